@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# libiwarp: the whole build.  `make help` lists what it does.  Sources are found by folder, so
+# a new file needs no line here.  Everything goes to build/; a variant (SAN=..., COV=1) has its
+# own tree, build/<variant>, of the same shape.
+
+VERSION := $(shell sed -n 's/.*IWARP_VERSION "\(.*\)"/\1/p' include/iwarp/version.h)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/libiwarp
+PKG_CONFIG ?= pkg-config
+CLANG ?= clang
+CLANG_FORMAT ?= clang-format
+CFLAGS ?= -O2 -g
+
+# All cores unless -j says otherwise; a make called by this one shares its jobs.
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+# One short line per step; V=1 shows the commands instead.
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $@;)
+
+# ---- variant ----
+
+comma := ,
+VARIANT ?= $(subst $(comma),-,$(if $(SAN),san-$(SAN))$(if $(COV),coverage))
+OUT := build$(if $(VARIANT),/$(VARIANT))
+OBJ := $(OUT)/obj
+VARIANT_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
+    $(if $(COV),--coverage -O0)
+
+# ---- what is there ----
+
+probe = $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null)
+pkg = $(if $($(1)_VERSION),$(shell $(PKG_CONFIG) $(2) $($(1)_PKG)))
+UV_PKG := libuv
+CRYPTO_PKG := libcrypto
+ISAL_PKG := libisal
+CMOCKA_PKG := cmocka
+PROBES := UV CRYPTO ISAL CMOCKA
+$(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
+MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
+REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL,$(if $($(p)_VERSION),$($(p)_PKG))))
+LIBS := $(strip $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--libs)))
+
+# ---- flags ----
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
+    -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-align -Wcast-qual -Wpointer-arith \
+    -Wundef -Wimplicit-fallthrough -Wswitch-enum $(if $(WERROR),-Werror)
+COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
+    $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
+    -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
+LINK := $(CC) -pthread -Wl,--as-needed $(CFLAGS) $(VARIANT_FLAGS) $(LDFLAGS)
+# A sanitizer's own symbols are resolved by the program, not by the library.
+NO_UNDEFINED := $(if $(SAN),,-Wl,-z,defs)
+
+# ---- sources ----
+
+objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
+LIB_DIRS := base provider mpa ddp rdmap stream transport verbs
+# The entry point of the loadable provider is the one file that the library must not contain.
+PROVIDER_OBJ := $(call objects,src/provider/module.c)
+LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c)))
+PROGRAM_NAMES := $(sort $(patsubst src/programs/%/,%,$(dir $(wildcard src/programs/*/*.c))))
+PROGRAM_OBJ := $(call objects,src/programs/*/*.c)
+EXAMPLE_OBJ := $(call objects,examples/*.c)
+SUPPORT_OBJ := $(call objects,tests/support/*.c)
+TEST_OBJ := $(call objects,tests/unit/test_*.c tests/e2e/test_*.c)
+ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ)
+
+LIB_A := $(OUT)/lib/libiwarp.a
+LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
+LIB_LINKS := $(OUT)/lib/libiwarp.so.$(SOVERSION) $(OUT)/lib/libiwarp.so
+PROVIDER := $(if $(PROVIDER_OBJ),$(OUT)/lib/ossl-modules/iwarp.so)
+PROGRAMS := $(PROGRAM_NAMES:%=$(OUT)/bin/iwarp-%)
+EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
+TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
+TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
+
+# ---- what a person calls ----
+
+.PHONY: all lib tests objects demo test test-san run-tests lint format symbols config help
+.PHONY: install uninstall clean optional FORCE
+
+all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
+
+lib: $(LIB_A) $(LIB_SO) $(LIB_LINKS)  ## build the library only
+
+demo:                       ## install what is missing, build, show a transfer
+	@tools/install-packages build
+	@$(MAKE) all
+	@tools/demo $(OUT)
+
+test:                       ## install what is missing, build, run all tests
+	@tools/install-packages build test lint
+	@$(MAKE) run-tests WITH="$(TEST_SCRIPTS) tools/lint"
+
+test-san:                   ## unit and end-to-end tests under ASan+UBSan and under TSan
+	@tools/install-packages build test
+	@bad=0; for san in address,undefined thread; do \
+	    echo "sanitizer $$san:"; $(MAKE) run-tests SAN=$$san || bad=1; done; exit $$bad
+
+run-tests: all tests        # WITH adds scripts
+	@BUILD=$(abspath $(OUT)) tests/run $(TESTS) $(WITH)
+
+tests: $(TESTS)             ## build the tests
+
+objects: $(ALL_OBJ)         # everything compiled, nothing linked
+
+lint:                       ## formatting, include direction, licence lines, warnings
+	@tools/lint
+
+format:                     ## rewrite all C files with clang-format
+	@tools/list-files c | xargs $(CLANG_FORMAT) -i
+
+symbols: $(LIB_SO)          ## renew the checked-in list of exported symbols
+	@tools/list-symbols $< >tests/abi/symbols.txt
+
+config:                     ## what was found, and the flags
+	@printf '%-10s %s\n' version '$(VERSION)' output '$(OUT)' prefix '$(PREFIX)' \
+	    $(foreach p,$(PROBES),'$($(p)_PKG)' '$(or $($(p)_VERSION),no)') \
+	    compile '$(call quote,$(COMPILE))' libs '$(LIBS)'
+
+help:                       ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
+	@echo 'Variables: V=1 CC= CFLAGS= LDFLAGS= SAN=address,undefined|thread COV=1'
+	@echo '           PREFIX= LIBDIR= DESTDIR= NO_APT=1 (demo and test never call apt)'
+
+clean:                      ## remove build/
+	rm -rf build
+
+optional:
+	@$(if $(ISAL_VERSION),:,echo 'without libisal: CRC32c through OpenSSL, slower;' \
+	    'tools/install-packages build brings it')
+
+# ---- compiling and linking ----
+
+quote = $(subst ','\'',$(1))
+STAMP = $(call quote,$(COMPILE) | $(LINK) | $(LIBS))
+
+# Holds the flags, so that other flags compile everything anew; also the place where a build
+# that cannot work ends, with one line.
+$(OBJ)/flags: FORCE
+	@$(if $(MISSING),echo >&2 'not found by $(PKG_CONFIG): $(MISSING);' \
+	    'get them by: tools/install-packages build'; exit 1)
+	@mkdir -p $(@D); echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' >$@
+
+$(SUPPORT_OBJ) $(TEST_OBJ): LOCAL_FLAGS := -Itests/support -Itests $(call pkg,CMOCKA,--cflags)
+
+$(OBJ)/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE) $(LOCAL_FLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB_A): $(LIB_OBJ)
+	@mkdir -p $(@D); rm -f $@
+	$(call say,AR)$(AR) rcs $@ $^
+
+$(LIB_SO): $(LIB_OBJ) src/libiwarp.map
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-soname,libiwarp.so.$(SOVERSION) \
+	    -Wl,--version-script=src/libiwarp.map -o $@ $(LIB_OBJ) $(LIBS)
+
+$(LIB_LINKS): $(LIB_SO)
+	@ln -sf $(notdir $<) $@
+
+# Only what the provider needs of the library goes into the module, and none of it is visible.
+$(PROVIDER): $(PROVIDER_OBJ) $(LIB_A)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,--exclude-libs,ALL -o $@ $^ $(LIBS)
+
+# Programs carry the library inside, so that they run from any place.
+define program_rule
+$(OUT)/bin/iwarp-$(1): $(call objects,src/programs/$(1)/*.c) $(LIB_A)
+endef
+$(foreach p,$(PROGRAM_NAMES),$(eval $(call program_rule,$(p))))
+$(PROGRAMS):
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(LIBS)
+
+# Examples use the shared library as an application does.
+$(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $< -L$(OUT)/lib -liwarp
+
+# Tests see every internal function: the static library hides none.
+$(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(call pkg,CMOCKA,--libs) $(LIBS)
+
+-include $(ALL_OBJ:.o=.d)
+
+# ---- installing ----
+
+HEADERS := $(wildcard include/iwarp/*.h)
+MAN_PAGES := $(wildcard man/*.1)
+DOCS := $(wildcard README.md LICENSE docs/*.md)
+MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
+put = install -d '$(DESTDIR)$(2)' && install -m $(1) $(3) '$(DESTDIR)$(2)/'
+
+install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
+	$(call put,644,$(INCLUDEDIR)/iwarp,$(HEADERS))
+	$(call put,644,$(LIBDIR),$(LIB_A))
+	$(call put,755,$(LIBDIR),$(LIB_SO))
+	ln -sf libiwarp.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/libiwarp.so.$(SOVERSION)'
+	ln -sf libiwarp.so.$(SOVERSION) '$(DESTDIR)$(LIBDIR)/libiwarp.so'
+	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
+	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
+	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
+	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))
+	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
+	$(call put,644,$(DOCDIR),$(DOCS))
+
+uninstall:                  ## remove what install put there (same variables)
+	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'
+	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
+	    pkgconfig/libiwarp.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
+	rm -f $(foreach f,$(notdir $(PROGRAMS)),'$(DESTDIR)$(BINDIR)/$(f)') \
+	    $(foreach f,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(MANDIR)/man1/$(f)')

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What every public declaration is wrapped in.
+ *
+ * IWARP_API makes a symbol visible outside the shared library; everything without it stays
+ * hidden, because the library is compiled with hidden visibility.  IWARP_BEGIN_DECLS and
+ * IWARP_END_DECLS give the declarations between them C linkage in C++ programs.
+ */
+#ifndef IWARP_API_H
+#define IWARP_API_H
+
+#if defined(__GNUC__)
+#define IWARP_API __attribute__((visibility("default")))
+#else
+#define IWARP_API
+#endif
+
+#ifdef __cplusplus
+#define IWARP_BEGIN_DECLS extern "C" {
+#define IWARP_END_DECLS }
+#else
+#define IWARP_BEGIN_DECLS
+#define IWARP_END_DECLS
+#endif
+
+#endif

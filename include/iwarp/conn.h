@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections: listen, connect, accept, reject, disconnect, abort, and the events that tell of them.
+ *
+ * A connection (struct iwarp_conn) carries the stream of one queue pair from the MPA start-up
+ * (RFC 5044 7.1, RFC 6581) to the close. All calls return at once; what became of them arrives as an
+ * event, or can be waited for with iwarp_conn_wait.
+ */
+#ifndef IWARP_CONN_H
+#define IWARP_CONN_H
+
+#include <iwarp/api.h>
+#include <iwarp/status.h>
+#include <iwarp/verbs.h>
+#include <sys/socket.h>
+
+IWARP_BEGIN_DECLS
+
+struct iwarp_conn;
+struct iwarp_listener;
+struct iwarp_eq;
+
+#define IWARP_DEFAULT_PORT 7475 /* of the example programs; iWARP itself has no fixed port */
+
+/* --- options ----------------------------------------------------------------------------------- */
+
+enum iwarp_placement {
+    IWARP_PLACE_VERIFIED = 0, /* payload enters user memory only after its CRC was right (RFC 5044 6) */
+    IWARP_PLACE_EARLY = 1     /* payload is placed as it arrives, delivered after the CRC was right */
+};
+
+/* Options of one connection (or of all that a listener accepts). Initialise with the init function. */
+struct iwarp_conn_options {
+    size_t size;                   /* set by init */
+    unsigned mpa_rev;              /* initiator: 1 or 2 (default). The responder follows the Request. */
+    bool crc;                      /* ask for CRC32c (default true); it is off only if both say so */
+    enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
+    unsigned ulpdu_max;            /* octets, 128 to 64768, 0 (default): from the path's segment size */
+    unsigned ird;                  /* RDMA Reads the peer may have outstanding here; default 32 */
+    unsigned ord;                  /* RDMA Reads outstanding towards the peer; default 32 */
+    unsigned connect_timeout_ms;   /* TCP set-up, default 10000 */
+    unsigned startup_timeout_ms;   /* MPA start-up, default 10000 (initiator), half of it (responder) */
+    unsigned close_timeout_ms;     /* drain after close or Terminate, default 5000 */
+};
+
+IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+enum iwarp_event_type {
+    IWARP_EVENT_REQUEST = 1,  /* a listener got a valid MPA Request: accept or reject `conn` */
+    IWARP_EVENT_ESTABLISHED,  /* the queue pair is in RTS */
+    IWARP_EVENT_REJECTED,     /* the peer's ULP said no; its private data is at `conn` */
+    IWARP_EVENT_FAILED,       /* never established: refused, timed out, not an iWARP peer */
+    IWARP_EVENT_DISCONNECTED  /* was established, has ended; `status` OK if in order */
+};
+
+struct iwarp_event {
+    enum iwarp_event_type type;
+    enum iwarp_status status;        /* OK, or what kind of failure */
+    struct iwarp_conn *conn;
+    struct iwarp_listener *listener; /* REQUEST only */
+    void *user;                      /* of the listener (REQUEST) or of the connection */
+    const struct iwarp_fault *fault; /* NULL if none; valid while conn exists */
+    uint64_t reserved[2];
+};
+
+IWARP_API enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq **eq);
+
+/* MISUSE while a listener or connection reports to it. */
+IWARP_API enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq);
+
+/* Readable while events wait; owned by the queue, for poll/epoll only. */
+IWARP_API int iwarp_eq_fd(struct iwarp_eq *eq);
+
+/* Take the oldest event; waits up to timeout_ms (< 0: for ever, 0: not at all). AGAIN if none came. */
+IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event,
+                                         int timeout_ms);
+
+/* --- passive side ------------------------------------------------------------------------------ */
+
+/*
+ * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
+ * NULL. REQUEST events go to eq.
+ */
+IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
+                                         socklen_t addr_len,
+                                         const struct iwarp_conn_options *options, int backlog,
+                                         struct iwarp_eq *eq, void *user,
+                                         struct iwarp_listener **listener);
+IWARP_API enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *listener,
+                                                struct sockaddr_storage *addr, socklen_t *addr_len);
+
+/* Stop listening. Requests not yet taken from the event queue are closed and vanish from it. */
+IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener);
+
+/*
+ * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets of
+ * private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those of
+ * the listener; only crc, placement, ulpdu_max, ird, ord and timeouts are looked at. ESTABLISHED or
+ * FAILED follows. Send queue work waits until the peer's first FPDU has come (RFC 5044 7.1.2 rule 4).
+ */
+IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
+                                         const struct iwarp_conn_options *options,
+                                         const void *private_data, size_t pd_len, void *user);
+
+/* Answer with a Reply that says no, and close. conn must still be destroyed. */
+IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data,
+                                         size_t pd_len);
+
+/* --- active side ------------------------------------------------------------------------------- */
+
+/*
+ * Connect qp (IDLE) to a listener. ESTABLISHED, REJECTED or FAILED goes to eq, which may be NULL if
+ * iwarp_conn_wait is used instead. private_data is copied; at most 512 octets (revision 2: 508).
+ */
+IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
+                                          socklen_t addr_len,
+                                          const struct iwarp_conn_options *options,
+                                          const void *private_data, size_t pd_len,
+                                          struct iwarp_eq *eq, void *user,
+                                          struct iwarp_conn **conn);
+
+/*
+ * Connect two IDLE queue pairs of one device with each other through memory instead of TCP: the
+ * whole protocol runs, no descriptor is used. For tests, examples and simulation.
+ */
+IWARP_API enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator,
+                                               struct iwarp_qp *responder,
+                                               const struct iwarp_conn_options *options,
+                                               struct iwarp_eq *eq,
+                                               struct iwarp_conn **initiator_conn,
+                                               struct iwarp_conn **responder_conn);
+
+/* --- both sides -------------------------------------------------------------------------------- */
+
+/*
+ * Wait until the connection is established (OK), or has failed or ended: PEER (rejected, closed by
+ * the peer), TRANSPORT, PROTOCOL or CLOSED. AGAIN after timeout_ms (< 0: for ever).
+ */
+IWARP_API enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms);
+
+/* Wait until the connection has ended, whatever the reason. AGAIN after timeout_ms. */
+IWARP_API enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms);
+
+/*
+ * Close in order: work posted before is finished first (bounded by close_timeout_ms), then FIN. The
+ * receive queue is flushed. DISCONNECTED follows.
+ */
+IWARP_API enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn);
+
+/* Close at once with a TCP reset; everything posted is flushed. DISCONNECTED follows. */
+IWARP_API enum iwarp_status iwarp_abort(struct iwarp_conn *conn);
+
+/* Release the object. A living connection is aborted; its waiting events vanish from the queue. */
+IWARP_API enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn);
+
+/* The peer's private data (of the Request or Reply), without the enhanced words. Never NULL. */
+IWARP_API const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len);
+
+IWARP_API enum iwarp_status iwarp_conn_peer_addr(const struct iwarp_conn *conn,
+                                                 struct sockaddr_storage *addr,
+                                                 socklen_t *addr_len);
+IWARP_API enum iwarp_status iwarp_conn_local_addr(const struct iwarp_conn *conn,
+                                                  struct sockaddr_storage *addr,
+                                                  socklen_t *addr_len);
+IWARP_API struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn);
+IWARP_API void *iwarp_conn_user(const struct iwarp_conn *conn);
+
+/* Why the connection failed or ended; NULL if it has not, or ended in order. */
+IWARP_API const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn);
+
+/* What the start-up settled. */
+struct iwarp_conn_info {
+    size_t size;         /* set by the caller to sizeof(struct iwarp_conn_info) */
+    unsigned mpa_rev;    /* revision in use */
+    bool crc;            /* CRC32c in use */
+    unsigned ird, ord;   /* depths in use here */
+    unsigned peer_ird, peer_ord; /* as the peer announced; 0 with revision 1 */
+    unsigned mulpdu;     /* largest ULPDU sent, octets */
+};
+IWARP_API enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn,
+                                            struct iwarp_conn_info *info);
+
+IWARP_END_DECLS
+
+#endif

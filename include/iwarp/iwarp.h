@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Everything an application needs: verbs, connections, errors. */
+#ifndef IWARP_H
+#define IWARP_H
+
+#include <iwarp/conn.h>
+#include <iwarp/status.h>
+#include <iwarp/verbs.h>
+#include <iwarp/version.h>
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Verbs: devices, protection domains, memory regions, completion queues, queue pairs, work requests.
+ * The semantics are those of the RDMA verbs (draft-hilland-rddp-verbs-00 and libibverbs), for iWARP.
+ *
+ * Threads. In the threaded progress mode every function may be called from any thread, and posting
+ * and polling are safe from any thread; the one rule is that an object is not used while or after
+ * another thread destroys it. Destroying an object that others refer to returns IWARP_MISUSE.
+ *
+ * Memory. The application owns registered memory until iwarp_mr_deregister returns, and lends the
+ * buffers of a posted work request to the library until its completion has been polled.
+ */
+#ifndef IWARP_VERBS_H
+#define IWARP_VERBS_H
+
+#include <iwarp/api.h>
+#include <iwarp/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+IWARP_BEGIN_DECLS
+
+struct iwarp_device;
+struct iwarp_pd;
+struct iwarp_mr;
+struct iwarp_cq;
+struct iwarp_qp;
+
+/* --- device ----------------------------------------------------------------------------------- */
+
+/* Limits and resources of a device. Initialise with iwarp_device_options_init, then change. */
+struct iwarp_device_options {
+    size_t size;                  /* sizeof(struct iwarp_device_options), set by init */
+    unsigned workers;             /* threads that drive streams; default 1, at most 64 */
+    unsigned max_connections;     /* default 65536; more are refused with LIMIT */
+    unsigned max_half_open;       /* inbound start-ups at a time before new ones wait; default 1024 */
+    unsigned max_regions;         /* default 1048576, at most 4194304 */
+    size_t max_buffer_bytes;      /* library memory for partly received or unsent FPDUs; default 1 GiB */
+};
+
+IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
+
+/* Start a device: its workers run until iwarp_device_close. options may be NULL for the defaults. */
+IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
+                                              struct iwarp_device **device);
+
+/* Stop the workers. MISUSE while a PD, CQ, event queue, listener or connection still exists. */
+IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
+
+/* --- protection domains ------------------------------------------------------------------------ */
+
+IWARP_API enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd);
+
+/* MISUSE while a region or queue pair of this PD exists. */
+IWARP_API enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd);
+
+/* --- memory regions ---------------------------------------------------------------------------- */
+
+/* Rights of a region. Remote rights let a peer use the STag; local ones are checked for SGEs. */
+enum iwarp_access {
+    IWARP_ACCESS_LOCAL_WRITE = 1 << 0, /* receive buffers, RDMA Read sinks */
+    IWARP_ACCESS_REMOTE_WRITE = 1 << 1, /* needs LOCAL_WRITE */
+    IWARP_ACCESS_REMOTE_READ = 1 << 2
+};
+
+/*
+ * Register len octets at addr (len may be 0). O(1): a table entry, no pinning, no page walk; the
+ * memory need not even be mapped yet. Memory that is not there when it is used ends the stream that
+ * used it with a fault, and nothing else. The region is addressed by virtual address: the TO that a
+ * peer uses for addr[i] is (uint64_t)(uintptr_t)addr + i. STags are unpredictable (RFC 5042 6.1.1).
+ */
+IWARP_API enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
+                                              unsigned access, struct iwarp_mr **mr);
+
+/*
+ * Returns when no transfer touches the region any more; segments that arrive for its STag later end
+ * their stream only. Freeing the memory is safe afterwards.
+ */
+IWARP_API enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr);
+
+/* The STag; serves as the lkey of SGEs, and is what a peer is told if it has remote rights. */
+IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
+IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
+IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
+
+/* --- completion queues ------------------------------------------------------------------------- */
+
+enum iwarp_wc_status {
+    IWARP_WC_SUCCESS = 0,
+    IWARP_WC_FLUSHED,            /* not carried out: the stream had ended; see fault */
+    IWARP_WC_LOCAL_LENGTH,       /* RDMA Read longer than its sink, message over 2^32-1 octets */
+    IWARP_WC_LOCAL_PROTECTION,   /* a local SGE is not inside a region that allows it */
+    IWARP_WC_LOCAL_OPERATION,    /* the request cannot be carried out (RDMA Read with ORD 0) */
+    IWARP_WC_REMOTE_ACCESS,      /* the peer refused the STag, bounds or rights (Terminate) */
+    IWARP_WC_REMOTE_INVALID,     /* the peer could not take the message (Terminate) */
+    IWARP_WC_REMOTE_OPERATION,   /* the peer failed otherwise (Terminate) */
+    IWARP_WC_FATAL               /* the stream broke while this request was being carried out */
+};
+
+enum iwarp_wc_opcode {
+    IWARP_WC_SEND = 0,
+    IWARP_WC_WRITE,
+    IWARP_WC_READ,
+    IWARP_WC_RECV = 128
+};
+
+enum iwarp_wc_flags {
+    IWARP_WC_WITH_INVALIDATE = 1 << 0, /* the peer invalidated `invalidated_stag` */
+    IWARP_WC_SOLICITED = 1 << 1        /* the message asked for an event */
+};
+
+/* One completion. Only wr_id, status, fault and qp are valid unless status is SUCCESS. */
+struct iwarp_wc {
+    uint64_t wr_id;
+    enum iwarp_wc_status status;
+    enum iwarp_wc_opcode opcode;
+    uint32_t byte_len;                /* received octets (RECV), read octets (READ) */
+    uint32_t flags;                   /* enum iwarp_wc_flags */
+    uint32_t invalidated_stag;
+    uint32_t reserved0;
+    struct iwarp_qp *qp;
+    const struct iwarp_fault *fault;  /* the first fault of the stream; valid while qp exists */
+    uint64_t reserved[2];
+};
+
+/* A word for a completion status ("flushed"); never NULL. */
+IWARP_API const char *iwarp_wc_status_text(enum iwarp_wc_status status);
+
+/* A queue for at least `entries` completions (1 to 4194304). */
+IWARP_API enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
+                                            void *user, struct iwarp_cq **cq);
+
+/* MISUSE while a queue pair uses it. */
+IWARP_API enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq);
+IWARP_API void *iwarp_cq_user(const struct iwarp_cq *cq);
+
+/*
+ * Take up to n completions. Returns how many (0 to n), or a negative status: LIMIT after the queue
+ * overflowed, which has also ended the queue pairs whose completions were lost.
+ */
+IWARP_API int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n);
+
+/*
+ * Ask for one notification at the next completion (solicited_only: at the next solicited receive or
+ * failed completion). Completions that are there already do not trigger it: poll, arm, poll again.
+ */
+IWARP_API enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only);
+
+/*
+ * A descriptor (eventfd) that becomes readable at each notification; -1 with a LIMIT in
+ * iwarp_last_error if none can be had. Owned by the queue; for poll/epoll only: read it with
+ * iwarp_cq_drain, which makes it unreadable again.
+ */
+IWARP_API int iwarp_cq_fd(struct iwarp_cq *cq);
+IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
+
+/*
+ * Poll, and sleep (arm, then wait on the descriptor) while there is nothing. timeout_ms < 0 waits
+ * for ever. Returns as iwarp_cq_poll; 0 after the timeout. One thread at a time per queue.
+ */
+IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
+
+/* --- queue pairs ------------------------------------------------------------------------------- */
+
+/* States of draft-hilland-rddp-verbs 6.2. */
+enum iwarp_qp_state {
+    IWARP_QP_IDLE = 0,  /* not connected yet; receives may be posted */
+    IWARP_QP_RTS,       /* connected */
+    IWARP_QP_CLOSING,   /* graceful close in progress */
+    IWARP_QP_TERMINATE, /* Terminate being sent or just received */
+    IWARP_QP_ERROR      /* ended; everything posted is flushed */
+};
+
+struct iwarp_qp_options {
+    size_t size;             /* set by init */
+    struct iwarp_cq *send_cq; /* required */
+    struct iwarp_cq *recv_cq; /* required; may be the same */
+    unsigned max_send_wr;    /* 1 to 65536; default 128 */
+    unsigned max_recv_wr;    /* 0 to 65536; default 128 */
+    unsigned max_send_sge;   /* 1 to 32; default 4 */
+    unsigned max_recv_sge;   /* 1 to 32; default 4 */
+    unsigned max_inline;     /* octets of inline data per request, 0 to 1024; default 64 */
+    bool signal_all;         /* every send request completes visibly; default false */
+    void *user;
+};
+
+IWARP_API void iwarp_qp_options_init(struct iwarp_qp_options *options);
+IWARP_API enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd,
+                                            const struct iwarp_qp_options *options,
+                                            struct iwarp_qp **qp);
+
+/*
+ * Destroy a queue pair. One that is connected is aborted first (RST); destroy its connection object
+ * separately, before or after. Completions not yet polled are discarded. Pending requests are
+ * released without completions.
+ */
+IWARP_API enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp);
+IWARP_API void *iwarp_qp_user(const struct iwarp_qp *qp);
+IWARP_API uint32_t iwarp_qp_num(const struct iwarp_qp *qp);
+IWARP_API enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp);
+
+/* Why the stream ended; NULL while it has not, or when both sides closed in order. */
+IWARP_API const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp);
+
+/* --- work requests ----------------------------------------------------------------------------- */
+
+/* A piece of registered memory. lkey is the region's STag; ignored for len 0 and inline data. */
+struct iwarp_sge {
+    void *addr;
+    uint32_t len;
+    uint32_t lkey;
+};
+
+enum iwarp_wr_opcode {
+    IWARP_WR_SEND = 0,
+    IWARP_WR_SEND_INV, /* Send with Invalidate: invalidate_stag at the peer */
+    IWARP_WR_WRITE,    /* to remote_stag/remote_to */
+    IWARP_WR_READ      /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
+};
+
+enum iwarp_wr_flags {
+    IWARP_WR_SIGNALED = 1 << 0,  /* complete visibly even without signal_all */
+    IWARP_WR_SOLICITED = 1 << 1, /* Sends: with Solicited Event */
+    IWARP_WR_INLINE = 1 << 2,    /* data is copied while posting; at most max_inline octets */
+    IWARP_WR_FENCE = 1 << 3      /* wait for all earlier RDMA Reads of this queue pair */
+};
+
+struct iwarp_send_wr {
+    const struct iwarp_send_wr *next; /* chain; NULL ends it */
+    uint64_t wr_id;
+    enum iwarp_wr_opcode opcode;
+    unsigned flags; /* enum iwarp_wr_flags */
+    const struct iwarp_sge *sg_list;
+    unsigned num_sge;
+    uint32_t invalidate_stag;
+    uint64_t remote_to;
+    uint32_t remote_stag;
+    uint32_t reserved;
+};
+
+struct iwarp_recv_wr {
+    const struct iwarp_recv_wr *next;
+    uint64_t wr_id;
+    const struct iwarp_sge *sg_list;
+    unsigned num_sge;
+    unsigned reserved;
+};
+
+/*
+ * Post a chain. Requests are carried out in order. Stops at the first request that cannot be posted:
+ * its status is returned and *bad (may be NULL) points to it; earlier ones are posted. AGAIN: the
+ * send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting to an ended
+ * queue pair succeeds and completes as FLUSHED. MISUSE: too many SGEs, too long, not connected yet.
+ */
+IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                                            const struct iwarp_send_wr **bad);
+
+/* The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full. */
+IWARP_API enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
+                                            const struct iwarp_recv_wr **bad);
+
+IWARP_END_DECLS
+
+#endif

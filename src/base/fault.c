@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The fault table, its sentences, and the last error of each thread. Knows no protocol beyond the
+ * table: what a fault means for a stream is decided in src/stream.
+ */
+#include "base/fault.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct iwarp_fault_row rows[IWARP_FAULT_COUNT] = {
+    [IWARP_FAULT_NONE] = {"NONE", IWARP_OK, -1, 0, 0, "", "no fault"},
+#define FAULT(name, status, layer, etype, code, rfc, text)                                         \
+    [IWARP_FAULT_##name] = {#name, IWARP_##status, layer, etype, code, rfc, text},
+#include <iwarp/faults.def>
+#undef FAULT
+};
+
+static __thread char last_error[512];
+
+const struct iwarp_fault_row *iwarp_fault_row(enum iwarp_fault_code code)
+{
+    return &rows[(unsigned)code < IWARP_FAULT_COUNT ? code : IWARP_FAULT_NONE];
+}
+
+void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
+                     enum iwarp_fault_side side, uint64_t d0, uint64_t d1, uint64_t d2)
+{
+    if (fault->code != IWARP_FAULT_NONE) {
+        return;
+    }
+    fault->code = code;
+    fault->side = side;
+    fault->detail[0] = d0;
+    fault->detail[1] = d1;
+    fault->detail[2] = d2;
+}
+
+enum iwarp_fault_code iwarp_fault_code(const struct iwarp_fault *fault)
+{
+    return fault ? fault->code : IWARP_FAULT_NONE;
+}
+
+enum iwarp_fault_side iwarp_fault_side(const struct iwarp_fault *fault)
+{
+    return fault ? fault->side : IWARP_SIDE_LOCAL;
+}
+
+enum iwarp_status iwarp_fault_status(const struct iwarp_fault *fault)
+{
+    return iwarp_fault_row(iwarp_fault_code(fault))->status;
+}
+
+const char *iwarp_fault_name(enum iwarp_fault_code code)
+{
+    return iwarp_fault_row(code)->name;
+}
+
+const char *iwarp_status_text(enum iwarp_status status)
+{
+    switch (status) {
+    case IWARP_OK:
+        return "ok";
+    case IWARP_AGAIN:
+        return "try again";
+    case IWARP_MISUSE:
+        return "misuse";
+    case IWARP_NO_MEMORY:
+        return "out of memory";
+    case IWARP_LIMIT:
+        return "limit reached";
+    case IWARP_PROTOCOL:
+        return "protocol error";
+    case IWARP_PEER:
+        return "ended by the peer";
+    case IWARP_TRANSPORT:
+        return "connection failed";
+    case IWARP_CLOSED:
+        return "closed";
+    }
+    return "unknown status";
+}
+
+/* --- sentences --------------------------------------------------------------------------------- */
+
+struct text {
+    char *buf;
+    size_t size, len;
+};
+
+static void text_add(struct text *t, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++, t->len++) {
+        if (t->len + 1 < t->size) {
+            t->buf[t->len] = s[i];
+        }
+    }
+}
+
+static void text_str(struct text *t, const char *s)
+{
+    text_add(t, s, strlen(s));
+}
+
+/* One placeholder, without its braces: "0", "x0" or "errno0". */
+static void text_detail(struct text *t, const char *spec, size_t n, const uint64_t *detail)
+{
+    char number[160];
+    unsigned index = (unsigned)(spec[n - 1] - '0');
+    uint64_t value = index < 3 ? detail[index] : 0;
+
+    if (n == 1) {
+        snprintf(number, sizeof number, "%" PRIu64, value);
+    } else if (spec[0] == 'x') {
+        snprintf(number, sizeof number, "0x%0*" PRIx64, value > UINT32_MAX ? 16 : value > 255 ? 8 : 2,
+                 value);
+    } else {
+        char reason[128];
+        snprintf(number, sizeof number, "%s", strerror_r((int)value, reason, sizeof reason));
+    }
+    text_str(t, number);
+}
+
+static void text_row(struct text *t, const struct iwarp_fault_row *row, const uint64_t *detail)
+{
+    for (const char *p = row->text; *p;) {
+        const char *end = *p == '{' ? strchr(p, '}') : NULL;
+        if (end) {
+            text_detail(t, p + 1, (size_t)(end - p - 1), detail);
+            p = end + 1;
+        } else {
+            text_add(t, p++, 1);
+        }
+    }
+}
+
+/* What the peer's Terminate means, if its code is one that this end could have sent itself. */
+static const char *terminate_meaning(uint64_t layer, uint64_t etype, uint64_t code)
+{
+    for (unsigned i = 1; i < IWARP_FAULT_COUNT; i++) {
+        if (rows[i].layer >= 0 && (uint64_t)rows[i].layer == layer && rows[i].etype == etype &&
+            rows[i].code == code) {
+            return rows[i].name;
+        }
+    }
+    return NULL;
+}
+
+size_t iwarp_fault_text(const struct iwarp_fault *fault, char *buf, size_t size)
+{
+    struct text t = {buf, size, 0};
+    const struct iwarp_fault_row *row = iwarp_fault_row(iwarp_fault_code(fault));
+    char tail[96];
+
+    if (row->layer < 0 && iwarp_fault_code(fault) == IWARP_FAULT_NONE) {
+        text_str(&t, "no fault");
+    } else {
+        text_row(&t, row, fault->detail);
+        if (fault->code == IWARP_FAULT_PEER_TERMINATE) {
+            const char *meaning =
+                terminate_meaning(fault->detail[0], fault->detail[1], fault->detail[2]);
+            if (meaning) {
+                text_str(&t, " (");
+                text_str(&t, meaning);
+                text_str(&t, ")");
+            }
+        }
+        snprintf(tail, sizeof tail, " [%s, %s, after %" PRIu64 " received octets]", row->name,
+                 row->rfc, fault->rx_pos);
+        text_str(&t, tail);
+    }
+    if (size > 0) {
+        buf[t.len < size ? t.len : size - 1] = '\0';
+    }
+    return t.len;
+}
+
+/* --- the last error of a thread ---------------------------------------------------------------- */
+
+const char *iwarp_last_error(void)
+{
+    return last_error;
+}
+
+enum iwarp_status iwarp_fail(enum iwarp_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(last_error, sizeof last_error, format, args);
+    va_end(args);
+    return status;
+}
+
+enum iwarp_status iwarp_fail_fault(const struct iwarp_fault *fault)
+{
+    iwarp_fault_text(fault, last_error, sizeof last_error);
+    return iwarp_fault_status(fault);
+}

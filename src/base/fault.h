@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Faults: recording the first one, looking rows up, and telling them in sentences. The rows are in
+ * include/iwarp/faults.def. Also the sentence for the last failed call of each thread.
+ */
+#ifndef IWARP_BASE_FAULT_H
+#define IWARP_BASE_FAULT_H
+
+#include <iwarp/status.h>
+#include <stdbool.h>
+
+struct iwarp_fault {
+    enum iwarp_fault_code code;
+    enum iwarp_fault_side side;
+    uint64_t rx_pos;    /* stream octets received when it was noticed */
+    uint64_t detail[3]; /* as the row's text says */
+};
+
+struct iwarp_fault_row {
+    const char *name;
+    enum iwarp_status status;
+    int layer; /* -1: no Terminate */
+    unsigned etype, code;
+    const char *rfc;
+    const char *text;
+};
+
+const struct iwarp_fault_row *iwarp_fault_row(enum iwarp_fault_code code);
+
+/* Fill *fault unless it holds one already: the first fault wins (RFC 5040 7.1). */
+void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
+                     enum iwarp_fault_side side, uint64_t d0, uint64_t d1, uint64_t d2);
+
+/* Set iwarp_last_error() of this thread and return status, so that `return iwarp_fail(...)`. */
+enum iwarp_status iwarp_fail(enum iwarp_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same with the sentence of a fault. */
+enum iwarp_status iwarp_fail_fault(const struct iwarp_fault *fault);
+
+#endif

@@ -38,6 +38,9 @@ OBJ := $(OUT)/obj
 VARIANT_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
     $(if $(COV),--coverage -O0)
 
+# ThreadSanitizer of this age cannot place its shadow where the kernel randomises too much.
+NO_ASLR := $(if $(findstring thread,$(SAN)),$(shell setarch -R true 2>/dev/null && echo setarch -R))
+
 # ---- what is there ----
 
 probe = $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null)
@@ -89,7 +92,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san run-tests lint format symbols config help
+.PHONY: all lib tests objects demo test test-san test-no-isal run-tests lint format symbols config help
 .PHONY: install uninstall clean optional FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
@@ -110,8 +113,15 @@ test-san:                   ## unit and end-to-end tests under ASan+UBSan and un
 	@bad=0; for san in address,undefined thread; do \
 	    echo "sanitizer $$san:"; $(MAKE) run-tests SAN=$$san || bad=1; done; exit $$bad
 
-run-tests: all tests        # WITH adds scripts
-	@BUILD=$(abspath $(OUT)) tests/run $(TESTS) $(WITH)
+test-no-isal:               ## unit and end-to-end tests of a library built without ISA-L
+	@tools/install-packages build test
+	@$(MAKE) run-tests VARIANT=no-isal ISAL_VERSION=
+
+# WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
+run-tests: all tests
+	@MAKEFLAGS=' -- $(call quote,$(MAKEOVERRIDES))' MAKELEVEL= BUILD=$(abspath $(OUT)) \
+	    $(if $(SAN),TEST_TIMEOUT=360) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
+	    tests/run $(TESTS) $(WITH)
 
 tests: $(TESTS)             ## build the tests
 
@@ -161,11 +171,15 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) $(LOCAL_FLAGS) -MMD -MP -c -o $@ $<
 
-$(LIB_A): $(LIB_OBJ)
-	@mkdir -p $(@D); rm -f $@
-	$(call say,AR)$(AR) rcs $@ $^
+# A list of objects that changed, a source removed, makes the library anew too.
+$(OBJ)/sources: FORCE
+	@mkdir -p $(@D); echo '$(LIB_OBJ)' | cmp -s - $@ || echo '$(LIB_OBJ)' >$@
 
-$(LIB_SO): $(LIB_OBJ) src/libiwarp.map
+$(LIB_A): $(LIB_OBJ) $(OBJ)/sources
+	@mkdir -p $(@D); rm -f $@
+	$(call say,AR)$(AR) rcs $@ $(LIB_OBJ)
+
+$(LIB_SO): $(LIB_OBJ) $(OBJ)/sources src/libiwarp.map
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-soname,libiwarp.so.$(SOVERSION) \
 	    -Wl,--version-script=src/libiwarp.map -o $@ $(LIB_OBJ) $(LIBS)
@@ -201,7 +215,7 @@ $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 
 # ---- installing ----
 
-HEADERS := $(wildcard include/iwarp/*.h)
+HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)
 MAN_PAGES := $(wildcard man/*.1)
 DOCS := $(wildcard README.md LICENSE docs/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules

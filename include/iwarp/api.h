@@ -17,7 +17,7 @@
 
 #ifdef __cplusplus
 #define IWARP_BEGIN_DECLS extern "C" {
-#define IWARP_END_DECLS }
+#define IWARP_END_DECLS   }
 #else
 #define IWARP_BEGIN_DECLS
 #define IWARP_END_DECLS

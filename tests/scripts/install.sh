@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# timeout: 300
+#
+# `make install` into an empty prefix gives a tree that works by itself: the exported symbols are
+# those of tests/abi/symbols.txt, an example builds against it as C11, as C++17 and statically,
+# programs run and have their manual page, the provider loads; `make uninstall` takes all away.
+set -u
+: "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
+
+prefix=$TMPDIR/prefix
+version=$(sed -n 's/.*IWARP_VERSION "\(.*\)"/\1/p' include/iwarp/version.h)
+soversion=${version%%.*}
+example=examples/01_hello.c
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+
+number=0
+failed=0
+check()
+{
+    local name=$1 out
+    shift
+    number=$((number + 1))
+    if out=$("$@" 2>&1); then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        printf '%s\n' "$out"
+        failed=1
+    fi
+}
+
+installs()
+{
+    make -s install PREFIX="$prefix"
+}
+
+has_files()
+{
+    local bad=0 f
+    for f in include/iwarp/version.h lib/libiwarp.a lib/libiwarp.so lib/libiwarp.so."$soversion" \
+        lib/libiwarp.so."$version" lib/pkgconfig/libiwarp.pc lib/libiwarp/ossl-modules/iwarp.so \
+        share/doc/libiwarp/LICENSE; do
+        [ -e "$prefix/$f" ] || { echo "not there: $f"; bad=1; }
+    done
+    return $bad
+}
+
+soname_is_right()
+{
+    readelf -d "$prefix/lib/libiwarp.so" | grep -F "soname: [libiwarp.so.$soversion]"
+}
+
+exports_the_list()
+{
+    diff -u tests/abi/symbols.txt <(tools/list-symbols "$prefix/lib/libiwarp.so") ||
+        { echo "if this is intended: make symbols"; return 1; }
+}
+
+# Two programs linked into one must not meet in a name: also the hidden ones are ours.
+static_names_are_ours()
+{
+    ! nm -A --defined-only --extern-only "$prefix/lib/libiwarp.a" 2>/dev/null |
+        grep -v ' [A-Za-z] iwarp_'
+}
+
+provider_exports_its_entry_only()
+{
+    diff <(echo OSSL_provider_init) <(tools/list-symbols "$prefix/lib/libiwarp/ossl-modules/iwarp.so")
+}
+
+pkg_config_knows()
+{
+    [ "$(pkg-config --modversion libiwarp)" = "$version" ] &&
+        [ "$(pkg-config --variable=libdir libiwarp)" = "$prefix/lib" ] &&
+        pkg-config --cflags --libs libiwarp
+}
+
+# builds_and_runs LANGUAGE LIBRARIES COMPILER...
+builds_and_runs()
+{
+    local language=$1 libraries=$2
+    shift 2
+    # shellcheck disable=SC2046,SC2086 # words
+    "$@" -x "$language" -pedantic-errors -Wall -Wextra -Werror $(pkg-config --cflags libiwarp) \
+        "$example" -x none -o "$TMPDIR/hello" $libraries || return 1
+    LD_LIBRARY_PATH=$prefix/lib timeout 30 "$TMPDIR/hello"
+}
+
+static_libraries()
+{
+    pkg-config --static --libs libiwarp | sed 's/-liwarp/-l:libiwarp.a/'
+}
+
+static_needs_no_so()
+{
+    ! readelf -d "$TMPDIR/hello" | grep libiwarp
+}
+
+provider_digests()
+{
+    local value
+    value=$(printf 123456789 | openssl dgst -provider-path "$prefix/lib/libiwarp/ossl-modules" \
+        -provider iwarp -CRC32C) && echo "$value" && [[ $value == *e3069283 ]]
+}
+
+# says PROGRAM OPTION TEXT: prints it and succeeds, to standard output, without the build tree
+says()
+{
+    local out
+    out=$(cd / && timeout 20 "$1" "$2") && grep -qF -- "$3" <<<"$out"
+}
+
+has_manual()
+{
+    local page=$prefix/share/man/man1/$1.1
+    head -n 5 "$page" | grep -i "^\.\(TH\|Dt\) \"\?$1\"\? "
+}
+
+stages_into_destdir()
+{
+    make -s install DESTDIR="$TMPDIR/stage" PREFIX=/opt/x LIBDIR=/opt/x/lib64 || return 1
+    [ "$(ls "$TMPDIR/stage")" = opt ] || { ls "$TMPDIR/stage"; return 1; }
+    grep -qx 'libdir=/opt/x/lib64' "$TMPDIR/stage/opt/x/lib64/pkgconfig/libiwarp.pc" || return 1
+    ! grep -rIl "$TMPDIR" "$TMPDIR/stage"
+}
+
+uninstalls()
+{
+    local left
+    make -s uninstall PREFIX="$prefix"
+    left=$(find "$prefix" ! -type d)
+    [ -z "$left" ] || { echo "$left"; return 1; }
+}
+
+programs=("$BUILD"/bin/*)
+[ -e "${programs[0]}" ] || programs=()
+echo "1..$((14 + 3 * ${#programs[@]}))"
+check install installs
+check files has_files
+check soname soname_is_right
+check symbols exports_the_list
+check static-names static_names_are_ours
+check provider-symbols provider_exports_its_entry_only
+check pkg-config pkg_config_knows
+check example-c11 builds_and_runs c "$(pkg-config --libs libiwarp)" gcc -std=c11
+check example-c++17 builds_and_runs c++ "$(pkg-config --libs libiwarp)" g++ -std=c++17
+check example-static builds_and_runs c "$(static_libraries)" gcc -std=c11
+check example-static-needs-no-so static_needs_no_so
+check provider provider_digests
+for program in "${programs[@]##*/}"; do
+    check "$program --version" says "$prefix/bin/$program" --version "$version"
+    check "$program --help" says "$prefix/bin/$program" --help "$program"
+    check "$program manual page" has_manual "$program"
+done
+check destdir stages_into_destdir
+check uninstall uninstalls
+exit $failed

@@ -92,8 +92,8 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal run-tests lint format symbols config help
-.PHONY: install uninstall clean optional FORCE
+.PHONY: all lib tests objects demo test test-san test-no-isal run-tests lint format symbols
+.PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
 
@@ -124,6 +124,10 @@ run-tests: all tests
 	    tests/run $(TESTS) $(WITH)
 
 tests: $(TESTS)             ## build the tests
+$(TEST_OBJ): | have-cmocka
+have-cmocka:
+	@$(if $(CMOCKA_VERSION),:,echo >&2 \
+	    'not found: cmocka; get it by: tools/install-packages test'; exit 1)
 
 objects: $(ALL_OBJ)         # everything compiled, nothing linked
 
@@ -161,8 +165,8 @@ STAMP = $(call quote,$(COMPILE) | $(LINK) | $(LIBS))
 # Holds the flags, so that other flags compile everything anew; also the place where a build
 # that cannot work ends, with one line.
 $(OBJ)/flags: FORCE
-	@$(if $(MISSING),echo >&2 'not found by $(PKG_CONFIG): $(MISSING);' \
-	    'get them by: tools/install-packages build'; exit 1)
+	@$(if $(MISSING),command -v $(PKG_CONFIG) >/dev/null || echo >&2 'there is no $(PKG_CONFIG)'; \
+	    echo >&2 'not found: $(MISSING); get them by: tools/install-packages build'; exit 1)
 	@mkdir -p $(@D); echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' >$@
 
 $(SUPPORT_OBJ) $(TEST_OBJ): LOCAL_FLAGS := -Itests/support -Itests $(call pkg,CMOCKA,--cflags)

@@ -26,8 +26,9 @@ endif
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-# One short line per step; V=1 shows the commands instead.
-say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $@;)
+# One short line per step; V=1 shows the commands instead, make -s nothing.
+silent = $(findstring s,$(firstword -$(MAKEFLAGS)))
+say = $(if $(filter 1,$(V)),,@$(if $(silent),,printf '  %-7s %s\n' $(1) $@;))
 
 # ---- variant ----
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Selection of the CRC32c implementation, and the one made with ISA-L.
+ *
+ * The hot path is one load and one indirect call. The pointer starts at a function that selects and
+ * then forwards, so there is no "initialised?" test and no constructor. A candidate must reproduce
+ * the check value in two pieces before it is taken; a wrong CRC would look like a broken network.
+ * The EVP implementation is in crc32c_evp.c.
+ *
+ * RFC 5044 4.4, RFC 3720 12.1 and B.4.
+ */
+#include "mpa/crc32c.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(IWARP_HAVE_ISAL)
+#include <isa-l/crc.h>
+#endif
+
+#include "mpa/crc32c_evp.h"
+
+#define CRC32C_ENV "IWARP_CRC32C"
+
+typedef uint32_t crc32c_fn(uint32_t crc, const void *data, size_t len);
+
+static crc32c_fn crc32c_first_use;
+
+static crc32c_fn *_Atomic crc32c_active = crc32c_first_use;
+
+/* Taken to change crc32c_active, never to read it. */
+static pthread_mutex_t crc32c_lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint32_t iwarp_crc32c(uint32_t crc, const void *data, size_t len)
+{
+    crc32c_fn *fn = atomic_load_explicit(&crc32c_active, memory_order_acquire);
+
+    return fn(crc, data, len);
+}
+
+#if defined(IWARP_HAVE_ISAL)
+/* ISA-L counts in int. */
+#define ISAL_STEP ((size_t)1 << 30)
+
+static uint32_t crc32c_isal(uint32_t crc, const void *data, size_t len)
+{
+    /* It only reads, but its prototype lacks the const. */
+    unsigned char *at = (unsigned char *)(uintptr_t)data;
+    /* It works on the register before the final inversion, on the way in and out. */
+    uint32_t state = ~crc;
+
+    while (len > ISAL_STEP) {
+        state = crc32_iscsi(at, (int)ISAL_STEP, state);
+        at += ISAL_STEP;
+        len -= ISAL_STEP;
+    }
+    if (len > 0) {
+        state = crc32_iscsi(at, (int)len, state);
+    }
+    return ~state;
+}
+#endif
+
+static bool crc32c_usable(crc32c_fn *fn)
+{
+    return fn(fn(0, "1234", 4), "56789", 5) == 0xe3069283u && fn(0, "", 0) == 0;
+}
+
+/* NULL if not built in or not working here. */
+static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
+{
+    crc32c_fn *fn = NULL;
+
+    switch (impl) {
+    case IWARP_CRC32C_AUTO:
+        fn = crc32c_open(IWARP_CRC32C_ISAL);
+        return fn != NULL ? fn : crc32c_open(IWARP_CRC32C_EVP);
+    case IWARP_CRC32C_ISAL:
+#if defined(IWARP_HAVE_ISAL)
+        fn = crc32c_isal;
+#endif
+        break;
+    case IWARP_CRC32C_EVP:
+        fn = iwarp_crc32c_evp_open() == 0 ? iwarp_crc32c_evp : NULL;
+        break;
+    }
+    return fn != NULL && crc32c_usable(fn) ? fn : NULL;
+}
+
+/* What AUTO stands for in this environment; -1 if the environment names something unknown. */
+static int crc32c_from_env(enum iwarp_crc32c_impl *impl)
+{
+    const char *name = getenv(CRC32C_ENV);
+
+    if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0) {
+        *impl = IWARP_CRC32C_AUTO;
+    } else if (strcmp(name, "isal") == 0) {
+        *impl = IWARP_CRC32C_ISAL;
+    } else if (strcmp(name, "evp") == 0) {
+        *impl = IWARP_CRC32C_EVP;
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+static int crc32c_select_locked(enum iwarp_crc32c_impl impl)
+{
+    crc32c_fn *fn;
+
+    if (impl == IWARP_CRC32C_AUTO && crc32c_from_env(&impl) != 0) {
+        return -1;
+    }
+    fn = crc32c_open(impl);
+    if (fn == NULL) {
+        return -1;
+    }
+    atomic_store_explicit(&crc32c_active, fn, memory_order_release);
+    return 0;
+}
+
+int iwarp_crc32c_select(enum iwarp_crc32c_impl impl)
+{
+    int rc;
+
+    pthread_mutex_lock(&crc32c_lock);
+    rc = crc32c_select_locked(impl);
+    pthread_mutex_unlock(&crc32c_lock);
+    return rc;
+}
+
+/* An implementation for sure: whoever asks cannot go on without, and must not go on in silence. */
+static crc32c_fn *crc32c_demand(void)
+{
+    crc32c_fn *fn;
+    int rc = 0;
+
+    pthread_mutex_lock(&crc32c_lock);
+    /* Another thread may have selected meanwhile; its choice stays. */
+    if (atomic_load_explicit(&crc32c_active, memory_order_relaxed) == crc32c_first_use) {
+        rc = crc32c_select_locked(IWARP_CRC32C_AUTO);
+    }
+    fn = atomic_load_explicit(&crc32c_active, memory_order_relaxed);
+    pthread_mutex_unlock(&crc32c_lock);
+    if (rc != 0) {
+        const char *asked = getenv(CRC32C_ENV);
+
+        fprintf(stderr,
+                "libiwarp: no usable CRC32c implementation (" CRC32C_ENV "=%s; known are auto, "
+                "isal, evp; unset it for the best one this build has)\n",
+                asked != NULL ? asked : "");
+        abort();
+    }
+    return fn;
+}
+
+static uint32_t crc32c_first_use(uint32_t crc, const void *data, size_t len)
+{
+    return crc32c_demand()(crc, data, len);
+}
+
+const char *iwarp_crc32c_name(void)
+{
+    return crc32c_demand() == iwarp_crc32c_evp ? "evp (provider iwarp)" : "isa-l";
+}

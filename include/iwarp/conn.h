@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections: listen, connect, accept, reject, disconnect, abort, and the events that tell of them.
+ * Connections: listen, connect, accept, reject, disconnect, abort, and the events that tell of
+ * them.
  *
  * A connection (struct iwarp_conn) carries the stream of one queue pair from the MPA start-up
- * (RFC 5044 7.1, RFC 6581) to the close. All calls return at once; what became of them arrives as an
- * event, or can be waited for with iwarp_conn_wait.
+ * (RFC 5044 7.1, RFC 6581) to the close. All calls return at once; what became of them arrives as
+ * an event, or can be waited for with iwarp_conn_wait.
  */
 #ifndef IWARP_CONN_H
 #define IWARP_CONN_H
@@ -22,42 +23,47 @@ struct iwarp_eq;
 
 #define IWARP_DEFAULT_PORT 7475 /* of the example programs; iWARP itself has no fixed port */
 
-/* --- options ----------------------------------------------------------------------------------- */
+/* --- options -----------------------------------------------------------------------------------
+ */
 
 enum iwarp_placement {
-    IWARP_PLACE_VERIFIED = 0, /* payload enters user memory only after its CRC was right (RFC 5044 6) */
-    IWARP_PLACE_EARLY = 1     /* payload is placed as it arrives, delivered after the CRC was right */
+    IWARP_PLACE_VERIFIED =
+        0,                /* payload enters user memory only after its CRC was right (RFC 5044 6) */
+    IWARP_PLACE_EARLY = 1 /* payload is placed as it arrives, delivered after the CRC was right */
 };
 
-/* Options of one connection (or of all that a listener accepts). Initialise with the init function. */
+/* Options of one connection (or of all that a listener accepts). Initialise with the init function.
+ */
 struct iwarp_conn_options {
-    size_t size;                   /* set by init */
-    unsigned mpa_rev;              /* initiator: 1 or 2 (default). The responder follows the Request. */
-    bool crc;                      /* ask for CRC32c (default true); it is off only if both say so */
+    size_t size;      /* set by init */
+    unsigned mpa_rev; /* initiator: 1 or 2 (default). The responder follows the Request. */
+    bool crc;         /* ask for CRC32c (default true); it is off only if both say so */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
-    unsigned ulpdu_max;            /* octets, 128 to 64768, 0 (default): from the path's segment size */
-    unsigned ird;                  /* RDMA Reads the peer may have outstanding here; default 32 */
-    unsigned ord;                  /* RDMA Reads outstanding towards the peer; default 32 */
-    unsigned connect_timeout_ms;   /* TCP set-up, default 10000 */
-    unsigned startup_timeout_ms;   /* MPA start-up, default 10000 (initiator), half of it (responder) */
-    unsigned close_timeout_ms;     /* drain after close or Terminate, default 5000 */
+    unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size */
+    unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */
+    unsigned ord;       /* RDMA Reads outstanding towards the peer; default 32 */
+    unsigned connect_timeout_ms; /* TCP set-up, default 10000 */
+    unsigned
+        startup_timeout_ms;    /* MPA start-up, default 10000 (initiator), half of it (responder) */
+    unsigned close_timeout_ms; /* drain after close or Terminate, default 5000 */
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
 
-/* --- events ------------------------------------------------------------------------------------ */
+/* --- events ------------------------------------------------------------------------------------
+ */
 
 enum iwarp_event_type {
-    IWARP_EVENT_REQUEST = 1,  /* a listener got a valid MPA Request: accept or reject `conn` */
-    IWARP_EVENT_ESTABLISHED,  /* the queue pair is in RTS */
-    IWARP_EVENT_REJECTED,     /* the peer's ULP said no; its private data is at `conn` */
-    IWARP_EVENT_FAILED,       /* never established: refused, timed out, not an iWARP peer */
-    IWARP_EVENT_DISCONNECTED  /* was established, has ended; `status` OK if in order */
+    IWARP_EVENT_REQUEST = 1, /* a listener got a valid MPA Request: accept or reject `conn` */
+    IWARP_EVENT_ESTABLISHED, /* the queue pair is in RTS */
+    IWARP_EVENT_REJECTED,    /* the peer's ULP said no; its private data is at `conn` */
+    IWARP_EVENT_FAILED,      /* never established: refused, timed out, not an iWARP peer */
+    IWARP_EVENT_DISCONNECTED /* was established, has ended; `status` OK if in order */
 };
 
 struct iwarp_event {
     enum iwarp_event_type type;
-    enum iwarp_status status;        /* OK, or what kind of failure */
+    enum iwarp_status status; /* OK, or what kind of failure */
     struct iwarp_conn *conn;
     struct iwarp_listener *listener; /* REQUEST only */
     void *user;                      /* of the listener (REQUEST) or of the connection */
@@ -73,11 +79,13 @@ IWARP_API enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq);
 /* Readable while events wait; owned by the queue, for poll/epoll only. */
 IWARP_API int iwarp_eq_fd(struct iwarp_eq *eq);
 
-/* Take the oldest event; waits up to timeout_ms (< 0: for ever, 0: not at all). AGAIN if none came. */
+/* Take the oldest event; waits up to timeout_ms (< 0: for ever, 0: not at all). AGAIN if none came.
+ */
 IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event,
                                          int timeout_ms);
 
-/* --- passive side ------------------------------------------------------------------------------ */
+/* --- passive side ------------------------------------------------------------------------------
+ */
 
 /*
  * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
@@ -95,10 +103,11 @@ IWARP_API enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *lis
 IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener);
 
 /*
- * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets of
- * private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those of
- * the listener; only crc, placement, ulpdu_max, ird, ord and timeouts are looked at. ESTABLISHED or
- * FAILED follows. Send queue work waits until the peer's first FPDU has come (RFC 5044 7.1.2 rule 4).
+ * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
+ * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
+ * of the listener; only crc, placement, ulpdu_max, ird, ord and timeouts are looked at. ESTABLISHED
+ * or FAILED follows. Send queue work waits until the peer's first FPDU has come (RFC 5044 7.1.2
+ * rule 4).
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
@@ -108,7 +117,8 @@ IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_q
 IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data,
                                          size_t pd_len);
 
-/* --- active side ------------------------------------------------------------------------------- */
+/* --- active side -------------------------------------------------------------------------------
+ */
 
 /*
  * Connect qp (IDLE) to a listener. ESTABLISHED, REJECTED or FAILED goes to eq, which may be NULL if
@@ -132,7 +142,8 @@ IWARP_API enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator,
                                                struct iwarp_conn **initiator_conn,
                                                struct iwarp_conn **responder_conn);
 
-/* --- both sides -------------------------------------------------------------------------------- */
+/* --- both sides --------------------------------------------------------------------------------
+ */
 
 /*
  * Wait until the connection is established (OK), or has failed or ended: PEER (rejected, closed by
@@ -172,12 +183,12 @@ IWARP_API const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *co
 
 /* What the start-up settled. */
 struct iwarp_conn_info {
-    size_t size;         /* set by the caller to sizeof(struct iwarp_conn_info) */
-    unsigned mpa_rev;    /* revision in use */
-    bool crc;            /* CRC32c in use */
-    unsigned ird, ord;   /* depths in use here */
+    size_t size;                 /* set by the caller to sizeof(struct iwarp_conn_info) */
+    unsigned mpa_rev;            /* revision in use */
+    bool crc;                    /* CRC32c in use */
+    unsigned ird, ord;           /* depths in use here */
     unsigned peer_ird, peer_ord; /* as the peer announced; 0 with revision 1 */
-    unsigned mulpdu;     /* largest ULPDU sent, octets */
+    unsigned mulpdu;             /* largest ULPDU sent, octets */
 };
 IWARP_API enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn,
                                             struct iwarp_conn_info *info);

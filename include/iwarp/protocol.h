@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Constants of the iWARP wire protocol, as the RFCs number them: opcodes, queue numbers, flag bits,
- * header sizes and Terminate codes. Nothing else: no parsing, no types with layout. Third parties (a
- * dissector, a test tool) may include this header alone.
+ * header sizes and Terminate codes. Nothing else: no parsing, no types with layout. Third parties
+ * (a dissector, a test tool) may include this header alone.
  *
  * RFC 5040 (RDMAP), RFC 5041 (DDP), RFC 5044 and RFC 6581 (MPA), RFC 7306 (RDMA extensions).
  */
@@ -75,11 +75,11 @@ enum iwarp_opcode {
 #define IWARP_RDMAP_ATOMIC_RESP_LEN  12 /* RFC 7306 5.2.2 */
 
 /* Terminate message, RFC 5040 4.8: control word, then DDP Segment Length and copied headers. */
-#define IWARP_TERM_CTRL_LEN  4
-#define IWARP_TERM_MAX_LEN   52
-#define IWARP_TERM_HDRCT_M   0x80 /* DDP Segment Length is valid */
-#define IWARP_TERM_HDRCT_D   0x40 /* DDP header is there */
-#define IWARP_TERM_HDRCT_R   0x20 /* RDMAP header is there */
+#define IWARP_TERM_CTRL_LEN 4
+#define IWARP_TERM_MAX_LEN  52
+#define IWARP_TERM_HDRCT_M  0x80 /* DDP Segment Length is valid */
+#define IWARP_TERM_HDRCT_D  0x40 /* DDP header is there */
+#define IWARP_TERM_HDRCT_R  0x20 /* RDMAP header is there */
 
 enum iwarp_term_layer { IWARP_TERM_RDMAP = 0, IWARP_TERM_DDP = 1, IWARP_TERM_LLP = 2 };
 

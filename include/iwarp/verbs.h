@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Verbs: devices, protection domains, memory regions, completion queues, queue pairs, work requests.
- * The semantics are those of the RDMA verbs (draft-hilland-rddp-verbs-00 and libibverbs), for iWARP.
+ * Verbs: devices, protection domains, memory regions, completion queues, queue pairs, work
+ * requests. The semantics are those of the RDMA verbs (draft-hilland-rddp-verbs-00 and libibverbs),
+ * for iWARP.
  *
  * Threads. In the threaded progress mode every function may be called from any thread, and posting
  * and polling are safe from any thread; the one rule is that an object is not used while or after
@@ -31,35 +32,38 @@ struct iwarp_qp;
 
 /* Limits and resources of a device. Initialise with iwarp_device_options_init, then change. */
 struct iwarp_device_options {
-    size_t size;                  /* sizeof(struct iwarp_device_options), set by init */
-    unsigned workers;             /* threads that drive streams; default 1, at most 64 */
-    unsigned max_connections;     /* default 65536; more are refused with LIMIT */
-    unsigned max_half_open;       /* inbound start-ups at a time before new ones wait; default 1024 */
-    unsigned max_regions;         /* default 1048576, at most 4194304 */
-    size_t max_buffer_bytes;      /* library memory for partly received or unsent FPDUs; default 1 GiB */
+    size_t size;              /* sizeof(struct iwarp_device_options), set by init */
+    unsigned workers;         /* threads that drive streams; default 1, at most 64 */
+    unsigned max_connections; /* default 65536; more are refused with LIMIT */
+    unsigned max_half_open;   /* inbound start-ups at a time before new ones wait; default 1024 */
+    unsigned max_regions;     /* default 1048576, at most 4194304 */
+    size_t max_buffer_bytes; /* library memory for partly received or unsent FPDUs; default 1 GiB */
 };
 
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
 
-/* Start a device: its workers run until iwarp_device_close. options may be NULL for the defaults. */
+/* Start a device: its workers run until iwarp_device_close. options may be NULL for the defaults.
+ */
 IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                                               struct iwarp_device **device);
 
 /* Stop the workers. MISUSE while a PD, CQ, event queue, listener or connection still exists. */
 IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
 
-/* --- protection domains ------------------------------------------------------------------------ */
+/* --- protection domains ------------------------------------------------------------------------
+ */
 
 IWARP_API enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd);
 
 /* MISUSE while a region or queue pair of this PD exists. */
 IWARP_API enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd);
 
-/* --- memory regions ---------------------------------------------------------------------------- */
+/* --- memory regions ----------------------------------------------------------------------------
+ */
 
 /* Rights of a region. Remote rights let a peer use the STag; local ones are checked for SGEs. */
 enum iwarp_access {
-    IWARP_ACCESS_LOCAL_WRITE = 1 << 0, /* receive buffers, RDMA Read sinks */
+    IWARP_ACCESS_LOCAL_WRITE = 1 << 0,  /* receive buffers, RDMA Read sinks */
     IWARP_ACCESS_REMOTE_WRITE = 1 << 1, /* needs LOCAL_WRITE */
     IWARP_ACCESS_REMOTE_READ = 1 << 2
 };
@@ -84,26 +88,22 @@ IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
 IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
 IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
 
-/* --- completion queues ------------------------------------------------------------------------- */
+/* --- completion queues -------------------------------------------------------------------------
+ */
 
 enum iwarp_wc_status {
     IWARP_WC_SUCCESS = 0,
-    IWARP_WC_FLUSHED,            /* not carried out: the stream had ended; see fault */
-    IWARP_WC_LOCAL_LENGTH,       /* RDMA Read longer than its sink, message over 2^32-1 octets */
-    IWARP_WC_LOCAL_PROTECTION,   /* a local SGE is not inside a region that allows it */
-    IWARP_WC_LOCAL_OPERATION,    /* the request cannot be carried out (RDMA Read with ORD 0) */
-    IWARP_WC_REMOTE_ACCESS,      /* the peer refused the STag, bounds or rights (Terminate) */
-    IWARP_WC_REMOTE_INVALID,     /* the peer could not take the message (Terminate) */
-    IWARP_WC_REMOTE_OPERATION,   /* the peer failed otherwise (Terminate) */
-    IWARP_WC_FATAL               /* the stream broke while this request was being carried out */
+    IWARP_WC_FLUSHED,          /* not carried out: the stream had ended; see fault */
+    IWARP_WC_LOCAL_LENGTH,     /* RDMA Read longer than its sink, message over 2^32-1 octets */
+    IWARP_WC_LOCAL_PROTECTION, /* a local SGE is not inside a region that allows it */
+    IWARP_WC_LOCAL_OPERATION,  /* the request cannot be carried out (RDMA Read with ORD 0) */
+    IWARP_WC_REMOTE_ACCESS,    /* the peer refused the STag, bounds or rights (Terminate) */
+    IWARP_WC_REMOTE_INVALID,   /* the peer could not take the message (Terminate) */
+    IWARP_WC_REMOTE_OPERATION, /* the peer failed otherwise (Terminate) */
+    IWARP_WC_FATAL             /* the stream broke while this request was being carried out */
 };
 
-enum iwarp_wc_opcode {
-    IWARP_WC_SEND = 0,
-    IWARP_WC_WRITE,
-    IWARP_WC_READ,
-    IWARP_WC_RECV = 128
-};
+enum iwarp_wc_opcode { IWARP_WC_SEND = 0, IWARP_WC_WRITE, IWARP_WC_READ, IWARP_WC_RECV = 128 };
 
 enum iwarp_wc_flags {
     IWARP_WC_WITH_INVALIDATE = 1 << 0, /* the peer invalidated `invalidated_stag` */
@@ -115,12 +115,12 @@ struct iwarp_wc {
     uint64_t wr_id;
     enum iwarp_wc_status status;
     enum iwarp_wc_opcode opcode;
-    uint32_t byte_len;                /* received octets (RECV), read octets (READ) */
-    uint32_t flags;                   /* enum iwarp_wc_flags */
+    uint32_t byte_len; /* received octets (RECV), read octets (READ) */
+    uint32_t flags;    /* enum iwarp_wc_flags */
     uint32_t invalidated_stag;
     uint32_t reserved0;
     struct iwarp_qp *qp;
-    const struct iwarp_fault *fault;  /* the first fault of the stream; valid while qp exists */
+    const struct iwarp_fault *fault; /* the first fault of the stream; valid while qp exists */
     uint64_t reserved[2];
 };
 
@@ -161,7 +161,8 @@ IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 
-/* --- queue pairs ------------------------------------------------------------------------------- */
+/* --- queue pairs -------------------------------------------------------------------------------
+ */
 
 /* States of draft-hilland-rddp-verbs 6.2. */
 enum iwarp_qp_state {
@@ -173,15 +174,15 @@ enum iwarp_qp_state {
 };
 
 struct iwarp_qp_options {
-    size_t size;             /* set by init */
+    size_t size;              /* set by init */
     struct iwarp_cq *send_cq; /* required */
     struct iwarp_cq *recv_cq; /* required; may be the same */
-    unsigned max_send_wr;    /* 1 to 65536; default 128 */
-    unsigned max_recv_wr;    /* 0 to 65536; default 128 */
-    unsigned max_send_sge;   /* 1 to 32; default 4 */
-    unsigned max_recv_sge;   /* 1 to 32; default 4 */
-    unsigned max_inline;     /* octets of inline data per request, 0 to 1024; default 64 */
-    bool signal_all;         /* every send request completes visibly; default false */
+    unsigned max_send_wr;     /* 1 to 65536; default 128 */
+    unsigned max_recv_wr;     /* 0 to 65536; default 128 */
+    unsigned max_send_sge;    /* 1 to 32; default 4 */
+    unsigned max_recv_sge;    /* 1 to 32; default 4 */
+    unsigned max_inline;      /* octets of inline data per request, 0 to 1024; default 64 */
+    bool signal_all;          /* every send request completes visibly; default false */
     void *user;
 };
 
@@ -203,7 +204,8 @@ IWARP_API enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp);
 /* Why the stream ended; NULL while it has not, or when both sides closed in order. */
 IWARP_API const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp);
 
-/* --- work requests ----------------------------------------------------------------------------- */
+/* --- work requests -----------------------------------------------------------------------------
+ */
 
 /* A piece of registered memory. lkey is the region's STag; ignored for len 0 and inline data. */
 struct iwarp_sge {
@@ -248,15 +250,17 @@ struct iwarp_recv_wr {
 };
 
 /*
- * Post a chain. Requests are carried out in order. Stops at the first request that cannot be posted:
- * its status is returned and *bad (may be NULL) points to it; earlier ones are posted. AGAIN: the
- * send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting to an ended
- * queue pair succeeds and completes as FLUSHED. MISUSE: too many SGEs, too long, not connected yet.
+ * Post a chain. Requests are carried out in order. Stops at the first request that cannot be
+ * posted: its status is returned and *bad (may be NULL) points to it; earlier ones are posted.
+ * AGAIN: the send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting
+ * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: too many SGEs, too long, not
+ * connected yet.
  */
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);
 
-/* The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full. */
+/* The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full.
+ */
 IWARP_API enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
                                             const struct iwarp_recv_wr **bad);
 

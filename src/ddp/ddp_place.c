@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The one place that computes destinations, and the checks that stand before it: RFC 5041 7.1 for
+ * segments, RFC 5040 5.2 for RDMA Read sources, local rights for scatter/gather lists.
+ *
+ * All arithmetic is unsigned 64-bit; lengths are compared before anything is subtracted from them.
+ */
+#include "ddp/ddp.h"
+
+#include <assert.h>
+
+void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd)
+{
+    rx->regions = regions;
+    rx->pd = pd;
+    rx->lends.n = 0;
+    for (unsigned qn = 0; qn < 4; qn++) {
+        rx->msn[qn] = 1; /* RFC 5041 4.3 */
+        rx->mo[qn] = 0;
+    }
+}
+
+static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
+                  uint64_t d2)
+{
+    iwarp_fault_set(fault, code, IWARP_SIDE_LOCAL, d0, d1, d2);
+    return false;
+}
+
+bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_fault *fault)
+{
+    unsigned version = h->control & IWARP_DDP_VERSION_MASK;
+
+    if (version == IWARP_DDP_VERSION) {
+        return true;
+    }
+    return found(fault,
+                 h->tagged ? IWARP_FAULT_DDP_TAGGED_VERSION : IWARP_FAULT_DDP_UNTAGGED_VERSION,
+                 version, 0, 0);
+}
+
+/* RFC 5041 7.1 speaks of placement, RFC 5040 5.2 of RDMA Read sources: same checks, other codes. */
+struct remote_faults {
+    enum iwarp_fault_code stream, access, wrap, bounds;
+};
+static const struct remote_faults write_faults = {IWARP_FAULT_DDP_STAG_STREAM,
+                                                  IWARP_FAULT_DDP_ACCESS, IWARP_FAULT_DDP_TO_WRAP,
+                                                  IWARP_FAULT_DDP_BOUNDS};
+static const struct remote_faults read_faults = {
+    IWARP_FAULT_RDMAP_STAG_STREAM, IWARP_FAULT_RDMAP_ACCESS, IWARP_FAULT_RDMAP_TO_WRAP,
+    IWARP_FAULT_RDMAP_BOUNDS};
+
+uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t stag, uint64_t to,
+                          uint64_t len, unsigned access, struct iwarp_fault *fault)
+{
+    const struct remote_faults *f =
+        access == IWARP_ACCESS_REMOTE_READ ? &read_faults : &write_faults;
+
+    assert(len > 0);
+    if (r->pd != pd) {
+        found(fault, f->stream, stag, 0, 0);
+    } else if ((r->access & access) != access) {
+        found(fault, f->access, stag, r->access, 0);
+    } else if (len - 1 > UINT64_MAX - to) {
+        found(fault, f->wrap, stag, to, len);
+    } else if (to < r->to_base || to - r->to_base > r->len || len > r->len - (to - r->to_base)) {
+        found(fault, f->bounds, stag, to, len);
+    } else {
+        return r->addr + (to - r->to_base);
+    }
+    return NULL;
+}
+
+/* A local SGE piece: inside a region of this PD that has the rights. */
+static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_lends *lends,
+                            const void *pd, const struct iwarp_sge *sge, uint64_t off, uint64_t len,
+                            unsigned access)
+{
+    struct iwarp_region *r = iwarp_lends_get(lends, regions, sge->lkey);
+    uint64_t to = (uint64_t)(uintptr_t)sge->addr;
+
+    if (!r || r->pd != pd || (r->access & access) != access) {
+        return NULL;
+    }
+    /* The whole SGE has to lie in the region, not only the piece: a request is right or wrong. */
+    if (to < r->to_base || to - r->to_base > r->len || sge->len > r->len - (to - r->to_base)) {
+        return NULL;
+    }
+    assert(off <= sge->len && len <= sge->len - off);
+    return r->addr + (to - r->to_base) + off;
+}
+
+bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *lends,
+                       const void *pd, const struct iwarp_sge *sgl, unsigned num_sge, uint64_t off,
+                       uint64_t len, unsigned access, struct iwarp_ddp_target *target,
+                       struct iwarp_fault *fault)
+{
+    target->n = 0;
+    for (unsigned i = 0; i < num_sge && len > 0; i++) {
+        if (off >= sgl[i].len) {
+            off -= sgl[i].len;
+            continue;
+        }
+        uint64_t n = sgl[i].len - off < len ? sgl[i].len - off : len;
+        uint8_t *p = local_piece(regions, lends, pd, &sgl[i], off, n, access);
+        if (!p) {
+            return found(fault, IWARP_FAULT_LOCAL_SGE, sgl[i].lkey,
+                         (uint64_t)(uintptr_t)sgl[i].addr, sgl[i].len);
+        }
+        assert(target->n < IWARP_MAX_SGE);
+        target->iov[target->n++] = (struct iovec){p, n};
+        len -= n;
+        off = 0;
+    }
+    assert(len == 0);
+    return true;
+}
+
+/* RDMA Write. Zero length: neither STag nor TO may be checked (RFC 5041 5.2). */
+static bool place_write(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
+                        struct iwarp_ddp_target *target, struct iwarp_fault *fault)
+{
+    target->n = 0;
+    if (len == 0) {
+        return true;
+    }
+    struct iwarp_region *r = iwarp_lends_get(&rx->lends, rx->regions, h->stag);
+    if (!r) {
+        return found(fault, IWARP_FAULT_DDP_STAG_INVALID, h->stag, 0, 0);
+    }
+    uint8_t *p = iwarp_ddp_remote(r, rx->pd, h->stag, h->to, len, IWARP_ACCESS_REMOTE_WRITE, fault);
+    if (!p) {
+        return false;
+    }
+    target->n = 1;
+    target->iov[0] = (struct iovec){p, len};
+    return true;
+}
+
+/* A Read Response continues exactly where the outstanding RDMA Read stands, and ends with it. */
+static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
+                           const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
+                           struct iwarp_fault *fault)
+{
+    uint64_t left = sink->capacity - sink->done;
+
+    target->n = 0;
+    if (len > left || h->last != (len == left)) {
+        return found(fault, IWARP_FAULT_READ_RESPONSE_BOUNDS, h->to, len, left);
+    }
+    if (len == 0) {
+        return true;
+    }
+    if (h->stag != sink->sgl->lkey) {
+        return found(fault, IWARP_FAULT_READ_RESPONSE_STAG, h->stag, sink->sgl->lkey, 0);
+    }
+    if (h->to != (uint64_t)(uintptr_t)sink->sgl->addr + sink->done) {
+        return found(fault, IWARP_FAULT_READ_RESPONSE_BOUNDS, h->to, len, left);
+    }
+    return iwarp_ddp_resolve(rx->regions, &rx->lends, rx->pd, sink->sgl, 1, sink->done, len,
+                             IWARP_ACCESS_LOCAL_WRITE, target, fault);
+}
+
+/* RFC 5041 7.1, untagged: buffer there, MSN in order, MO in order, message fits. */
+static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
+                           const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
+                           struct iwarp_fault *fault)
+{
+    target->n = 0;
+    if (h->msn != rx->msn[h->qn]) {
+        return found(fault, IWARP_FAULT_DDP_MSN, h->qn, h->msn, rx->msn[h->qn]);
+    }
+    if (h->mo != rx->mo[h->qn]) {
+        return found(fault, IWARP_FAULT_DDP_MO, h->msn, h->mo, rx->mo[h->qn]);
+    }
+    if (sink->kind == DDP_SINK_NONE) {
+        return found(fault, IWARP_FAULT_DDP_NO_BUFFER, h->qn, h->msn, 0);
+    }
+    if ((uint64_t)h->mo + len > sink->capacity) {
+        return found(fault, IWARP_FAULT_DDP_TOO_LONG, h->msn, (uint64_t)h->mo + len,
+                     sink->capacity);
+    }
+    if (len == 0 || sink->kind == DDP_SINK_CONTROL) {
+        return true;
+    }
+    return iwarp_ddp_resolve(rx->regions, &rx->lends, rx->pd, sink->sgl, sink->num_sge, h->mo, len,
+                             IWARP_ACCESS_LOCAL_WRITE, target, fault);
+}
+
+bool iwarp_ddp_place(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
+                     const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
+                     struct iwarp_fault *fault)
+{
+    switch (sink->kind) {
+    case DDP_SINK_REGION:
+        return place_write(rx, h, len, target, fault);
+    case DDP_SINK_READ:
+        return place_response(rx, h, len, sink, target, fault);
+    case DDP_SINK_SGL:
+    case DDP_SINK_CONTROL:
+    case DDP_SINK_NONE:
+        break;
+    }
+    return place_untagged(rx, h, len, sink, target, fault);
+}
+
+void iwarp_ddp_advance(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len)
+{
+    if (h->tagged) {
+        return;
+    }
+    rx->mo[h->qn] += len;
+    if (h->last) {
+        rx->msn[h->qn]++; /* wraps to 0 after 0xffffffff, RFC 5041 4.3 */
+        rx->mo[h->qn] = 0;
+    }
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The STag table: which memory an STag stands for, and who may use it.
+ *
+ * Looking a region up takes no lock: raise its lend count, then compare the STag. Whoever revokes a
+ * region first clears its STag, then waits until nobody holds it lent; so after revocation no octet
+ * of it is touched (RFC 5041 8.3.1, RFC 5042 6.2.2). Regions are never given back to the allocator
+ * while the table lives, so a stale pointer is always readable.
+ *
+ * The table is one sparse array of 2^24 pointers: untouched pages cost address space only, and a
+ * lookup is the same few instructions for one region and for a million.
+ *
+ * insert and revoke are serialised by the caller; lend and settle may run anywhere, any time.
+ */
+#ifndef IWARP_DDP_REGION_H
+#define IWARP_DDP_REGION_H
+
+#include "base/limits.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct iwarp_region {
+    _Atomic uint32_t lends; /* users of the memory right now */
+    _Atomic uint32_t stag;  /* 0: not valid */
+    unsigned access;        /* enum iwarp_access */
+    const void *pd;         /* compared, never followed */
+    uint8_t *addr;
+    uint64_t len;
+    uint64_t to_base; /* TO of the first octet */
+    uint32_t index;   /* of the STag, also after it became invalid */
+};
+
+struct iwarp_region_table {
+    _Atomic(struct iwarp_region *) *slot; /* by STag index, 2^24 entries */
+};
+
+bool iwarp_region_table_init(struct iwarp_region_table *table);
+void iwarp_region_table_fini(struct iwarp_region_table *table);
+
+/* Enter a filled-in region under stag. False if its index is 0 or taken. */
+bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *region,
+                         uint32_t stag);
+
+/* Make the STag invalid and give its index back. The memory is free once iwarp_region_lent says no.
+ */
+void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *region);
+
+/*
+ * Make the STag invalid but keep its index (remote invalidation, RFC 5040 5.3). Lock-free against
+ * everything else. False if it was not valid any more. The caller then waits as after revoke.
+ */
+bool iwarp_region_invalidate(struct iwarp_region *region, uint32_t stag);
+
+static inline bool iwarp_region_lent(struct iwarp_region *region)
+{
+    return atomic_load(&region->lends) != 0;
+}
+
+/* The region of a valid STag, lent; or NULL. Give it back with iwarp_region_settle. */
+static inline struct iwarp_region *iwarp_region_lend(struct iwarp_region_table *table,
+                                                     uint32_t stag)
+{
+    struct iwarp_region *r = atomic_load_explicit(&table->slot[stag >> 8], memory_order_acquire);
+
+    if (!r) {
+        return NULL;
+    }
+    atomic_fetch_add(&r->lends, 1);
+    if (atomic_load(&r->stag) != stag) {
+        atomic_fetch_sub(&r->lends, 1);
+        return NULL;
+    }
+    return r;
+}
+
+static inline void iwarp_region_settle(struct iwarp_region *region)
+{
+    atomic_fetch_sub_explicit(&region->lends, 1, memory_order_release);
+}
+
+/* --- lends of one I/O batch ----------------------------------------------------------------------
+ */
+
+/*
+ * The regions that a stream holds lent during one batch. Segments in a row mostly use the same few
+ * regions, so each is lent once per batch only.
+ */
+struct iwarp_lends {
+    unsigned n;
+    struct iwarp_region *region[IWARP_MAX_LENDS];
+};
+
+/* Find or lend. NULL: not valid. The caller keeps at most IWARP_MAX_LENDS by calling settle. */
+struct iwarp_region *iwarp_lends_get(struct iwarp_lends *lends, struct iwarp_region_table *table,
+                                     uint32_t stag);
+void iwarp_lends_settle(struct iwarp_lends *lends);
+
+#endif

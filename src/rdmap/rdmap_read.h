@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RDMA Reads in flight, both ways: requests of the peer that this end answers in order (bounded by
+ * IRD), and requests of this end whose responses are awaited in order (bounded by ORD).
+ * RFC 5040 5.2 and 5.5 rules 11, 12, 17, 19, 20. Bounded rings, no I/O.
+ */
+#ifndef IWARP_RDMAP_READ_H
+#define IWARP_RDMAP_READ_H
+
+#include "rdmap/rdmap_wire.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* A request of the peer. `sent` octets of its response have been framed. */
+struct iwarp_read_in {
+    struct iwarp_rdmap_read_request request;
+    uint32_t msn; /* of the request, for a Terminate that has to quote it */
+    uint32_t sent;
+};
+
+/* A request of this end: the send queue entry that waits, and how much has come. */
+struct iwarp_read_out {
+    uint32_t wqe; /* send queue position */
+    uint32_t done;
+};
+
+struct iwarp_rdmap_reads {
+    struct iwarp_read_in *in;
+    struct iwarp_read_out *out;
+    uint32_t ird, ord;            /* capacities */
+    uint32_t in_head, in_count;   /* requests to be answered, from in[in_head] on */
+    uint32_t out_head, out_count; /* responses awaited */
+};
+
+static inline bool iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord)
+{
+    *r = (struct iwarp_rdmap_reads){.ird = ird, .ord = ord};
+    r->in = ird ? calloc(ird, sizeof *r->in) : NULL;
+    r->out = ord ? calloc(ord, sizeof *r->out) : NULL;
+    return (!ird || r->in) && (!ord || r->out);
+}
+
+static inline void iwarp_rdmap_reads_fini(struct iwarp_rdmap_reads *r)
+{
+    free(r->in);
+    free(r->out);
+    r->in = NULL;
+    r->out = NULL;
+}
+
+/* A free slot behind the last, to be filled and then counted; NULL if the depth is reached. */
+static inline struct iwarp_read_in *iwarp_rdmap_in_slot(struct iwarp_rdmap_reads *r)
+{
+    return r->in_count < r->ird ? &r->in[(r->in_head + r->in_count) % r->ird] : NULL;
+}
+
+static inline struct iwarp_read_out *iwarp_rdmap_out_slot(struct iwarp_rdmap_reads *r)
+{
+    return r->out_count < r->ord ? &r->out[(r->out_head + r->out_count) % r->ord] : NULL;
+}
+
+/* The oldest, NULL if there is none. */
+static inline struct iwarp_read_in *iwarp_rdmap_in_oldest(struct iwarp_rdmap_reads *r)
+{
+    return r->in_count ? &r->in[r->in_head] : NULL;
+}
+
+static inline struct iwarp_read_out *iwarp_rdmap_out_oldest(struct iwarp_rdmap_reads *r)
+{
+    return r->out_count ? &r->out[r->out_head] : NULL;
+}
+
+/* The oldest is done: its slot is free again. */
+static inline void iwarp_rdmap_in_pop(struct iwarp_rdmap_reads *r)
+{
+    r->in_head = (r->in_head + 1) % r->ird;
+    r->in_count--;
+}
+
+static inline void iwarp_rdmap_out_pop(struct iwarp_rdmap_reads *r)
+{
+    r->out_head = (r->out_head + 1) % r->ord;
+    r->out_count--;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Terminate encode and decode. RFC 5040 4.8, figures 7 to 10. See rdmap_term.h.
+ */
+#include "rdmap/rdmap_term.h"
+
+#include "base/bytes.h"
+
+/* RFC 5040 figure 10: errors tied to a segment carry its DDP header, Read Requests their own too.
+ */
+static uint8_t headers_owed(const struct iwarp_fault_row *row, const struct iwarp_term_cause *cause)
+{
+    bool ddp = row->layer == IWARP_TERM_DDP ||
+               (row->layer == IWARP_TERM_RDMAP && row->etype != IWARP_TERM_RDMAP_LOCAL);
+
+    if (!ddp || cause->ddp_header_len == 0) {
+        return 0;
+    }
+    if (row->layer == IWARP_TERM_RDMAP && row->etype == IWARP_TERM_RDMAP_PROTECTION &&
+        cause->read_request) {
+        return IWARP_TERM_HDRCT_M | IWARP_TERM_HDRCT_D | IWARP_TERM_HDRCT_R;
+    }
+    return IWARP_TERM_HDRCT_M | IWARP_TERM_HDRCT_D;
+}
+
+uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwarp_term_cause *cause,
+                              uint8_t *out)
+{
+    const struct iwarp_fault_row *row = iwarp_fault_row(fault->code);
+    uint32_t len = IWARP_TERM_CTRL_LEN;
+
+    if (row->layer < 0) {
+        return 0;
+    }
+    uint8_t hdrct = headers_owed(row, cause);
+    out[0] = (uint8_t)((unsigned)row->layer << 4 | row->etype);
+    out[1] = (uint8_t)row->code;
+    out[2] = hdrct;
+    out[3] = 0;
+    if (hdrct & IWARP_TERM_HDRCT_D) {
+        uint32_t copy = cause->ddp_header_len;
+        if (hdrct & IWARP_TERM_HDRCT_R) {
+            copy += IWARP_RDMAP_READ_REQUEST_LEN;
+        }
+        iwarp_put_be16(out + len, cause->segment_len);
+        memcpy(out + len + 2, cause->header, copy);
+        len += 2 + copy;
+    }
+    return len;
+}
+
+/* --- tolerances towards real peers -------------------------------------------------------------
+ */
+
+/*
+ * siw's control word is a C bit-field: on little-endian hosts it sends EType<<4|Layer, and HdrCt in
+ * the low bits (M 0x01, D 0x02, R 0x04). HdrCt tells the two apart; without headers the reading
+ * whose layer/type/code is registered wins, RFC order if both are.
+ */
+static bool siw_order(const uint8_t *p, uint8_t layer, uint8_t etype)
+{
+    if (p[2] & 0xe0) {
+        return false;
+    }
+    if (p[2] & 0x07) {
+        return true;
+    }
+    bool as_rfc = false, as_siw = false;
+    for (unsigned c = 1; c < IWARP_FAULT_COUNT; c++) {
+        const struct iwarp_fault_row *row = iwarp_fault_row((enum iwarp_fault_code)c);
+        bool code = row->layer >= 0 && row->code == p[1];
+        as_rfc = as_rfc || (code && row->layer == layer && row->etype == etype);
+        as_siw = as_siw || (code && row->layer == etype && row->etype == layer);
+    }
+    return as_siw && !as_rfc;
+}
+
+static uint8_t hdrct_from_siw(uint8_t octet)
+{
+    return (uint8_t)((octet & 0x01 ? IWARP_TERM_HDRCT_M : 0) |
+                     (octet & 0x02 ? IWARP_TERM_HDRCT_D : 0) |
+                     (octet & 0x04 ? IWARP_TERM_HDRCT_R : 0));
+}
+
+void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info)
+{
+    uint8_t high = p[0] >> 4, low = p[0] & 0x0f;
+
+    info->siw_bit_order = siw_order(p, high, low);
+    info->layer = info->siw_bit_order ? low : high;
+    info->etype = info->siw_bit_order ? high : low;
+    info->code = p[1];
+    info->hdrct = info->siw_bit_order ? hdrct_from_siw(p[2]) : p[2] & 0xe0;
+    /* Chelsio and Intel number MPA's only error type 3 instead of 0. */
+    if (info->layer == IWARP_TERM_LLP && info->etype == 3) {
+        info->etype = IWARP_TERM_LLP_MPA;
+    }
+}

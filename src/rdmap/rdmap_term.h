@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Terminate messages: building the one that a fault owes the peer, and understanding the peer's.
+ * RFC 5040 4.8 (format, figure 10: which headers are copied) and 7.1.
+ *
+ * Real peers differ: siw sends the control word in another bit order, and NICs report MPA errors
+ * with error type 3. Both are understood here and only here (tolerances of rdmap_term.c).
+ */
+#ifndef IWARP_RDMAP_TERM_H
+#define IWARP_RDMAP_TERM_H
+
+#include "base/fault.h"
+
+#include <iwarp/protocol.h>
+
+/* The offending segment, as far as it is known. Lengths 0: not known, or not tied to a segment. */
+struct iwarp_term_cause {
+    uint16_t segment_len;   /* of the DDP segment: its ULPDU_Length */
+    uint8_t ddp_header_len; /* 14, 18 or 0 */
+    bool read_request;      /* the RDMAP header is there too */
+    uint8_t header[IWARP_DDP_UNTAGGED_HDR_LEN + IWARP_RDMAP_READ_REQUEST_LEN];
+};
+
+/* What a received Terminate says. */
+struct iwarp_term_info {
+    uint8_t layer, etype, code;
+    uint8_t hdrct;      /* in RFC bit order */
+    bool siw_bit_order; /* the control word had siw's bit order */
+};
+
+/*
+ * Write the Terminate payload for a fault (at most IWARP_TERM_MAX_LEN octets) and return its
+ * length; 0 if the fault's row owes none.
+ */
+uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwarp_term_cause *cause,
+                              uint8_t *out);
+
+/* Understand a received Terminate from its control word, 4 octets: all that decisions rest on. */
+void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The conductor of one iWARP stream in Full Operation: the only code that knows in which order MPA,
+ * DDP and RDMAP act. No I/O, no clock, no threads: a driver moves octets and calls in.
+ *
+ *   receive   want -> (read) -> placed, feed     stream_rx.c
+ *   send      gather -> (write) -> sent, released  stream_tx.c
+ *   life      eof, close, interest                 stream_life.c
+ *
+ * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
+ * ended is in `fault`. One caller at a time; RFC 5040, 5041, 5044.
+ *
+ *             close()                    all sent, peer's FIN
+ *   RUNNING ----------> CLOSING --------------------------------> ENDED
+ *      |                   |                                        ^
+ *      | fault that owes   | the same                               | Terminate sent and peer's
+ * FIN, v a Terminate       v                                        | or the connection is lost
+ *   TERMINATING ----------------------------------------------------+
+ *      any fault that owes none, a received Terminate, a lost connection: straight to ENDED
+ *
+ * Invariants (iwarp_stream_check):
+ *  - rx.carry is allocated exactly in state RX_CARRY, and rx.carry_len < rx.fpdu_len there
+ *  - fault.code is set in TERMINATING, and once set never changes
+ *  - no region is lent to rx between placed/feed and the next want
+ *  - sq.done <= sq.next <= sq.head, tx.released <= tx.sent <= tx.framed
+ */
+#ifndef IWARP_STREAM_H
+#define IWARP_STREAM_H
+
+#include "base/budget.h"
+#include "base/fault.h"
+#include "ddp/ddp.h"
+#include "rdmap/rdmap_read.h"
+#include "rdmap/rdmap_term.h"
+#include "stream/wq.h"
+
+#include <iwarp/verbs.h>
+
+enum iwarp_stream_life { STREAM_RUNNING, STREAM_CLOSING, STREAM_TERMINATING, STREAM_ENDED };
+
+enum iwarp_stream_rx_state {
+    RX_HEAD,    /* collecting the first octets of an FPDU: its length and DDP header */
+    RX_CARRY,   /* collecting a whole FPDU that arrived in pieces */
+    RX_PAYLOAD, /* direct placement: payload goes straight to its destination */
+    RX_TRAILER  /* direct placement: padding and CRC */
+};
+
+/* Everything a stream needs, fixed for its life. */
+struct iwarp_stream_config {
+    struct iwarp_region_table *regions;
+    const void *pd;
+    struct iwarp_wq *sq, *rq;
+    struct iwarp_budget *budget;
+    bool crc;
+    bool hold_tx; /* responder: nothing may be sent before the first FPDU came */
+    bool early;   /* place before the CRC is checked */
+    uint32_t mulpdu;
+    uint32_t ird, ord;
+};
+
+struct iwarp_stream_rx {
+    enum iwarp_stream_rx_state state;
+    uint8_t head[32]; /* RX_HEAD: octets so far; RX_TRAILER likewise */
+    uint32_t head_len;
+    uint8_t *carry; /* RX_CARRY */
+    uint32_t carry_len;
+    uint32_t fpdu_len;     /* RX_CARRY, RX_PAYLOAD, RX_TRAILER */
+    uint32_t payload_len;  /* RX_PAYLOAD, RX_TRAILER */
+    uint32_t payload_done; /* octets of it that are in place */
+    uint32_t crc;          /* running, over what is in place */
+    struct iwarp_ddp_header header;
+    uint64_t pos;      /* stream octets received */
+    uint64_t fpdu_pos; /* where the current FPDU began */
+    uint64_t fpdus;    /* received whole */
+    uint64_t direct;   /* payload octets that were never copied */
+};
+
+struct iwarp_tx_block;
+
+enum iwarp_tx_kind { TX_NONE, TX_REQUEST, TX_RESPONSE };
+
+struct iwarp_stream_tx {
+    struct iwarp_tx_block *block; /* headers, trailers, iovec: only while something is unsent */
+    enum iwarp_tx_kind kind;      /* the message being framed */
+    uint32_t off;                 /* octets of it that are framed */
+    bool response_turn;           /* requests and responses alternate */
+    bool terminate_framed;
+    uint32_t send_msn, read_msn;     /* next, queues 0 and 1 */
+    uint64_t framed, sent, released; /* stream positions */
+    uint64_t fpdus;
+};
+
+struct iwarp_stream {
+    struct iwarp_stream_config config;
+    enum iwarp_stream_life life;
+    bool eof;   /* the peer has sent FIN */
+    bool abort; /* ENDED, and TCP should be reset rather than closed */
+    struct iwarp_fault fault;
+    struct iwarp_term_cause cause;
+    struct iwarp_ddp_rx ddp;
+    struct iwarp_rdmap_reads reads;
+    struct iwarp_stream_rx rx;
+    struct iwarp_stream_tx tx;
+};
+
+/* False: no memory. The stream is then not to be used. */
+bool iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config);
+void iwarp_stream_fini(struct iwarp_stream *s);
+
+/* --- receive -----------------------------------------------------------------------------------
+ */
+
+/*
+ * Where do the next octets of the stream belong? Fills iov with at most max (at least 1) entries
+ * and returns how many: 0 if the next octets are headers. *staging is how many octets behind them
+ * the driver should offer in a buffer of its own (in one vectored read), a hint. Every want is
+ * followed by one placed, possibly of 0 octets.
+ */
+unsigned iwarp_stream_want(struct iwarp_stream *s, struct iovec *iov, unsigned max,
+                           size_t *staging);
+
+/* n octets have arrived where the last want said. */
+void iwarp_stream_placed(struct iwarp_stream *s, size_t n);
+
+/* n further octets of the stream; all are consumed. After the end they are dropped. */
+void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n);
+
+/* --- send --------------------------------------------------------------------------------------
+ */
+
+/*
+ * The octets to write next: *iov (valid until sent) and its number of entries; 0 if there is
+ * nothing to send now. The user memory in it is lent until sent is called, which must follow.
+ */
+unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov);
+
+/* The transport has taken n octets (0 is allowed). */
+void iwarp_stream_sent(struct iwarp_stream *s, size_t n);
+
+/* The transport refers to n more octets no longer: work completes. */
+void iwarp_stream_released(struct iwarp_stream *s, size_t n);
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+/* The peer's FIN (error 0), or an errno value that ended the connection. */
+void iwarp_stream_eof(struct iwarp_stream *s, int error);
+
+/* Finish what is posted, then say goodbye. */
+void iwarp_stream_close(struct iwarp_stream *s);
+
+/* End now. The fault is recorded unless there is one already. */
+void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
+                       enum iwarp_fault_side side, uint64_t detail);
+
+enum iwarp_stream_interest {
+    IWARP_STREAM_WRITE = 1,   /* gather has something */
+    IWARP_STREAM_SHUTDOWN = 2 /* nothing more will be sent: half-close */
+};
+unsigned iwarp_stream_interest(struct iwarp_stream *s);
+
+/* Is any send request or inbound RDMA Read unfinished? */
+bool iwarp_stream_busy(struct iwarp_stream *s);
+
+/* Assert the invariants; for tests, after every step. */
+void iwarp_stream_check(struct iwarp_stream *s);
+
+/* --- between the files of this folder ----------------------------------------------------------
+ */
+
+/* A fault was found here; owes what its row says. `cause` was filled if a segment is to blame. */
+void iwarp_stream_fail(struct iwarp_stream *s);
+
+/* Move sq.done over requests that are finished. */
+void iwarp_stream_retire(struct iwarp_stream *s);
+
+/* Is there something that could be framed now? */
+bool iwarp_stream_tx_waits(struct iwarp_stream *s);
+
+/* Nothing framed is unsent. */
+bool iwarp_stream_drained(const struct iwarp_stream *s);
+
+/* Give the send block back. */
+void iwarp_stream_tx_fini(struct iwarp_stream *s);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of a stream: how it begins, what ends it, and what the driver should do with the TCP
+ * connection. The diagram is in stream.h. RFC 5040 6.2 and 7.1, RFC 5041 6.2, RFC 5044 8.
+ */
+#include "stream/stream.h"
+
+#include <assert.h>
+
+bool iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config)
+{
+    *s = (struct iwarp_stream){.config = *config, .life = STREAM_RUNNING};
+    iwarp_ddp_rx_init(&s->ddp, config->regions, config->pd);
+    s->tx.send_msn = s->tx.read_msn = 1; /* RFC 5041 4.3 */
+    if (!iwarp_rdmap_reads_init(&s->reads, config->ird, config->ord)) {
+        iwarp_rdmap_reads_fini(&s->reads);
+        return false;
+    }
+    return true;
+}
+
+static void rx_release(struct iwarp_stream *s)
+{
+    iwarp_lends_settle(&s->ddp.lends);
+    if (s->rx.carry) {
+        iwarp_budget_free(s->config.budget, s->rx.carry, s->rx.fpdu_len);
+        s->rx.carry = NULL;
+    }
+    s->rx.state = RX_HEAD;
+    s->rx.head_len = 0;
+}
+
+void iwarp_stream_fini(struct iwarp_stream *s)
+{
+    rx_release(s);
+    iwarp_stream_tx_fini(s);
+    iwarp_rdmap_reads_fini(&s->reads);
+}
+
+static void end(struct iwarp_stream *s, bool with_reset)
+{
+    s->life = STREAM_ENDED;
+    s->abort = with_reset;
+    rx_release(s);
+    iwarp_stream_tx_fini(s);
+}
+
+/*
+ * A Terminate goes out if the row owes one and this end may send at all: the responder may not
+ * before it has received a valid FPDU (RFC 5044 7.1.2 rule 4), nobody may twice.
+ */
+void iwarp_stream_fail(struct iwarp_stream *s)
+{
+    assert(s->fault.code != IWARP_FAULT_NONE);
+    s->fault.rx_pos = s->rx.pos;
+    if (s->life == STREAM_TERMINATING || s->life == STREAM_ENDED) {
+        return;
+    }
+    rx_release(s);
+    if (iwarp_fault_row(s->fault.code)->layer < 0 || s->config.hold_tx) {
+        end(s, s->fault.side != IWARP_SIDE_PEER);
+    } else {
+        s->life = STREAM_TERMINATING;
+    }
+}
+
+void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
+                       enum iwarp_fault_side side, uint64_t detail)
+{
+    if (s->life == STREAM_ENDED) {
+        return;
+    }
+    if (s->fault.code == IWARP_FAULT_NONE) {
+        iwarp_fault_set(&s->fault, code, side, detail, 0, 0);
+        s->fault.rx_pos = s->rx.pos;
+    }
+    end(s, true);
+}
+
+bool iwarp_stream_busy(struct iwarp_stream *s)
+{
+    return s->config.sq->done != iwarp_wq_head(s->config.sq) || s->reads.in_count > 0;
+}
+
+bool iwarp_stream_drained(const struct iwarp_stream *s)
+{
+    return s->tx.sent == s->tx.framed;
+}
+
+/*
+ * RFC 5041 6.2, verbs 6.2: a FIN while nothing is unfinished is an orderly close; otherwise the
+ * peer is told (0/2/07), which works as its other direction may still be open.
+ */
+static void peer_closed(struct iwarp_stream *s)
+{
+    uint32_t partial =
+        s->rx.state == RX_HEAD ? s->rx.head_len : (uint32_t)(s->rx.pos - s->rx.fpdu_pos);
+
+    if (!iwarp_stream_busy(s) && partial == 0) {
+        if (s->life == STREAM_RUNNING) {
+            iwarp_stream_close(s);
+        }
+        return;
+    }
+    if (s->life == STREAM_CLOSING && s->config.sq->done == iwarp_wq_head(s->config.sq)) {
+        end(s, true); /* its own Reads are what is unfinished: nobody waits for them */
+        return;
+    }
+    iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_PEER_CLOSED, IWARP_SIDE_PEER,
+                    iwarp_wq_head(s->config.sq) - s->config.sq->done, s->reads.in_count, partial);
+    iwarp_stream_fail(s);
+}
+
+void iwarp_stream_eof(struct iwarp_stream *s, int error)
+{
+    if (s->life == STREAM_ENDED) {
+        return;
+    }
+    if (error) {
+        iwarp_stream_kill(s, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT, (uint64_t)error);
+        return;
+    }
+    s->eof = true;
+    if (s->life != STREAM_TERMINATING) {
+        peer_closed(s);
+    }
+    (void)iwarp_stream_interest(s);
+}
+
+void iwarp_stream_close(struct iwarp_stream *s)
+{
+    if (s->life == STREAM_RUNNING) {
+        s->life = STREAM_CLOSING;
+    }
+}
+
+/* Nothing more will ever be sent. */
+static bool tx_finished(struct iwarp_stream *s)
+{
+    if (!iwarp_stream_drained(s)) {
+        return false;
+    }
+    switch (s->life) {
+    case STREAM_RUNNING:
+        return false;
+    case STREAM_CLOSING:
+        return !iwarp_stream_busy(s);
+    case STREAM_TERMINATING:
+        return s->tx.terminate_framed;
+    case STREAM_ENDED:
+        return true;
+    }
+    return true;
+}
+
+unsigned iwarp_stream_interest(struct iwarp_stream *s)
+{
+    bool finished = tx_finished(s);
+
+    if (finished && s->eof && s->life != STREAM_ENDED) {
+        end(s, false);
+    }
+    if (s->life == STREAM_ENDED) {
+        return 0;
+    }
+    unsigned interest = finished ? IWARP_STREAM_SHUTDOWN : 0;
+    if (!iwarp_stream_drained(s) || iwarp_stream_tx_waits(s)) {
+        interest |= IWARP_STREAM_WRITE;
+    }
+    return interest;
+}
+
+void iwarp_stream_check(struct iwarp_stream *s)
+{
+    const struct iwarp_wq *sq = s->config.sq;
+
+    assert((s->rx.carry != NULL) == (s->rx.state == RX_CARRY));
+    assert(s->rx.state != RX_CARRY || s->rx.carry_len < s->rx.fpdu_len);
+    assert(s->rx.state != RX_PAYLOAD || s->rx.payload_done < s->rx.payload_len);
+    assert(s->ddp.lends.n == 0);
+    assert(s->life != STREAM_TERMINATING || s->fault.code != IWARP_FAULT_NONE);
+    assert(sq->next - sq->done <= iwarp_wq_head(s->config.sq) - sq->done);
+    assert(s->tx.released <= s->tx.sent && s->tx.sent <= s->tx.framed);
+    assert(s->reads.in_count <= s->reads.ird && s->reads.out_count <= s->reads.ord);
+    (void)sq;
+}

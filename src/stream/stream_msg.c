@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The meaning of received segments: RDMAP picks the sink, DDP computes the place, and the last
+ * segment of a message is delivered. RFC 5040 5.1 to 5.4, 5.5; RFC 5041 5.4, 7.1.
+ */
+#include "stream/stream_msg.h"
+
+#include "base/guard.h"
+#include "rdmap/rdmap_ops.h"
+
+#include <assert.h>
+#include <sched.h>
+
+static enum iwarp_opcode opcode_of(const struct iwarp_ddp_header *h)
+{
+    return (enum iwarp_opcode)(h->ulp_control & IWARP_RDMAP_OPCODE_MASK);
+}
+
+static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
+                  uint64_t d2)
+{
+    iwarp_fault_set(fault, code, IWARP_SIDE_LOCAL, d0, d1, d2);
+    return false;
+}
+
+/* --- sinks -------------------------------------------------------------------------------------
+ */
+
+static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
+{
+    struct iwarp_wq *rq = s->config.rq;
+
+    if (!iwarp_wq_waiting(rq)) {
+        sink->kind = DDP_SINK_NONE;
+        return;
+    }
+    const struct iwarp_rwqe *w = iwarp_rq_at(rq, rq->next);
+    *sink = (struct iwarp_ddp_sink){DDP_SINK_SGL, w->sgl, w->num_sge, w->capacity, 0};
+}
+
+static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                          struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
+{
+    const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
+
+    if (!out) {
+        return found(fault, IWARP_FAULT_RDMAP_READ_RESPONSE_UNEXPECTED, h->stag, 0, 0);
+    }
+    const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, out->wqe);
+    *sink = (struct iwarp_ddp_sink){DDP_SINK_READ, w->sgl, 1, w->len, out->done};
+    return true;
+}
+
+static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                              struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
+{
+    if (!iwarp_rdmap_in_slot(&s->reads)) {
+        return found(fault, IWARP_FAULT_DDP_IRD_EXCEEDED, h->msn, s->reads.in_count, s->reads.ird);
+    }
+    *sink =
+        (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_RDMAP_READ_REQUEST_LEN};
+    return true;
+}
+
+static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                        struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
+{
+    switch (opcode_of(h)) {
+    case IWARP_OP_WRITE:
+        *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_REGION};
+        return true;
+    case IWARP_OP_READ_RESPONSE:
+        return sink_response(s, h, sink, fault);
+    case IWARP_OP_READ_REQUEST:
+        return sink_read_request(s, h, sink, fault);
+    case IWARP_OP_SEND:
+    case IWARP_OP_SEND_INV:
+    case IWARP_OP_SEND_SE:
+    case IWARP_OP_SEND_SE_INV:
+        sink_receive(s, sink);
+        return true;
+    case IWARP_OP_TERMINATE:
+        /* Peers append more or less than RFC 5040 4.8 says: any length from 4 is taken. */
+        *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_MPA_ULPDU_MAX};
+        return true;
+    case IWARP_OP_IMMEDIATE:
+    case IWARP_OP_IMMEDIATE_SE:
+    case IWARP_OP_ATOMIC_REQUEST:
+    case IWARP_OP_ATOMIC_RESPONSE:
+        break;
+    }
+    return found(fault, IWARP_FAULT_RDMAP_OPCODE, opcode_of(h), h->control, 0);
+}
+
+bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
+                         struct iwarp_ddp_target *target, struct iwarp_fault *fault)
+{
+    const struct iwarp_rdmap_segment segment = {h->control, h->ulp_control, h->tagged,
+                                                h->last,    h->qn,          len};
+    struct iwarp_ddp_sink sink;
+
+    if (!iwarp_ddp_check_version(h, fault) || !iwarp_rdmap_check(&segment, fault) ||
+        !choose_sink(s, h, &sink, fault)) {
+        return false;
+    }
+    if (s->ddp.lends.n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
+        iwarp_lends_settle(&s->ddp.lends); /* earlier segments of the batch are in place already */
+    }
+    return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
+}
+
+/* --- segments that lie whole in memory ---------------------------------------------------------
+ */
+
+/* For a Terminate: the headers of the segment to blame. RFC 5040 4.8. */
+static void remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
+{
+    struct iwarp_term_cause *c = &s->cause;
+    uint32_t header_len = iwarp_ddp_header_len(p[0]);
+
+    *c = (struct iwarp_term_cause){.segment_len = (uint16_t)len};
+    if (len < header_len) {
+        return;
+    }
+    c->ddp_header_len = (uint8_t)header_len;
+    memcpy(c->header, p, header_len);
+    if (header_len == IWARP_DDP_UNTAGGED_HDR_LEN &&
+        (p[1] & IWARP_RDMAP_OPCODE_MASK) == IWARP_OP_READ_REQUEST &&
+        len >= header_len + IWARP_RDMAP_READ_REQUEST_LEN) {
+        c->read_request = true;
+        memcpy(c->header + header_len, p + header_len, IWARP_RDMAP_READ_REQUEST_LEN);
+    }
+}
+
+static bool copy_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const uint8_t *p)
+{
+    for (unsigned i = 0; i < t->n; i++) {
+        if (iwarp_guard_copy_to(t->iov[i].iov_base, p, t->iov[i].iov_len) != 0) {
+            return found(&s->fault, IWARP_FAULT_LOCAL_MEMORY,
+                         (uint64_t)(uintptr_t)t->iov[i].iov_base, t->iov[i].iov_len, 0);
+        }
+        p += t->iov[i].iov_len;
+    }
+    return true;
+}
+
+bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
+{
+    struct iwarp_ddp_header h;
+    struct iwarp_ddp_target target;
+    uint32_t header_len = len > 0 ? iwarp_ddp_header_len(p[0]) : IWARP_DDP_TAGGED_HDR_LEN;
+
+    if (len < header_len) {
+        found(&s->fault, IWARP_FAULT_DDP_SEGMENT_SHORT, len, header_len, 0);
+        return false;
+    }
+    iwarp_ddp_header_get(p, &h);
+    if (iwarp_stream_target(s, &h, len - header_len, &target, &s->fault) &&
+        copy_payload(s, &target, p + header_len) &&
+        iwarp_stream_deliver(s, &h, len - header_len, p + header_len)) {
+        return true;
+    }
+    remember_cause(s, p, len);
+    return false;
+}
+
+/* --- delivery ----------------------------------------------------------------------------------
+ */
+
+/*
+ * RFC 5040 5.3: on delivery the STag must be valid for this stream, then it becomes invalid. Waits
+ * until no other stream's batch touches the region, so that nothing changes it afterwards.
+ */
+static bool invalidate(struct iwarp_stream *s, uint32_t stag)
+{
+    struct iwarp_region *r = iwarp_region_lend(s->config.regions, stag);
+
+    if (!r) {
+        return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
+    }
+    bool good = r->pd == s->config.pd &&
+                (r->access & (IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE)) != 0 &&
+                iwarp_region_invalidate(r, stag);
+    iwarp_region_settle(r);
+    if (!good) {
+        return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
+    }
+    iwarp_lends_settle(&s->ddp.lends);
+    while (iwarp_region_lent(r)) {
+        sched_yield();
+    }
+    return true;
+}
+
+static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                         uint32_t message_len)
+{
+    struct iwarp_wq *rq = s->config.rq;
+    struct iwarp_rwqe *w = iwarp_rq_at(rq, rq->next);
+    enum iwarp_opcode op = opcode_of(h);
+
+    w->byte_len = message_len;
+    w->wc_flags = 0;
+    if (op == IWARP_OP_SEND_INV || op == IWARP_OP_SEND_SE_INV) {
+        if (!invalidate(s, h->stag)) {
+            return false;
+        }
+        w->invalidated_stag = h->stag;
+        w->wc_flags |= IWARP_WC_WITH_INVALIDATE;
+    }
+    if (op == IWARP_OP_SEND_SE || op == IWARP_OP_SEND_SE_INV) {
+        w->wc_flags |= IWARP_WC_SOLICITED;
+    }
+    w->status = IWARP_WC_SUCCESS;
+    rq->next++;
+    rq->done++;
+    return true;
+}
+
+/* RFC 5040 5.2: source checked here, unless nothing is to be read; answered in order by the send
+ * side. */
+static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                                 const uint8_t *p)
+{
+    struct iwarp_read_in *in = iwarp_rdmap_in_slot(&s->reads);
+    struct iwarp_rdmap_read_request *r = &in->request;
+
+    assert(in);
+    iwarp_rdmap_read_request_get(p, r);
+    in->msn = h->msn;
+    in->sent = 0;
+    if (r->size > 0) {
+        const struct iwarp_region *region =
+            iwarp_lends_get(&s->ddp.lends, s->config.regions, r->src_stag);
+        if (!region) {
+            return found(&s->fault, IWARP_FAULT_RDMAP_STAG_INVALID, r->src_stag, 0, 0);
+        }
+        if (!iwarp_ddp_remote(region, s->config.pd, r->src_stag, r->src_to, r->size,
+                              IWARP_ACCESS_REMOTE_READ, &s->fault)) {
+            return false;
+        }
+    }
+    s->reads.in_count++;
+    return true;
+}
+
+static void deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
+{
+    struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
+
+    out->done += len;
+    if (h->last) {
+        iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
+        iwarp_rdmap_out_pop(&s->reads);
+        iwarp_stream_retire(s);
+    }
+}
+
+static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p)
+{
+    struct iwarp_term_info info;
+
+    iwarp_rdmap_term_get(p, &info);
+    iwarp_fault_set(&s->fault, IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, info.layer, info.etype,
+                    info.code);
+    return false;
+}
+
+bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
+                          const uint8_t *control)
+{
+    uint32_t message_len = h->mo + len;
+
+    s->config.hold_tx = false; /* RFC 5044 7.1.2 rule 4: a valid FPDU has come */
+    s->rx.fpdus++;
+    iwarp_ddp_advance(&s->ddp, h, len);
+    switch (opcode_of(h)) {
+    case IWARP_OP_READ_RESPONSE:
+        deliver_response(s, h, len);
+        return true;
+    case IWARP_OP_READ_REQUEST:
+        return deliver_read_request(s, h, control);
+    case IWARP_OP_SEND:
+    case IWARP_OP_SEND_INV:
+    case IWARP_OP_SEND_SE:
+    case IWARP_OP_SEND_SE_INV:
+        return !h->last || deliver_send(s, h, message_len);
+    case IWARP_OP_TERMINATE:
+        return deliver_terminate(s, control);
+    case IWARP_OP_WRITE:
+    case IWARP_OP_IMMEDIATE:
+    case IWARP_OP_IMMEDIATE_SE:
+    case IWARP_OP_ATOMIC_REQUEST:
+    case IWARP_OP_ATOMIC_RESPONSE:
+        break;
+    }
+    return true;
+}

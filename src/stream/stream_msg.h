@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What received segments mean: choosing the sink, placing, delivering. Used by stream_rx.c, which
+ * knows how the octets arrive, and not by anybody else.
+ */
+#ifndef IWARP_STREAM_MSG_H
+#define IWARP_STREAM_MSG_H
+
+#include "stream/stream.h"
+
+/*
+ * Check a segment's header and compute where its payload goes. False: *fault. The regions are lent
+ * until the batch ends.
+ */
+bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
+                         struct iwarp_ddp_target *target, struct iwarp_fault *fault);
+
+/* A verified segment of len octets lies at p: check, place, deliver. False: s->fault, s->cause. */
+bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len);
+
+/*
+ * The payload of a segment is in place (or, for control messages, at `control`): account for it
+ * and, if it was the last of its message, deliver that. False: s->fault.
+ */
+bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
+                          const uint8_t *control);
+
+#endif

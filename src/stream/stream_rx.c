@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving: octets in, payload in place. RFC 5044 6 (an FPDU is verified before its ULPDU is
+ * passed on), RFC 5041 7.1, RFC 5040 5.
+ *
+ * An FPDU that lies whole in what was fed is worked off where it lies. One that arrives in pieces
+ * is either collected first (verified placement: `carry`), or its payload goes directly to its
+ * destination and the CRC is taken over it there (early placement, or no CRC). Only Sends, Writes
+ * and Read Responses with some payload go direct; everything else is small and is collected.
+ *
+ * What a segment means once its header is decoded is in stream_msg.c.
+ */
+#include "stream/stream_msg.h"
+
+#include "base/guard.h"
+#include "mpa/crc32c.h"
+#include "mpa/mpa_frame.h"
+
+#include <assert.h>
+
+/* Payload below this is collected even where it could go direct: one copy is cheaper than a read.
+ */
+#define DIRECT_MIN 512
+
+/* Staging that a driver should offer behind a direct payload: its trailer and the next header. */
+#define STAGING_SMALL 32
+#define STAGING_FULL  SIZE_MAX
+
+static bool may_receive(const struct iwarp_stream *s)
+{
+    return s->life == STREAM_RUNNING || s->life == STREAM_CLOSING;
+}
+
+/* --- whole FPDUs -------------------------------------------------------------------------------
+ */
+
+static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *field)
+{
+    uint32_t got = iwarp_get_le32(field);
+
+    if (!s->config.crc || computed == got) {
+        return true;
+    }
+    iwarp_fault_set(&s->fault, IWARP_FAULT_MPA_CRC, IWARP_SIDE_LOCAL, s->rx.fpdu_pos, got,
+                    computed);
+    return false;
+}
+
+/* An FPDU of len octets lies whole at p. False: fault. */
+static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
+{
+    uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
+
+    if (s->config.crc && !crc_ok(s, iwarp_crc32c(0, p, crc_at), p + crc_at)) {
+        return false;
+    }
+    return iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, iwarp_get_be16(p));
+}
+
+/* The FPDU's length by its first two octets; 0 and a fault if it is more than MPA allows. */
+static uint32_t fpdu_len(struct iwarp_stream *s, const uint8_t *p)
+{
+    uint32_t ulpdu = iwarp_get_be16(p);
+
+    if (ulpdu > IWARP_MPA_ULPDU_MAX) {
+        iwarp_fault_set(&s->fault, IWARP_FAULT_MPA_ULPDU_LEN, IWARP_SIDE_LOCAL, ulpdu,
+                        s->rx.fpdu_pos, IWARP_MPA_ULPDU_MAX);
+        return 0;
+    }
+    return iwarp_mpa_fpdu_len(ulpdu);
+}
+
+/* --- FPDUs in pieces ---------------------------------------------------------------------------
+ */
+
+/* Octets that must be in `head` before it can be said how the FPDU goes on. */
+static uint32_t head_need(const struct iwarp_stream_rx *rx)
+{
+    if (rx->head_len <= IWARP_MPA_LEN_FIELD) {
+        return IWARP_MPA_LEN_FIELD + 1;
+    }
+    uint32_t header = IWARP_MPA_LEN_FIELD + iwarp_ddp_header_len(rx->head[IWARP_MPA_LEN_FIELD]);
+    uint32_t whole = iwarp_mpa_fpdu_len(iwarp_get_be16(rx->head));
+    return header < whole ? header : whole;
+}
+
+static void begin_carry(struct iwarp_stream *s, uint32_t len)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    bool over = false;
+
+    rx->carry = iwarp_budget_alloc(s->config.budget, len, &over);
+    if (!rx->carry) {
+        iwarp_fault_set(&s->fault,
+                        over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY,
+                        IWARP_SIDE_LOCAL, len, s->config.budget->limit, 0);
+        iwarp_stream_fail(s);
+        return;
+    }
+    rx->fpdu_len = len;
+    memcpy(rx->carry, rx->head, rx->head_len);
+    rx->carry_len = rx->head_len;
+    rx->head_len = 0;
+    rx->state = RX_CARRY;
+}
+
+/*
+ * Go direct if the header stands every check. One that does not may just be corrupted: it is
+ * collected and its CRC tells (the fault found here is forgotten).
+ */
+static bool begin_direct(struct iwarp_stream *s)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    uint32_t ulpdu = iwarp_get_be16(rx->head);
+    uint32_t header_len = iwarp_ddp_header_len(rx->head[IWARP_MPA_LEN_FIELD]);
+    struct iwarp_fault unused = {.code = IWARP_FAULT_NONE};
+    struct iwarp_ddp_target target;
+
+    if (s->config.crc && !s->config.early) {
+        return false;
+    }
+    if (ulpdu < header_len || ulpdu - header_len < DIRECT_MIN) {
+        return false;
+    }
+    iwarp_ddp_header_get(rx->head + IWARP_MPA_LEN_FIELD, &rx->header);
+    rx->payload_len = ulpdu - header_len;
+    bool good = iwarp_stream_target(s, &rx->header, rx->payload_len, &target, &unused);
+    iwarp_lends_settle(&s->ddp.lends);
+    if (!good || target.n == 0) {
+        return false;
+    }
+    rx->payload_done = 0;
+    rx->fpdu_len = iwarp_mpa_fpdu_len(ulpdu);
+    rx->crc = s->config.crc ? iwarp_crc32c(0, rx->head, rx->head_len) : 0;
+    rx->head_len = 0;
+    rx->state = RX_PAYLOAD;
+    return true;
+}
+
+/* The length and the DDP header are in `head`. */
+static void head_complete(struct iwarp_stream *s)
+{
+    uint32_t len = fpdu_len(s, s->rx.head);
+
+    if (len == 0) {
+        iwarp_stream_fail(s);
+    } else if (!begin_direct(s)) {
+        begin_carry(s, len);
+    }
+}
+
+static size_t feed_head(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    size_t used = 0;
+
+    while (used < n) {
+        uint32_t need = head_need(rx);
+        if (rx->head_len == need) {
+            break;
+        }
+        size_t take = need - rx->head_len < n - used ? need - rx->head_len : n - used;
+        memcpy(rx->head + rx->head_len, p + used, take);
+        rx->head_len += (uint32_t)take;
+        used += take;
+    }
+    rx->pos += used;
+    if (rx->head_len == head_need(rx)) {
+        head_complete(s);
+    }
+    return used;
+}
+
+static void next_fpdu(struct iwarp_stream *s)
+{
+    s->rx.state = RX_HEAD;
+    s->rx.head_len = 0;
+    s->rx.fpdu_pos = s->rx.pos;
+}
+
+static void carry_complete(struct iwarp_stream *s)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    uint8_t *fpdu = rx->carry;
+    bool good = take_fpdu(s, fpdu, rx->fpdu_len);
+
+    if (rx->carry) { /* a Terminate ends the stream and with it the carry */
+        rx->carry = NULL;
+        iwarp_budget_free(s->config.budget, fpdu, rx->fpdu_len);
+    }
+    next_fpdu(s);
+    if (!good) {
+        iwarp_stream_fail(s);
+    }
+}
+
+static size_t feed_carry(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    size_t take = rx->fpdu_len - rx->carry_len < n ? rx->fpdu_len - rx->carry_len : n;
+
+    memcpy(rx->carry + rx->carry_len, p, take);
+    rx->carry_len += (uint32_t)take;
+    rx->pos += take;
+    if (rx->carry_len == rx->fpdu_len) {
+        carry_complete(s);
+    }
+    return take;
+}
+
+/* --- direct placement --------------------------------------------------------------------------
+ */
+
+/*
+ * Where the rest of the current payload belongs. The destination is computed anew each time, so
+ * that memory which was deregistered in between is noticed. False: fault.
+ */
+static bool rest_of_payload(struct iwarp_stream *s, struct iwarp_ddp_target *t)
+{
+    size_t skip = s->rx.payload_done;
+    unsigned first = 0;
+
+    if (!iwarp_stream_target(s, &s->rx.header, s->rx.payload_len, t, &s->fault)) {
+        return false;
+    }
+    while (skip >= t->iov[first].iov_len) {
+        skip -= t->iov[first++].iov_len;
+    }
+    t->n -= first;
+    for (unsigned i = 0; i < t->n; i++) {
+        t->iov[i] = t->iov[first + i];
+    }
+    t->iov[0] = (struct iovec){(uint8_t *)t->iov[0].iov_base + skip, t->iov[0].iov_len - skip};
+    return true;
+}
+
+struct crc_pass {
+    uint32_t crc;
+    const void *p;
+    size_t n;
+};
+
+static void crc_pass(void *arg)
+{
+    struct crc_pass *c = arg;
+    c->crc = iwarp_crc32c(c->crc, c->p, c->n);
+}
+
+static bool memory_gone(struct iwarp_stream *s, const void *p, size_t n)
+{
+    iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, (uint64_t)(uintptr_t)p,
+                    n, 0);
+    return false;
+}
+
+/*
+ * n payload octets: copy them to their places (from) or, if they are there already (NULL), only run
+ * the CRC over them. The target's regions are lent. False: fault.
+ */
+static bool land(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const uint8_t *from,
+                 size_t n)
+{
+    for (unsigned i = 0; n > 0; i++) {
+        size_t take = t->iov[i].iov_len < n ? t->iov[i].iov_len : n;
+        if (from) {
+            s->rx.crc = s->config.crc ? iwarp_crc32c(s->rx.crc, from, take) : 0;
+            if (iwarp_guard_copy_to(t->iov[i].iov_base, from, take) != 0) {
+                return memory_gone(s, t->iov[i].iov_base, take);
+            }
+            from += take;
+        } else if (s->config.crc) {
+            struct crc_pass c = {s->rx.crc, t->iov[i].iov_base, take};
+            if (iwarp_guard_run(c.p, c.n, crc_pass, &c) != 0) {
+                return memory_gone(s, c.p, c.n);
+            }
+            s->rx.crc = c.crc;
+        }
+        n -= take;
+    }
+    return true;
+}
+
+static void payload_arrived(struct iwarp_stream *s, const struct iwarp_ddp_target *t,
+                            const uint8_t *from, size_t n)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+
+    rx->pos += n;
+    if (!land(s, t, from, n)) {
+        iwarp_stream_fail(s);
+        return;
+    }
+    rx->payload_done += (uint32_t)n;
+    rx->direct += from ? 0 : n;
+    if (rx->payload_done == rx->payload_len) {
+        rx->state = RX_TRAILER;
+        rx->head_len = 0;
+    }
+}
+
+static size_t feed_payload(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    struct iwarp_ddp_target t;
+    size_t left = s->rx.payload_len - s->rx.payload_done;
+    size_t take = left < n ? left : n;
+
+    if (!rest_of_payload(s, &t)) {
+        iwarp_stream_fail(s);
+        return take;
+    }
+    payload_arrived(s, &t, p, take);
+    return take;
+}
+
+/* Padding and CRC of a payload that was placed directly. */
+static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    uint32_t pad = (uint32_t)(-(IWARP_MPA_LEN_FIELD + iwarp_ddp_header_len(rx->header.control) +
+                                rx->payload_len)) &
+                   3u;
+    size_t take = pad + IWARP_MPA_CRC_LEN - rx->head_len;
+
+    take = take < n ? take : n;
+    memcpy(rx->head + rx->head_len, p, take);
+    rx->head_len += (uint32_t)take;
+    rx->pos += take;
+    if (rx->head_len == pad + IWARP_MPA_CRC_LEN) {
+        uint32_t crc = s->config.crc ? iwarp_crc32c(rx->crc, rx->head, pad) : 0;
+        bool good = crc_ok(s, crc, rx->head + pad) &&
+                    iwarp_stream_deliver(s, &rx->header, rx->payload_len, NULL);
+        next_fpdu(s);
+        if (!good) {
+            iwarp_stream_fail(s);
+        }
+    }
+    return take;
+}
+
+/* --- the three calls ---------------------------------------------------------------------------
+ */
+
+/* Whole FPDUs at the front of what was fed, in place. Returns the octets of those. */
+static size_t feed_whole(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    size_t used = 0;
+
+    while (n - used >= IWARP_MPA_LEN_FIELD && may_receive(s)) {
+        s->rx.fpdu_pos = s->rx.pos;
+        uint32_t len = fpdu_len(s, p + used);
+        if (len == 0) {
+            iwarp_stream_fail(s);
+            break;
+        }
+        if (len > n - used) {
+            break;
+        }
+        s->rx.pos += len;
+        if (!take_fpdu(s, p + used, len)) {
+            iwarp_stream_fail(s);
+        }
+        used += len;
+    }
+    return used;
+}
+
+static size_t feed_step(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    switch (s->rx.state) {
+    case RX_HEAD:
+        if (s->rx.head_len == 0) {
+            size_t used = feed_whole(s, p, n);
+            if (used > 0 || !may_receive(s)) {
+                return used;
+            }
+        }
+        return feed_head(s, p, n);
+    case RX_CARRY:
+        return feed_carry(s, p, n);
+    case RX_PAYLOAD:
+        return feed_payload(s, p, n);
+    case RX_TRAILER:
+        return feed_trailer(s, p, n);
+    }
+    return n;
+}
+
+void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)
+{
+    const uint8_t *p = data;
+
+    while (n > 0 && may_receive(s)) {
+        size_t used = feed_step(s, p, n);
+        p += used;
+        n -= used;
+    }
+    s->rx.pos += n; /* after the end octets are counted and dropped, RFC 5041 6.2 */
+    iwarp_lends_settle(&s->ddp.lends);
+}
+
+unsigned iwarp_stream_want(struct iwarp_stream *s, struct iovec *iov, unsigned max, size_t *staging)
+{
+    struct iwarp_ddp_target t;
+
+    *staging = STAGING_FULL;
+    if (!may_receive(s)) {
+        return 0;
+    }
+    if (s->rx.state == RX_CARRY) {
+        iov[0] = (struct iovec){s->rx.carry + s->rx.carry_len, s->rx.fpdu_len - s->rx.carry_len};
+        return 1;
+    }
+    if (s->rx.state != RX_PAYLOAD) {
+        return 0;
+    }
+    if (!rest_of_payload(s, &t)) {
+        iwarp_stream_fail(s);
+        return 0;
+    }
+    unsigned n = t.n < max ? t.n : max;
+    for (unsigned i = 0; i < n; i++) {
+        iov[i] = t.iov[i];
+    }
+    /* Large FPDUs in a row: keep the next payload out of staging. Small ones: one read for many. */
+    *staging = n < t.n ? 0 : s->rx.payload_len >= 8192 ? STAGING_SMALL : STAGING_FULL;
+    return n;
+}
+
+void iwarp_stream_placed(struct iwarp_stream *s, size_t n)
+{
+    struct iwarp_ddp_target t;
+
+    if (n > 0 && s->rx.state == RX_CARRY) {
+        s->rx.carry_len += (uint32_t)n;
+        s->rx.pos += n;
+        if (s->rx.carry_len == s->rx.fpdu_len) {
+            carry_complete(s);
+        }
+    } else if (n > 0 && s->rx.state == RX_PAYLOAD) {
+        if (rest_of_payload(s, &t)) {
+            payload_arrived(s, &t, NULL, n);
+        } else {
+            s->rx.pos += n;
+            iwarp_stream_fail(s);
+        }
+    }
+    iwarp_lends_settle(&s->ddp.lends);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send and receive queues of one stream: rings of work requests that verbs fills and the stream
+ * works off in order. One producer (posting, serialised by verbs) and one consumer side (whoever
+ * drives the stream) at a time; the counters are the whole synchronisation.
+ *
+ * An entry's life:   posted --(stream)--> next --(stream)--> done --(verbs)--> reaped
+ * Positions count up for ever (modulo 2^32); an entry is found at position & mask.
+ */
+#ifndef IWARP_STREAM_WQ_H
+#define IWARP_STREAM_WQ_H
+
+#include <iwarp/verbs.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct iwarp_swqe {
+    uint64_t wr_id;
+    uint64_t remote_to;
+    uint64_t end_pos; /* stream position behind its last FPDU, set when that is framed */
+    uint32_t remote_stag;
+    uint32_t invalidate_stag;
+    uint32_t len;   /* octets of the message */
+    uint8_t opcode; /* enum iwarp_wr_opcode */
+    uint8_t flags;  /* enum iwarp_wr_flags */
+    uint8_t num_sge;
+    uint8_t status;         /* enum iwarp_wc_status, once it is done or has failed */
+    bool response_done;     /* RDMA Read: the response has been delivered */
+    uint32_t inline_len;    /* octets at iwarp_swqe_inline, if INLINE */
+    struct iwarp_sge sgl[]; /* or inline data */
+};
+
+struct iwarp_rwqe {
+    uint64_t wr_id;
+    uint64_t capacity; /* octets, at most 2^32-1 */
+    uint32_t byte_len; /* once delivered */
+    uint32_t invalidated_stag;
+    uint8_t num_sge;
+    uint8_t wc_flags; /* enum iwarp_wc_flags */
+    uint8_t status;   /* enum iwarp_wc_status */
+    struct iwarp_sge sgl[];
+};
+
+/* A ring of entries of equal size. */
+struct iwarp_wq {
+    uint8_t *mem;
+    uint32_t stride;         /* octets from entry to entry */
+    uint32_t mask;           /* ring size - 1 */
+    uint32_t limit;          /* entries that may be posted and not yet reaped */
+    _Atomic uint32_t head;   /* posted: producer writes, consumer reads */
+    uint32_t next;           /* stream: first entry not yet begun (SQ), or not yet taken (RQ) */
+    uint32_t done;           /* stream: first entry that is not finished */
+    _Atomic uint32_t reaped; /* verbs: first entry whose completion was not yet produced */
+};
+
+static inline void *iwarp_wq_at(const struct iwarp_wq *q, uint32_t position)
+{
+    return q->mem + (size_t)(position & q->mask) * q->stride;
+}
+
+static inline struct iwarp_swqe *iwarp_sq_at(const struct iwarp_wq *q, uint32_t position)
+{
+    return iwarp_wq_at(q, position);
+}
+
+static inline struct iwarp_rwqe *iwarp_rq_at(const struct iwarp_wq *q, uint32_t position)
+{
+    return iwarp_wq_at(q, position);
+}
+
+static inline void *iwarp_swqe_inline(struct iwarp_swqe *w)
+{
+    return w->sgl;
+}
+
+static inline uint32_t iwarp_wq_head(struct iwarp_wq *q)
+{
+    return atomic_load_explicit(&q->head, memory_order_acquire);
+}
+
+/* Is there a posted entry that the stream has not begun? */
+static inline bool iwarp_wq_waiting(struct iwarp_wq *q)
+{
+    return q->next != iwarp_wq_head(q);
+}
+
+/* Room for one more? Asked by the producer. */
+static inline bool iwarp_wq_room(struct iwarp_wq *q)
+{
+    return atomic_load_explicit(&q->head, memory_order_relaxed) -
+               atomic_load_explicit(&q->reaped, memory_order_acquire) <
+           q->limit;
+}
+
+static inline void iwarp_wq_push(struct iwarp_wq *q)
+{
+    atomic_store_explicit(&q->head, atomic_load_explicit(&q->head, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+/* entries may be 0; entry_bytes is rounded up so that entries do not share cache lines needlessly.
+ */
+static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t entry_bytes)
+{
+    uint32_t size = 1;
+
+    while (size < entries) {
+        size *= 2;
+    }
+    *q = (struct iwarp_wq){
+        .stride = (uint32_t)((entry_bytes + 31) & ~(size_t)31), .mask = size - 1, .limit = entries};
+    q->mem = entries ? calloc(size, q->stride) : NULL;
+    return !entries || q->mem;
+}
+
+static inline void iwarp_wq_fini(struct iwarp_wq *q)
+{
+    free(q->mem);
+    q->mem = NULL;
+}
+
+#endif

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The handlers of guard.h, their place in the chain of handlers, and the guarded copies.
+ *
+ * A guard is a jump buffer and a range on the stack of the thread that copies; one thread-local
+ * pointer names it.  The handler jumps back if the fault lies in the range.  The thread's signal
+ * mask is put back after the jump from the copy the kernel made, so entering a guard costs no
+ * system call, and with the compiler's own setjmp only a few nanoseconds.
+ */
+#include "base/guard.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#endif
+#if defined(UNDER_ASAN)
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* The sanitizers' own checks would touch their shadow of an address that may be absurd. */
+#define UNCHECKED __attribute__((no_sanitize("address", "thread", "undefined")))
+
+#if defined(__clang__)
+#define OPAQUE __attribute__((noinline))
+#else
+#define OPAQUE __attribute__((noipa))
+#endif
+
+#define COMPILER_BARRIER() __asm__ volatile("" ::: "memory")
+
+#if !defined(SS_AUTODISARM) /* Linux has it, the C library's headers may not */
+#define SS_AUTODISARM (1U << 31)
+#endif
+
+/* No memcpy uses non-temporal stores below this size; above it a fence is lost in the noise. */
+#define NONTEMPORAL_MIN 4096
+
+/* ---- the guard of this thread ---- */
+
+/*
+ * The compiler's setjmp is half the price of the C library's.  Sanitizers follow only the latter,
+ * and clang has the former on x86 only.
+ */
+#if (defined(__x86_64__) || defined(__GNUC__) && !defined(__clang__)) && !defined(UNDER_ASAN) &&   \
+    !defined(UNDER_TSAN)
+#define MARK(g) __builtin_setjmp((g)->jump)
+#define JUMP(g) __builtin_longjmp((g)->jump, 1)
+typedef void *jump_buffer[5];
+#else
+#define MARK(g) sigsetjmp((g)->jump, 0)
+#define JUMP(g) siglongjmp((g)->jump, 1)
+typedef sigjmp_buf jump_buffer;
+#endif
+
+struct guard {
+    uintptr_t begin;
+    size_t size;
+    sigset_t mask; /* set by the handler: as it was at the fault */
+    stack_t stack;
+    jump_buffer jump;
+};
+
+/* Initial-exec: any other model may allocate at the first access, here within a handler. */
+static _Thread_local struct guard *volatile active __attribute__((tls_model("initial-exec")));
+
+/* Off the handler's stack again: puts back what the kernel would have on its return. */
+__attribute__((noinline)) static int land(const struct guard *g)
+{
+    int saved = errno;
+    if (((unsigned int)g->stack.ss_flags & SS_AUTODISARM) != 0) {
+        sigaltstack(&g->stack, NULL);
+    }
+    pthread_sigmask(SIG_SETMASK, &g->mask, NULL);
+    errno = saved;
+    return -1;
+}
+
+/*
+ * The only place that is jumped to.  The compiler must not see what fn is: it takes a landing that
+ * no call could reach for dead code, and does not count a store that faults.  The guard belongs to
+ * the caller, because a function's own variables need not survive the jump.
+ */
+OPAQUE static int enter(struct guard *g, void (*fn)(void *arg), void *arg)
+{
+    if (MARK(g) != 0) {
+        return land(g);
+    }
+    COMPILER_BARRIER();
+    active = g;
+    COMPILER_BARRIER();
+    fn(arg);
+    COMPILER_BARRIER();
+    active = NULL;
+    return 0;
+}
+
+int iwarp_guard_run(const void *addr, size_t n, void (*fn)(void *arg), void *arg)
+{
+    struct guard g; /* clearing all of it would cost as much as a small copy */
+    g.begin = (uintptr_t)addr;
+    g.size = n;
+    return enter(&g, fn, arg);
+}
+
+/* ---- the handler ---- */
+
+/*
+ * Did the access of this very instruction raise it?  If not, it was sent by a process or tells of
+ * something elsewhere, and executing the instruction again would not raise it again.
+ */
+static bool is_access(int signo, const siginfo_t *info)
+{
+    if (info->si_code <= 0) {
+        return false;
+    }
+    if (signo == SIGBUS) {
+        return info->si_code != BUS_MCEERR_AO;
+    }
+#if defined(SEGV_MTEAERR)
+    return info->si_code != SEGV_MTEAERR;
+#else
+    return true;
+#endif
+}
+
+static bool is_guarded(const struct guard *g, int signo, const siginfo_t *info)
+{
+    if (!is_access(signo, info)) {
+        return false;
+    }
+    if (info->si_code == SI_KERNEL) {
+        /* An address the processor itself rejects (not canonical); it is not reported. */
+        return true;
+    }
+    uintptr_t first = g->begin;
+    if (signo == SIGBUS && info->si_code == BUS_MCEERR_AR) {
+        /* Broken memory is reported by the page. */
+        first &= ~(((uintptr_t)1 << info->si_addr_lsb) - 1);
+    }
+    return (uintptr_t)info->si_addr - first < g->size + (g->begin - first);
+}
+
+_Noreturn static void leave(struct guard *g, const ucontext_t *context)
+{
+    /* The kernel's mask is shorter than the C library's type. */
+    sigemptyset(&g->mask);
+    memcpy(&g->mask, &context->uc_sigmask, _NSIG / 8);
+    g->stack = context->uc_stack;
+    active = NULL;
+    JUMP(g);
+}
+
+/* ---- the chain ---- */
+
+/*
+ * Each time the handlers are put in front of another one they take a new layer, with an entry
+ * point of its own.  A handler that was installed on top of layer 0, and now lies below layer 1,
+ * may call or restore what it displaced: that still is layer 0, which leads on to what lies below
+ * it, and not round in a circle.
+ */
+enum { LAYERS = 16, SIGNALS = 2 };
+
+struct layer {
+    atomic_bool used;       /* below is valid and does not change any more */
+    atomic_bool spent;      /* below was good for one signal (SA_RESETHAND), which it has had */
+    struct sigaction below; /* what this layer displaced */
+};
+
+static struct layer layers[SIGNALS][LAYERS];
+static const int signals[SIGNALS] = {SIGSEGV, SIGBUS};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct layer *layer_of(int signo, int index)
+{
+    return &layers[signo == SIGBUS][index];
+}
+
+static void take_default(int signo, siginfo_t *info)
+{
+    int saved = errno;
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigaction(signo, &action, NULL);
+    /*
+     * On return the instruction faults once more, so the process ends at the right place.  A
+     * signal that was sent is sent again; it is blocked here, hence delivered after the return.
+     */
+    if (!is_access(signo, info)) {
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signo, info);
+    }
+    errno = saved;
+}
+
+static void pass_on(struct layer *l, int signo, siginfo_t *info, void *context)
+{
+    if (!atomic_load_explicit(&l->used, memory_order_acquire)) {
+        return;
+    }
+    const struct sigaction *below = &l->below;
+    bool spent = (below->sa_flags & (int)SA_RESETHAND) != 0 && atomic_exchange(&l->spent, true);
+    if (below->sa_handler == SIG_IGN && !is_access(signo, info)) {
+        return;
+    }
+    /* The kernel does not let a fault be ignored either. */
+    if (spent || below->sa_handler == SIG_DFL || below->sa_handler == SIG_IGN) {
+        take_default(signo, info);
+    } else if ((below->sa_flags & SA_SIGINFO) != 0) {
+        below->sa_sigaction(signo, info, context);
+    } else {
+        below->sa_handler(signo);
+    }
+}
+
+static void handle(int index, int signo, siginfo_t *info, void *context)
+{
+    struct guard *g = active;
+    if (g != NULL && is_guarded(g, signo, info)) {
+        leave(g, context);
+    }
+    pass_on(layer_of(signo, index), signo, info, context);
+}
+
+#define ENTRY(index)                                                                               \
+    static void entry_##index(int signo, siginfo_t *info, void *context)                           \
+    {                                                                                              \
+        handle(index, signo, info, context);                                                       \
+    }
+ENTRY(0)
+ENTRY(1)
+ENTRY(2)
+ENTRY(3)
+ENTRY(4)
+ENTRY(5)
+ENTRY(6)
+ENTRY(7)
+ENTRY(8)
+ENTRY(9)
+ENTRY(10)
+ENTRY(11)
+ENTRY(12)
+ENTRY(13)
+ENTRY(14)
+ENTRY(15)
+static void (*const entries[LAYERS])(int, siginfo_t *, void *) = {
+    entry_0, entry_1, entry_2,  entry_3,  entry_4,  entry_5,  entry_6,  entry_7,
+    entry_8, entry_9, entry_10, entry_11, entry_12, entry_13, entry_14, entry_15,
+};
+
+static bool is_ours(const struct sigaction *action)
+{
+    for (int i = 0; (action->sa_flags & SA_SIGINFO) != 0 && i < LAYERS; i++) {
+        if (action->sa_sigaction == entries[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_same(const struct sigaction *a, const struct sigaction *b)
+{
+    /* By member: the end of a mask that the kernel returns is not defined. */
+    for (int signo = 1; signo < _NSIG; signo++) {
+        if (sigismember(&a->sa_mask, signo) != sigismember(&b->sa_mask, signo)) {
+            return false;
+        }
+    }
+    return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags;
+}
+
+/* The layer above this action: the one it had before, or a new one.  -1: all are in use. */
+static int find_layer(int signo, const struct sigaction *below)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *l = layer_of(signo, i);
+        if (!atomic_load_explicit(&l->used, memory_order_relaxed)) {
+            l->below = *below;
+            atomic_store_explicit(&l->used, true, memory_order_release);
+            return i;
+        }
+        if (is_same(&l->below, below)) {
+            atomic_store(&l->spent, false);
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* With the mask and flags of the handler below, so that it runs as the kernel would run it. */
+static struct sigaction action_above(const struct sigaction *below, int index)
+{
+    struct sigaction action = *below;
+    action.sa_sigaction = entries[index];
+    if (below->sa_handler == SIG_DFL || below->sa_handler == SIG_IGN) {
+        sigemptyset(&action.sa_mask);
+        action.sa_flags = SA_ONSTACK | SA_RESTART;
+    }
+    action.sa_flags = (action.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+    return action;
+}
+
+static int take_over(int signo)
+{
+    struct sigaction below;
+    if (sigaction(signo, NULL, &below) != 0) {
+        return -1;
+    }
+    while (!is_ours(&below)) {
+        int index = find_layer(signo, &below);
+        if (index < 0) {
+            return -1;
+        }
+        struct sigaction above = action_above(&below, index);
+        struct sigaction displaced;
+        if (sigaction(signo, &above, &displaced) != 0) {
+            return -1;
+        }
+        if (is_same(&displaced, &below)) {
+            return 0;
+        }
+        below = displaced; /* another thread was faster; its handler has to be below ours */
+    }
+    return 0;
+}
+
+int iwarp_guard_install(void)
+{
+    int result = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < SIGNALS; i++) {
+        if (take_over(signals[i]) != 0) {
+            result = -1;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void iwarp_guard_refresh(void)
+{
+    static atomic_bool warned;
+    if (iwarp_guard_install() != 0 && !atomic_exchange(&warned, true)) {
+        iwarp_log(IWARP_LOG_WARN, "guard",
+                  "cannot take over SIGSEGV and SIGBUS again after %d other handlers: "
+                  "faults in registered memory reach the application",
+                  LAYERS);
+    }
+}
+
+/* ---- the copies ---- */
+
+/* Octet by octet, upwards; volatile, so that it does not become a call of memcpy again. */
+UNCHECKED static void copy_octets(void *dst, const void *src, size_t n)
+{
+    volatile unsigned char *to = dst;
+    const volatile unsigned char *from = src;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i];
+    }
+}
+
+#if defined(UNDER_ASAN) || defined(UNDER_TSAN)
+#define copy_fast(dst, src, n) copy_octets(dst, src, n)
+#else
+#define copy_fast(dst, src, n) memcpy(dst, src, n)
+#endif
+
+/* Stores before it are visible before stores after it.  No C11 fence: TSan does not know those. */
+UNCHECKED static inline void release_stores(size_t n)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    /* Stores are in order, except those memcpy makes past the cache. */
+    if (n >= NONTEMPORAL_MIN) {
+        __asm__ volatile("sfence" ::: "memory");
+    }
+    COMPILER_BARRIER();
+#elif defined(__aarch64__)
+    (void)n;
+    __asm__ volatile("dmb ishst" ::: "memory");
+#else
+    (void)n;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+
+/* The largest aligned word, of at most 8 octets, that ends where the copy ends; n is not 0. */
+UNCHECKED static inline size_t tail_size(const void *dst, size_t n)
+{
+    uintptr_t end = (uintptr_t)dst + n;
+    size_t size = 8;
+    while (__builtin_expect(size > n || (end & (size - 1)) != 0, 0)) {
+        size /= 2;
+    }
+    return size;
+}
+
+/* One store; volatile, because an atomic one would be made within TSan's runtime, under a lock. */
+UNCHECKED static inline void store_tail(void *dst, const void *src, size_t size)
+{
+    uint64_t w8;
+    uint32_t w4;
+    uint16_t w2;
+    if (size == sizeof(w8)) {
+        memcpy(&w8, src, sizeof(w8));
+        *(volatile uint64_t *)dst = w8;
+    } else if (size == sizeof(w4)) {
+        memcpy(&w4, src, sizeof(w4));
+        *(volatile uint32_t *)dst = w4;
+    } else if (size == sizeof(w2)) {
+        memcpy(&w2, src, sizeof(w2));
+        *(volatile uint16_t *)dst = w2;
+    } else {
+        *(volatile unsigned char *)dst = *(const unsigned char *)src;
+    }
+}
+
+struct copy {
+    void *dst;
+    const void *src;
+    size_t n;
+};
+
+UNCHECKED static void copy_to(void *arg)
+{
+    const struct copy *c = arg;
+    size_t tail = tail_size(c->dst, c->n);
+    size_t head = c->n - tail;
+    copy_fast(c->dst, c->src, head);
+    release_stores(c->n);
+    store_tail((unsigned char *)c->dst + head, (const unsigned char *)c->src + head, tail);
+}
+
+/* memcpy may begin at the end; this begins at the beginning and puts in place what fits. */
+UNCHECKED static void copy_to_again(void *arg)
+{
+    const struct copy *c = arg;
+    size_t head = c->n - 1;
+    copy_octets(c->dst, c->src, head);
+    release_stores(c->n);
+    copy_octets((unsigned char *)c->dst + head, (const unsigned char *)c->src + head, 1);
+}
+
+UNCHECKED static void copy_from(void *arg)
+{
+    const struct copy *c = arg;
+    copy_fast(c->dst, c->src, c->n);
+}
+
+/* A copy that no sanitizer sees would hide an overrun; this shows it, once all of it was there. */
+static inline void check_memory(const void *user, size_t n)
+{
+#if defined(UNDER_ASAN)
+    const volatile char *bad = __asan_region_is_poisoned((void *)(uintptr_t)user, n);
+    if (bad != NULL) {
+        (void)*bad;
+    }
+#else
+    (void)user;
+    (void)n;
+#endif
+}
+
+int iwarp_guard_copy_to(void *dst, const void *src, size_t n)
+{
+    struct copy c = {.dst = dst, .src = src, .n = n};
+    if (n == 0) {
+        return 0;
+    }
+    if (iwarp_guard_run(dst, n, copy_to, &c) != 0 &&
+        iwarp_guard_run(dst, n, copy_to_again, &c) != 0) {
+        return -1;
+    }
+    check_memory(dst, n);
+    return 0;
+}
+
+int iwarp_guard_copy_from(void *dst, const void *src, size_t n)
+{
+    struct copy c = {.dst = dst, .src = src, .n = n};
+    if (n == 0) {
+        return 0;
+    }
+    if (iwarp_guard_run(src, n, copy_from, &c) != 0) {
+        return -1;
+    }
+    check_memory(src, n);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Guarded access to memory of the application: a fault becomes a return value.
+ *
+ * Registering memory walks no pages, so memory may be gone when it is used: unmapped, read-only,
+ * or a mapped file that was cut short.  RFC 5041 and RFC 5040 make that an error of the stream;
+ * it must not become the end of the process.  SIGSEGV and SIGBUS are taken over for the calling
+ * thread and the given range only; every other one goes to the application's own handler, or to
+ * the default action, as if this library were not there.  Nothing here knows regions or STags.
+ *
+ * A thread that uses these functions leaves SIGSEGV and SIGBUS unblocked: the kernel kills a
+ * process that faults with the signal blocked, and no handler is asked.  Guards do not nest.
+ */
+#ifndef IWARP_BASE_GUARD_H
+#define IWARP_BASE_GUARD_H
+
+#include <stddef.h>
+
+/*
+ * Installs the handlers, in front of those the application has; any thread, any number of times.
+ * Returns 0, or -1 if a signal could not be taken over (then faults reach the application).
+ */
+int iwarp_guard_install(void);
+
+/*
+ * Puts the handlers back in front if the application has replaced them since: one query for each
+ * of the two signals when nothing has changed.  Called when a connection is set up.  Between the
+ * application's sigaction() and the next refresh its handler alone sees every fault; if it passes
+ * on what it does not know to the handler it displaced, guarded faults are recovered even then.
+ */
+void iwarp_guard_refresh(void);
+
+/*
+ * Copies n octets into user memory; src is the library's own and does not overlap.  The last
+ * octet becomes visible after all octets before it, on any CPU.  An aligned 2, 4 or 8 octets at
+ * the end are stored as one, so that a flag word which a program polls is never seen in halves.
+ * Returns 0, or -1 if some of dst is not writable; then the octets below the first such one
+ * have been copied.
+ */
+int iwarp_guard_copy_to(void *dst, const void *src, size_t n);
+
+/* Copies n octets from user memory; dst is the library's own.  0, or -1: some is not readable. */
+int iwarp_guard_copy_from(void *dst, const void *src, size_t n);
+
+/*
+ * Runs fn(arg) while accesses to [addr, addr + n) are guarded.  fn may be left at any access to
+ * that range: it must not allocate, lock or do I/O.  Returns 0, or -1 if fn was left.
+ */
+int iwarp_guard_run(const void *addr, size_t n, void (*fn)(void *arg), void *arg);
+
+#endif

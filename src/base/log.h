@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Diagnostic lines on standard error, chosen by the environment variable IWARP_LOG.
+ *
+ * IWARP_LOG is a list of words with commas between: a level for everything, or MODULE=LEVEL for
+ * one module, later words winning.  Levels: off, error, warn, info, debug, trace, or 0 to 5; warn
+ * if nothing is said.  Example: IWARP_LOG=info,conn=trace.  A line shows seconds since the first
+ * line, the thread if anything is logged at debug or trace, the level, the module, the message:
+ *     iwarp 0.001342 [4711] debug conn: ...
+ * No files, no rotation, no callbacks; errors are reported by status, never only here.
+ */
+#ifndef IWARP_BASE_LOG_H
+#define IWARP_BASE_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum iwarp_log_level {
+    IWARP_LOG_ERROR = 1,
+    IWARP_LOG_WARN,
+    IWARP_LOG_INFO,
+    IWARP_LOG_DEBUG,
+    IWARP_LOG_TRACE
+};
+
+/* The highest level that any module logs at; everything until IWARP_LOG has been read. */
+extern atomic_int iwarp_log_highest;
+
+/*
+ * Is it worth preparing a line of this level?  One relaxed load.  May be true although the line
+ * is then not written, because another module is logged at this level.
+ */
+static inline bool iwarp_log_on(enum iwarp_log_level level)
+{
+    return (int)level <= atomic_load_explicit(&iwarp_log_highest, memory_order_relaxed);
+}
+
+/*
+ * Writes one line with one write(2), if the module's level says so.  Too long a line ends in
+ * "...", control characters become spaces.  errno is left as it was.  Not for signal handlers.
+ */
+void iwarp_log(enum iwarp_log_level level, const char *module, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Replaces what IWARP_LOG says; NULL is the default.  Any thread; meant for tests. */
+void iwarp_log_set(const char *spec);
+
+#endif

@@ -52,10 +52,10 @@ static void end(struct iwarp_stream *s, bool with_reset)
 void iwarp_stream_fail(struct iwarp_stream *s)
 {
     assert(s->fault.code != IWARP_FAULT_NONE);
-    s->fault.rx_pos = s->rx.pos;
     if (s->life == STREAM_TERMINATING || s->life == STREAM_ENDED) {
         return;
     }
+    s->fault.rx_pos = s->rx.pos;
     rx_release(s);
     if (iwarp_fault_row(s->fault.code)->layer < 0 || s->config.hold_tx) {
         end(s, s->fault.side != IWARP_SIDE_PEER);
@@ -102,7 +102,8 @@ static void peer_closed(struct iwarp_stream *s)
         }
         return;
     }
-    if (s->life == STREAM_CLOSING && s->config.sq->done == iwarp_wq_head(s->config.sq)) {
+    if (s->life == STREAM_CLOSING && partial == 0 &&
+        s->config.sq->done == iwarp_wq_head(s->config.sq)) {
         end(s, true); /* its own Reads are what is unfinished: nobody waits for them */
         return;
     }

@@ -271,7 +271,6 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
 {
     uint32_t message_len = h->mo + len;
 
-    s->config.hold_tx = false; /* RFC 5044 7.1.2 rule 4: a valid FPDU has come */
     s->rx.fpdus++;
     iwarp_ddp_advance(&s->ddp, h, len);
     switch (opcode_of(h)) {

@@ -34,11 +34,13 @@ static bool may_receive(const struct iwarp_stream *s)
 /* --- whole FPDUs -------------------------------------------------------------------------------
  */
 
+/* Is the FPDU valid? From the first such one on this end may send: RFC 5044 7.1.2 rule 4. */
 static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *field)
 {
     uint32_t got = iwarp_get_le32(field);
 
     if (!s->config.crc || computed == got) {
+        s->config.hold_tx = false;
         return true;
     }
     iwarp_fault_set(&s->fault, IWARP_FAULT_MPA_CRC, IWARP_SIDE_LOCAL, s->rx.fpdu_pos, got,
@@ -51,7 +53,7 @@ static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
 
-    if (s->config.crc && !crc_ok(s, iwarp_crc32c(0, p, crc_at), p + crc_at)) {
+    if (!crc_ok(s, s->config.crc ? iwarp_crc32c(0, p, crc_at) : 0, p + crc_at)) {
         return false;
     }
     return iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, iwarp_get_be16(p));
@@ -137,40 +139,6 @@ static bool begin_direct(struct iwarp_stream *s)
     return true;
 }
 
-/* The length and the DDP header are in `head`. */
-static void head_complete(struct iwarp_stream *s)
-{
-    uint32_t len = fpdu_len(s, s->rx.head);
-
-    if (len == 0) {
-        iwarp_stream_fail(s);
-    } else if (!begin_direct(s)) {
-        begin_carry(s, len);
-    }
-}
-
-static size_t feed_head(struct iwarp_stream *s, const uint8_t *p, size_t n)
-{
-    struct iwarp_stream_rx *rx = &s->rx;
-    size_t used = 0;
-
-    while (used < n) {
-        uint32_t need = head_need(rx);
-        if (rx->head_len == need) {
-            break;
-        }
-        size_t take = need - rx->head_len < n - used ? need - rx->head_len : n - used;
-        memcpy(rx->head + rx->head_len, p + used, take);
-        rx->head_len += (uint32_t)take;
-        used += take;
-    }
-    rx->pos += used;
-    if (rx->head_len == head_need(rx)) {
-        head_complete(s);
-    }
-    return used;
-}
-
 static void next_fpdu(struct iwarp_stream *s)
 {
     s->rx.state = RX_HEAD;
@@ -194,6 +162,46 @@ static void carry_complete(struct iwarp_stream *s)
     }
 }
 
+/* The length and the DDP header are in `head`. */
+static void head_complete(struct iwarp_stream *s)
+{
+    uint32_t len = fpdu_len(s, s->rx.head);
+
+    if (len == 0) {
+        iwarp_stream_fail(s);
+    } else if (!begin_direct(s)) {
+        begin_carry(s, len);
+        if (s->rx.carry && s->rx.carry_len == len) { /* shorter than a DDP header: here already */
+            carry_complete(s);
+        }
+    }
+}
+
+static size_t feed_head(struct iwarp_stream *s, const uint8_t *p, size_t n)
+{
+    struct iwarp_stream_rx *rx = &s->rx;
+    size_t used = 0;
+
+    if (rx->head_len == 0) {
+        rx->fpdu_pos = rx->pos;
+    }
+    while (used < n) {
+        uint32_t need = head_need(rx);
+        if (rx->head_len == need) {
+            break;
+        }
+        size_t take = need - rx->head_len < n - used ? need - rx->head_len : n - used;
+        memcpy(rx->head + rx->head_len, p + used, take);
+        rx->head_len += (uint32_t)take;
+        used += take;
+    }
+    rx->pos += used;
+    if (rx->head_len == head_need(rx)) {
+        head_complete(s);
+    }
+    return used;
+}
+
 static size_t feed_carry(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
     struct iwarp_stream_rx *rx = &s->rx;
@@ -211,6 +219,18 @@ static size_t feed_carry(struct iwarp_stream *s, const uint8_t *p, size_t n)
 /* --- direct placement --------------------------------------------------------------------------
  */
 
+/* For a Terminate: the segment to blame was never whole in one place. RFC 5040 4.8. */
+static void remember_direct(struct iwarp_stream *s)
+{
+    struct iwarp_term_cause *c = &s->cause;
+    uint32_t header_len = iwarp_ddp_header_put(c->header, &s->rx.header);
+
+    c->header[0] = s->rx.header.control; /* as received, with its reserved bits */
+    c->segment_len = (uint16_t)(header_len + s->rx.payload_len);
+    c->ddp_header_len = (uint8_t)header_len;
+    c->read_request = false;
+}
+
 /*
  * Where the rest of the current payload belongs. The destination is computed anew each time, so
  * that memory which was deregistered in between is noticed. False: fault.
@@ -221,6 +241,7 @@ static bool rest_of_payload(struct iwarp_stream *s, struct iwarp_ddp_target *t)
     unsigned first = 0;
 
     if (!iwarp_stream_target(s, &s->rx.header, s->rx.payload_len, t, &s->fault)) {
+        remember_direct(s);
         return false;
     }
     while (skip >= t->iov[first].iov_len) {
@@ -305,6 +326,7 @@ static size_t feed_payload(struct iwarp_stream *s, const uint8_t *p, size_t n)
     size_t take = left < n ? left : n;
 
     if (!rest_of_payload(s, &t)) {
+        s->rx.pos += take;
         iwarp_stream_fail(s);
         return take;
     }
@@ -327,8 +349,11 @@ static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
     rx->pos += take;
     if (rx->head_len == pad + IWARP_MPA_CRC_LEN) {
         uint32_t crc = s->config.crc ? iwarp_crc32c(rx->crc, rx->head, pad) : 0;
-        bool good = crc_ok(s, crc, rx->head + pad) &&
-                    iwarp_stream_deliver(s, &rx->header, rx->payload_len, NULL);
+        bool good = crc_ok(s, crc, rx->head + pad);
+        if (good && !iwarp_stream_deliver(s, &rx->header, rx->payload_len, NULL)) {
+            remember_direct(s);
+            good = false;
+        }
         next_fpdu(s);
         if (!good) {
             iwarp_stream_fail(s);

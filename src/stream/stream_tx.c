@@ -29,9 +29,13 @@
 #define TX_FPDU_BYTES (2 + 18 + IWARP_TERM_MAX_LEN + TX_COPY_MAX + 3 + 4)
 #define TX_FPDU_IOV   (IWARP_MAX_SGE + 2)
 
-/* A region that unsent octets lie in: lent between gather and sent only, checked anew each time. */
+/*
+ * A region that unsent octets lie in: lent between gather and sent only, checked anew each time.
+ * Forgotten once stream position `end` is sent, as its requests may complete before the batch does.
+ */
 struct tx_ref {
     struct iwarp_region *region;
+    uint64_t end;
     uint32_t stag;
 };
 
@@ -110,22 +114,46 @@ static bool lend_again(struct iwarp_stream *s)
     return true;
 }
 
-/* Remember that the batch refers to the regions that `lends` holds; they change hands. */
-static void adopt(struct iwarp_tx_block *b, struct iwarp_lends *lends)
+/*
+ * The FPDU just framed refers to the regions that `lends` holds: they change hands. If its payload
+ * was copied instead, they are given back.
+ */
+static void adopt(struct iwarp_stream *s, struct iwarp_lends *lends, uint32_t payload_len)
 {
-    for (unsigned i = 0; i < lends->n; i++) {
+    struct iwarp_tx_block *b = s->tx.block;
+
+    for (unsigned i = 0; i < lends->n && payload_len > TX_COPY_MAX; i++) {
+        struct iwarp_region *r = lends->region[i];
+        uint32_t stag = atomic_load_explicit(&r->stag, memory_order_relaxed);
         unsigned k = 0;
-        uint32_t stag = atomic_load_explicit(&lends->region[i]->stag, memory_order_relaxed);
-        while (k < b->refs && b->ref[k].region != lends->region[i]) {
+        while (k < b->refs && b->ref[k].region != r) {
             k++;
         }
         if (k < b->refs) {
-            iwarp_region_settle(lends->region[i]);
+            iwarp_region_settle(r);
         } else {
-            b->ref[b->refs++] = (struct tx_ref){lends->region[i], stag};
+            b->ref[b->refs++] = (struct tx_ref){r, 0, stag};
+        }
+        b->ref[k].end = s->tx.framed;
+    }
+    if (payload_len > TX_COPY_MAX) {
+        lends->n = 0;
+    }
+    iwarp_lends_settle(lends);
+}
+
+/* Forget the regions whose octets are all sent. They are not lent now. */
+static void forget_sent(struct iwarp_stream *s)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < b->refs; i++) {
+        if (b->ref[i].end > s->tx.sent) {
+            b->ref[kept++] = b->ref[i];
         }
     }
-    lends->n = 0;
+    b->refs = kept;
 }
 
 static void block_append(struct iwarp_tx_block *b, uint32_t n)
@@ -246,23 +274,15 @@ static uint32_t segment_len(const struct iwarp_stream *s, uint32_t header, uint3
 
 /* The local buffers of a request, as pieces. Inline data lies in the queue entry itself. */
 static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_t off, uint32_t len,
-                           struct iwarp_ddp_target *pieces)
+                           struct iwarp_lends *lends, struct iwarp_ddp_target *pieces)
 {
-    struct iwarp_lends lends;
-
     if (w->flags & IWARP_WR_INLINE) {
         pieces->n = len ? 1 : 0;
         pieces->iov[0] = (struct iovec){(uint8_t *)iwarp_swqe_inline(w) + off, len};
         return true;
     }
-    lends.n = 0;
-    bool good = iwarp_ddp_resolve(s->config.regions, &lends, s->config.pd, w->sgl, w->num_sge, off,
-                                  len, 0, pieces, &s->fault);
-    adopt(s->tx.block, &lends);
-    if (!good) {
-        w->status = IWARP_WC_LOCAL_PROTECTION;
-    }
-    return good;
+    return iwarp_ddp_resolve(s->config.regions, lends, s->config.pd, w->sgl, w->num_sge, off, len,
+                             0, pieces, &s->fault);
 }
 
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
@@ -296,6 +316,7 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
 static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     w->end_pos = s->tx.framed;
+    w->response_done = false;
     s->config.sq->next++;
     if (w->opcode == IWARP_WR_READ) {
         s->tx.read_msn++;
@@ -323,6 +344,11 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
     struct iwarp_ddp_header h;
     struct iwarp_lends lends;
 
+    if (s->reads.ord == 0) {
+        w->status = IWARP_WC_LOCAL_OPERATION;
+        iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_READ_ORD, IWARP_SIDE_LOCAL, 0, 0, 0);
+        return false;
+    }
     lends.n = 0;
     bool good = iwarp_ddp_resolve(s->config.regions, &lends, s->config.pd, w->sgl, w->num_sge, 0,
                                   w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault);
@@ -346,6 +372,7 @@ static bool frame_request(struct iwarp_stream *s)
     struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
     struct iwarp_ddp_target pieces;
     struct iwarp_ddp_header h;
+    struct iwarp_lends lends;
 
     if (w->opcode == IWARP_WR_READ) {
         return frame_read_request(s, w);
@@ -353,15 +380,16 @@ static bool frame_request(struct iwarp_stream *s)
     uint32_t header =
         w->opcode == IWARP_WR_WRITE ? IWARP_DDP_TAGGED_HDR_LEN : IWARP_DDP_UNTAGGED_HDR_LEN;
     uint32_t len = segment_len(s, header, w->len - s->tx.off);
-    if (!request_pieces(s, w, s->tx.off, len, &pieces)) {
-        return false;
-    }
     request_header(s, w, s->tx.off, &h);
     h.last = s->tx.off + len == w->len;
-    if (!frame(s, &h, NULL, 0, &pieces, len)) {
+    lends.n = 0;
+    if (!request_pieces(s, w, s->tx.off, len, &lends, &pieces) ||
+        !frame(s, &h, NULL, 0, &pieces, len)) {
+        iwarp_lends_settle(&lends);
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;
     }
+    adopt(s, &lends, len);
     s->tx.kind = TX_REQUEST;
     s->tx.off += len;
     if (h.last) {
@@ -391,17 +419,15 @@ static void response_cause(struct iwarp_stream *s, const struct iwarp_read_in *i
 }
 
 static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *in, uint32_t len,
-                            struct iwarp_ddp_target *pieces)
+                            struct iwarp_lends *lends, struct iwarp_ddp_target *pieces)
 {
     const struct iwarp_rdmap_read_request *r = &in->request;
-    struct iwarp_lends lends;
 
     pieces->n = 0;
     if (len == 0) {
         return true;
     }
-    lends.n = 0;
-    struct iwarp_region *region = iwarp_lends_get(&lends, s->config.regions, r->src_stag);
+    struct iwarp_region *region = iwarp_lends_get(lends, s->config.regions, r->src_stag);
     uint8_t *p = NULL;
     if (!region) {
         iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_STAG_INVALID, IWARP_SIDE_LOCAL, r->src_stag, 0,
@@ -410,7 +436,6 @@ static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *
         p = iwarp_ddp_remote(region, s->config.pd, r->src_stag, r->src_to + in->sent, len,
                              IWARP_ACCESS_REMOTE_READ, &s->fault);
     }
-    adopt(s->tx.block, &lends);
     pieces->n = 1;
     pieces->iov[0] = (struct iovec){p, len};
     return p != NULL;
@@ -421,16 +446,20 @@ static bool frame_response(struct iwarp_stream *s)
     struct iwarp_read_in *in = iwarp_rdmap_in_oldest(&s->reads);
     uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent);
     struct iwarp_ddp_target pieces;
+    struct iwarp_lends lends;
     const struct iwarp_ddp_header h = {.tagged = true,
                                        .last = in->sent + len == in->request.size,
                                        .ulp_control = iwarp_rdmap_control(IWARP_OP_READ_RESPONSE),
                                        .stag = in->request.sink_stag,
                                        .to = in->request.sink_to + in->sent};
 
-    if (!response_pieces(s, in, len, &pieces) || !frame(s, &h, NULL, 0, &pieces, len)) {
+    lends.n = 0;
+    if (!response_pieces(s, in, len, &lends, &pieces) || !frame(s, &h, NULL, 0, &pieces, len)) {
+        iwarp_lends_settle(&lends);
         response_cause(s, in);
         return false;
     }
+    adopt(s, &lends, len);
     s->tx.kind = TX_RESPONSE;
     in->sent += len;
     if (h.last) {
@@ -467,13 +496,8 @@ static bool request_ready(struct iwarp_stream *s)
     if ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0) {
         return false;
     }
-    if (w->opcode == IWARP_WR_READ && s->reads.ord == 0) {
-        w->status = IWARP_WC_LOCAL_OPERATION;
-        iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_READ_ORD, IWARP_SIDE_LOCAL, 0, 0, 0);
-        iwarp_stream_fail(s);
-        return false;
-    }
-    return w->opcode != IWARP_WR_READ || s->reads.out_count < s->reads.ord;
+    /* With ORD 0 it will never be possible: framing it says so. */
+    return w->opcode != IWARP_WR_READ || s->reads.ord == 0 || s->reads.out_count < s->reads.ord;
 }
 
 static enum iwarp_tx_kind choose(struct iwarp_stream *s)
@@ -569,6 +593,8 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
     }
     if (b->first == b->n) {
         iwarp_stream_tx_fini(s);
+    } else {
+        forget_sent(s);
     }
 }
 

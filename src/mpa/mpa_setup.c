@@ -273,7 +273,7 @@ static void settle_responder(struct iwarp_mpa_setup *s)
     if (!peer.peer_to_peer) {
         return;
     }
-    /* One of those offered, or if none is possible one that is possible. [MPA2-9.2-06] [MPA2-9.2-08] */
+    /* One of those offered, else any that is possible. [MPA2-9.2-06] [MPA2-9.2-08] */
     t->rtr = rtr_pick(peer.rtr & s->wish.rtr);
     if (t->rtr == IWARP_RTR_NONE) {
         t->rtr = rtr_pick(s->wish.rtr);

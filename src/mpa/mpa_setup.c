@@ -266,7 +266,7 @@ static void settle_responder(struct iwarp_mpa_setup *s)
     if (!peer.enhanced) {
         return;
     }
-    if (peer.ord != UNSPECIFIED && t->ird != UNSPECIFIED) { /* [MPA2-9.1-11] */
+    if (t->ird != UNSPECIFIED) { /* [MPA2-9.1-11] */
         t->ird = depth_min(t->ird, peer.ord);
     }
     t->ord = depth_min(t->ord, peer.ird); /* [MPA2-9.1-02] [MPA2-9.1-04] [MPA2-9.1-13] */

@@ -382,12 +382,16 @@ static void revision__not_spoken__refused(void **state)
 /* tolerance: without S, revision 2 is the same frame */
 static void reply__rev_2_without_s_to_rev_1__accepted(void **state)
 {
+    struct iwarp_mpa_wish none = depths(p2p, 0, 0);
     struct iwarp_mpa_setup s;
 
     (void)state;
     receive(&s, INITIATOR, &rev1, REP "400200020102", IWARP_MPA_FRAME);
     assert_private(&s, "0102");
     assert_depths(&s, 5, 6, 0, 0);
+    none.rev = 1; /* no peer-to-peer, so no depth for an RTR either */
+    receive(&s, INITIATOR, &none, REP "40010000", IWARP_MPA_FRAME);
+    assert_depths(&s, 0, 0, 0, 0);
 }
 
 /* [MPA-7.1.1-19] [MPA-7.1.2-21] [MPA-7.1.2-22] [MPA-7.1.2-24] RFC 5044 7.1.2 (9) */
@@ -743,6 +747,9 @@ static void describe__frames__say_what_is_in_them(void **state)
     assert_text(INITIATOR, &rev2, REP "700200043fff0020",
                 "MPA Reply, revision 2, flags 0x70 crc reject enhanced, 4 octets private data, IRD "
                 "unspecified, ORD 32, client-server");
+    assert_text(RESPONDER, &server, REQ "100200044010c008", /* [MPA2-9.2-14] */
+                "MPA Request, revision 2, flags 0x10 enhanced, 4 octets private data, IRD 16, ORD "
+                "8, client-server");
     assert_text(INITIATOR, &rev2, REP "5002ffff",
                 "MPA Reply, revision 2, flags 0x50 crc enhanced, 65535 octets private data");
 }

@@ -175,6 +175,7 @@ static void reply__wish_given_late__counts_instead(void **state)
                   REP "1002000400030002");
     assert_depths(&s, 3, 2, 16, 8);
     assert_false(s.settled.crc);
+    assert_int_equal(s.wish.rev, 2);
 }
 
 /* [MPA-7.1.2-03] RFC 5044 7.1.2 (2) */

@@ -61,7 +61,7 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
         found(fault, f->stream, stag, 0, 0);
     } else if ((r->access & access) != access) {
         found(fault, f->access, stag, r->access, 0);
-    } else if (len - 1 > UINT64_MAX - to) {
+    } else if (len > UINT64_MAX - to) { /* RFC 5041 7.1: the sum may not be 2^64 either */
         found(fault, f->wrap, stag, to, len);
     } else if (to < r->to_base || to - r->to_base > r->len || len > r->len - (to - r->to_base)) {
         found(fault, f->bounds, stag, to, len);
@@ -167,6 +167,7 @@ static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
                            struct iwarp_fault *fault)
 {
     target->n = 0;
+    assert(h->qn < sizeof rx->msn / sizeof *rx->msn); /* the caller has checked it for the opcode */
     if (h->msn != rx->msn[h->qn]) {
         return found(fault, IWARP_FAULT_DDP_MSN, h->qn, h->msn, rx->msn[h->qn]);
     }

@@ -186,7 +186,7 @@ $(LIB_A): $(LIB_OBJ) $(OBJ)/sources
 
 $(LIB_SO): $(LIB_OBJ) $(OBJ)/sources src/libiwarp.map
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-soname,libiwarp.so.$(SOVERSION) \
+	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete -Wl,-soname,libiwarp.so.$(SOVERSION) \
 	    -Wl,--version-script=src/libiwarp.map -o $@ $(LIB_OBJ) $(LIBS)
 
 $(LIB_LINKS): $(LIB_SO)
@@ -211,10 +211,12 @@ $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $< -L$(OUT)/lib -liwarp
 
-# Tests see every internal function: the static library hides none.
+# Tests see every internal function: the static library hides none. Allocations of the library and
+# of the tests can be made to fail (tests/support/alloc_fault.h).
+WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(call pkg,CMOCKA,--libs) $(LIBS)
+	$(call say,LD)$(LINK) $(WRAP) -o $@ $^ $(call pkg,CMOCKA,--libs) $(LIBS)
 
 -include $(ALL_OBJ:.o=.d)
 

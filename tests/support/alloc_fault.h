@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Allocations that fail when a test says so. The linker sends every malloc, calloc and realloc of
+ * the library and of the tests here (not those of shared libraries). Counted for this thread only.
+ */
+#ifndef TESTS_ALLOC_FAULT_H
+#define TESTS_ALLOC_FAULT_H
+
+/* The n-th allocation from now on fails, and no other; 0: none does. Resets the count. */
+void alloc_fault_at(unsigned n);
+
+/* Allocations tried since then. */
+unsigned alloc_fault_count(void);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See deliveries.h. */
+#include "deliveries.h"
+
+#include "base/guard.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Read into iov as the kernel would: what is not writable ends the read. */
+static size_t read_into(const struct iovec *iov, unsigned count, const uint8_t *p, size_t n)
+{
+    size_t done = 0;
+
+    for (unsigned i = 0; i < count && done < n; i++) {
+        size_t k = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
+        if (iwarp_guard_copy_to(iov[i].iov_base, p + done, k) != 0) {
+            break;
+        }
+        done += k;
+    }
+    return done;
+}
+
+/* One vectored read: first where the stream wants it, then into staging. */
+static size_t deliver_directly(struct endpoint *e, const uint8_t *p, size_t n, struct chance *c)
+{
+    struct iovec iov[IWARP_MAX_SGE];
+    size_t staging = 0, wanted = 0;
+    unsigned count = iwarp_stream_want(
+        &e->s, iov, (unsigned)(1 + chance_below(c, chance_one_in(c, 2) ? 2 : IWARP_MAX_SGE)),
+        &staging);
+
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(iov[i].iov_len > 0);
+        wanted += iov[i].iov_len;
+    }
+    size_t direct = chance_one_in(c, 3) ? chance_size(c, wanted) : wanted;
+    direct = direct < n ? direct : n;
+    size_t done = read_into(iov, count, p, direct);
+    iwarp_stream_placed(&e->s, done);
+    iwarp_stream_check(&e->s);
+    if (done == wanted || done < direct || chance_one_in(c, 8)) {
+        size_t more = chance_size(c, 3000);
+        more = more < n - done ? more : n - done;
+        iwarp_stream_feed(&e->s, p + done, more);
+        done += more;
+    }
+    return done;
+}
+
+/* How many octets the next step is given. */
+static size_t step_size(enum delivery way, size_t n, struct chance *c)
+{
+    size_t k = n;
+
+    if (way == DELIVER_SINGLY) {
+        k = 1;
+    } else if (way == DELIVER_SPLIT) {
+        k = 1 + chance_size(c, 4000);
+    } else if (way == DELIVER_MIXED) {
+        k = 70000;
+    }
+    return k < n ? k : n;
+}
+
+void deliver(struct endpoint *e, enum delivery way, const uint8_t *p, size_t n, struct chance *c)
+{
+    for (size_t at = 0; at < n;) {
+        /* A copy of its own for each step, so that reading beyond it is seen. */
+        size_t k = step_size(way, n - at, c);
+        uint8_t *copy = malloc(k);
+        assert_non_null(copy);
+        memcpy(copy, p + at, k);
+        if (way == DELIVER_MIXED) {
+            at += deliver_directly(e, copy, k, c);
+        } else {
+            iwarp_stream_feed(&e->s, copy, k);
+            at += k;
+        }
+        free(copy);
+        iwarp_stream_check(&e->s);
+    }
+    endpoint_check(e);
+}
+
+static char *run(const struct scene *scene, enum placement placement, enum delivery way,
+                 struct chance *c)
+{
+    struct endpoint_options options = scene->options;
+    struct endpoint e;
+    char *text = NULL;
+    size_t size;
+
+    options.no_crc = placement == PLACE_NO_CRC;
+    options.early = placement == PLACE_EARLY;
+    endpoint_init(&e, &options);
+    if (scene->setup) {
+        scene->setup(&e, scene->arg);
+    }
+    deliver(&e, way, scene->octets, scene->n, c);
+    if (!scene->keep_unsent) {
+        endpoint_drain(&e);
+    }
+    FILE *to = open_memstream(&text, &size);
+    assert_non_null(to);
+    endpoint_dump(&e, scene->without, to);
+    fclose(to);
+    if (scene->check) {
+        scene->check(&e, scene->arg);
+    }
+    endpoint_fini(&e);
+    return text;
+}
+
+void receive_every_way(const struct scene *scene)
+{
+    static const char *const ways[] = {"whole", "singly", "split", "mixed"};
+    static const char *const placements[] = {"verified", "early", "no crc"};
+    struct chance c = {chance_seed()};
+
+    for (unsigned p = 0; p < PLACEMENTS; p++) {
+        if (scene->not_placement & 1u << p) {
+            continue;
+        }
+        char *first = run(scene, (enum placement)p, DELIVER_WHOLE, &c);
+        for (unsigned way = DELIVER_SINGLY; way < DELIVERIES; way++) {
+            for (unsigned times = way < DELIVER_SPLIT ? 1 : 4; times > 0; times--) {
+                char *text = run(scene, (enum placement)p, (enum delivery)way, &c);
+                if (strcmp(text, first) != 0) {
+                    print_error("whole:\n%s\n%s:\n%s\n", first, ways[way], text);
+                    fail_msg("%s: %s does not end as whole does", placements[p], ways[way]);
+                }
+                free(text);
+            }
+        }
+        free(first);
+    }
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting and waiting. A failed post means that the queues were too small or the arguments wrong,
+ * which the protocol excludes: callers treat it as a broken connection.
+ */
+#include "channel.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* Work request ids: what it was above, which buffer or slot below. */
+enum { WORK_RECEIVE = 1, WORK_SEND, WORK_READ, WORK_WRITE };
+#define WORK_SHIFT 32
+
+static uint64_t work_id(unsigned kind, unsigned index)
+{
+    return (uint64_t)kind << WORK_SHIFT | index;
+}
+
+static size_t messages_len(const struct cp_channel *channel)
+{
+    return 2 * (size_t)channel->buffers * CP_MESSAGE_MAX;
+}
+
+static void *map_memory(size_t len)
+{
+    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static enum iwarp_status create_queues(struct cp_channel *channel)
+{
+    struct iwarp_qp_options options;
+    enum iwarp_status status = iwarp_pd_create(channel->device, &channel->pd);
+
+    if (status == IWARP_OK) {
+        status = iwarp_cq_create(channel->device, 4 * channel->buffers, NULL, &channel->cq);
+    }
+    if (status != IWARP_OK) {
+        return status;
+    }
+    iwarp_qp_options_init(&options);
+    options.send_cq = channel->cq;
+    options.recv_cq = channel->cq;
+    options.max_send_wr = 3 * channel->buffers; /* per slot: Write and Send, or Send and Read */
+    options.max_recv_wr = channel->buffers;
+    options.max_send_sge = 1;
+    options.max_recv_sge = 1;
+    return iwarp_qp_create(channel->pd, &options, &channel->qp);
+}
+
+enum iwarp_status cp_channel_open(struct cp_channel *channel, struct iwarp_device *device,
+                                  unsigned slots, size_t slot_size)
+{
+    memset(channel, 0, sizeof *channel);
+    channel->device = device;
+    channel->slots = slots;
+    channel->slot_size = slot_size;
+    channel->buffers = slots + CP_SPARE_BUFFERS;
+    channel->wake_fd = -1;
+    channel->messages = map_memory(messages_len(channel));
+    if (!channel->messages) {
+        return IWARP_NO_MEMORY;
+    }
+    enum iwarp_status status = create_queues(channel);
+    if (status == IWARP_OK) {
+        status = iwarp_mr_register(channel->pd, channel->messages, messages_len(channel),
+                                   IWARP_ACCESS_LOCAL_WRITE, &channel->message_mr);
+    }
+    for (unsigned i = 0; status == IWARP_OK && i < channel->buffers; i++) {
+        status = cp_channel_release(channel, i) ? IWARP_OK : IWARP_LIMIT;
+    }
+    return status;
+}
+
+enum iwarp_status cp_channel_add_slots(struct cp_channel *channel, unsigned access)
+{
+    size_t len = channel->slots * channel->slot_size;
+
+    channel->slot_memory = map_memory(len);
+    if (!channel->slot_memory) {
+        return IWARP_NO_MEMORY;
+    }
+    return iwarp_mr_register(channel->pd, channel->slot_memory, len, access, &channel->slot_mr);
+}
+
+uint8_t *cp_channel_slot(const struct cp_channel *channel, unsigned slot)
+{
+    return channel->slot_memory + slot * channel->slot_size;
+}
+
+static uint8_t *receive_buffer(const struct cp_channel *channel, unsigned index)
+{
+    return channel->messages + (size_t)index * CP_MESSAGE_MAX;
+}
+
+uint8_t *cp_channel_message(const struct cp_channel *channel, unsigned index)
+{
+    return receive_buffer(channel, channel->buffers + index);
+}
+
+int cp_channel_free_message(const struct cp_channel *channel)
+{
+    for (unsigned i = 0; i < channel->buffers; i++) {
+        if (!channel->send_busy[i]) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+bool cp_channel_send(struct cp_channel *channel, unsigned index, size_t len, unsigned slot,
+                     size_t write_len, struct cp_target target)
+{
+    struct iwarp_sge message = {cp_channel_message(channel, index), (uint32_t)len,
+                                iwarp_mr_stag(channel->message_mr)};
+    struct iwarp_send_wr send = {
+        .wr_id = work_id(WORK_SEND, index),
+        .opcode = IWARP_WR_SEND,
+        .flags = IWARP_WR_SIGNALED,
+        .sg_list = &message,
+        .num_sge = 1,
+    };
+    struct iwarp_sge data = {NULL, (uint32_t)write_len, 0};
+    struct iwarp_send_wr write = {
+        .next = &send,
+        .wr_id = work_id(WORK_WRITE, slot),
+        .opcode = IWARP_WR_WRITE,
+        .sg_list = &data,
+        .num_sge = 1,
+        .remote_to = target.to,
+        .remote_stag = target.stag,
+    };
+
+    if (write_len > 0) {
+        data.addr = cp_channel_slot(channel, slot);
+        data.lkey = iwarp_mr_stag(channel->slot_mr);
+        channel->counts.writes++;
+        channel->counts.write_bytes += write_len;
+    }
+    channel->send_busy[index] = true;
+    channel->counts.sends++;
+    return iwarp_post_send(channel->qp, write_len > 0 ? &write : &send, NULL) == IWARP_OK;
+}
+
+bool cp_channel_read(struct cp_channel *channel, unsigned slot, size_t len, struct cp_target target)
+{
+    struct iwarp_sge data = {cp_channel_slot(channel, slot), (uint32_t)len,
+                             iwarp_mr_stag(channel->slot_mr)};
+    struct iwarp_send_wr read = {
+        .wr_id = work_id(WORK_READ, slot),
+        .opcode = IWARP_WR_READ,
+        .flags = IWARP_WR_SIGNALED,
+        .sg_list = &data,
+        .num_sge = 1,
+        .remote_to = target.to,
+        .remote_stag = target.stag,
+    };
+
+    channel->counts.reads++;
+    channel->counts.read_bytes += len;
+    return iwarp_post_send(channel->qp, &read, NULL) == IWARP_OK;
+}
+
+bool cp_channel_release(struct cp_channel *channel, unsigned index)
+{
+    struct iwarp_sge buffer = {receive_buffer(channel, index), CP_MESSAGE_MAX,
+                               iwarp_mr_stag(channel->message_mr)};
+    struct iwarp_recv_wr receive = {
+        .wr_id = work_id(WORK_RECEIVE, index), .sg_list = &buffer, .num_sge = 1};
+
+    return iwarp_post_recv(channel->qp, &receive, NULL) == IWARP_OK;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* As iwarp_cq_poll. */
+static int poll_queue(struct cp_channel *channel)
+{
+    int n = iwarp_cq_poll(channel->cq, channel->done,
+                          (int)(sizeof channel->done / sizeof channel->done[0]));
+
+    channel->done_next = 0;
+    channel->done_count = n > 0 ? n : 0;
+    return n;
+}
+
+/* Sleep until the queue tells of something. */
+static enum cp_event_type sleep_on_queue(struct cp_channel *channel, int64_t deadline)
+{
+    struct pollfd fds[2] = {{.fd = iwarp_cq_fd(channel->cq), .events = POLLIN},
+                            {.fd = channel->wake_fd, .events = POLLIN}};
+    int64_t left = deadline - now_ms();
+
+    if (left <= 0) {
+        return CP_EVENT_TIMEOUT;
+    }
+    (void)poll(fds, 2, left > 60000 ? 60000 : (int)left);
+    if (fds[0].revents) {
+        iwarp_cq_drain(channel->cq);
+    }
+    return channel->wake_fd >= 0 && fds[1].revents ? CP_EVENT_WAKE : CP_EVENT_MESSAGE;
+}
+
+static void explain(struct cp_channel *channel, const struct iwarp_wc *wc, struct cp_event *event)
+{
+    event->index = (unsigned)(wc->wr_id & 0xffffffff);
+    event->fault = NULL;
+    if (wc->status != IWARP_WC_SUCCESS) {
+        event->type = CP_EVENT_BROKEN;
+        event->fault = wc->fault;
+        return;
+    }
+    switch (wc->wr_id >> WORK_SHIFT) {
+    case WORK_RECEIVE:
+        event->type = CP_EVENT_MESSAGE;
+        event->data = receive_buffer(channel, event->index);
+        event->len = wc->byte_len;
+        channel->counts.receives++;
+        break;
+    case WORK_SEND:
+        event->type = CP_EVENT_SENT;
+        channel->send_busy[event->index] = false;
+        break;
+    default:
+        event->type = CP_EVENT_READ;
+        break;
+    }
+}
+
+void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
+{
+    int64_t deadline = now_ms() + timeout_ms;
+
+    memset(event, 0, sizeof *event);
+    while (channel->done_next == channel->done_count) {
+        int n = poll_queue(channel);
+        /* Armed before the last look, so that nothing slips in between. */
+        if (n == 0 && iwarp_cq_arm(channel->cq, false) == IWARP_OK) {
+            n = poll_queue(channel);
+        }
+        if (n > 0) {
+            break;
+        }
+        if (n < 0) {
+            event->type = CP_EVENT_BROKEN;
+            return;
+        }
+        event->type = sleep_on_queue(channel, deadline);
+        if (event->type != CP_EVENT_MESSAGE) {
+            return;
+        }
+    }
+    explain(channel, &channel->done[channel->done_next++], event);
+}
+
+void cp_channel_finish(struct cp_channel *channel, int timeout_ms)
+{
+    if (channel->conn && iwarp_disconnect(channel->conn) == IWARP_OK) {
+        (void)iwarp_conn_wait_end(channel->conn, timeout_ms);
+    }
+}
+
+void cp_channel_close(struct cp_channel *channel)
+{
+    if (channel->conn) {
+        (void)iwarp_conn_destroy(channel->conn);
+    }
+    if (channel->qp) {
+        (void)iwarp_qp_destroy(channel->qp);
+    }
+    if (channel->cq) {
+        (void)iwarp_cq_destroy(channel->cq);
+    }
+    if (channel->slot_mr) {
+        (void)iwarp_mr_deregister(channel->slot_mr);
+    }
+    if (channel->message_mr) {
+        (void)iwarp_mr_deregister(channel->message_mr);
+    }
+    if (channel->pd) {
+        (void)iwarp_pd_destroy(channel->pd);
+    }
+    if (channel->slot_memory) {
+        munmap(channel->slot_memory, channel->slots * channel->slot_size);
+    }
+    if (channel->messages) {
+        munmap(channel->messages, messages_len(channel));
+    }
+    memset(channel, 0, sizeof *channel);
+}

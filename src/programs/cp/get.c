@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * iwarp-cp get: ask the server to fill slots (FETCH), read each by one RDMA Read into its
+ * counterpart here, carry out its records, ask again. Slots are carried out in the order in which
+ * they were asked for.
+ */
+#include "client.h"
+
+#include "path.h"
+#include "sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A FETCHED that is not carried out yet, in order of arrival. */
+struct fetched {
+    unsigned slot;
+    unsigned receive; /* buffer that its records are in */
+    struct cp_reader records;
+    uint32_t data_len;
+    bool here; /* its data has come */
+};
+
+struct get {
+    struct cp_client client;
+    struct cp_sink sink;
+    bool idle[CP_SLOTS_MAX];              /* nothing asked for */
+    struct fetched fetched[CP_SLOTS_MAX]; /* ring */
+    unsigned first, count;
+    unsigned asked; /* FETCH without FETCHED */
+    bool ended;     /* the server has told everything */
+    bool stopped;   /* it makes no sense to go on */
+};
+
+static void on_done(void *context, uint64_t sequence, const char *path, uint64_t size, bool is_dir,
+                    struct cp_result result)
+{
+    struct get *get = context;
+
+    (void)sequence;
+    if (get->stopped) {
+        get->client.report.failed += result.status != CP_OK;
+        return;
+    }
+    cp_report_entry(&get->client.report, path, size, is_dir, get->sink.by_source, result);
+    get->stopped =
+        !get->sink.by_source && (result.status == CP_NO_SPACE || result.status == CP_QUOTA);
+}
+
+static void on_skipped(void *context, const char *path, struct cp_result result)
+{
+    struct get *get = context;
+
+    cp_report_skipped(&get->client.report, path, true, result);
+}
+
+static bool ask(struct get *get)
+{
+    for (unsigned i = 0; i < get->client.channel.slots && !get->ended && !get->stopped; i++) {
+        /* The buffer of the last FETCH of this slot may still be on its way out. */
+        if (!get->idle[i] || get->client.channel.send_busy[i]) {
+            continue;
+        }
+        if (!cp_client_fetch(&get->client, i)) {
+            return false;
+        }
+        get->idle[i] = false;
+        get->asked++;
+    }
+    return true;
+}
+
+static struct fetched *fetched_at(struct get *get, unsigned n)
+{
+    return &get->fetched[(get->first + n) % CP_SLOTS_MAX];
+}
+
+static bool take_fetched(struct get *get, const struct cp_event *event, struct cp_message *message)
+{
+    struct cp_batch batch;
+
+    if (message->type != CP_MESSAGE_FETCHED || message->slot >= get->client.channel.slots ||
+        get->idle[message->slot] || get->asked == 0 || get->count == CP_SLOTS_MAX ||
+        !cp_batch_read(&message->body, &batch) || batch.data_len > get->client.channel.slot_size) {
+        return false;
+    }
+    get->asked--;
+    get->ended = get->ended || batch.flags & CP_FETCHED_END;
+    *fetched_at(get, get->count++) = (struct fetched){message->slot, event->index, message->body,
+                                                      batch.data_len, batch.data_len == 0};
+    return batch.data_len == 0 ||
+           cp_channel_read(&get->client.channel, message->slot, batch.data_len,
+                           cp_client_target(&get->client, message->slot));
+}
+
+static bool carry_out(struct get *get)
+{
+    while (get->count > 0 && fetched_at(get, 0)->here) {
+        struct fetched *fetched = fetched_at(get, 0);
+        const uint8_t *slot = cp_channel_slot(&get->client.channel, fetched->slot);
+        if (!cp_sink_take(&get->sink, &fetched->records, slot, fetched->data_len) ||
+            !cp_channel_release(&get->client.channel, fetched->receive)) {
+            return false;
+        }
+        cp_report_moved(&get->client.report, fetched->data_len);
+        get->idle[fetched->slot] = true;
+        get->first = (get->first + 1) % CP_SLOTS_MAX;
+        get->count--;
+    }
+    return true;
+}
+
+static bool take_event(struct get *get, const struct cp_event *event, struct cp_message *message)
+{
+    if (event->type == CP_EVENT_MESSAGE) {
+        return take_fetched(get, event, message) && carry_out(get);
+    }
+    if (event->type == CP_EVENT_READ) {
+        for (unsigned i = 0; i < get->count; i++) {
+            struct fetched *fetched = fetched_at(get, i);
+            fetched->here = fetched->here || fetched->slot == event->index;
+        }
+        return carry_out(get);
+    }
+    return true;
+}
+
+static void transfer(struct get *get)
+{
+    struct cp_event event;
+    struct cp_message message;
+
+    memset(get->idle, true, sizeof get->idle);
+    do {
+        if (!ask(get)) {
+            cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+            return;
+        }
+        if (!cp_client_wait(&get->client, &event, &message)) {
+            return;
+        }
+        if (!take_event(get, &event, &message)) {
+            cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+            return;
+        }
+    } while (!get->stopped && (!get->ended || get->asked > 0 || get->count > 0));
+    if (!get->stopped && !cp_sink_complete(&get->sink)) {
+        cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+    }
+}
+
+/*
+ * Where to: target is a directory to copy into if it says so, or is one and the source a file.
+ * Opens the directory, sets the name in it and what the directory is called. -1 with errno.
+ */
+static int open_target(const char *target, const char *source, bool is_dir, char *name,
+                       char *directory)
+{
+    struct stat st;
+    size_t len = strlen(target);
+    const char *slash = strrchr(target, '/');
+    const char *last = slash ? slash + 1 : target;
+    bool exists = stat(target, &st) == 0 && S_ISDIR(st.st_mode);
+    bool into = !*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || (exists && !is_dir);
+
+    if (len >= CP_PATH_MAX || strlen(last) > CP_NAME_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (into) {
+        if (!exists && (mkdir(target, 0777) < 0 && errno != EEXIST)) {
+            return -1;
+        }
+        cp_path_last(source, name, CP_NAME_MAX + 1);
+        snprintf(directory, CP_PATH_MAX, "%s", target);
+        if (!name[0]) {
+            strcpy(name, ".");
+        }
+    } else {
+        snprintf(name, CP_NAME_MAX + 1, "%s", last);
+        snprintf(directory, CP_PATH_MAX, "%.*s", (int)(last - target), target);
+    }
+    return open(directory[0] ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void copy(struct get *get)
+{
+    const struct cp_options *options = get->client.options;
+    const char *target = options->arguments[1];
+    struct cp_sink_events events = {get, on_done, on_skipped};
+    char name[CP_NAME_MAX + 1], directory[CP_PATH_MAX];
+    struct cp_opened opened;
+    unsigned flags = 0;
+
+    flags |= options->recursive ? CP_OPEN_RECURSIVE : 0;
+    flags |= options->checksum ? CP_OPEN_CHECKSUM : 0;
+    flags |= get->client.report.bar ? CP_OPEN_TOTALS : 0;
+    if (!cp_client_open(&get->client, CP_ACTION_GET, flags, &opened)) {
+        return;
+    }
+    int dir = open_target(target, get->client.url.name, opened.kind == CP_KIND_DIRECTORY, name,
+                          directory);
+    if (dir < 0) {
+        cp_report_entry(&get->client.report, target, 0, false, false, cp_result_from_errno(errno));
+        return;
+    }
+    if (!cp_sink_begin(&get->sink, dir, directory, name, &events)) {
+        cp_client_broken(&get->client, cp_result_of(CP_NO_MEMORY));
+        return;
+    }
+    get->sink.checksum = options->checksum;
+    get->sink.sync = options->sync;
+    transfer(get);
+    cp_sink_end(&get->sink);
+}
+
+int cp_run_get(const struct cp_options *options)
+{
+    static struct get get;
+    int status = cp_client_connect(&get.client, options, "get", options->arguments[0]);
+
+    if (status != CP_EXIT_OK) {
+        return status;
+    }
+    copy(&get);
+    return cp_client_finish(&get.client);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every bound of iwarp-cp, with its reason. Both ends check what they receive against these; none
+ * of them is negotiated except the slots, and those only downwards.
+ */
+#ifndef CP_LIMITS_H
+#define CP_LIMITS_H
+
+#define CP_PROTOCOL_VERSION 1
+
+/* One control message. Holds the records of about 500 small files, so that they fill a slot. */
+#define CP_MESSAGE_MAX 32768
+
+/* Slots of a transfer: registered memory of both ends that file data goes through. */
+#define CP_SLOTS_DEFAULT     8
+#define CP_SLOTS_MAX         64
+#define CP_SLOT_SIZE_DEFAULT (1024 * 1024)
+#define CP_SLOT_SIZE_MIN     4096
+#define CP_SLOT_SIZE_MAX     (16 * 1024 * 1024)
+
+/* What one connection may make the server set aside. */
+#define CP_SLOT_MEMORY_MAX (64 * 1024 * 1024)
+
+#define CP_NAME_MAX  255  /* octets of one component, as in Linux */
+#define CP_PATH_MAX  4096 /* octets of a whole name in a request */
+#define CP_DEPTH_MAX 256  /* nested directories: one descriptor each while being copied */
+
+/* The largest record: a file with a name of CP_NAME_MAX octets. See record.c. */
+#define CP_RECORD_MAX (27 + CP_NAME_MAX)
+
+#define CP_CONNECTIONS_DEFAULT     64
+#define CP_IDLE_SECONDS_DEFAULT    60
+#define CP_TIMEOUT_SECONDS_DEFAULT 30
+#define CP_CONNECT_SECONDS_MAX     10
+
+/* Below this size a file is written without reserving its blocks first. */
+#define CP_RESERVE_MIN (1024 * 1024)
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * iwarp-cp ls: the records of a listing, printed. Names are all there is, so one request at a time
+ * is enough. Without -r the contents of a directory, or the file itself; with it everything below.
+ */
+#include "client.h"
+
+#include "record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct list {
+    struct cp_client client;
+    char path[CP_DEPTH_MAX * (CP_NAME_MAX + 1) + 1]; /* of the directory, with '/' at its end */
+    size_t lengths[CP_DEPTH_MAX];                    /* of path, at each depth */
+    unsigned depth;
+};
+
+static void print_mode(char type, uint32_t mode)
+{
+    static const char letters[] = "rwxrwxrwx";
+
+    putchar(type);
+    for (unsigned i = 0; i < 9; i++) {
+        putchar(mode >> (8 - i) & 1 ? letters[i] : '-');
+    }
+}
+
+static void print_time(int64_t seconds)
+{
+    char text[32] = "?";
+    time_t when = (time_t)seconds;
+    struct tm tm;
+
+    if (localtime_r(&when, &tm)) {
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M", &tm);
+    }
+    fputs(text, stdout);
+}
+
+static void print_line(const struct list *list, const struct cp_record *record, char type)
+{
+    bool escape = isatty(STDOUT_FILENO);
+
+    print_mode(type, record->mode);
+    printf(" %14" PRIu64 " ", record->size);
+    if (type == 'l') {
+        printf("%16s", "");
+    } else {
+        print_time(record->mtime);
+    }
+    putchar(' ');
+    cp_report_name(list->path, escape);
+    cp_report_name(record->name, escape);
+    putchar('\n');
+}
+
+static void print_json(const struct list *list, const struct cp_record *record, const char *type)
+{
+    char name[sizeof list->path + sizeof record->name];
+
+    snprintf(name, sizeof name, "%s%s", list->path, record->name);
+    printf("{\"type\":\"%s\",\"name\":", type);
+    cp_report_json_string(name);
+    if (record->type != CP_RECORD_SKIP) {
+        printf(",\"bytes\":%" PRIu64 ",\"mode\":\"%04o\",\"mtime\":%" PRId64 ".%09u", record->size,
+               record->mode, record->mtime, record->mtime_ns);
+    }
+    puts("}");
+}
+
+static void print_entry(struct list *list, const struct cp_record *record)
+{
+    bool is_dir = record->type == CP_RECORD_DIRECTORY;
+
+    if (list->client.options->json) {
+        print_json(list, record, is_dir ? "directory" : "file");
+    } else {
+        print_line(list, record, is_dir ? 'd' : '-');
+    }
+    if (is_dir) {
+        list->client.report.directories++;
+    } else {
+        list->client.report.files++;
+        list->client.report.bytes += record->size;
+    }
+}
+
+static void print_skip(struct list *list, struct cp_record *record)
+{
+    if (record->result.status != CP_IS_LINK && record->result.status != CP_IS_SPECIAL) {
+        cp_report_skipped(&list->client.report, record->name, true, record->result);
+        return;
+    }
+    record->mode = 0;
+    record->size = 0;
+    bool is_link = record->result.status == CP_IS_LINK;
+    if (list->client.options->json) {
+        print_json(list, record, is_link ? "link" : "special");
+    } else {
+        print_line(list, record, is_link ? 'l' : '?');
+    }
+}
+
+static bool enter(struct list *list, const struct cp_record *record)
+{
+    if (list->depth == CP_DEPTH_MAX) {
+        return false;
+    }
+    size_t len = strlen(list->path);
+    list->lengths[list->depth++] = len;
+    snprintf(list->path + len, sizeof list->path - len, "%s/", record->name);
+    return true;
+}
+
+static bool leave(struct list *list)
+{
+    if (list->depth == 0) {
+        return false;
+    }
+    list->path[list->lengths[--list->depth]] = '\0';
+    return true;
+}
+
+static bool print_records(struct list *list, struct cp_reader *records)
+{
+    struct cp_record record = {0};
+    int more;
+
+    while ((more = cp_record_read(records, &record)) > 0) {
+        bool ok = true;
+        switch (record.type) {
+        case CP_RECORD_FILE:
+            print_entry(list, &record);
+            break;
+        case CP_RECORD_DIRECTORY:
+            print_entry(list, &record);
+            ok = enter(list, &record);
+            break;
+        case CP_RECORD_LEAVE:
+            ok = leave(list);
+            break;
+        case CP_RECORD_SKIP:
+            print_skip(list, &record);
+            break;
+        case CP_RECORD_DATA:
+        case CP_RECORD_END:
+        case CP_RECORD_ABORT:
+            ok = false;
+            break;
+        }
+        if (!ok) {
+            return false;
+        }
+    }
+    return more == 0;
+}
+
+/* One request and its answer. 1: more to come, 0: the end, -1: given up. */
+static int fetch_once(struct list *list)
+{
+    struct cp_event event;
+    struct cp_message message = {0};
+    struct cp_batch batch;
+    bool answered = false;
+
+    if (!cp_client_fetch(&list->client, 0)) {
+        cp_client_broken(&list->client, cp_result_of(CP_MALFORMED));
+        return -1;
+    }
+    while (!answered || list->client.channel.send_busy[0]) {
+        if (!cp_client_wait(&list->client, &event, &message)) {
+            return -1;
+        }
+        if (event.type != CP_EVENT_MESSAGE) {
+            continue;
+        }
+        if (answered || message.type != CP_MESSAGE_FETCHED ||
+            !cp_batch_read(&message.body, &batch) || batch.data_len != 0 ||
+            !print_records(list, &message.body) ||
+            !cp_channel_release(&list->client.channel, event.index)) {
+            cp_client_broken(&list->client, cp_result_of(CP_MALFORMED));
+            return -1;
+        }
+        answered = true;
+    }
+    return batch.flags & CP_FETCHED_END ? 0 : 1;
+}
+
+int cp_run_list(const struct cp_options *options)
+{
+    static struct list list;
+    struct cp_opened opened;
+    int status = cp_client_connect(&list.client, options, "ls", options->arguments[0]);
+
+    if (status != CP_EXIT_OK) {
+        return status;
+    }
+    list.client.report.bar = false;
+    if (cp_client_open(&list.client, CP_ACTION_LIST, options->recursive ? CP_OPEN_RECURSIVE : 0,
+                       &opened)) {
+        while (fetch_once(&list) > 0) {
+        }
+    }
+    return cp_client_finish(&list.client);
+}

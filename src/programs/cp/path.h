@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names that must stay below a directory. Whatever a peer says, nothing outside the directory is
+ * opened, made or replaced: not through "..", not through an absolute name, not through a symbolic
+ * link.
+ */
+#ifndef CP_PATH_H
+#define CP_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How the names of unfinished files begin, where they need a name (see temp.h). */
+#define CP_TEMP_PREFIX ".iwarp-cp."
+
+/* One component that may be used for a copy: 1 to CP_NAME_MAX octets, no '/', no NUL, not ".". */
+bool cp_name_ok(const char *name, size_t len);
+
+/* The last component of a path, "" if it has none ("", "/", "a/.."). Trailing slashes are ignored.
+ */
+void cp_path_last(const char *path, char *last, size_t size);
+
+/*
+ * Open path, relative to the directory dir and never leaving it, with flags as for open. "" and "/"
+ * are the directory itself. Links are followed where the kernel can keep them below dir (Linux
+ * 5.6), otherwise refused. Returns a descriptor, or -1 with errno: EXDEV where path leads out.
+ */
+int cp_path_open(int dir, const char *path, int flags);
+
+/*
+ * The same for a directory whose missing parts are made. drop_last leaves away the last component.
+ */
+int cp_path_make(int dir, const char *path, bool drop_last);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The server: listens, lets clients in or refuses them, and gives each a session. Beyond loopback
+ * it starts only if it was said who may come (--allow) or that anybody may (--insecure): nothing
+ * here is encrypted or asks for a password.
+ */
+#include "server.h"
+
+#include "report.h"
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+struct server {
+    const struct cp_options *options;
+    struct cp_export export;
+    struct iwarp_eq *eq;
+    struct iwarp_listener *listener;
+    int signal_fd;
+    struct cp_session **sessions; /* max_connections of them, NULL: free */
+};
+
+static bool is_allowed(const struct cp_options *options, struct iwarp_conn *conn)
+{
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+
+    if (options->allow_count == 0) {
+        return true;
+    }
+    if (iwarp_conn_peer_addr(conn, &addr, &len) != IWARP_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < options->allow_count; i++) {
+        if (cp_network_has(&options->allow[i], (const struct sockaddr *)&addr)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_request(struct server *server, struct iwarp_conn *conn)
+{
+    struct cp_session **free_place = NULL;
+
+    for (unsigned i = 0; i < server->options->max_connections && !free_place; i++) {
+        free_place = server->sessions[i] ? NULL : &server->sessions[i];
+    }
+    if (!is_allowed(server->options, conn)) {
+        cp_session_refuse(conn, cp_result_of(CP_NOT_ALLOWED));
+    } else if (!free_place) {
+        cp_session_refuse(conn, cp_result_of(CP_BUSY));
+    } else {
+        *free_place = cp_session_start(&server->export, conn);
+        if (!*free_place) {
+            cp_session_refuse(conn, cp_result_of(CP_NO_MEMORY));
+        }
+    }
+}
+
+static void take_events(struct server *server)
+{
+    struct iwarp_event event;
+
+    /* What becomes of a connection later is the business of its session. */
+    while (iwarp_eq_get(server->eq, &event, 0) == IWARP_OK) {
+        if (event.type == IWARP_EVENT_REQUEST) {
+            take_request(server, event.conn);
+        }
+    }
+}
+
+static void join_finished(struct server *server, bool all)
+{
+    eventfd_t value;
+
+    (void)eventfd_read(server->export.done_fd, &value);
+    for (unsigned i = 0; i < server->options->max_connections; i++) {
+        if (server->sessions[i] && (all || server->sessions[i]->finished)) {
+            cp_session_join(server->sessions[i]);
+            server->sessions[i] = NULL;
+        }
+    }
+}
+
+static void run(struct server *server)
+{
+    struct pollfd fds[] = {{.fd = server->signal_fd, .events = POLLIN},
+                           {.fd = iwarp_eq_fd(server->eq), .events = POLLIN},
+                           {.fd = server->export.done_fd, .events = POLLIN}};
+
+    do {
+        take_events(server);
+        join_finished(server, false);
+    } while ((poll(fds, 3, -1) >= 0 || errno == EINTR) && !fds[0].revents);
+    (void)iwarp_listener_close(server->listener);
+    server->listener = NULL;
+    (void)eventfd_write(server->export.stop_fd, 1);
+    join_finished(server, true);
+}
+
+/* SIGTERM and SIGINT end the server in order; a full disk quota must be an errno, not a signal. */
+static int catch_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Each session needs some descriptors, and one for each directory on the way down. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int fail(const char *what, const char *why, const char *hint)
+{
+    cp_error(what, why, hint);
+    return CP_EXIT_FAILED;
+}
+
+static int start_listening(struct server *server, const struct addrinfo *address)
+{
+    const struct cp_options *options = server->options;
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+    char text[CP_HOST_MAX + 16];
+
+    cp_net_format(address->ai_addr, address->ai_addrlen, text, sizeof text);
+    if (!cp_net_is_loopback(address->ai_addr) && options->allow_count == 0 && !options->insecure) {
+        cp_error(text, "other machines can reach this address, and nothing is encrypted",
+                 "say who may come with --allow CIDR, or --insecure for anybody");
+        return CP_EXIT_USAGE;
+    }
+    if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &options->conn,
+                     128, server->eq, NULL, &server->listener) != IWARP_OK) {
+        return fail(text, iwarp_last_error(), "choose another address or port with --listen");
+    }
+    if (iwarp_listener_addr(server->listener, &addr, &len) == IWARP_OK) {
+        cp_net_format((struct sockaddr *)&addr, len, text, sizeof text);
+    }
+    printf("listening on %s\n", text);
+    fflush(stdout);
+    return CP_EXIT_OK;
+}
+
+static int serve_on(struct server *server)
+{
+    struct addrinfo *list = NULL;
+    char text[CP_HOST_MAX + 16];
+    const char *why = cp_net_resolve(&server->options->listen, true, &list);
+
+    if (why) {
+        cp_address_format(&server->options->listen, text, sizeof text);
+        return fail(text, why, "check the address of --listen");
+    }
+    int status = start_listening(server, list);
+    freeaddrinfo(list);
+    if (status == CP_EXIT_OK) {
+        run(server);
+    }
+    return status;
+}
+
+static int open_export(struct server *server)
+{
+    const char *directory = server->options->arguments[0];
+
+    server->export.root = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (server->export.root < 0) {
+        return fail(directory, strerror(errno), "name a directory that is there");
+    }
+    server->sessions = calloc(server->options->max_connections, sizeof *server->sessions);
+    server->signal_fd = catch_signals();
+    server->export.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->export.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!server->sessions || server->signal_fd < 0 || server->export.stop_fd < 0 ||
+        server->export.done_fd < 0) {
+        return fail("serve", strerror(errno), "raise the limits of this process");
+    }
+    raise_descriptor_limit();
+    if (iwarp_device_open(NULL, &server->export.device) != IWARP_OK ||
+        iwarp_eq_create(server->export.device, &server->eq) != IWARP_OK) {
+        return fail("serve", iwarp_last_error(), "raise the limits of this process");
+    }
+    return CP_EXIT_OK;
+}
+
+int cp_run_serve(const struct cp_options *options)
+{
+    struct server server = {.options = options};
+
+    server.export.options = options;
+    int status = open_export(&server);
+    if (status == CP_EXIT_OK) {
+        status = serve_on(&server);
+    }
+    if (server.eq) {
+        (void)iwarp_eq_destroy(server.eq);
+    }
+    if (server.export.device) {
+        (void)iwarp_device_close(server.export.device);
+    }
+    free(server.sessions);
+    return status;
+}

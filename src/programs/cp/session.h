@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One client at the server: a thread that answers its requests one after the other until the client
+ * closes, breaks the protocol, asks for nothing for too long, or the server ends.
+ */
+#ifndef CP_SESSION_H
+#define CP_SESSION_H
+
+#include "channel.h"
+#include "options.h"
+#include "sink.h"
+#include "source.h"
+#include "wire.h"
+
+#include <pthread.h>
+
+/* What all sessions share; constant while they run. */
+struct cp_export {
+    const struct cp_options *options;
+    int root; /* the exported directory */
+    struct iwarp_device *device;
+    int stop_fd; /* readable: end */
+    int done_fd; /* eventfd: a session has ended */
+};
+
+struct cp_session {
+    const struct cp_export *export;
+    struct iwarp_conn *conn; /* a REQUEST to answer */
+    pthread_t thread;
+    _Atomic bool finished;
+    char peer[CP_HOST_MAX + 16];
+    struct cp_channel channel;
+    struct cp_event waiting[CP_BUFFERS_MAX]; /* ring of messages not answered yet */
+    unsigned first, count;
+    enum cp_action action; /* 0 before OPEN */
+    bool sourcing, sinking;
+    bool told_all; /* the source has nothing more */
+    struct cp_source source;
+    struct cp_top top;
+    struct cp_sink sink;
+    struct cp_sink_events sink_events;
+    struct cp_writer *answer; /* STORED being written */
+    char name[CP_PATH_MAX];   /* of the OPEN */
+    char top_name[CP_NAME_MAX + 1];
+    uint64_t files, bytes, failed;
+    struct cp_result end; /* why the server ended it; OK if the client did */
+};
+
+/* Take over conn and answer it in a thread of its own. NULL without memory or threads. */
+struct cp_session *cp_session_start(const struct cp_export *export, struct iwarp_conn *conn);
+
+/* After finished: wait for the thread and release everything. */
+void cp_session_join(struct cp_session *session);
+
+/* Answer a REQUEST with a reason, and release it. */
+void cp_session_refuse(struct iwarp_conn *conn, struct cp_result why);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Filling slots. The order of records is the grammar in record.h. A file is copied with the size it
+ * had when it was opened: what is appended later is left out, and if it became shorter the copy is
+ * aborted.
+ *
+ * Data comes by pread into the slot; mapping the files instead was measured (docs/copies.md).
+ */
+#include "source.h"
+
+#include "path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+
+void cp_source_begin(struct cp_source *source, struct cp_top *tops, size_t top_count,
+                     const struct cp_source_options *options, const struct cp_source_events *events)
+{
+    memset(source, 0, sizeof *source);
+    source->options = *options;
+    source->events = events;
+    source->tops = tops;
+    source->top_count = top_count;
+    source->fd = -1;
+}
+
+static void problem(struct cp_source *source, struct cp_writer *records, const char *name,
+                    bool is_begun, struct cp_result result)
+{
+    if (source->events) {
+        source->events->problem(source->events->context, source->path, is_begun, result);
+    } else if (!is_begun && cp_name_ok(name, strlen(name))) {
+        struct cp_record record = {.type = CP_RECORD_SKIP, .result = result};
+        snprintf(record.name, sizeof record.name, "%s", name);
+        cp_record_write(records, &record);
+    }
+}
+
+static void write_begin(struct cp_source *source, struct cp_writer *records, const char *name,
+                        const struct stat *st)
+{
+    bool is_dir = S_ISDIR(st->st_mode);
+    struct cp_record record = {
+        .type = is_dir ? CP_RECORD_DIRECTORY : CP_RECORD_FILE,
+        .mode = st->st_mode & 0777,
+        .size = is_dir ? 0 : (uint64_t)st->st_size,
+        .mtime = st->st_mtim.tv_sec,
+        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+    };
+
+    snprintf(record.name, sizeof record.name, "%s", name);
+    cp_record_write(records, &record);
+    if (source->events) {
+        source->events->begun(source->events->context, source->sequence, source->path, record.size,
+                              is_dir);
+    }
+    source->sequence++;
+}
+
+/* Begin to copy the open file fd, which is taken over. */
+static void begin_file(struct cp_source *source, struct cp_writer *records, int fd,
+                       const char *name)
+{
+    struct stat st;
+    struct cp_result result = {0};
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        result = cp_result_from_errno(errno);
+    } else if (!S_ISREG(st.st_mode)) {
+        result = cp_result_of(CP_IS_SPECIAL);
+    } else if (!cp_name_ok(name, strlen(name))) {
+        result = cp_result_of(CP_BAD_NAME);
+    } else if (source->options.checksum && !cp_digest_begin(&source->digest)) {
+        result = cp_result_of(CP_NO_MEMORY);
+    }
+    if (result.status != CP_OK) {
+        problem(source, records, name, false, result);
+        if (fd >= 0) {
+            close(fd);
+        }
+        return;
+    }
+    write_begin(source, records, name, &st);
+    source->fd = fd;
+    source->size = (uint64_t)st.st_size;
+    source->offset = 0;
+    source->dropped = false;
+    if (source->size > CP_SLOT_SIZE_DEFAULT) {
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    }
+}
+
+/* Fill buf from the file. Returns how much came; errno is 0 at the end of the file. */
+static size_t read_file(int fd, uint8_t *buf, size_t len, uint64_t offset)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        ssize_t n = pread(fd, buf + done, len - done, (off_t)(offset + done));
+        if (n == 0) {
+            errno = 0;
+            break;
+        }
+        if (n < 0 && errno != EINTR) {
+            break;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return done;
+}
+
+static void close_file(struct cp_source *source)
+{
+    close(source->fd);
+    source->fd = -1;
+}
+
+static void abort_file(struct cp_source *source, struct cp_writer *records, struct cp_result result)
+{
+    struct cp_record record = {.type = CP_RECORD_ABORT, .result = result};
+
+    cp_record_write(records, &record);
+    if (!source->dropped) {
+        problem(source, records, "", true, result);
+    }
+    close_file(source);
+}
+
+static void end_file(struct cp_source *source, struct cp_writer *records)
+{
+    struct cp_record record = {.type = CP_RECORD_END};
+
+    if (source->options.checksum) {
+        if (!cp_digest_finish(&source->digest, record.digest)) {
+            abort_file(source, records, cp_result_of(CP_CHECKSUM));
+            return;
+        }
+        record.digest_len = CP_DIGEST_LEN;
+    }
+    cp_record_write(records, &record);
+    close_file(source);
+}
+
+/* Goes on with the open file. False if the slot is full. */
+static bool continue_file(struct cp_source *source, uint8_t *slot, size_t slot_size,
+                          struct cp_writer *records, uint32_t *data_len)
+{
+    struct cp_record record = {.type = CP_RECORD_DATA};
+    uint64_t rest = source->size - source->offset;
+    size_t room = slot_size - *data_len;
+    size_t len = rest < room ? (size_t)rest : room;
+
+    if (source->dropped) {
+        abort_file(source, records, cp_result_of(CP_STOPPED));
+        return true;
+    }
+    if (rest > 0 && room == 0) {
+        return false;
+    }
+    if (len > 0) {
+        if (read_file(source->fd, slot + *data_len, len, source->offset) < len) {
+            abort_file(source, records,
+                       errno ? cp_result_from_errno(errno) : cp_result_of(CP_CHANGED));
+            return true;
+        }
+        cp_digest_update(&source->digest, slot + *data_len, len);
+        record.data_len = (uint32_t)len;
+        cp_record_write(records, &record);
+        *data_len += (uint32_t)len;
+        source->offset += len;
+    }
+    if (source->offset == source->size) {
+        end_file(source, records);
+    }
+    return true;
+}
+
+/* A file of a listing: its attributes are all there is. */
+static void list_file(struct cp_source *source, struct cp_writer *records,
+                      const struct cp_item *item)
+{
+    struct stat st;
+
+    if (fstatat(item->dir, item->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        problem(source, records, item->name, false, cp_result_from_errno(errno));
+    } else {
+        write_begin(source, records, item->name, &st);
+    }
+}
+
+static void continue_walk(struct cp_source *source, struct cp_writer *records)
+{
+    struct cp_record leave = {.type = CP_RECORD_LEAVE};
+    struct cp_item item;
+
+    cp_walk_next(&source->walk, &item);
+    if (item.path) {
+        snprintf(source->path, sizeof source->path, "%s", item.path);
+    }
+    switch (item.type) {
+    case CP_ITEM_FILE:
+        if (source->options.list) {
+            list_file(source, records, &item);
+        } else {
+            begin_file(source, records, openat(item.dir, item.name, FILE_FLAGS | O_NOFOLLOW),
+                       item.name);
+        }
+        break;
+    case CP_ITEM_DIRECTORY:
+        write_begin(source, records, item.name, &item.stat);
+        break;
+    case CP_ITEM_LEAVE:
+        cp_record_write(records, &leave);
+        break;
+    case CP_ITEM_SKIP:
+        problem(source, records, item.name, false, item.result);
+        break;
+    case CP_ITEM_END:
+        cp_walk_end(&source->walk);
+        source->walking = false;
+        if (source->top_begun) {
+            cp_record_write(records, &leave);
+        }
+        break;
+    }
+}
+
+static void begin_directory(struct cp_source *source, struct cp_writer *records, int fd,
+                            const struct cp_top *top, const struct stat *st)
+{
+    if (!source->options.recursive && !source->options.list) {
+        problem(source, records, top->name, false, cp_result_of(CP_IS_DIRECTORY));
+        close(fd);
+        return;
+    }
+    int error = cp_walk_begin(&source->walk, fd, top->path, source->options.shallow);
+    if (error) {
+        problem(source, records, top->name, false, cp_result_from_errno(error));
+        return;
+    }
+    source->walking = true;
+    source->top_begun = !source->options.list;
+    if (source->top_begun) {
+        write_begin(source, records, top->name, st);
+    }
+}
+
+static void begin_top(struct cp_source *source, struct cp_writer *records)
+{
+    struct cp_top *top = &source->tops[source->top_next++];
+    int fd = top->fd >= 0 ? top->fd : open(top->path, FILE_FLAGS);
+    struct stat st;
+
+    top->fd = -1;
+    snprintf(source->path, sizeof source->path, "%s", top->path);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        begin_directory(source, records, fd, top, &st);
+    } else if (fd >= 0 && source->options.list) {
+        write_begin(source, records, top->name, &st);
+        close(fd);
+    } else {
+        begin_file(source, records, fd, top->name);
+    }
+}
+
+bool cp_source_fill(struct cp_source *source, uint8_t *slot, size_t slot_size,
+                    struct cp_writer *records, uint32_t *data_len)
+{
+    *data_len = 0;
+    for (;;) {
+        /* No step writes more than one name, or one digest and one number. */
+        if (records->left < CP_RECORD_MAX) {
+            return true;
+        }
+        if (source->fd >= 0) {
+            if (!continue_file(source, slot, slot_size, records, data_len)) {
+                return true;
+            }
+        } else if (source->walking) {
+            continue_walk(source, records);
+        } else if (source->top_next < source->top_count) {
+            begin_top(source, records);
+        } else {
+            return false;
+        }
+    }
+}
+
+void cp_source_drop(struct cp_source *source, uint64_t sequence)
+{
+    if (source->fd >= 0 && sequence + 1 == source->sequence) {
+        source->dropped = true;
+    }
+}
+
+void cp_source_end(struct cp_source *source)
+{
+    if (source->fd >= 0) {
+        close_file(source);
+    }
+    if (source->walking) {
+        cp_walk_end(&source->walk);
+        source->walking = false;
+    }
+    for (; source->top_next < source->top_count; source->top_next++) {
+        if (source->tops[source->top_next].fd >= 0) {
+            close(source->tops[source->top_next].fd);
+        }
+    }
+    cp_digest_free(&source->digest);
+}
+
+void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
+{
+    static _Thread_local struct cp_walk walk;
+    struct cp_item item;
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        return;
+    }
+    if (S_ISREG(st.st_mode)) {
+        totals->files++;
+        totals->bytes += (uint64_t)st.st_size;
+    }
+    int dir =
+        recursive && S_ISDIR(st.st_mode) ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (dir < 0 || cp_walk_begin(&walk, dir, "", false) != 0) {
+        return;
+    }
+    do {
+        cp_walk_next(&walk, &item);
+        if (item.type == CP_ITEM_FILE &&
+            fstatat(item.dir, item.name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+            totals->files++;
+            totals->bytes += (uint64_t)st.st_size;
+        }
+    } while (item.type != CP_ITEM_END);
+    cp_walk_end(&walk);
+}

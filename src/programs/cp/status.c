@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of results: from errno to a row, from a row to a sentence. What happens to the sentence
+ * is up to report.c.
+ */
+#include "status.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *text;
+    const char *hint;
+} rows[CP_STATUS_COUNT] = {
+#define ROW(name, text, hint) {text, hint},
+    CP_STATUS_TABLE(ROW)
+#undef ROW
+};
+
+static const struct {
+    int error;
+    enum cp_status status;
+} known[] = {
+    {ENOENT, CP_NOT_FOUND},
+    {EACCES, CP_DENIED},
+    {EPERM, CP_DENIED},
+    {ENOSPC, CP_NO_SPACE},
+    {EDQUOT, CP_QUOTA},
+    {EROFS, CP_READ_ONLY_DISK},
+    {EISDIR, CP_IS_DIRECTORY},
+    {ENOTDIR, CP_NOT_DIRECTORY},
+    {EXDEV, CP_OUTSIDE},
+    {ELOOP, CP_IS_LINK},
+    {ENAMETOOLONG, CP_LONG_NAME},
+    {EFBIG, CP_TOO_BIG},
+    {EIO, CP_IO},
+    {ENOMEM, CP_NO_MEMORY},
+};
+
+struct cp_result cp_result_from_errno(int error)
+{
+    struct cp_result result = {CP_SYSTEM, (uint16_t)error};
+
+    if (error == 0) {
+        result.status = CP_OK;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].error == error) {
+            result.status = known[i].status;
+        }
+    }
+    return result;
+}
+
+struct cp_result cp_result_of(enum cp_status status)
+{
+    return (struct cp_result){status, 0};
+}
+
+const char *cp_result_text(struct cp_result result)
+{
+    if (result.status == CP_SYSTEM && result.system_errno != 0) {
+        return strerror(result.system_errno);
+    }
+    return result.status < CP_STATUS_COUNT ? rows[result.status].text : "unknown reason";
+}
+
+const char *cp_result_hint(struct cp_result result)
+{
+    return result.status < CP_STATUS_COUNT ? rows[result.status].hint
+                                           : "use the same version of iwarp-cp at both ends";
+}

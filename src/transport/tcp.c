@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Kernel TCP: libuv watches the descriptor, reads and writes are our own vectored calls (a libuv
+ * stream reads into one buffer only). No protocol knowledge.
+ */
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tcp {
+    struct iwarp_endpoint ep;
+    uv_poll_t poll;
+    int fd;
+    int events; /* what poll is started for */
+};
+
+static ssize_t tcp_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    ssize_t got;
+
+    do {
+        got = readv(((struct tcp *)(void *)ep)->fd, iov, n);
+    } while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got;
+}
+
+static ssize_t tcp_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    struct msghdr msg;
+    ssize_t sent;
+
+    memset(&msg, 0, sizeof msg);
+    memcpy(&msg.msg_iov, &iov, sizeof iov); /* sendmsg does not write to it */
+    msg.msg_iovlen = (size_t)n;
+    do {
+        sent = sendmsg(((struct tcp *)(void *)ep)->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : sent;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct tcp *t = poll->data;
+
+    if (status < 0) {
+        events = UV_READABLE | UV_WRITABLE; /* the next call on the socket says what is wrong */
+    }
+    t->ep.ready(t->ep.user, (events & (UV_READABLE | UV_DISCONNECT)) != 0,
+                (events & UV_WRITABLE) != 0);
+}
+
+static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
+{
+    struct tcp *t = (struct tcp *)(void *)ep;
+    int events = (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
+
+    if (events == t->events) {
+        return;
+    }
+    t->events = events;
+    if (events) {
+        uv_poll_start(&t->poll, events, on_poll);
+    } else {
+        uv_poll_stop(&t->poll);
+    }
+}
+
+static void tcp_shutdown_write(struct iwarp_endpoint *ep)
+{
+    shutdown(((struct tcp *)(void *)ep)->fd, SHUT_WR);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct tcp *t = handle->data;
+
+    close(t->fd);
+    t->ep.closed(t->ep.user);
+    free(t);
+}
+
+static void tcp_close(struct iwarp_endpoint *ep, bool reset)
+{
+    struct tcp *t = (struct tcp *)(void *)ep;
+
+    if (reset) {
+        const struct linger now = {1, 0};
+        setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    uv_poll_stop(&t->poll);
+    uv_close((uv_handle_t *)&t->poll, on_closed);
+}
+
+static uint32_t tcp_emss(struct iwarp_endpoint *ep)
+{
+    int mss = 0;
+    socklen_t len = sizeof mss;
+
+    if (getsockopt(((struct tcp *)(void *)ep)->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) != 0 ||
+        mss <= 0) {
+        return 536; /* RFC 9293 3.7.1: what every path carries */
+    }
+    return (uint32_t)mss;
+}
+
+static const struct iwarp_transport tcp_transport = {
+    "tcp", tcp_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, NULL};
+
+int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
+{
+    struct tcp *t = calloc(1, sizeof *t);
+    const int on = 1;
+
+    if (!t) {
+        close(fd);
+        return -ENOMEM;
+    }
+    t->fd = fd;
+    t->ep.ops = &tcp_transport;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    int rc = uv_poll_init(loop, &t->poll, fd);
+    if (rc < 0) {
+        close(fd);
+        free(t);
+        return rc;
+    }
+    t->poll.data = t;
+    *ep = &t->ep;
+    return 0;
+}
+
+int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len)
+{
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (connect(fd, addr, addr_len) != 0 && errno != EINPROGRESS && errno != EINTR) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int iwarp_tcp_connect_error(struct iwarp_endpoint *ep)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    if (getsockopt(((struct tcp *)(void *)ep)->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
+        return errno;
+    }
+    return error;
+}
+
+void iwarp_tcp_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                          socklen_t *addr_len)
+{
+    *addr_len = sizeof *addr;
+    if (getsockname(((struct tcp *)(void *)ep)->fd, (struct sockaddr *)addr, addr_len) != 0) {
+        *addr_len = 0;
+    }
+}
+
+int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlog)
+{
+    const int on = 1;
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, addr, addr_len) != 0 || listen(fd, backlog) != 0) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections as the application sees them: options, connect, accept, reject, disconnect, waiting,
+ * information. The work is done on the connection's worker (conn_setup.c, conn_drive.c).
+ */
+#include "base/guard.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- options -------------------------------------------------------------------------------------
+ */
+
+void iwarp_conn_options_init(struct iwarp_conn_options *options)
+{
+    *options = (struct iwarp_conn_options){.size = sizeof *options,
+                                           .mpa_rev = 2,
+                                           .crc = true,
+                                           .placement = IWARP_PLACE_VERIFIED,
+                                           .ird = 32,
+                                           .ord = 32,
+                                           .connect_timeout_ms = 10000,
+                                           .startup_timeout_ms = 10000,
+                                           .close_timeout_ms = 5000};
+}
+
+enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
+                                           struct iwarp_conn_options *out)
+{
+    if (!in) {
+        iwarp_conn_options_init(out);
+        return IWARP_OK;
+    }
+    if (in->size != sizeof *in) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: call iwarp_conn_options_init first");
+    }
+    if (in->mpa_rev != 1 && in->mpa_rev != 2) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: mpa_rev is %u, allowed are 1 and 2",
+                          in->mpa_rev);
+    }
+    if (in->ird > IWARP_MAX_READ_DEPTH || in->ord > IWARP_MAX_READ_DEPTH) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: ird %u and ord %u, at most %d",
+                          in->ird, in->ord, IWARP_MAX_READ_DEPTH);
+    }
+    if (in->ulpdu_max != 0 &&
+        (in->ulpdu_max < IWARP_MPA_MULPDU_MIN || in->ulpdu_max > IWARP_MPA_ULPDU_MAX)) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "connection options: ulpdu_max is %u, allowed are 0 and %d "
+                          "to %d octets",
+                          in->ulpdu_max, IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX);
+    }
+    *out = *in;
+    return IWARP_OK;
+}
+
+/* --- life of the object --------------------------------------------------------------------------
+ */
+
+struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
+                                  const struct iwarp_conn_options *options, bool responder,
+                                  enum iwarp_status *status)
+{
+    struct iwarp_conn *conn = calloc(1, sizeof *conn);
+
+    *status = IWARP_OK;
+    if (!conn) {
+        *status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection");
+        return NULL;
+    }
+    conn->device = device;
+    conn->options = *options;
+    conn->responder = responder;
+    atomic_store(&conn->refs, 1);
+    pthread_mutex_init(&conn->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&conn->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_lock(&device->lock);
+    if (device->conn_count >= device->options.max_connections) {
+        *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
+                             device->options.max_connections);
+    } else {
+        device->conn_count++;
+        conn->next = device->conns;
+        if (conn->next) {
+            conn->next->prev = conn;
+        }
+        device->conns = conn;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (*status != IWARP_OK) {
+        pthread_cond_destroy(&conn->changed);
+        pthread_mutex_destroy(&conn->lock);
+        free(conn);
+        return NULL;
+    }
+    conn->worker = iwarp_device_pick_worker(device);
+    return conn;
+}
+
+void iwarp_conn_get(struct iwarp_conn *conn)
+{
+    atomic_fetch_add(&conn->refs, 1);
+}
+
+void iwarp_conn_put(struct iwarp_conn *conn)
+{
+    struct iwarp_device *d = conn->device;
+
+    if (atomic_fetch_sub(&conn->refs, 1) != 1) {
+        return;
+    }
+    if (conn->has_stream) {
+        iwarp_stream_fini(&conn->stream);
+    }
+    pthread_mutex_lock(&d->lock);
+    if (conn->next) {
+        conn->next->prev = conn->prev;
+    }
+    *(conn->prev ? &conn->prev->next : &d->conns) = conn->next;
+    d->conn_count--;
+    pthread_mutex_unlock(&d->lock);
+    free(conn->setup);
+    free(conn->request);
+    free(conn->private_data);
+    pthread_cond_destroy(&conn->changed);
+    pthread_mutex_destroy(&conn->lock);
+    free(conn);
+}
+
+void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
+{
+    bool end = type == IWARP_EVENT_DISCONNECTED;
+    struct iwarp_event_node *node = end ? &conn->end_event : &conn->open_event;
+
+    pthread_cond_broadcast(&conn->changed);
+    if (!conn->eq || conn->user_gone) {
+        return;
+    }
+    conn->reported = true;
+    (void)iwarp_eq_remove(conn->eq, node); /* a REQUEST not yet taken is superseded */
+    node->event = (struct iwarp_event){.type = type,
+                                       .status = iwarp_fault_status(&conn->fault),
+                                       .conn = conn,
+                                       .listener = conn->listener,
+                                       .user = conn->user,
+                                       .fault = conn->fault.code ? &conn->fault : NULL};
+    iwarp_eq_push(conn->eq, node);
+}
+
+/* --- active side ---------------------------------------------------------------------------------
+ */
+
+static void connect_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+    struct iwarp_endpoint *ep = NULL;
+
+    pthread_mutex_lock(&conn->lock);
+    int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len);
+    int rc = fd < 0 ? fd : iwarp_tcp_attach(&conn->worker->loop, fd, &ep);
+    if (rc < 0) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
+    } else {
+        iwarp_conn_attach(conn, ep);
+        ep->ops->watch(ep, false, true);
+        iwarp_conn_start_timer(conn, conn->options.connect_timeout_ms);
+    }
+    iwarp_conn_unlock(conn);
+}
+
+static void set_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)
+{
+    *wish = (struct iwarp_mpa_wish){.rev = (uint8_t)o->mpa_rev,
+                                    .crc = o->crc,
+                                    .ird = (uint16_t)o->ird,
+                                    .ord = (uint16_t)o->ord};
+}
+
+/* Lay out the Request, so that too long private data is refused at once. */
+static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
+{
+    struct iwarp_mpa_wish wish;
+
+    conn->setup = malloc(sizeof *conn->setup);
+    conn->request = malloc(IWARP_MPA_FRAME_MAX);
+    if (!conn->setup || !conn->request) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for an MPA start-up");
+    }
+    set_wish(&conn->options, &wish);
+    iwarp_mpa_setup_init(conn->setup, IWARP_MPA_INITIATOR, &wish);
+    conn->request_len = iwarp_mpa_setup_request(conn->setup, pd, pd_len, conn->request);
+    if (conn->request_len == 0) {
+        return iwarp_fail(
+            IWARP_MISUSE, "%zu octets of private data, an MPA revision %u Request carries %d",
+            pd_len, conn->options.mpa_rev,
+            IWARP_MPA_PRIVATE_DATA_MAX - (conn->options.mpa_rev == 2 ? IWARP_MPA_ENHANCED_LEN : 0));
+    }
+    return IWARP_OK;
+}
+
+static void use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
+{
+    conn->eq = eq;
+    if (eq) {
+        atomic_fetch_add(&eq->users, 1);
+    }
+}
+
+static struct iwarp_conn *new_initiator(struct iwarp_qp *qp,
+                                        const struct iwarp_conn_options *options, const void *pd,
+                                        size_t pd_len, struct iwarp_eq *eq, void *user,
+                                        enum iwarp_status *status)
+{
+    struct iwarp_conn_options o;
+
+    *status = iwarp_conn_options_check(options, &o);
+    if (*status != IWARP_OK) {
+        return NULL;
+    }
+    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, false, status);
+    if (!conn) {
+        return NULL;
+    }
+    *status = prepare_request(conn, pd, pd_len);
+    if (*status == IWARP_OK) {
+        *status = iwarp_qp_bind(qp, conn);
+    }
+    if (*status != IWARP_OK) {
+        iwarp_conn_put(conn);
+        return NULL;
+    }
+    conn->user = user;
+    use_eq(conn, eq);
+    return conn;
+}
+
+enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
+                                socklen_t addr_len, const struct iwarp_conn_options *options,
+                                const void *private_data, size_t pd_len, struct iwarp_eq *eq,
+                                void *user, struct iwarp_conn **out)
+{
+    enum iwarp_status status;
+
+    if (addr_len > sizeof(struct sockaddr_storage)) {
+        return iwarp_fail(IWARP_MISUSE, "socket address of %u octets", (unsigned)addr_len);
+    }
+    struct iwarp_conn *conn = new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+    if (!conn) {
+        return status;
+    }
+    memcpy(&conn->peer_addr, addr, addr_len);
+    conn->peer_addr_len = addr_len;
+    iwarp_guard_refresh();
+    *out = conn; /* before the first event can tell of it */
+    iwarp_worker_call(conn->worker, connect_on_worker, conn);
+    return IWARP_OK;
+}
+
+/* --- passive side --------------------------------------------------------------------------------
+ */
+
+struct answer {
+    struct iwarp_conn *conn;
+    struct iwarp_qp *qp; /* NULL: reject */
+    const struct iwarp_conn_options *options;
+    const void *pd;
+    size_t pd_len;
+    void *user;
+    enum iwarp_status status;
+};
+
+static enum iwarp_status check_answer(const struct answer *a)
+{
+    const struct iwarp_mpa_setup *setup = a->conn->setup;
+    size_t room = IWARP_MPA_PRIVATE_DATA_MAX;
+
+    if (a->conn->state != CONN_REQUEST) {
+        return a->conn->state == CONN_ENDED
+                   ? iwarp_fail(IWARP_CLOSED, "the connection request has gone already")
+                   : iwarp_fail(IWARP_MISUSE, "the connection does not wait for an answer");
+    }
+    if (setup->settled.enhanced) {
+        room -= IWARP_MPA_ENHANCED_LEN;
+    }
+    if (a->pd_len > room) {
+        return iwarp_fail(IWARP_MISUSE, "%zu octets of private data, this Reply carries %zu",
+                          a->pd_len, room);
+    }
+    return a->qp ? iwarp_qp_bind(a->qp, a->conn) : IWARP_OK;
+}
+
+static void answer_on_worker(void *arg)
+{
+    struct answer *a = arg;
+    struct iwarp_conn *conn = a->conn;
+
+    pthread_mutex_lock(&conn->lock);
+    a->status = check_answer(a);
+    if (a->status == IWARP_OK) {
+        conn->listener = NULL;
+        if (a->qp) {
+            conn->user = a->user;
+        }
+        if (a->options) {
+            conn->options = *a->options;
+        }
+        iwarp_conn_reply(conn, a->qp == NULL, a->pd, a->pd_len);
+    }
+    iwarp_conn_unlock(conn);
+}
+
+enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
+                               const struct iwarp_conn_options *options, const void *private_data,
+                               size_t pd_len, void *user)
+{
+    struct iwarp_conn_options o;
+    enum iwarp_status status = iwarp_conn_options_check(options, &o);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!qp) {
+        return iwarp_fail(IWARP_MISUSE, "accepting needs a queue pair");
+    }
+    struct answer a = {conn, qp, options ? &o : NULL, private_data, pd_len, user, IWARP_OK};
+    iwarp_worker_call(conn->worker, answer_on_worker, &a);
+    return a.status;
+}
+
+enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data, size_t pd_len)
+{
+    struct answer a = {conn, NULL, NULL, private_data, pd_len, NULL, IWARP_OK};
+
+    iwarp_worker_call(conn->worker, answer_on_worker, &a);
+    return a.status;
+}
+
+/* --- in memory -----------------------------------------------------------------------------------
+ */
+
+struct mem_side {
+    struct iwarp_conn *conn;
+    struct iwarp_endpoint *ep;
+};
+
+static void mem_wake(void *user)
+{
+    iwarp_worker_kick(user);
+}
+
+static void mem_attach_on_worker(void *arg)
+{
+    struct mem_side *side = arg;
+
+    pthread_mutex_lock(&side->conn->lock);
+    iwarp_conn_attach(side->conn, side->ep);
+    iwarp_conn_begin_startup(side->conn);
+    iwarp_conn_unlock(side->conn);
+}
+
+/* The responder accepts whatever its own initiator asks for. */
+static void mem_accept(struct iwarp_conn *conn, struct iwarp_qp *qp)
+{
+    (void)iwarp_qp_bind(qp, conn);
+    conn->auto_accept = true;
+}
+
+enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp *responder,
+                                     const struct iwarp_conn_options *options, struct iwarp_eq *eq,
+                                     struct iwarp_conn **initiator_conn,
+                                     struct iwarp_conn **responder_conn)
+{
+    struct iwarp_device *device = initiator->pd->device;
+    struct mem_side side[2] = {{NULL, NULL}, {NULL, NULL}};
+    enum iwarp_status status;
+
+    if (responder->pd->device != device || initiator == responder || responder->conn) {
+        return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
+    }
+    side[0].conn = new_initiator(initiator, options, NULL, 0, eq, NULL, &status);
+    if (!side[0].conn) {
+        return status;
+    }
+    side[1].conn = iwarp_conn_new(device, &side[0].conn->options, true, &status);
+    if (!side[1].conn ||
+        iwarp_mem_pair(mem_wake, side[0].conn, side[1].conn, &side[0].ep, &side[1].ep) != 0) {
+        if (side[1].conn) {
+            status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
+            iwarp_conn_put(side[1].conn);
+        }
+        side[0].conn->state = CONN_ENDED; /* never had an endpoint; the queue pair keeps it */
+        iwarp_conn_destroy(side[0].conn);
+        return status;
+    }
+    use_eq(side[1].conn, eq);
+    mem_accept(side[1].conn, responder);
+    *initiator_conn = side[0].conn;
+    *responder_conn = side[1].conn;
+    for (int i = 1; i >= 0; i--) {
+        iwarp_worker_call(side[i].conn->worker, mem_attach_on_worker, &side[i]);
+    }
+    return IWARP_OK;
+}
+
+/* --- both sides ----------------------------------------------------------------------------------
+ */
+
+/* Wait for a state of at least `state`. False: time is up. conn.lock held. */
+static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int timeout_ms)
+{
+    int64_t end = iwarp_now_ms() + timeout_ms;
+    const struct timespec until = {end / 1000, (end % 1000) * 1000000};
+
+    while (conn->state < state) {
+        if (timeout_ms < 0) {
+            pthread_cond_wait(&conn->changed, &conn->lock);
+        } else if (pthread_cond_timedwait(&conn->changed, &conn->lock, &until) == ETIMEDOUT) {
+            return conn->state >= state;
+        }
+    }
+    return true;
+}
+
+enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    pthread_mutex_lock(&conn->lock);
+    if (!wait_for(conn, CONN_ESTABLISHED, timeout_ms)) {
+        status = iwarp_fail(IWARP_AGAIN, "not established within %d ms", timeout_ms);
+    } else if (conn->state == CONN_ENDED) {
+        status = conn->fault.code ? iwarp_fail_fault(&conn->fault)
+                                  : iwarp_fail(IWARP_CLOSED, "the connection was closed in order");
+    }
+    pthread_mutex_unlock(&conn->lock);
+    return status;
+}
+
+enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    pthread_mutex_lock(&conn->lock);
+    if (!wait_for(conn, CONN_ENDED, timeout_ms)) {
+        status = iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
+    }
+    pthread_mutex_unlock(&conn->lock);
+    return status;
+}
+
+static void disconnect_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    pthread_mutex_lock(&conn->lock);
+    if (conn->state == CONN_ESTABLISHED) {
+        iwarp_stream_close(&conn->stream);
+        iwarp_conn_settle(conn);
+    } else if (conn->state != CONN_ENDED) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
+    }
+    iwarp_conn_unlock(conn);
+}
+
+static void abort_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    pthread_mutex_lock(&conn->lock);
+    if (conn->state == CONN_ESTABLISHED) {
+        iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
+        iwarp_conn_settle(conn);
+    } else if (conn->state != CONN_ENDED) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
+    }
+    iwarp_conn_unlock(conn);
+}
+
+enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn)
+{
+    iwarp_worker_call(conn->worker, disconnect_on_worker, conn);
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
+{
+    iwarp_worker_call(conn->worker, abort_on_worker, conn);
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
+{
+    struct iwarp_eq *eq = conn->eq;
+
+    pthread_mutex_lock(&conn->lock);
+    conn->user_gone = true;
+    conn->eq = NULL;
+    pthread_mutex_unlock(&conn->lock);
+    iwarp_worker_call(conn->worker, abort_on_worker, conn);
+    if (eq) {
+        (void)iwarp_eq_remove(eq, &conn->open_event);
+        (void)iwarp_eq_remove(eq, &conn->end_event);
+        atomic_fetch_sub(&eq->users, 1);
+    }
+    iwarp_conn_put(conn);
+    return IWARP_OK;
+}
+
+const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len)
+{
+    *pd_len = conn->private_data_len;
+    return conn->private_data ? conn->private_data : (const void *)"";
+}
+
+static enum iwarp_status copy_addr(const struct sockaddr_storage *from, socklen_t from_len,
+                                   struct sockaddr_storage *addr, socklen_t *addr_len)
+{
+    if (from_len == 0) {
+        return iwarp_fail(IWARP_MISUSE, "the connection has no such address (yet)");
+    }
+    *addr = *from;
+    *addr_len = from_len;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_conn_peer_addr(const struct iwarp_conn *conn, struct sockaddr_storage *addr,
+                                       socklen_t *addr_len)
+{
+    return copy_addr(&conn->peer_addr, conn->peer_addr_len, addr, addr_len);
+}
+
+enum iwarp_status iwarp_conn_local_addr(const struct iwarp_conn *conn,
+                                        struct sockaddr_storage *addr, socklen_t *addr_len)
+{
+    return copy_addr(&conn->local_addr, conn->local_addr_len, addr, addr_len);
+}
+
+struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn)
+{
+    return conn->qp;
+}
+
+void *iwarp_conn_user(const struct iwarp_conn *conn)
+{
+    return conn->user;
+}
+
+const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
+{
+    return conn->fault.code ? &conn->fault : NULL;
+}
+
+enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_conn_info *info)
+{
+    if (info->size != sizeof *info) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "connection info: set size to sizeof(struct iwarp_conn_info)");
+    }
+    if (!conn->was_established) {
+        return iwarp_fail(IWARP_MISUSE, "the connection was never established");
+    }
+    *info = (struct iwarp_conn_info){.size = sizeof *info,
+                                     .mpa_rev = conn->settled.rev,
+                                     .crc = conn->settled.crc,
+                                     .ird = conn->stream.config.ird,
+                                     .ord = conn->stream.config.ord,
+                                     .peer_ird = conn->settled.peer_ird,
+                                     .peer_ord = conn->settled.peer_ord,
+                                     .mulpdu = conn->stream.config.mulpdu};
+    return IWARP_OK;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Full Operation: moving octets between a stream and its endpoint, and acting on where the stream
+ * stands in its life. Any thread may send; the worker receives, watches and closes.
+ */
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+
+#define RX_IOV    64
+#define RX_ROUNDS 8 /* reads before another connection gets its turn */
+
+static size_t iov_total(const struct iovec *iov, unsigned n)
+{
+    size_t total = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        total += iov[i].iov_len;
+    }
+    return total;
+}
+
+/* --- sending -------------------------------------------------------------------------------------
+ */
+
+/* errno of a failed write; EFAULT is memory that went away between CRC and write. */
+static void write_failed(struct iwarp_conn *conn, int error)
+{
+    bool memory = error == EFAULT;
+
+    iwarp_stream_kill(&conn->stream, memory ? IWARP_FAULT_LOCAL_MEMORY : IWARP_FAULT_TCP_LOST,
+                      memory ? IWARP_SIDE_LOCAL : IWARP_SIDE_TRANSPORT,
+                      memory ? 0 : (uint64_t)error);
+}
+
+void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
+{
+    const struct iovec *iov;
+
+    while (conn->has_stream && conn->ep && !conn->tx_blocked && batches-- > 0) {
+        unsigned n = iwarp_stream_gather(&conn->stream, &iov);
+        if (n == 0) {
+            break;
+        }
+        size_t offered = iov_total(iov, n);
+        ssize_t sent = conn->ep->ops->writev(conn->ep, iov, (int)n);
+        iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
+        if (sent > 0 && conn->qp) {
+            iwarp_stream_released(&conn->stream, (size_t)sent); /* the kernel has a copy */
+        }
+        if (sent == -EAGAIN || (sent >= 0 && (size_t)sent < offered)) {
+            conn->tx_blocked = true;
+        } else if (sent < 0) {
+            write_failed(conn, (int)-sent);
+        }
+    }
+    if (conn->has_stream) {
+        iwarp_qp_reap(conn);
+    }
+}
+
+/* --- receiving -----------------------------------------------------------------------------------
+ */
+
+/* One read. Returns false when there is nothing more to read now. */
+static bool receive_once(struct iwarp_conn *conn)
+{
+    struct iwarp_worker *w = conn->worker;
+    struct iovec iov[RX_IOV];
+    size_t staging;
+    unsigned n = iwarp_stream_want(&conn->stream, iov, RX_IOV - 1, &staging);
+    size_t wanted = iov_total(iov, n);
+
+    if (staging > w->staging_len) {
+        staging = w->staging_len;
+    }
+    if (staging > 0) {
+        iov[n++] = (struct iovec){w->staging, staging};
+    }
+    ssize_t got = conn->ep->ops->readv(conn->ep, iov, (int)n);
+    if (got <= 0) {
+        iwarp_stream_placed(&conn->stream, 0);
+        if (got == -EFAULT) {
+            iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
+                              (uint64_t)(uintptr_t)iov[0].iov_base);
+        } else if (got != -EAGAIN) {
+            iwarp_stream_eof(&conn->stream, (int)-got);
+        }
+        return false;
+    }
+    size_t direct = (size_t)got < wanted ? (size_t)got : wanted;
+    iwarp_stream_placed(&conn->stream, direct);
+    if ((size_t)got > direct) {
+        iwarp_stream_feed(&conn->stream, w->staging, (size_t)got - direct);
+    }
+    return (size_t)got == wanted + staging && !conn->stream.eof;
+}
+
+void iwarp_conn_receive(struct iwarp_conn *conn)
+{
+    bool more = true;
+
+    for (unsigned i = 0; i < RX_ROUNDS && more && conn->ep; i++) {
+        more = receive_once(conn);
+        iwarp_qp_reap(conn);
+        iwarp_conn_send(conn, 1); /* answers to Reads, and what waited for them */
+    }
+    if (more && conn->ep && conn->ep->ops->poll) {
+        iwarp_worker_kick(conn);
+    }
+}
+
+/* --- life ----------------------------------------------------------------------------------------
+ */
+
+static void log_end(const struct iwarp_conn *conn)
+{
+    char text[400];
+
+    iwarp_fault_text(&conn->fault, text, sizeof text);
+    iwarp_log(conn->fault.code == IWARP_FAULT_NONE || conn->fault.code == IWARP_FAULT_LOCAL_ABORT
+                  ? IWARP_LOG_INFO
+                  : IWARP_LOG_WARN,
+              "conn", "connection ended: %s", conn->fault.code ? text : "closed in order");
+}
+
+void iwarp_conn_ended(struct iwarp_conn *conn)
+{
+    if (conn->state == CONN_ENDED) {
+        return;
+    }
+    conn->state = CONN_ENDED;
+    conn->fault = conn->stream.fault;
+    log_end(conn);
+    if (conn->qp) {
+        iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
+        iwarp_qp_reap(conn);
+    }
+    iwarp_conn_report(conn, IWARP_EVENT_DISCONNECTED);
+}
+
+static void follow_life(struct iwarp_conn *conn)
+{
+    static const enum iwarp_qp_state states[] = {[STREAM_RUNNING] = IWARP_QP_RTS,
+                                                 [STREAM_CLOSING] = IWARP_QP_CLOSING,
+                                                 [STREAM_TERMINATING] = IWARP_QP_TERMINATE,
+                                                 [STREAM_ENDED] = IWARP_QP_ERROR};
+    enum iwarp_stream_life life = conn->stream.life;
+
+    if (conn->qp && conn->state == CONN_ESTABLISHED) {
+        iwarp_qp_set_state(conn->qp, states[life]);
+    }
+    if ((life == STREAM_CLOSING || life == STREAM_TERMINATING) && !conn->timer_on) {
+        iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
+    }
+}
+
+void iwarp_conn_settle(struct iwarp_conn *conn)
+{
+    if (!conn->has_stream || !conn->ep) {
+        return;
+    }
+    unsigned interest = iwarp_stream_interest(&conn->stream);
+    while ((interest & IWARP_STREAM_WRITE) && !conn->tx_blocked && conn->ep) {
+        iwarp_conn_send(conn, 1);
+        interest = iwarp_stream_interest(&conn->stream);
+        if (conn->stream.life == STREAM_RUNNING) {
+            break; /* one batch a turn; the rest when the socket is writable again */
+        }
+    }
+    if ((interest & IWARP_STREAM_SHUTDOWN) && !conn->fin_sent) {
+        conn->fin_sent = true;
+        conn->ep->ops->shutdown_write(conn->ep);
+    }
+    follow_life(conn);
+    if (conn->stream.life == STREAM_TERMINATING && conn->fin_sent) {
+        iwarp_conn_ended(conn); /* the Terminate is out: nobody needs to wait for the peer's FIN */
+    }
+    if (conn->stream.life == STREAM_ENDED) {
+        iwarp_conn_ended(conn);
+        iwarp_conn_close_endpoint(conn, conn->stream.abort);
+        return;
+    }
+    conn->ep->ops->watch(conn->ep, !conn->stream.eof,
+                         conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0);
+}
+
+void iwarp_conn_ready(void *user, bool readable, bool writable)
+{
+    struct iwarp_conn *conn = user;
+
+    iwarp_conn_get(conn);
+    pthread_mutex_lock(&conn->lock);
+    if (conn->state == CONN_CONNECTING && writable) {
+        iwarp_conn_startup_writable(conn);
+    } else if (conn->state == CONN_STARTUP && readable) {
+        iwarp_conn_startup_readable(conn);
+    } else if (conn->has_stream && conn->ep) {
+        if (writable) {
+            conn->tx_blocked = false;
+            iwarp_conn_send(conn, 1);
+        }
+        if (readable && conn->ep) {
+            iwarp_conn_receive(conn);
+        }
+        iwarp_conn_settle(conn);
+    }
+    iwarp_conn_unlock(conn);
+    iwarp_conn_put(conn);
+}
+
+void iwarp_conn_kicked(struct iwarp_conn *conn)
+{
+    pthread_mutex_lock(&conn->lock);
+    if (conn->has_accepted_fd) {
+        iwarp_conn_take_accepted(conn);
+    }
+    struct iwarp_endpoint *ep = conn->ep;
+    if (ep && conn->user_gone && conn->state != CONN_ENDED && !conn->has_stream) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
+    }
+    iwarp_conn_send(conn, 1);
+    iwarp_conn_settle(conn);
+    bool poll = conn->ep && conn->ep->ops->poll;
+    iwarp_conn_unlock(conn);
+    if (poll) {
+        ep->ops->poll(ep); /* only this thread closes endpoints, so ep is still there */
+    }
+}
+
+/*
+ * Somebody posted. Whoever gets the lock sends; a thread that finds it taken leaves a note, which
+ * the holder looks for after unlocking.
+ */
+static void do_pending(struct iwarp_conn *conn)
+{
+    while (atomic_load(&conn->tx_pending) && pthread_mutex_trylock(&conn->lock) == 0) {
+        atomic_store(&conn->tx_pending, false);
+        bool kick = false, was_blocked = conn->tx_blocked;
+        if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
+            iwarp_conn_send(conn, 1);
+            kick = conn->stream.life != STREAM_RUNNING ||
+                   (!was_blocked && (conn->tx_blocked || (iwarp_stream_interest(&conn->stream) &
+                                                          IWARP_STREAM_WRITE) != 0));
+        } else if (conn->state == CONN_ENDED) {
+            iwarp_qp_reap(conn);
+        }
+        pthread_mutex_unlock(&conn->lock);
+        if (kick) {
+            iwarp_worker_kick(conn);
+        }
+    }
+}
+
+void iwarp_conn_poke(struct iwarp_conn *conn)
+{
+    atomic_store(&conn->tx_pending, true);
+    do_pending(conn);
+}
+
+void iwarp_conn_unlock(struct iwarp_conn *conn)
+{
+    pthread_mutex_unlock(&conn->lock);
+    do_pending(conn);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From a connected transport to Full Operation: sending the Request, reading the peer's frame,
+ * answering. RFC 5044 7.1.2. What the frames mean is settled in src/mpa/mpa_setup.c.
+ *
+ * All functions run on the connection's worker with conn.lock held.
+ */
+#include "base/limits.h"
+#include "base/log.h"
+#include "mpa/mpa_frame.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- timer and endpoint --------------------------------------------------------------------------
+ */
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct iwarp_conn *conn = timer->data;
+
+    iwarp_conn_get(conn);
+    pthread_mutex_lock(&conn->lock);
+    conn->timer_on = false;
+    switch (conn->state) {
+    case CONN_CONNECTING:
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
+        break;
+    case CONN_STARTUP:
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms,
+                        conn->setup->have);
+        break;
+    case CONN_REQUEST:
+        break;
+    case CONN_ESTABLISHED:
+    case CONN_ENDED: /* a close that takes too long */
+        if (conn->has_stream) {
+            iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
+                              conn->timer_ms);
+        }
+        iwarp_conn_settle(conn);
+        break;
+    }
+    iwarp_conn_unlock(conn);
+    iwarp_conn_put(conn);
+}
+
+void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
+{
+    conn->timer_on = true;
+    conn->timer_ms = ms;
+    uv_timer_start(&conn->timer, on_timer, ms, 0);
+}
+
+static void stop_timer(struct iwarp_conn *conn)
+{
+    conn->timer_on = false;
+    uv_timer_stop(&conn->timer);
+}
+
+static void on_endpoint_closed(void *user)
+{
+    iwarp_conn_put(user);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    iwarp_conn_put(handle->data);
+}
+
+void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
+{
+    conn->ep = ep;
+    ep->user = conn;
+    ep->ready = iwarp_conn_ready;
+    ep->closed = on_endpoint_closed;
+    uv_timer_init(&conn->worker->loop, &conn->timer);
+    conn->timer.data = conn;
+    iwarp_conn_get(conn); /* until the endpoint is closed */
+    iwarp_conn_get(conn); /* until the timer is closed */
+}
+
+void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
+{
+    struct iwarp_endpoint *ep = conn->ep;
+
+    if (!ep) {
+        return;
+    }
+    conn->ep = NULL;
+    conn->timer_on = false;
+    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
+    ep->ops->close(ep, reset);
+}
+
+/* --- failing -------------------------------------------------------------------------------------
+ */
+
+static void leave_half_open(struct iwarp_conn *conn)
+{
+    if (conn->half_open) {
+        conn->half_open = false;
+        atomic_fetch_sub(&conn->device->half_open, 1);
+    }
+}
+
+static void log_fault(const struct iwarp_conn *conn)
+{
+    char text[400];
+
+    iwarp_fault_text(&conn->fault, text, sizeof text);
+    iwarp_log(conn->fault.code == IWARP_FAULT_LOCAL_ABORT ? IWARP_LOG_INFO : IWARP_LOG_WARN, "conn",
+              "start-up failed: %s", text);
+}
+
+/* Nobody has a handle and nobody will: give back what the handle would have held. */
+static void forget(struct iwarp_conn *conn)
+{
+    if (!conn->user_gone) {
+        conn->user_gone = true;
+        atomic_fetch_sub(&conn->eq->users, 1);
+        conn->eq = NULL;
+        iwarp_conn_put(conn); /* not the last one: the caller holds another */
+    }
+}
+
+void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
+                     enum iwarp_fault_side side, uint64_t d0, uint64_t d1)
+{
+    /* A responder whose Request has not come yet is known to nobody. */
+    bool unknown = conn->responder && !conn->auto_accept && !conn->reported;
+    bool asked = conn->state == CONN_REQUEST && !conn->qp;
+
+    iwarp_fault_set(&conn->fault, code, side, d0, d1, 0);
+    log_fault(conn);
+    leave_half_open(conn);
+    iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
+    conn->state = CONN_ENDED;
+    if (conn->qp) {
+        iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
+        iwarp_qp_reap(conn);
+    }
+    if (unknown) {
+        forget(conn);
+    } else if (!asked) {
+        iwarp_conn_report(conn, code == IWARP_FAULT_MPA_REJECTED ? IWARP_EVENT_REJECTED
+                                                                 : IWARP_EVENT_FAILED);
+    }
+    pthread_cond_broadcast(&conn->changed);
+}
+
+/* --- entering Full Operation ---------------------------------------------------------------------
+ */
+
+static uint32_t mulpdu_of(const struct iwarp_conn *conn)
+{
+    uint32_t mulpdu = iwarp_mpa_mulpdu(conn->ep->ops->emss(conn->ep), conn->settled.markers_tx);
+
+    return conn->options.ulpdu_max ? conn->options.ulpdu_max : mulpdu;
+}
+
+static uint32_t depth(uint16_t settled, unsigned own)
+{
+    return settled == IWARP_MPA_DEPTH_UNSPECIFIED ? own : settled;
+}
+
+/* Make the stream ready to receive. False: no memory. */
+static bool begin_stream(struct iwarp_conn *conn)
+{
+    const struct iwarp_stream_config config = {.regions = &conn->device->regions,
+                                               .pd = conn->qp->pd,
+                                               .sq = &conn->qp->sq,
+                                               .rq = &conn->qp->rq,
+                                               .budget = &conn->device->budget,
+                                               .crc = conn->settled.crc,
+                                               .hold_tx = conn->responder,
+                                               .early =
+                                                   conn->options.placement == IWARP_PLACE_EARLY,
+                                               .mulpdu = mulpdu_of(conn),
+                                               .ird = depth(conn->settled.ird, conn->options.ird),
+                                               .ord = depth(conn->settled.ord, conn->options.ord)};
+
+    conn->has_stream = iwarp_stream_init(&conn->stream, &config);
+    return conn->has_stream;
+}
+
+static void established(struct iwarp_conn *conn)
+{
+    stop_timer(conn);
+    leave_half_open(conn);
+    free(conn->setup);
+    conn->setup = NULL;
+    free(conn->request);
+    conn->request = NULL;
+    conn->state = CONN_ESTABLISHED;
+    conn->was_established = true;
+    iwarp_qp_set_state(conn->qp, IWARP_QP_RTS);
+    iwarp_log(IWARP_LOG_INFO, "conn",
+              "qp %u established over %s as %s: revision %u, CRC %s, IRD %u, ORD %u, MULPDU %u",
+              conn->qp->num, conn->ep->ops->name, conn->responder ? "responder" : "initiator",
+              conn->settled.rev, conn->settled.crc ? "on" : "off", conn->stream.config.ird,
+              conn->stream.config.ord, conn->stream.config.mulpdu);
+    conn->ep->ops->watch(conn->ep, true, false);
+    iwarp_conn_report(conn, IWARP_EVENT_ESTABLISHED);
+    iwarp_conn_send(conn, 4);
+    iwarp_conn_settle(conn);
+}
+
+static void keep_private_data(struct iwarp_conn *conn)
+{
+    const void *pd = iwarp_mpa_setup_private_data(conn->setup, &conn->private_data_len);
+
+    conn->private_data = malloc(conn->private_data_len ? conn->private_data_len : 1);
+    if (!conn->private_data) {
+        conn->private_data_len = 0;
+        return;
+    }
+    memcpy(conn->private_data, pd, conn->private_data_len);
+}
+
+/*
+ * The initiator cannot live with what the Reply settled: RFC 6581 9 wants a Terminate, which needs
+ * the stream; the connection lingers until it is out.
+ */
+static void refuse_reply(struct iwarp_conn *conn)
+{
+    const struct iwarp_fault fault = conn->setup->fault;
+
+    if (iwarp_fault_row(fault.code)->layer >= 0 && conn->qp && begin_stream(conn)) {
+        conn->stream.fault = fault;
+        iwarp_stream_fail(&conn->stream);
+        iwarp_conn_send(conn, 1);
+        conn->ep->ops->shutdown_write(conn->ep);
+        iwarp_stream_kill(&conn->stream, fault.code, IWARP_SIDE_LOCAL, 0);
+    }
+    conn->fault = fault;
+    iwarp_conn_fail(conn, fault.code, fault.side, 0, 0);
+}
+
+static void reply_came(struct iwarp_conn *conn)
+{
+    conn->settled = conn->setup->settled;
+    keep_private_data(conn);
+    if (conn->settled.markers_tx) {
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_MARKERS_UNSUPPORTED, IWARP_SIDE_LOCAL, 0, 0);
+    } else if (!conn->qp) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
+    } else if (!begin_stream(conn)) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof conn->stream,
+                        0);
+    } else {
+        established(conn);
+    }
+}
+
+static void request_came(struct iwarp_conn *conn)
+{
+    stop_timer(conn);
+    leave_half_open(conn);
+    keep_private_data(conn);
+    conn->state = CONN_REQUEST;
+    conn->ep->ops->watch(conn->ep, false, false); /* what follows waits in the kernel */
+    if (conn->setup->settled.markers_tx) {
+        iwarp_conn_reply(conn, true, NULL, 0);
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_MARKERS_UNSUPPORTED, IWARP_SIDE_LOCAL, 0, 0);
+    } else if (conn->auto_accept) {
+        iwarp_conn_reply(conn, false, NULL, 0);
+    } else {
+        iwarp_conn_report(conn, IWARP_EVENT_REQUEST);
+    }
+}
+
+void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data, size_t pd_len)
+{
+    const struct iwarp_mpa_wish wish = {.rev = 2,
+                                        .crc = conn->options.crc,
+                                        .ird = (uint16_t)conn->options.ird,
+                                        .ord = (uint16_t)conn->options.ord};
+    uint8_t frame[IWARP_MPA_FRAME_MAX];
+    size_t len = iwarp_mpa_setup_reply(conn->setup, reject, &wish, private_data, pd_len, frame);
+    struct iovec iov = {frame, len};
+
+    conn->settled = conn->setup->settled;
+    /* The first FPDU may follow within a round trip: be ready before the Reply is out. */
+    if (!reject && !begin_stream(conn)) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof conn->stream,
+                        0);
+        return;
+    }
+    ssize_t sent = conn->ep->ops->writev(conn->ep, &iov, 1);
+    if (sent != (ssize_t)len) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
+                        sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
+    } else if (reject) {
+        conn->state = CONN_ENDED;
+        iwarp_conn_close_endpoint(conn, false);
+        pthread_cond_broadcast(&conn->changed);
+    } else {
+        established(conn);
+    }
+}
+
+/* --- reading the peer's frame --------------------------------------------------------------------
+ */
+
+static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
+{
+    const struct iwarp_fault *f = &conn->setup->fault;
+    char text[160];
+
+    if (step == IWARP_MPA_MORE) {
+        return;
+    }
+    if (iwarp_log_on(IWARP_LOG_DEBUG)) {
+        iwarp_mpa_setup_describe(conn->setup, text, sizeof text);
+        iwarp_log(IWARP_LOG_DEBUG, "conn", "peer's start-up frame: %s", text);
+    }
+    if (step == IWARP_MPA_FRAME && conn->responder) {
+        request_came(conn);
+    } else if (step == IWARP_MPA_FRAME) {
+        reply_came(conn);
+    } else if (step == IWARP_MPA_REJECTED) {
+        keep_private_data(conn);
+        conn->settled = conn->setup->settled;
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_REJECTED, IWARP_SIDE_PEER, 0, 0);
+    } else {
+        conn->settled = conn->setup->settled;
+        conn->fault = *f;
+        refuse_reply(conn);
+    }
+}
+
+void iwarp_conn_startup_readable(struct iwarp_conn *conn)
+{
+    uint8_t buf[IWARP_MPA_FRAME_MAX];
+
+    while (conn->state == CONN_STARTUP && conn->ep) {
+        /* Never more than the frame: what follows it are FPDUs, which are not ours yet. */
+        struct iovec iov = {buf, (size_t)(conn->setup->need - conn->setup->have)};
+        ssize_t got = conn->ep->ops->readv(conn->ep, &iov, 1);
+        size_t used = 0;
+        if (got == -EAGAIN) {
+            return;
+        }
+        if (got == 0) {
+            iwarp_conn_fail(conn, IWARP_FAULT_MPA_CLOSED, IWARP_SIDE_PEER, conn->setup->have, 0);
+            return;
+        }
+        if (got < 0) {
+            iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT, (uint64_t)-got, 0);
+            return;
+        }
+        frame_step(conn, iwarp_mpa_setup_feed(conn->setup, buf, (size_t)got, &used));
+    }
+}
+
+void iwarp_conn_take_accepted(struct iwarp_conn *conn)
+{
+    struct iwarp_endpoint *ep;
+    int rc = iwarp_tcp_attach(&conn->worker->loop, conn->accepted_fd, &ep);
+
+    conn->has_accepted_fd = false;
+    if (rc < 0) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
+        return;
+    }
+    iwarp_conn_attach(conn, ep);
+    iwarp_tcp_local_addr(ep, &conn->local_addr, &conn->local_addr_len);
+    iwarp_conn_begin_startup(conn);
+}
+
+void iwarp_conn_begin_startup(struct iwarp_conn *conn)
+{
+    struct iovec iov = {conn->request, conn->request_len};
+
+    conn->state = CONN_STARTUP;
+    iwarp_conn_start_timer(conn, conn->responder ? (conn->options.startup_timeout_ms + 1) / 2
+                                                 : conn->options.startup_timeout_ms);
+    if (conn->responder) {
+        const struct iwarp_mpa_wish wish = {.rev = 2, .crc = conn->options.crc};
+        conn->setup = malloc(sizeof *conn->setup);
+        if (!conn->setup) {
+            iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL,
+                            sizeof *conn->setup, 0);
+            return;
+        }
+        iwarp_mpa_setup_init(conn->setup, IWARP_MPA_RESPONDER, &wish);
+    } else {
+        /* One write: several peers cannot take a frame in pieces (RFC 5044 asks for nothing). */
+        ssize_t sent = conn->ep->ops->writev(conn->ep, &iov, 1);
+        if (sent != (ssize_t)conn->request_len) {
+            iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
+                            sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
+            return;
+        }
+    }
+    conn->ep->ops->watch(conn->ep, true, false);
+}
+
+void iwarp_conn_startup_writable(struct iwarp_conn *conn)
+{
+    int error = iwarp_tcp_connect_error(conn->ep);
+
+    if (error) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
+        return;
+    }
+    iwarp_tcp_local_addr(conn->ep, &conn->local_addr, &conn->local_addr_len);
+    stop_timer(conn);
+    iwarp_conn_begin_startup(conn);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: a bounded ring, one-shot notification through an eventfd. Verbs 8.1.
+ */
+#include "base/limits.h"
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries, void *user,
+                                  struct iwarp_cq **cq)
+{
+    uint32_t size = 1;
+
+    if (entries < 1 || entries > IWARP_MAX_CQE) {
+        return iwarp_fail(IWARP_MISUSE, "completion queue: %u entries, allowed are 1 to %d",
+                          entries, IWARP_MAX_CQE);
+    }
+    while (size < entries) {
+        size *= 2;
+    }
+    struct iwarp_cq *q = calloc(1, sizeof *q);
+    struct iwarp_wc *ring = calloc(size, sizeof *ring);
+    if (!q || !ring) {
+        free(q);
+        free(ring);
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a completion queue of %u", entries);
+    }
+    q->device = device;
+    q->user = user;
+    q->ring = ring;
+    q->size = entries;
+    q->mask = size - 1;
+    q->fd = -1;
+    pthread_mutex_init(&q->lock, NULL);
+    atomic_fetch_add(&device->cqs, 1);
+    *cq = q;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
+{
+    if (atomic_load(&cq->users)) {
+        return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
+    }
+    if (cq->fd >= 0) {
+        close(cq->fd);
+    }
+    atomic_fetch_sub(&cq->device->cqs, 1);
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->ring);
+    free(cq);
+    return IWARP_OK;
+}
+
+void *iwarp_cq_user(const struct iwarp_cq *cq)
+{
+    return cq->user;
+}
+
+const char *iwarp_wc_status_text(enum iwarp_wc_status status)
+{
+    switch (status) {
+    case IWARP_WC_SUCCESS:
+        return "success";
+    case IWARP_WC_FLUSHED:
+        return "flushed";
+    case IWARP_WC_LOCAL_LENGTH:
+        return "local length error";
+    case IWARP_WC_LOCAL_PROTECTION:
+        return "local protection error";
+    case IWARP_WC_LOCAL_OPERATION:
+        return "local operation error";
+    case IWARP_WC_REMOTE_ACCESS:
+        return "remote access error";
+    case IWARP_WC_REMOTE_INVALID:
+        return "remote invalid request";
+    case IWARP_WC_REMOTE_OPERATION:
+        return "remote operation error";
+    case IWARP_WC_FATAL:
+        return "fatal error";
+    }
+    return "unknown completion status";
+}
+
+/* One-shot: the armed kind of completion has come. cq.lock held. */
+static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
+{
+    bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;
+    const uint64_t one = 1;
+
+    if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
+        cq->armed = CQ_QUIET;
+        if (cq->fd >= 0) {
+            (void)!write(cq->fd, &one, sizeof one); /* cannot fail: the counter never fills up */
+        }
+    }
+}
+
+bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
+{
+    pthread_mutex_lock(&cq->lock);
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    bool room = tail - atomic_load_explicit(&cq->head, memory_order_relaxed) < cq->size;
+    if (room) {
+        cq->ring[tail & cq->mask] = *wc;
+        atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    } else {
+        cq->overflowed = true;
+    }
+    notify(cq, wc);
+    pthread_mutex_unlock(&cq->lock);
+    return room;
+}
+
+void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
+{
+    pthread_mutex_lock(&cq->lock);
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    uint32_t to = head;
+    for (uint32_t from = head; from != tail; from++) {
+        if (cq->ring[from & cq->mask].qp != qp) {
+            cq->ring[to++ & cq->mask] = cq->ring[from & cq->mask];
+        }
+    }
+    atomic_store_explicit(&cq->tail, to, memory_order_release);
+    pthread_mutex_unlock(&cq->lock);
+}
+
+int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
+{
+    int taken = 0;
+
+    /* Empty is the common case of a spinning poller: no lock for it. */
+    if (atomic_load_explicit(&cq->tail, memory_order_acquire) ==
+            atomic_load_explicit(&cq->head, memory_order_relaxed) &&
+        !cq->overflowed) {
+        return 0;
+    }
+    pthread_mutex_lock(&cq->lock);
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    while (taken < n && head != tail) {
+        wc[taken++] = cq->ring[head++ & cq->mask];
+    }
+    atomic_store_explicit(&cq->head, head, memory_order_relaxed);
+    bool overflowed = cq->overflowed && taken == 0 && n > 0;
+    pthread_mutex_unlock(&cq->lock);
+    if (overflowed) {
+        return iwarp_fail(IWARP_LIMIT, "completion queue of %u entries overflowed", cq->size);
+    }
+    return taken;
+}
+
+enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
+{
+    pthread_mutex_lock(&cq->lock);
+    if (cq->armed != CQ_ANY) { /* the wider request stands */
+        cq->armed = solicited_only ? CQ_SOLICITED : CQ_ANY;
+    }
+    pthread_mutex_unlock(&cq->lock);
+    return IWARP_OK;
+}
+
+int iwarp_cq_fd(struct iwarp_cq *cq)
+{
+    pthread_mutex_lock(&cq->lock);
+    if (cq->fd < 0) {
+        cq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (cq->fd < 0) {
+            iwarp_fail(IWARP_LIMIT, "no eventfd for a completion queue: %s", strerror(errno));
+        }
+    }
+    int fd = cq->fd;
+    pthread_mutex_unlock(&cq->lock);
+    return fd;
+}
+
+void iwarp_cq_drain(struct iwarp_cq *cq)
+{
+    uint64_t count;
+
+    if (cq->fd >= 0) {
+        (void)!read(cq->fd, &count, sizeof count);
+    }
+}
+
+int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms)
+{
+    struct pollfd p = {.fd = -1, .events = POLLIN};
+    int64_t end = iwarp_now_ms() + timeout_ms;
+
+    for (;;) {
+        int got = iwarp_cq_poll(cq, wc, n);
+        if (got != 0) {
+            return got;
+        }
+        p.fd = iwarp_cq_fd(cq);
+        if (p.fd < 0) {
+            return IWARP_LIMIT;
+        }
+        iwarp_cq_arm(cq, false);
+        got = iwarp_cq_poll(cq, wc, n); /* what came before arming triggers nothing */
+        if (got != 0) {
+            return got;
+        }
+        int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
+        if (timeout_ms >= 0 && left <= 0) {
+            return 0;
+        }
+        if (poll(&p, 1, (int)left) > 0) {
+            iwarp_cq_drain(cq);
+        }
+    }
+}

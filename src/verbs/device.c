@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices and protection domains: what everything else hangs on.
+ */
+#include "base/guard.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "mpa/crc32c.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void iwarp_device_options_init(struct iwarp_device_options *options)
+{
+    *options = (struct iwarp_device_options){.size = sizeof *options,
+                                             .workers = 1,
+                                             .max_connections = 65536,
+                                             .max_half_open = 1024,
+                                             .max_regions = 1048576,
+                                             .max_buffer_bytes = (size_t)1 << 30};
+}
+
+static enum iwarp_status options_check(const struct iwarp_device_options *in,
+                                       struct iwarp_device_options *out)
+{
+    iwarp_device_options_init(out);
+    if (in && in->size != sizeof *in) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "device options: size is %zu, expected %zu; call "
+                          "iwarp_device_options_init first",
+                          in->size, sizeof *in);
+    }
+    if (in) {
+        *out = *in;
+    }
+    if (out->workers < 1 || out->workers > IWARP_MAX_WORKERS) {
+        return iwarp_fail(IWARP_MISUSE, "device options: workers is %u, allowed are 1 to %d",
+                          out->workers, IWARP_MAX_WORKERS);
+    }
+    if (out->max_regions < 1 || out->max_regions > IWARP_MAX_REGIONS) {
+        return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",
+                          out->max_regions, IWARP_MAX_REGIONS);
+    }
+    return IWARP_OK;
+}
+
+static enum iwarp_status start_workers(struct iwarp_device *d)
+{
+    for (; d->workers < d->options.workers; d->workers++) {
+        enum iwarp_status status = iwarp_worker_start(&d->worker[d->workers], d);
+        if (status != IWARP_OK) {
+            return status;
+        }
+    }
+    return IWARP_OK;
+}
+
+static void device_free(struct iwarp_device *d)
+{
+    for (unsigned i = 0; i < d->workers; i++) {
+        iwarp_worker_stop(&d->worker[i]);
+    }
+    while (d->chunks) {
+        struct iwarp_mr_chunk *chunk = d->chunks;
+        d->chunks = chunk->next;
+        free(chunk);
+    }
+    iwarp_region_table_fini(&d->regions);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
+                                    struct iwarp_device **device)
+{
+    struct iwarp_device_options o;
+    enum iwarp_status status = options_check(options, &o);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (iwarp_crc32c_select(IWARP_CRC32C_AUTO) != 0) {
+        return iwarp_fail(IWARP_LIMIT, "no usable CRC32c implementation (IWARP_CRC32C in the "
+                                       "environment: isal, evp or auto)");
+    }
+    struct iwarp_device *d = calloc(1, sizeof *d + o.workers * sizeof d->worker[0]);
+    if (!d) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a device");
+    }
+    d->options = o;
+    d->budget.limit = o.max_buffer_bytes;
+    atomic_store(&d->next_qp_num, 1);
+    pthread_mutex_init(&d->lock, NULL);
+    if (!iwarp_region_table_init(&d->regions)) {
+        int error = errno;
+        device_free(d);
+        return iwarp_fail(IWARP_NO_MEMORY, "cannot reserve address space for the STag table: %s",
+                          strerror(error));
+    }
+    if (iwarp_guard_install() != 0) {
+        device_free(d);
+        return iwarp_fail(IWARP_LIMIT, "cannot install the handlers for missing memory");
+    }
+    status = start_workers(d);
+    if (status != IWARP_OK) {
+        device_free(d);
+        return status;
+    }
+    iwarp_log(IWARP_LOG_INFO, "device", "open: %u workers, CRC32c by %s", o.workers,
+              iwarp_crc32c_name());
+    *device = d;
+    return IWARP_OK;
+}
+
+static void close_now(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    pthread_mutex_lock(&conn->lock);
+    iwarp_conn_close_endpoint(conn, true);
+    pthread_mutex_unlock(&conn->lock);
+}
+
+/* Connections whose handles are gone may still wait for the peer's FIN: no longer. */
+static void close_lingering(struct iwarp_device *d)
+{
+    struct iwarp_conn *conn;
+
+    do {
+        pthread_mutex_lock(&d->lock);
+        for (conn = d->conns; conn && conn->swept; conn = conn->next) {
+        }
+        if (conn) {
+            conn->swept = true;
+            iwarp_conn_get(conn);
+        }
+        pthread_mutex_unlock(&d->lock);
+        if (conn) {
+            iwarp_worker_call(conn->worker, close_now, conn);
+            iwarp_conn_put(conn);
+        }
+    } while (conn);
+}
+
+enum iwarp_status iwarp_device_close(struct iwarp_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    unsigned conns = 0;
+    for (const struct iwarp_conn *c = d->conns; c; c = c->next) {
+        conns += !c->user_gone;
+    }
+    pthread_mutex_unlock(&d->lock);
+    unsigned pds = atomic_load(&d->pds), cqs = atomic_load(&d->cqs), eqs = atomic_load(&d->eqs),
+             listeners = atomic_load(&d->listeners);
+    if (conns || pds || cqs || eqs || listeners) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "device still has %u PDs, %u CQs, %u event queues, %u listeners, %u "
+                          "connections",
+                          pds, cqs, eqs, listeners, conns);
+    }
+    close_lingering(d);
+    iwarp_log(IWARP_LOG_INFO, "device", "close");
+    device_free(d);
+    return IWARP_OK;
+}
+
+struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d)
+{
+    return &d->worker[atomic_fetch_add(&d->next_worker, 1) % d->workers];
+}
+
+/* --- protection domains --------------------------------------------------------------------------
+ */
+
+enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd)
+{
+    struct iwarp_pd *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a protection domain");
+    }
+    p->device = device;
+    atomic_fetch_add(&device->pds, 1);
+    *pd = p;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd)
+{
+    unsigned users = atomic_load(&pd->users);
+
+    if (users) {
+        return iwarp_fail(IWARP_MISUSE, "protection domain still has %u regions and queue pairs",
+                          users);
+    }
+    atomic_fetch_sub(&pd->device->pds, 1);
+    free(pd);
+    return IWARP_OK;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event queues: a list whose nodes lie in the connections, so that reporting never allocates. The
+ * eventfd is readable while the list is not empty.
+ */
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq **eq)
+{
+    struct iwarp_eq *q = calloc(1, sizeof *q);
+
+    if (!q) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for an event queue");
+    }
+    q->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (q->fd < 0) {
+        free(q);
+        return iwarp_fail(IWARP_LIMIT, "no eventfd for an event queue: %s", strerror(errno));
+    }
+    q->device = device;
+    q->last = &q->first;
+    pthread_mutex_init(&q->lock, NULL);
+    atomic_fetch_add(&device->eqs, 1);
+    *eq = q;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
+{
+    unsigned users = atomic_load(&eq->users);
+
+    if (users) {
+        return iwarp_fail(IWARP_MISUSE, "event queue is still used by %u listeners and connections",
+                          users);
+    }
+    close(eq->fd);
+    atomic_fetch_sub(&eq->device->eqs, 1);
+    pthread_mutex_destroy(&eq->lock);
+    free(eq);
+    return IWARP_OK;
+}
+
+int iwarp_eq_fd(struct iwarp_eq *eq)
+{
+    return eq->fd;
+}
+
+void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
+{
+    const uint64_t one = 1;
+
+    pthread_mutex_lock(&eq->lock);
+    if (!eq->first) {
+        (void)!write(eq->fd, &one, sizeof one);
+    }
+    node->next = NULL;
+    node->queued = true;
+    *eq->last = node;
+    eq->last = &node->next;
+    pthread_mutex_unlock(&eq->lock);
+}
+
+/* eq.lock held. */
+static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
+{
+    struct iwarp_event_node **at = &eq->first;
+    uint64_t count;
+
+    while (*at != node) {
+        at = &(*at)->next;
+    }
+    *at = node->next;
+    if (eq->last == &node->next) {
+        eq->last = at;
+    }
+    node->queued = false;
+    if (!eq->first) {
+        (void)!read(eq->fd, &count, sizeof count);
+    }
+}
+
+bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node)
+{
+    pthread_mutex_lock(&eq->lock);
+    bool queued = node->queued;
+    if (queued) {
+        unlink_node(eq, node);
+    }
+    pthread_mutex_unlock(&eq->lock);
+    return queued;
+}
+
+static bool take(struct iwarp_eq *eq, struct iwarp_event *event)
+{
+    pthread_mutex_lock(&eq->lock);
+    struct iwarp_event_node *node = eq->first;
+    if (node) {
+        *event = node->event;
+        unlink_node(eq, node);
+    }
+    pthread_mutex_unlock(&eq->lock);
+    return node != NULL;
+}
+
+enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, int timeout_ms)
+{
+    struct pollfd p = {.fd = eq->fd, .events = POLLIN};
+    int64_t end = iwarp_now_ms() + timeout_ms;
+
+    while (!take(eq, event)) {
+        int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
+        if (timeout_ms >= 0 && left <= 0) {
+            return iwarp_fail(IWARP_AGAIN, "no event within %d ms", timeout_ms);
+        }
+        (void)poll(&p, 1, (int)left);
+    }
+    return IWARP_OK;
+}

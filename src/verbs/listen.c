@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Listeners: accept sockets, bound how many start-ups run at a time, hand each connection to a
+ * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
+ */
+#include "base/guard.h"
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long to leave a listener alone when something has run out. */
+#define RETRY_MS 20
+
+/* Accepted in one go before the worker turns to its connections again. */
+#define ACCEPT_BATCH 64
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct iwarp_listener *l = timer->data;
+
+    uv_poll_start(&l->poll, UV_READABLE, on_readable);
+}
+
+/* New peers wait in the backlog meanwhile. */
+static void pause_accepting(struct iwarp_listener *l, const char *why)
+{
+    iwarp_log(IWARP_LOG_WARN, "listen", "not accepting for %d ms: %s", RETRY_MS, why);
+    uv_poll_stop(&l->poll);
+    uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+}
+
+static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
+                  socklen_t peer_len)
+{
+    enum iwarp_status status;
+    struct iwarp_conn *conn = iwarp_conn_new(l->device, &l->options, true, &status);
+
+    if (!conn) {
+        iwarp_log(IWARP_LOG_WARN, "listen", "connection refused: %s", iwarp_last_error());
+        close(fd);
+        return;
+    }
+    conn->peer_addr = *peer;
+    conn->peer_addr_len = peer_len;
+    conn->listener = l;
+    conn->user = l->user;
+    conn->eq = l->eq;
+    atomic_fetch_add(&l->eq->users, 1);
+    conn->half_open = true;
+    atomic_fetch_add(&l->device->half_open, 1);
+    conn->accepted_fd = fd;
+    conn->has_accepted_fd = true;
+    iwarp_worker_kick(conn);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct iwarp_listener *l = poll->data;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        struct sockaddr_storage peer;
+        socklen_t len = sizeof peer;
+        if (atomic_load(&l->device->half_open) >= l->device->options.max_half_open) {
+            pause_accepting(l, "max_half_open start-ups are running");
+            return;
+        }
+        int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            begin(l, fd, &peer, len);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            pause_accepting(l, strerror(errno));
+            return;
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+/* On the listener's worker. */
+static void open_on_worker(void *arg)
+{
+    struct iwarp_listener *l = arg;
+
+    uv_timer_init(&l->worker->loop, &l->retry);
+    l->retry.data = l;
+    l->handles = 1;
+    if (uv_poll_init(&l->worker->loop, &l->poll, l->fd) == 0) {
+        l->poll.data = l;
+        l->handles = 2;
+        uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    }
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct iwarp_listener *l = handle->data;
+
+    pthread_mutex_lock(&l->lock);
+    l->handles--;
+    pthread_cond_signal(&l->gone);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void close_on_worker(void *arg)
+{
+    struct iwarp_listener *l = arg;
+
+    if (l->handles == 2) {
+        uv_poll_stop(&l->poll);
+        uv_close((uv_handle_t *)&l->poll, on_handle_closed);
+    }
+    uv_close((uv_handle_t *)&l->retry, on_handle_closed);
+}
+
+/* After close_on_worker. */
+static void listener_free(struct iwarp_listener *l)
+{
+    pthread_mutex_lock(&l->lock);
+    while (l->handles > 0) {
+        pthread_cond_wait(&l->gone, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    close(l->fd);
+    pthread_cond_destroy(&l->gone);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
+                               socklen_t addr_len, const struct iwarp_conn_options *options,
+                               int backlog, struct iwarp_eq *eq, void *user,
+                               struct iwarp_listener **out)
+{
+    struct iwarp_conn_options o;
+    enum iwarp_status status = iwarp_conn_options_check(options, &o);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!eq) {
+        return iwarp_fail(IWARP_MISUSE, "a listener needs an event queue");
+    }
+    int fd = iwarp_tcp_listen(addr, addr_len, backlog);
+    if (fd < 0) {
+        return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(-fd));
+    }
+    struct iwarp_listener *l = calloc(1, sizeof *l);
+    if (!l) {
+        close(fd);
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener");
+    }
+    l->device = device;
+    l->worker = iwarp_device_pick_worker(device);
+    l->options = o;
+    l->eq = eq;
+    l->user = user;
+    l->fd = fd;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->gone, NULL);
+    l->addr_len = sizeof l->addr;
+    getsockname(fd, (struct sockaddr *)&l->addr, &l->addr_len);
+    iwarp_guard_refresh();
+    *out = l;
+    iwarp_worker_call(l->worker, open_on_worker, l);
+    if (l->handles < 2) {
+        iwarp_worker_call(l->worker, close_on_worker, l);
+        listener_free(l);
+        return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
+    }
+    atomic_fetch_add(&eq->users, 1);
+    atomic_fetch_add(&device->listeners, 1);
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct sockaddr_storage *addr,
+                                      socklen_t *addr_len)
+{
+    *addr = l->addr;
+    *addr_len = l->addr_len;
+    return IWARP_OK;
+}
+
+/* A connection of this listener that the application has not seen: nobody will ever answer it. */
+static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
+{
+    pthread_mutex_lock(&conn->lock);
+    bool ours =
+        conn->listener == l && !conn->user_gone &&
+        (conn->state < CONN_REQUEST || (conn->eq && iwarp_eq_remove(conn->eq, &conn->open_event)));
+    if (conn->listener == l) {
+        conn->listener = NULL;
+    }
+    if (ours) {
+        conn->user_gone = true;
+        iwarp_conn_get(conn);
+    }
+    pthread_mutex_unlock(&conn->lock);
+    return ours;
+}
+
+static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
+{
+    struct iwarp_conn *conn;
+
+    pthread_mutex_lock(&l->device->lock);
+    for (conn = l->device->conns; conn && !orphan(conn, l); conn = conn->next) {
+    }
+    pthread_mutex_unlock(&l->device->lock);
+    return conn;
+}
+
+enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
+{
+    struct iwarp_device *device = l->device;
+    struct iwarp_eq *eq = l->eq;
+    struct iwarp_conn *conn;
+
+    iwarp_worker_call(l->worker, close_on_worker, l); /* no new ones from here on */
+    while ((conn = next_orphan(l)) != NULL) {
+        conn->eq = NULL;
+        atomic_fetch_sub(&eq->users, 1);
+        iwarp_worker_kick(conn);
+        iwarp_conn_put(conn); /* of next_orphan */
+        iwarp_conn_put(conn); /* of the handle that nobody has */
+    }
+    listener_free(l);
+    atomic_fetch_sub(&eq->users, 1);
+    atomic_fetch_sub(&device->listeners, 1);
+    return IWARP_OK;
+}

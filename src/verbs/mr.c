@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions: registration is an entry in the STag table, deregistration waits until nobody
+ * touches the memory. STags are unpredictable (RFC 5042 6.1.1): index and key are random.
+ */
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <openssl/rand.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* 32 unpredictable bits; RAND_bytes is asked for many at a time. device.lock held. */
+static bool random32(struct iwarp_device *d, uint32_t *value)
+{
+    if (d->random_left < sizeof *value) {
+        if (RAND_bytes(d->random, sizeof d->random) != 1) {
+            return false;
+        }
+        d->random_left = sizeof d->random;
+    }
+    d->random_left -= (unsigned)sizeof *value;
+    memcpy(value, d->random + d->random_left, sizeof *value);
+    /* A used STag is no secret, but the pool's past should not be readable either. */
+    memset(d->random + d->random_left, 0, sizeof *value);
+    return true;
+}
+
+/* device.lock held. */
+static struct iwarp_mr *mr_alloc(struct iwarp_device *d)
+{
+    if (!d->free_mr) {
+        struct iwarp_mr_chunk *chunk = calloc(1, sizeof *chunk);
+        if (!chunk) {
+            return NULL;
+        }
+        chunk->next = d->chunks;
+        d->chunks = chunk;
+        for (size_t i = 0; i < sizeof chunk->mr / sizeof chunk->mr[0]; i++) {
+            chunk->mr[i].next_free = d->free_mr;
+            d->free_mr = &chunk->mr[i];
+        }
+    }
+    struct iwarp_mr *mr = d->free_mr;
+    d->free_mr = mr->next_free;
+    return mr;
+}
+
+/* Enter the region under a fresh random STag. device.lock held. */
+static enum iwarp_status insert(struct iwarp_device *d, struct iwarp_mr *mr)
+{
+    uint32_t stag;
+
+    do {
+        if (!random32(d, &stag)) {
+            return iwarp_fail(IWARP_LIMIT, "OpenSSL has no random octets for an STag");
+        }
+    } while (!iwarp_region_insert(&d->regions, &mr->region, stag));
+    mr->stag = stag;
+    d->mr_count++;
+    return IWARP_OK;
+}
+
+static enum iwarp_status check(const void *addr, size_t len, unsigned access)
+{
+    const unsigned all =
+        IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ;
+
+    if (access & ~all) {
+        return iwarp_fail(IWARP_MISUSE, "unknown access rights 0x%x", access & ~all);
+    }
+    if ((access & IWARP_ACCESS_REMOTE_WRITE) && !(access & IWARP_ACCESS_LOCAL_WRITE)) {
+        return iwarp_fail(IWARP_MISUSE, "REMOTE_WRITE needs LOCAL_WRITE");
+    }
+    if (len > 0 && len - 1 > UINTPTR_MAX - (uintptr_t)addr) {
+        return iwarp_fail(IWARP_MISUSE, "%zu octets at %p wrap around the address space", len,
+                          addr);
+    }
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len, unsigned access,
+                                    struct iwarp_mr **out)
+{
+    struct iwarp_device *d = pd->device;
+    enum iwarp_status status = check(addr, len, access);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&d->lock);
+    struct iwarp_mr *mr = d->mr_count < d->options.max_regions ? mr_alloc(d) : NULL;
+    if (!mr) {
+        bool limit = d->mr_count >= d->options.max_regions;
+        pthread_mutex_unlock(&d->lock);
+        return limit ? iwarp_fail(IWARP_LIMIT, "device has max_regions (%u) regions already",
+                                  d->options.max_regions)
+                     : iwarp_fail(IWARP_NO_MEMORY, "no memory for a region");
+    }
+    mr->pd = pd;
+    mr->region.access = access;
+    mr->region.pd = pd;
+    mr->region.addr = addr;
+    mr->region.len = len;
+    mr->region.to_base = (uint64_t)(uintptr_t)addr;
+    status = insert(d, mr);
+    if (status != IWARP_OK) {
+        mr->next_free = d->free_mr;
+        d->free_mr = mr;
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (status == IWARP_OK) {
+        atomic_fetch_add(&pd->users, 1);
+        iwarp_log(IWARP_LOG_DEBUG, "mr", "register: STag 0x%08x, %zu octets at %p, rights 0x%x",
+                  mr->stag, len, addr, access);
+        *out = mr;
+    }
+    return status;
+}
+
+enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
+{
+    struct iwarp_device *d = mr->pd->device;
+
+    pthread_mutex_lock(&d->lock);
+    iwarp_region_revoke(&d->regions, &mr->region);
+    pthread_mutex_unlock(&d->lock);
+    /* Loans last for one batch of one stream: microseconds, so yielding first is right. */
+    for (unsigned i = 0; iwarp_region_lent(&mr->region); i++) {
+        if (i < 100) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        }
+    }
+    iwarp_log(IWARP_LOG_DEBUG, "mr", "deregister: STag 0x%08x", mr->stag);
+    atomic_fetch_sub(&mr->pd->users, 1);
+    pthread_mutex_lock(&d->lock);
+    d->mr_count--;
+    mr->next_free = d->free_mr;
+    d->free_mr = mr;
+    pthread_mutex_unlock(&d->lock);
+    return IWARP_OK;
+}
+
+uint32_t iwarp_mr_stag(const struct iwarp_mr *mr)
+{
+    return mr->stag;
+}
+
+void *iwarp_mr_addr(const struct iwarp_mr *mr)
+{
+    return mr->region.addr;
+}
+
+size_t iwarp_mr_len(const struct iwarp_mr *mr)
+{
+    return mr->region.len;
+}

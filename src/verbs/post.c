@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting: check a request, copy it into its ring, let the stream know. Verbs 8.2, 9.3.
+ */
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <string.h>
+
+/* Sum of the pieces; false if it is more than one message can carry (RFC 5041 5.2: < 2^32). */
+static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
+{
+    *total = 0;
+    for (unsigned i = 0; i < n; i++) {
+        *total += sgl[i].len;
+    }
+    return *total <= UINT32_MAX;
+}
+
+static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                                    uint64_t *len)
+{
+    const struct iwarp_qp_options *o = &qp->options;
+
+    if ((unsigned)wr->opcode > IWARP_WR_READ) {
+        return iwarp_fail(IWARP_MISUSE, "unknown work request opcode %u", (unsigned)wr->opcode);
+    }
+    if (wr->num_sge > o->max_send_sge) {
+        return iwarp_fail(IWARP_MISUSE, "%u SGEs, the queue pair was created for %u", wr->num_sge,
+                          o->max_send_sge);
+    }
+    if (!total_len(wr->sg_list, wr->num_sge, len)) {
+        return iwarp_fail(IWARP_MISUSE, "%llu octets in one request, at most 2^32-1 are possible",
+                          (unsigned long long)*len);
+    }
+    if (wr->opcode == IWARP_WR_READ && (wr->num_sge > 1 || (wr->flags & IWARP_WR_INLINE))) {
+        return iwarp_fail(IWARP_MISUSE, "an RDMA Read has one SGE and cannot be inline");
+    }
+    if ((wr->flags & IWARP_WR_INLINE) && *len > o->max_inline) {
+        return iwarp_fail(IWARP_MISUSE, "%llu octets inline, the queue pair was created for %u",
+                          (unsigned long long)*len, o->max_inline);
+    }
+    return IWARP_OK;
+}
+
+static void fill_send(struct iwarp_swqe *w, const struct iwarp_send_wr *wr, uint32_t len)
+{
+    *w = (struct iwarp_swqe){.wr_id = wr->wr_id,
+                             .remote_to = wr->remote_to,
+                             .remote_stag = wr->remote_stag,
+                             .invalidate_stag = wr->invalidate_stag,
+                             .len = len,
+                             .opcode = (uint8_t)wr->opcode,
+                             .flags = (uint8_t)wr->flags,
+                             .num_sge = (uint8_t)wr->num_sge,
+                             .status = IWARP_WC_SUCCESS};
+    if (wr->flags & IWARP_WR_INLINE) {
+        uint8_t *to = iwarp_swqe_inline(w);
+        for (unsigned i = 0; i < wr->num_sge; i++) {
+            if (wr->sg_list[i].len) {
+                memcpy(to, wr->sg_list[i].addr, wr->sg_list[i].len);
+                to += wr->sg_list[i].len;
+            }
+        }
+        w->num_sge = 0;
+    } else if (wr->num_sge) {
+        memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
+    }
+}
+
+static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    uint64_t len = 0;
+    enum iwarp_status status = check_send(qp, wr, &len);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!iwarp_wq_room(&qp->sq)) {
+        return iwarp_fail(IWARP_AGAIN,
+                          "send queue is full: %u requests are unfinished or their "
+                          "completions not produced yet",
+                          qp->sq.limit);
+    }
+    if (iwarp_log_on(IWARP_LOG_TRACE)) {
+        iwarp_trace_send(qp, wr);
+    }
+    fill_send(iwarp_sq_at(&qp->sq, atomic_load_explicit(&qp->sq.head, memory_order_relaxed)), wr,
+              (uint32_t)len);
+    iwarp_wq_push(&qp->sq);
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                                  const struct iwarp_send_wr **bad)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    pthread_mutex_lock(&qp->post_lock);
+    struct iwarp_conn *conn = qp->conn;
+    if (!conn) {
+        status = iwarp_fail(IWARP_MISUSE, "queue pair %u is not connected (state IDLE)", qp->num);
+    }
+    for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
+        status = post_one_send(qp, wr);
+    }
+    pthread_mutex_unlock(&qp->post_lock);
+    if (status != IWARP_OK && bad) {
+        *bad = wr;
+    }
+    if (conn) {
+        iwarp_conn_poke(conn);
+    }
+    return status;
+}
+
+static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr)
+{
+    uint64_t len = 0;
+
+    if (wr->num_sge > qp->options.max_recv_sge) {
+        return iwarp_fail(IWARP_MISUSE, "%u SGEs, the queue pair was created for %u", wr->num_sge,
+                          qp->options.max_recv_sge);
+    }
+    if (!iwarp_wq_room(&qp->rq)) {
+        return iwarp_fail(IWARP_AGAIN, "receive queue is full: %u receives are posted",
+                          qp->rq.limit);
+    }
+    if (iwarp_log_on(IWARP_LOG_TRACE)) {
+        iwarp_trace_recv(qp, wr);
+    }
+    struct iwarp_rwqe *w =
+        iwarp_rq_at(&qp->rq, atomic_load_explicit(&qp->rq.head, memory_order_relaxed));
+    (void)total_len(wr->sg_list, wr->num_sge, &len);
+    *w = (struct iwarp_rwqe){.wr_id = wr->wr_id,
+                             .capacity = len <= UINT32_MAX ? len : UINT32_MAX,
+                             .num_sge = (uint8_t)wr->num_sge};
+    if (wr->num_sge) {
+        memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
+    }
+    iwarp_wq_push(&qp->rq);
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
+                                  const struct iwarp_recv_wr **bad)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    pthread_mutex_lock(&qp->post_lock);
+    struct iwarp_conn *conn = qp->conn;
+    for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
+        status = post_one_recv(qp, wr);
+    }
+    pthread_mutex_unlock(&qp->post_lock);
+    if (status != IWARP_OK && bad) {
+        *bad = wr;
+    }
+    /* Only an ended stream has something to do with a receive: flush it. */
+    if (conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
+        iwarp_conn_poke(conn);
+    }
+    return status;
+}

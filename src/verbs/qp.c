@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: creation, destruction, and turning finished work into completions. Verbs 6 and 8.
+ */
+#include "base/limits.h"
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <stdlib.h>
+
+void iwarp_qp_options_init(struct iwarp_qp_options *options)
+{
+    *options = (struct iwarp_qp_options){.size = sizeof *options,
+                                         .max_send_wr = 128,
+                                         .max_recv_wr = 128,
+                                         .max_send_sge = 4,
+                                         .max_recv_sge = 4,
+                                         .max_inline = 64};
+}
+
+static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_options *o)
+{
+    if (!o || o->size != sizeof *o) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: call iwarp_qp_options_init first");
+    }
+    if (!o->send_cq || !o->recv_cq || o->send_cq->device != pd->device ||
+        o->recv_cq->device != pd->device) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: send_cq and recv_cq must be queues of "
+                                        "the same device as the PD");
+    }
+    if (o->max_send_wr < 1 || o->max_send_wr > IWARP_MAX_WR || o->max_recv_wr > IWARP_MAX_WR) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair options: max_send_wr %u, max_recv_wr %u, at most %d",
+                          o->max_send_wr, o->max_recv_wr, IWARP_MAX_WR);
+    }
+    if (o->max_send_sge < 1 || o->max_send_sge > IWARP_MAX_SGE || o->max_recv_sge < 1 ||
+        o->max_recv_sge > IWARP_MAX_SGE) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: %u and %u SGEs, allowed are 1 to %d",
+                          o->max_send_sge, o->max_recv_sge, IWARP_MAX_SGE);
+    }
+    if (o->max_inline > IWARP_MAX_INLINE) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: max_inline %u, at most %d",
+                          o->max_inline, IWARP_MAX_INLINE);
+    }
+    return IWARP_OK;
+}
+
+static bool init_queues(struct iwarp_qp *qp)
+{
+    const struct iwarp_qp_options *o = &qp->options;
+    size_t sgl = o->max_send_sge * sizeof(struct iwarp_sge);
+
+    if (sgl < o->max_inline) {
+        sgl = o->max_inline;
+    }
+    return iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl) &&
+           iwarp_wq_init(&qp->rq, o->max_recv_wr,
+                         sizeof(struct iwarp_rwqe) + o->max_recv_sge * sizeof(struct iwarp_sge));
+}
+
+enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_options *options,
+                                  struct iwarp_qp **out)
+{
+    enum iwarp_status status = check(pd, options);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    struct iwarp_qp *qp = calloc(1, sizeof *qp);
+    if (!qp) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a queue pair");
+    }
+    qp->options = *options;
+    if (!init_queues(qp)) {
+        iwarp_wq_fini(&qp->sq);
+        iwarp_wq_fini(&qp->rq);
+        free(qp);
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for the work queues of a queue pair");
+    }
+    qp->pd = pd;
+    qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
+    pthread_mutex_init(&qp->post_lock, NULL);
+    atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_add(&options->send_cq->users, 1);
+    atomic_fetch_add(&options->recv_cq->users, 1);
+    *out = qp;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
+{
+    struct iwarp_conn *conn = qp->conn;
+
+    if (conn) {
+        pthread_mutex_lock(&conn->lock);
+        conn->qp = NULL;
+        /* A Terminate that is under way to the peer is left to arrive; all else ends here. */
+        if (conn->has_stream && conn->state != CONN_ENDED) {
+            iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
+        }
+        pthread_mutex_unlock(&conn->lock);
+        iwarp_worker_kick(conn);
+        iwarp_conn_put(conn);
+    }
+    iwarp_cq_purge(qp->options.send_cq, qp);
+    iwarp_cq_purge(qp->options.recv_cq, qp);
+    atomic_fetch_sub(&qp->options.send_cq->users, 1);
+    atomic_fetch_sub(&qp->options.recv_cq->users, 1);
+    atomic_fetch_sub(&qp->pd->users, 1);
+    iwarp_wq_fini(&qp->sq);
+    iwarp_wq_fini(&qp->rq);
+    pthread_mutex_destroy(&qp->post_lock);
+    free(qp);
+    return IWARP_OK;
+}
+
+void *iwarp_qp_user(const struct iwarp_qp *qp)
+{
+    return qp->options.user;
+}
+
+uint32_t iwarp_qp_num(const struct iwarp_qp *qp)
+{
+    return qp->num;
+}
+
+enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
+{
+    return (enum iwarp_qp_state)atomic_load(&qp->state);
+}
+
+void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
+{
+    atomic_store(&qp->state, (int)state);
+}
+
+const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
+{
+    pthread_mutex_lock(&qp->post_lock);
+    struct iwarp_conn *conn = qp->conn;
+    pthread_mutex_unlock(&qp->post_lock);
+    return conn ? iwarp_conn_fault(conn) : NULL;
+}
+
+enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    pthread_mutex_lock(&qp->post_lock);
+    if (qp->conn) {
+        status = iwarp_fail(IWARP_MISUSE, "queue pair %u has been connected before", qp->num);
+    } else if (qp->pd->device != conn->device) {
+        status = iwarp_fail(IWARP_MISUSE, "queue pair and connection are of different devices");
+    } else {
+        qp->conn = conn;
+        conn->qp = qp;
+        iwarp_conn_get(conn);
+    }
+    pthread_mutex_unlock(&qp->post_lock);
+    return status;
+}
+
+/* --- completions ---------------------------------------------------------------------------------
+ */
+
+static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)
+{
+    wc->qp = conn->qp;
+    wc->fault = wc->status != IWARP_WC_SUCCESS && conn->fault.code ? &conn->fault : NULL;
+    if (iwarp_log_on(IWARP_LOG_TRACE)) {
+        iwarp_trace_wc(wc);
+    }
+    if (!iwarp_cq_push(cq, wc) && conn->state != CONN_ENDED) {
+        iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_CQ_OVERFLOW, IWARP_SIDE_LOCAL, cq->size);
+    }
+}
+
+static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
+                      enum iwarp_wc_status status)
+{
+    static const enum iwarp_wc_opcode opcodes[] = {[IWARP_WR_SEND] = IWARP_WC_SEND,
+                                                   [IWARP_WR_SEND_INV] = IWARP_WC_SEND,
+                                                   [IWARP_WR_WRITE] = IWARP_WC_WRITE,
+                                                   [IWARP_WR_READ] = IWARP_WC_READ};
+    struct iwarp_wc wc = {
+        .wr_id = w->wr_id, .status = status, .opcode = opcodes[w->opcode], .byte_len = w->len};
+
+    push(conn, conn->qp->options.send_cq, &wc);
+}
+
+static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
+                      enum iwarp_wc_status status)
+{
+    struct iwarp_wc wc = {.wr_id = w->wr_id, .status = status, .opcode = IWARP_WC_RECV};
+
+    if (status == IWARP_WC_SUCCESS) {
+        wc.byte_len = w->byte_len;
+        wc.flags = w->wc_flags;
+        wc.invalidated_stag = w->wc_flags & IWARP_WC_WITH_INVALIDATE ? w->invalidated_stag : 0;
+    }
+    push(conn, conn->qp->options.recv_cq, &wc);
+}
+
+/* What a peer's Terminate means for the request that was under way. RFC 5040 4.8. */
+static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
+{
+    if (fault->code != IWARP_FAULT_PEER_TERMINATE) {
+        return IWARP_WC_FLUSHED;
+    }
+    uint64_t layer = fault->detail[0], etype = fault->detail[1];
+    if (layer == IWARP_TERM_RDMAP && etype == IWARP_TERM_RDMAP_PROTECTION) {
+        return IWARP_WC_REMOTE_ACCESS;
+    }
+    if (layer == IWARP_TERM_DDP && etype == IWARP_TERM_DDP_TAGGED) {
+        return IWARP_WC_REMOTE_ACCESS;
+    }
+    if (layer == IWARP_TERM_DDP && etype == IWARP_TERM_DDP_UNTAGGED) {
+        return IWARP_WC_REMOTE_INVALID;
+    }
+    return IWARP_WC_REMOTE_OPERATION;
+}
+
+/*
+ * Verbs 6: everything that is left completes as flushed, except the first request under way, which
+ * carries the real reason. Unsignaled requests are told too.
+ */
+static void flush(struct iwarp_conn *conn)
+{
+    struct iwarp_wq *sq = &conn->qp->sq, *rq = &conn->qp->rq;
+    uint32_t head = iwarp_wq_head(sq), reaped = atomic_load(&sq->reaped);
+    bool first = sq->done != sq->next; /* had its framing begun? */
+
+    for (; reaped != head; reaped++, first = false) {
+        const struct iwarp_swqe *w = iwarp_sq_at(sq, reaped);
+        enum iwarp_wc_status status = (enum iwarp_wc_status)w->status;
+        if (status == IWARP_WC_SUCCESS) {
+            status = first ? remote_status(&conn->fault) : IWARP_WC_FLUSHED;
+        }
+        push_send(conn, w, status);
+    }
+    sq->done = sq->next = head;
+    atomic_store(&sq->reaped, head);
+    head = iwarp_wq_head(rq);
+    for (reaped = atomic_load(&rq->reaped); reaped != head; reaped++) {
+        push_recv(conn, iwarp_rq_at(rq, reaped), IWARP_WC_FLUSHED);
+    }
+    rq->done = rq->next = head;
+    atomic_store(&rq->reaped, head);
+}
+
+void iwarp_qp_reap(struct iwarp_conn *conn)
+{
+    struct iwarp_qp *qp = conn->qp;
+
+    if (!qp) {
+        return;
+    }
+    uint32_t pos = atomic_load_explicit(&qp->sq.reaped, memory_order_relaxed);
+    for (; pos != qp->sq.done; pos++) {
+        const struct iwarp_swqe *w = iwarp_sq_at(&qp->sq, pos);
+        if (qp->options.signal_all || (w->flags & IWARP_WR_SIGNALED)) {
+            push_send(conn, w, IWARP_WC_SUCCESS);
+        }
+        atomic_store_explicit(&qp->sq.reaped, pos + 1, memory_order_release);
+    }
+    pos = atomic_load_explicit(&qp->rq.reaped, memory_order_relaxed);
+    for (; pos != qp->rq.done; pos++) {
+        push_recv(conn, iwarp_rq_at(&qp->rq, pos), IWARP_WC_SUCCESS);
+        atomic_store_explicit(&qp->rq.reaped, pos + 1, memory_order_release);
+    }
+    if (conn->state == CONN_ENDED) {
+        flush(conn);
+    }
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Work requests and completions in words, one line each, for IWARP_LOG=trace. */
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* "addr+len/lkey" for each SGE, as many as fit. */
+static void sgl_text(char *buf, size_t size, const struct iwarp_sge *sgl, unsigned n)
+{
+    size_t len = 0;
+
+    buf[0] = '\0';
+    for (unsigned i = 0; i < n && len < size; i++) {
+        int k =
+            snprintf(buf + len, size - len, " %p+%u/0x%08x", sgl[i].addr, sgl[i].len, sgl[i].lkey);
+        len += k > 0 ? (size_t)k : 0;
+    }
+}
+
+void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    static const char *const names[] = {"Send", "Send with Invalidate", "RDMA Write", "RDMA Read"};
+    char sgl[256], remote[80] = "";
+
+    sgl_text(sgl, sizeof sgl, wr->sg_list, wr->num_sge);
+    if (wr->opcode == IWARP_WR_WRITE || wr->opcode == IWARP_WR_READ) {
+        snprintf(remote, sizeof remote, " remote STag 0x%08x TO 0x%" PRIx64, wr->remote_stag,
+                 wr->remote_to);
+    } else if (wr->opcode == IWARP_WR_SEND_INV) {
+        snprintf(remote, sizeof remote, " invalidate STag 0x%08x", wr->invalidate_stag);
+    }
+    iwarp_log(IWARP_LOG_TRACE, "wr", "qp %u post %s id 0x%" PRIx64 "%s flags%s%s%s%s sges %u:%s",
+              qp->num, names[wr->opcode], wr->wr_id, remote,
+              wr->flags & IWARP_WR_SIGNALED ? " signaled" : "",
+              wr->flags & IWARP_WR_SOLICITED ? " solicited" : "",
+              wr->flags & IWARP_WR_INLINE ? " inline" : "",
+              wr->flags & IWARP_WR_FENCE ? " fence" : "", wr->num_sge, sgl);
+}
+
+void iwarp_trace_recv(const struct iwarp_qp *qp, const struct iwarp_recv_wr *wr)
+{
+    char sgl[256];
+
+    sgl_text(sgl, sizeof sgl, wr->sg_list, wr->num_sge);
+    iwarp_log(IWARP_LOG_TRACE, "wr", "qp %u post Receive id 0x%" PRIx64 " sges %u:%s", qp->num,
+              wr->wr_id, wr->num_sge, sgl);
+}
+
+static const char *opcode_text(enum iwarp_wc_opcode opcode)
+{
+    switch (opcode) {
+    case IWARP_WC_SEND:
+        return "Send";
+    case IWARP_WC_WRITE:
+        return "RDMA Write";
+    case IWARP_WC_READ:
+        return "RDMA Read";
+    case IWARP_WC_RECV:
+        return "Receive";
+    }
+    return "?";
+}
+
+void iwarp_trace_wc(const struct iwarp_wc *wc)
+{
+    char fault[320] = "";
+
+    if (wc->fault) {
+        fault[0] = ':';
+        fault[1] = ' ';
+        iwarp_fault_text(wc->fault, fault + 2, sizeof fault - 2);
+    }
+    iwarp_log(IWARP_LOG_TRACE, "wc", "qp %u completes %s id 0x%" PRIx64 " %s, %u octets%s%s%s",
+              iwarp_qp_num(wc->qp), opcode_text(wc->opcode), wc->wr_id,
+              iwarp_wc_status_text(wc->status), wc->byte_len,
+              wc->flags & IWARP_WC_SOLICITED ? ", solicited" : "",
+              wc->flags & IWARP_WC_WITH_INVALIDATE ? ", invalidated an STag" : "", fault);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The objects behind the public handles, and who locks what.
+ *
+ * Lock order (take from left to right, never the other way):
+ *
+ *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, pair lock (mem.c) -> worker.lock
+ *
+ *   device.lock   region table changes, list of connections, pools
+ *   conn.lock     everything of a connection: state, endpoint, stream, reaping of the queues
+ *   qp.post_lock  the producer side of both work queues, and qp.conn
+ *   cq.lock       the ring of completions          eq.lock      the list of events
+ *   worker.lock   the worker's lists of calls and kicks
+ *
+ * Any thread may drive the sending side of a connection under conn.lock; only its worker receives,
+ * changes what is watched, and closes.
+ *
+ * A connection is counted: by the application's handle, by the worker while the endpoint lives, by
+ * the queue pair that it carries, and by each waiting kick.
+ */
+#ifndef IWARP_VERBS_INTERNAL_H
+#define IWARP_VERBS_INTERNAL_H
+
+#include "base/budget.h"
+#include "base/fault.h"
+#include "ddp/ddp_region.h"
+#include "mpa/mpa_setup.h"
+#include "stream/stream.h"
+#include "transport/transport.h"
+
+#include <iwarp/conn.h>
+#include <iwarp/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+/* --- device.c, worker.c ------------------------------------------------------------------------
+ */
+
+struct iwarp_call;
+
+struct iwarp_worker {
+    struct iwarp_device *device;
+    pthread_t thread;
+    uv_loop_t loop;
+    uv_async_t wake;
+    pthread_mutex_t lock;
+    struct iwarp_call *calls;  /* synchronous calls of other threads, oldest first */
+    struct iwarp_conn *kicked; /* connections to look at */
+    bool stop;
+    uint8_t *staging;
+    size_t staging_len;
+};
+
+struct iwarp_device {
+    struct iwarp_device_options options;
+    pthread_mutex_t lock;
+    struct iwarp_region_table regions;
+    struct iwarp_mr *free_mr; /* never given back while the device lives: ddp_region.h */
+    struct iwarp_mr_chunk *chunks;
+    unsigned mr_count;
+    uint8_t random[256];
+    unsigned random_left;
+    struct iwarp_budget budget;
+    struct iwarp_conn *conns; /* all of them */
+    unsigned conn_count;
+    _Atomic unsigned half_open; /* inbound start-ups */
+    _Atomic unsigned pds, cqs, eqs, listeners;
+    _Atomic uint32_t next_qp_num;
+    _Atomic unsigned next_worker;
+    unsigned workers;
+    struct iwarp_worker worker[];
+};
+
+enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device);
+void iwarp_worker_stop(struct iwarp_worker *w);
+
+/* Run fn(arg) on the worker's thread and wait for it; directly if this is that thread. */
+void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg);
+bool iwarp_worker_is_current(const struct iwarp_worker *w);
+
+/* Make the worker look at a connection soon. Any thread. */
+void iwarp_worker_kick(struct iwarp_conn *conn);
+
+struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device);
+
+/* --- protection domains, regions ---------------------------------------------------------------
+ */
+
+struct iwarp_pd {
+    struct iwarp_device *device;
+    _Atomic unsigned users; /* regions and queue pairs */
+};
+
+struct iwarp_mr {
+    struct iwarp_region region;
+    struct iwarp_pd *pd;
+    uint32_t stag;
+    struct iwarp_mr *next_free;
+};
+
+struct iwarp_mr_chunk {
+    struct iwarp_mr_chunk *next;
+    struct iwarp_mr mr[64];
+};
+
+/* --- cq.c --------------------------------------------------------------------------------------
+ */
+
+enum iwarp_cq_armed { CQ_QUIET, CQ_ANY, CQ_SOLICITED };
+
+struct iwarp_cq {
+    struct iwarp_device *device;
+    void *user;
+    _Atomic unsigned users; /* queue pairs, counted per role */
+    pthread_mutex_t lock;
+    struct iwarp_wc *ring;
+    uint32_t size, mask;
+    _Atomic uint32_t head, tail; /* tail - head completions wait */
+    enum iwarp_cq_armed armed;
+    bool overflowed;
+    int fd; /* -1 until asked for */
+};
+
+/* False: the queue is full, and the completion lost. */
+bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
+
+/* Remove what a dying queue pair left behind. */
+void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
+
+/* --- qp.c, post.c ------------------------------------------------------------------------------
+ */
+
+struct iwarp_qp {
+    struct iwarp_pd *pd;
+    struct iwarp_qp_options options;
+    uint32_t num;
+    pthread_mutex_t post_lock;
+    struct iwarp_wq sq, rq;
+    struct iwarp_conn *conn; /* set once, when connecting or accepting; counted */
+    _Atomic int state;       /* enum iwarp_qp_state, changed under conn.lock */
+};
+
+/*
+ * Turn everything that has finished since the last time into completions, and flush the rest if the
+ * stream has ended. Under conn.lock.
+ */
+void iwarp_qp_reap(struct iwarp_conn *conn);
+
+/* Tie qp to conn: MISUSE if it has a connection already. */
+enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
+void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
+
+/* --- eq.c --------------------------------------------------------------------------------------
+ */
+
+struct iwarp_event_node {
+    struct iwarp_event event;
+    struct iwarp_event_node *next;
+    bool queued;
+};
+
+struct iwarp_eq {
+    struct iwarp_device *device;
+    pthread_mutex_t lock;
+    struct iwarp_event_node *first, **last;
+    int fd;
+    _Atomic unsigned users;
+};
+
+void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node);
+
+/* True if the application had not taken it yet. */
+bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node);
+
+/* --- conn.c, conn_setup.c, conn_drive.c --------------------------------------------------------
+ */
+
+/*
+ *   CONNECTING --(TCP up)--> STARTUP --(Reply)--------------> ESTABLISHED --(end of stream)-->
+ * ENDED STARTUP --(Request)--> REQUEST --(accept)--^ any of them, on failure, --> ENDED
+ */
+enum iwarp_conn_state { CONN_CONNECTING, CONN_STARTUP, CONN_REQUEST, CONN_ESTABLISHED, CONN_ENDED };
+
+struct iwarp_conn {
+    struct iwarp_device *device;
+    struct iwarp_worker *worker;
+    struct iwarp_conn *prev, *next; /* device list */
+    _Atomic unsigned refs;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum iwarp_conn_state state;
+    struct iwarp_conn_options options;
+    struct iwarp_qp *qp;       /* NULL: none, or destroyed */
+    struct iwarp_endpoint *ep; /* NULL: none, or closed */
+    uv_timer_t timer;          /* open as long as ep */
+    bool timer_on;
+    unsigned timer_ms;             /* what it was set to, for the text */
+    struct iwarp_mpa_setup *setup; /* during start-up */
+    uint8_t *private_data;         /* the peer's */
+    size_t private_data_len;
+    uint8_t *request; /* initiator: the frame to send once TCP is up */
+    size_t request_len;
+    struct iwarp_mpa_settled settled;
+    bool responder;
+    bool half_open; /* counted in device.half_open */
+    bool was_established;
+    bool has_stream; /* `stream` was initialised */
+    bool tx_blocked; /* the transport is full: the worker waits for room */
+    bool fin_sent;
+    bool reported;        /* an event has told of it */
+    bool user_gone;       /* no handle: nobody to report to */
+    bool auto_accept;     /* responder of a pair in memory */
+    bool has_accepted_fd; /* responder, until its worker has taken it over */
+    int accepted_fd;
+    bool swept;              /* by iwarp_device_close, under device.lock */
+    _Atomic bool tx_pending; /* somebody posted */
+    struct iwarp_stream stream;
+    struct iwarp_fault fault;        /* start-up failures; stream faults are copied here */
+    struct iwarp_listener *listener; /* responder, for its REQUEST event */
+    struct iwarp_eq *eq;
+    void *user;
+    struct iwarp_event_node open_event, end_event;
+    struct sockaddr_storage peer_addr, local_addr;
+    socklen_t peer_addr_len, local_addr_len;
+    struct iwarp_conn *next_kicked;
+    bool kicked; /* under worker.lock */
+};
+
+struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
+                                  const struct iwarp_conn_options *options, bool responder,
+                                  enum iwarp_status *status);
+void iwarp_conn_get(struct iwarp_conn *conn);
+void iwarp_conn_put(struct iwarp_conn *conn); /* not with conn.lock held */
+
+/* Unlock, and do what was posted meanwhile by threads that found the lock taken. */
+void iwarp_conn_unlock(struct iwarp_conn *conn);
+
+/* Copy and check options; NULL gives the defaults. */
+enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
+                                           struct iwarp_conn_options *out);
+
+/* conn_setup.c: from a socket to Full Operation. All on the worker, conn.lock held. */
+
+/* Take over an endpoint and the timer; from now on the worker holds the connection. */
+void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
+
+/* Wrap the socket that a listener accepted, and wait for the Request. */
+void iwarp_conn_take_accepted(struct iwarp_conn *conn);
+
+/* TCP is up: the initiator sends its Request, the responder waits for one. */
+void iwarp_conn_begin_startup(struct iwarp_conn *conn);
+void iwarp_conn_startup_readable(struct iwarp_conn *conn);
+void iwarp_conn_startup_writable(struct iwarp_conn *conn);
+
+/* Send the Reply: enter Full Operation, or reject and close. */
+void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data,
+                      size_t pd_len);
+
+/* Never established: record why, report, close. */
+void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
+                     enum iwarp_fault_side side, uint64_t d0, uint64_t d1);
+
+/* conn_drive.c: Full Operation and the end. */
+void iwarp_conn_receive(struct iwarp_conn *conn);                    /* worker, locked */
+void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches);     /* any thread, locked */
+void iwarp_conn_settle(struct iwarp_conn *conn);                     /* worker, locked */
+void iwarp_conn_ended(struct iwarp_conn *conn);                      /* worker, locked */
+void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
+void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);   /* worker, locked */
+void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */
+void iwarp_conn_kicked(struct iwarp_conn *conn);                     /* worker, not locked */
+void iwarp_conn_poke(struct iwarp_conn *conn);                       /* any thread, not locked */
+
+/* Tell the application; locked. */
+void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type);
+
+/* trace.c: field by field at IWARP_LOG=trace. */
+void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr);
+void iwarp_trace_recv(const struct iwarp_qp *qp, const struct iwarp_recv_wr *wr);
+void iwarp_trace_wc(const struct iwarp_wc *wc);
+
+struct iwarp_listener {
+    struct iwarp_device *device;
+    struct iwarp_worker *worker;
+    struct iwarp_conn_options options;
+    struct iwarp_eq *eq;
+    void *user;
+    int fd;
+    uv_poll_t poll;
+    uv_timer_t retry;
+    unsigned handles; /* uv handles that are open; under lock once closing */
+    pthread_mutex_t lock;
+    pthread_cond_t gone;
+    struct sockaddr_storage addr;
+    socklen_t addr_len;
+};
+
+#endif

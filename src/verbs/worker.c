@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Workers: one thread, one libuv loop and one staging area each; a connection belongs to one
+ * worker. Other threads reach a worker in two ways: a call that they wait for, and a kick that
+ * makes it look at a connection.
+ */
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One read takes at most this much: a quarter of a common L2 cache, see docs/copies.md. */
+#define STAGING_BYTES (256u * 1024u)
+
+struct iwarp_call {
+    void (*fn)(void *arg);
+    void *arg;
+    bool done;
+    pthread_cond_t finished;
+    struct iwarp_call *next;
+};
+
+static void run_calls(struct iwarp_worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->calls) {
+        struct iwarp_call *call = w->calls;
+        w->calls = call->next;
+        pthread_mutex_unlock(&w->lock);
+        call->fn(call->arg);
+        pthread_mutex_lock(&w->lock);
+        call->done = true;
+        pthread_cond_signal(&call->finished);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void run_kicks(struct iwarp_worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    struct iwarp_conn *list = w->kicked;
+    w->kicked = NULL;
+    while (list) {
+        struct iwarp_conn *conn = list;
+        list = conn->next_kicked;
+        conn->kicked = false;
+        pthread_mutex_unlock(&w->lock);
+        iwarp_conn_kicked(conn);
+        iwarp_conn_put(conn);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct iwarp_worker *w = wake->data;
+
+    run_calls(w);
+    run_kicks(w);
+    pthread_mutex_lock(&w->lock);
+    bool stop = w->stop && !w->kicked && !w->calls;
+    pthread_mutex_unlock(&w->lock);
+    if (stop) {
+        uv_close((uv_handle_t *)wake, NULL); /* the loop ends when its last handle is closed */
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    struct iwarp_worker *w = arg;
+    sigset_t all;
+
+    /* Signals are the application's; faults in guarded accesses must still arrive (guard.h). */
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)
+{
+    w->device = device;
+    w->staging_len = STAGING_BYTES;
+    w->staging = malloc(w->staging_len);
+    if (!w->staging) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a worker's staging area");
+    }
+    int rc = uv_loop_init(&w->loop);
+    if (rc < 0) {
+        free(w->staging);
+        return iwarp_fail(IWARP_LIMIT, "cannot create an event loop: %s", uv_strerror(rc));
+    }
+    pthread_mutex_init(&w->lock, NULL);
+    rc = uv_async_init(&w->loop, &w->wake, on_wake);
+    w->wake.data = w;
+    if (rc == 0) {
+        rc = -pthread_create(&w->thread, NULL, worker_main, w);
+        if (rc != 0) {
+            uv_close((uv_handle_t *)&w->wake, NULL);
+            uv_run(&w->loop, UV_RUN_DEFAULT);
+        }
+    }
+    if (rc != 0) {
+        uv_loop_close(&w->loop);
+        pthread_mutex_destroy(&w->lock);
+        free(w->staging);
+        return iwarp_fail(IWARP_LIMIT, "cannot start a worker thread: %s", strerror(-rc));
+    }
+    return IWARP_OK;
+}
+
+void iwarp_worker_stop(struct iwarp_worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_mutex_unlock(&w->lock);
+    uv_async_send(&w->wake);
+    pthread_join(w->thread, NULL);
+    int rc = uv_loop_close(&w->loop);
+    if (rc != 0) {
+        iwarp_log(IWARP_LOG_ERROR, "worker", "event loop did not close: %s", uv_strerror(rc));
+    }
+    pthread_mutex_destroy(&w->lock);
+    free(w->staging);
+}
+
+bool iwarp_worker_is_current(const struct iwarp_worker *w)
+{
+    return pthread_equal(w->thread, pthread_self()) != 0;
+}
+
+void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
+{
+    struct iwarp_call call = {.fn = fn, .arg = arg};
+
+    if (iwarp_worker_is_current(w)) {
+        fn(arg);
+        return;
+    }
+    pthread_cond_init(&call.finished, NULL);
+    pthread_mutex_lock(&w->lock);
+    struct iwarp_call **last = &w->calls;
+    while (*last) {
+        last = &(*last)->next;
+    }
+    *last = &call;
+    uv_async_send(&w->wake);
+    while (!call.done) {
+        pthread_cond_wait(&call.finished, &w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    pthread_cond_destroy(&call.finished);
+}
+
+void iwarp_worker_kick(struct iwarp_conn *conn)
+{
+    struct iwarp_worker *w = conn->worker;
+    bool wake = false;
+
+    pthread_mutex_lock(&w->lock);
+    if (!conn->kicked) {
+        conn->kicked = true;
+        iwarp_conn_get(conn);
+        conn->next_kicked = w->kicked;
+        wake = w->kicked == NULL;
+        w->kicked = conn;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (wake) {
+        uv_async_send(&w->wake);
+    }
+}

@@ -52,12 +52,36 @@ uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwar
 /* --- tolerances towards real peers -------------------------------------------------------------
  */
 
+/* RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8; also those that this end never sends.
+ */
+static bool registered(unsigned layer, unsigned etype, unsigned code)
+{
+    switch (layer << 4 | etype) {
+    case IWARP_TERM_RDMAP << 4 | IWARP_TERM_RDMAP_LOCAL:
+        return true; /* "any value in this field is acceptable" */
+    case IWARP_TERM_RDMAP << 4 | IWARP_TERM_RDMAP_PROTECTION:
+        return code <= 0x04 || code == 0x09 || code == 0xff;
+    case IWARP_TERM_RDMAP << 4 | IWARP_TERM_RDMAP_OPERATION:
+        return (code >= 0x05 && code <= 0x09) || code == 0xff;
+    case IWARP_TERM_DDP << 4 | IWARP_TERM_DDP_LOCAL:
+        return code == 0x00;
+    case IWARP_TERM_DDP << 4 | IWARP_TERM_DDP_TAGGED:
+        return code <= 0x04;
+    case IWARP_TERM_DDP << 4 | IWARP_TERM_DDP_UNTAGGED:
+        return code >= 0x01 && code <= 0x06;
+    case IWARP_TERM_LLP << 4 | IWARP_TERM_LLP_MPA:
+        return code >= 0x01 && code <= 0x07;
+    default: /* not a closed set: the octet is the peer's */
+        return false;
+    }
+}
+
 /*
  * siw's control word is a C bit-field: on little-endian hosts it sends EType<<4|Layer, and HdrCt in
  * the low bits (M 0x01, D 0x02, R 0x04). HdrCt tells the two apart; without headers the reading
  * whose layer/type/code is registered wins, RFC order if both are.
  */
-static bool siw_order(const uint8_t *p, uint8_t layer, uint8_t etype)
+static bool siw_order(const uint8_t *p, uint8_t high, uint8_t low)
 {
     if (p[2] & 0xe0) {
         return false;
@@ -65,14 +89,7 @@ static bool siw_order(const uint8_t *p, uint8_t layer, uint8_t etype)
     if (p[2] & 0x07) {
         return true;
     }
-    bool as_rfc = false, as_siw = false;
-    for (unsigned c = 1; c < IWARP_FAULT_COUNT; c++) {
-        const struct iwarp_fault_row *row = iwarp_fault_row((enum iwarp_fault_code)c);
-        bool code = row->layer >= 0 && row->code == p[1];
-        as_rfc = as_rfc || (code && row->layer == layer && row->etype == etype);
-        as_siw = as_siw || (code && row->layer == etype && row->etype == layer);
-    }
-    return as_siw && !as_rfc;
+    return registered(low, high, p[1]) && !registered(high, low, p[1]);
 }
 
 static uint8_t hdrct_from_siw(uint8_t octet)

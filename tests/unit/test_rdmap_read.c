@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rings of RDMA Reads in flight: order, depth exactly IRD and ORD, depth 0, many turns around
+ * the ring.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/limits.h"
+#include "rdmap/rdmap_read.h"
+
+static void reads__depth_0__has_no_slot_and_no_oldest(void **state)
+{
+    struct iwarp_rdmap_reads r;
+
+    (void)state;
+    assert_true(iwarp_rdmap_reads_init(&r, 0, 0));
+    assert_null(iwarp_rdmap_in_slot(&r));
+    assert_null(iwarp_rdmap_out_slot(&r));
+    assert_null(iwarp_rdmap_in_oldest(&r));
+    assert_null(iwarp_rdmap_out_oldest(&r));
+    iwarp_rdmap_reads_fini(&r);
+}
+
+static void reads__slot_not_counted__is_given_again(void **state)
+{
+    struct iwarp_rdmap_reads r;
+
+    (void)state;
+    assert_true(iwarp_rdmap_reads_init(&r, 2, 2));
+    assert_non_null(iwarp_rdmap_in_slot(&r));
+    assert_ptr_equal(iwarp_rdmap_in_slot(&r), iwarp_rdmap_in_slot(&r));
+    assert_null(iwarp_rdmap_in_oldest(&r));
+    iwarp_rdmap_reads_fini(&r);
+}
+
+/* For every depth: fill up, be refused, take the oldest off, and so on, three times around. */
+static void in__every_small_depth__is_a_queue_of_exactly_that_depth(void **state)
+{
+    (void)state;
+    for (uint32_t ird = 1; ird <= 9; ird++) {
+        struct iwarp_rdmap_reads r;
+        uint32_t put = 0, taken = 0;
+        assert_true(iwarp_rdmap_reads_init(&r, ird, 1));
+        for (uint32_t step = 0; step < 3 * ird; step++) {
+            struct iwarp_read_in *slot;
+            while ((slot = iwarp_rdmap_in_slot(&r)) != NULL) {
+                slot->msn = put++;
+                r.in_count++;
+            }
+            assert_int_equal(put - taken, ird);
+            for (uint32_t k = 0; k <= step % ird; k++) {
+                assert_int_equal(iwarp_rdmap_in_oldest(&r)->msn, taken++);
+                iwarp_rdmap_in_pop(&r);
+            }
+        }
+        while (r.in_count > 0) {
+            assert_int_equal(iwarp_rdmap_in_oldest(&r)->msn, taken++);
+            iwarp_rdmap_in_pop(&r);
+        }
+        assert_int_equal(put, taken);
+        assert_null(iwarp_rdmap_in_oldest(&r));
+        iwarp_rdmap_reads_fini(&r);
+    }
+}
+
+static void out__every_small_depth__is_a_queue_of_exactly_that_depth(void **state)
+{
+    (void)state;
+    for (uint32_t ord = 1; ord <= 9; ord++) {
+        struct iwarp_rdmap_reads r;
+        uint32_t put = 0, taken = 0;
+        assert_true(iwarp_rdmap_reads_init(&r, 1, ord));
+        for (uint32_t step = 0; step < 3 * ord; step++) {
+            struct iwarp_read_out *slot;
+            while ((slot = iwarp_rdmap_out_slot(&r)) != NULL) {
+                slot->wqe = put++;
+                r.out_count++;
+            }
+            assert_int_equal(put - taken, ord);
+            for (uint32_t k = 0; k <= step % ord; k++) {
+                assert_int_equal(iwarp_rdmap_out_oldest(&r)->wqe, taken++);
+                iwarp_rdmap_out_pop(&r);
+            }
+        }
+        iwarp_rdmap_reads_fini(&r);
+    }
+}
+
+static void reads__greatest_depth__is_there_whole(void **state)
+{
+    struct iwarp_rdmap_reads r;
+    uint32_t n = 0;
+
+    (void)state;
+    assert_true(iwarp_rdmap_reads_init(&r, IWARP_MAX_READ_DEPTH, IWARP_MAX_READ_DEPTH));
+    for (; iwarp_rdmap_in_slot(&r); n++) {
+        iwarp_rdmap_in_slot(&r)->request.size = n;
+        iwarp_rdmap_out_slot(&r)->wqe = n;
+        r.in_count++;
+        r.out_count++;
+    }
+    assert_int_equal(n, IWARP_MAX_READ_DEPTH);
+    assert_null(iwarp_rdmap_out_slot(&r));
+    iwarp_rdmap_reads_fini(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads__depth_0__has_no_slot_and_no_oldest),
+        cmocka_unit_test(reads__slot_not_counted__is_given_again),
+        cmocka_unit_test(in__every_small_depth__is_a_queue_of_exactly_that_depth),
+        cmocka_unit_test(out__every_small_depth__is_a_queue_of_exactly_that_depth),
+        cmocka_unit_test(reads__greatest_depth__is_there_whole),
+    };
+    return cmocka_run_group_tests_name("rdmap_read", tests, NULL, NULL);
+}

@@ -2,6 +2,8 @@
 /* See endpoint.h. */
 #include "endpoint.h"
 
+#include "base/guard.h"
+
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +59,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
 {
     static const struct endpoint_options defaults = {.ird = 4, .ord = 4};
 
+    iwarp_guard_refresh(); /* cmocka takes the signals anew for each test */
     *e = (struct endpoint){.options = options ? *options : defaults};
     e->regions = take_table();
     e->budget.limit = e->options.budget ? e->options.budget : PLENTY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What arrives: the literal vectors, in every way a transport may hand them over, and what they do
- * to memory, queues and the peer. Faults are in test_stream_fault.c.
+ * to memory, queues and the peer. Faults are in test_stream_msg.c.
  *
  * RFC 5044 6, RFC 5041 5 and 7.1, RFC 5040 5.
  */
@@ -16,8 +16,6 @@
 
 #include "deliveries.h"
 #include "vectors.h"
-
-#include "base/guard.h"
 
 static void expect_running(const struct endpoint *e)
 {
@@ -446,6 +444,5 @@ int main(void)
         cmocka_unit_test(want__large_write__asks_for_its_place),
     };
 
-    iwarp_guard_install();
     return cmocka_run_group_tests_name("stream_rx", tests, NULL, NULL);
 }

@@ -23,8 +23,7 @@ struct iwarp_eq;
 
 #define IWARP_DEFAULT_PORT 7475 /* of the example programs; iWARP itself has no fixed port */
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 enum iwarp_placement {
     IWARP_PLACE_VERIFIED =
@@ -50,8 +49,7 @@ struct iwarp_conn_options {
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 enum iwarp_event_type {
     IWARP_EVENT_REQUEST = 1, /* a listener got a valid MPA Request: accept or reject `conn` */
@@ -84,8 +82,7 @@ IWARP_API int iwarp_eq_fd(struct iwarp_eq *eq);
 IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event,
                                          int timeout_ms);
 
-/* --- passive side ------------------------------------------------------------------------------
- */
+/* --- passive side ---------------------------------------------------------------------------- */
 
 /*
  * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
@@ -117,8 +114,7 @@ IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_q
 IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data,
                                          size_t pd_len);
 
-/* --- active side -------------------------------------------------------------------------------
- */
+/* --- active side ----------------------------------------------------------------------------- */
 
 /*
  * Connect qp (IDLE) to a listener. ESTABLISHED, REJECTED or FAILED goes to eq, which may be NULL if
@@ -142,8 +138,7 @@ IWARP_API enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator,
                                                struct iwarp_conn **initiator_conn,
                                                struct iwarp_conn **responder_conn);
 
-/* --- both sides --------------------------------------------------------------------------------
- */
+/* --- both sides ------------------------------------------------------------------------------ */
 
 /*
  * Wait until the connection is established (OK), or has failed or ended: PEER (rejected, closed by
@@ -163,7 +158,11 @@ IWARP_API enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn);
 /* Close at once with a TCP reset; everything posted is flushed. DISCONNECTED follows. */
 IWARP_API enum iwarp_status iwarp_abort(struct iwarp_conn *conn);
 
-/* Release the object. A living connection is aborted; its waiting events vanish from the queue. */
+/*
+ * Release the object: its waiting events vanish from the queue. A connection that lives is aborted,
+ * unless iwarp_disconnect was called before: then the close is finished in the background, within
+ * close_timeout_ms (the queue pair may be destroyed as soon as its work is done).
+ */
 IWARP_API enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn);
 
 /* The peer's private data (of the Request or Reply), without the enhanced words. Never NULL. */

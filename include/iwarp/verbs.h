@@ -28,7 +28,7 @@ struct iwarp_mr;
 struct iwarp_cq;
 struct iwarp_qp;
 
-/* --- device ----------------------------------------------------------------------------------- */
+/* --- device ---------------------------------------------------------------------------------- */
 
 /* Limits and resources of a device. Initialise with iwarp_device_options_init, then change. */
 struct iwarp_device_options {
@@ -50,16 +50,14 @@ IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options 
 /* Stop the workers. MISUSE while a PD, CQ, event queue, listener or connection still exists. */
 IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
 
-/* --- protection domains ------------------------------------------------------------------------
- */
+/* --- protection domains ---------------------------------------------------------------------- */
 
 IWARP_API enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd);
 
 /* MISUSE while a region or queue pair of this PD exists. */
 IWARP_API enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd);
 
-/* --- memory regions ----------------------------------------------------------------------------
- */
+/* --- memory regions -------------------------------------------------------------------------- */
 
 /* Rights of a region. Remote rights let a peer use the STag; local ones are checked for SGEs. */
 enum iwarp_access {
@@ -88,8 +86,7 @@ IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
 IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
 IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
 
-/* --- completion queues -------------------------------------------------------------------------
- */
+/* --- completion queues ----------------------------------------------------------------------- */
 
 enum iwarp_wc_status {
     IWARP_WC_SUCCESS = 0,
@@ -161,8 +158,7 @@ IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 
-/* --- queue pairs -------------------------------------------------------------------------------
- */
+/* --- queue pairs ----------------------------------------------------------------------------- */
 
 /* States of draft-hilland-rddp-verbs 6.2. */
 enum iwarp_qp_state {
@@ -204,8 +200,7 @@ IWARP_API enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp);
 /* Why the stream ended; NULL while it has not, or when both sides closed in order. */
 IWARP_API const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp);
 
-/* --- work requests -----------------------------------------------------------------------------
- */
+/* --- work requests --------------------------------------------------------------------------- */
 
 /* A piece of registered memory. lkey is the region's STag; ignored for len 0 and inline data. */
 struct iwarp_sge {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Integers at octet pointers: big-endian as everything in iWARP, little-endian for the MPA CRC only.
- * Any alignment, any host byte order. No protocol knowledge.
+ * Integers at octet pointers: big-endian as everything in iWARP, little-endian for the MPA CRC
+ * only. Any alignment, any host byte order. No protocol knowledge.
  */
 #ifndef IWARP_BASE_BYTES_H
 #define IWARP_BASE_BYTES_H

@@ -83,7 +83,7 @@ const char *iwarp_status_text(enum iwarp_status status)
     return "unknown status";
 }
 
-/* --- sentences --------------------------------------------------------------------------------- */
+/* --- sentences ------------------------------------------------------------------------------- */
 
 struct text {
     char *buf;
@@ -114,7 +114,10 @@ static void text_detail(struct text *t, const char *spec, size_t n, const uint64
     if (n == 1) {
         snprintf(number, sizeof number, "%" PRIu64, value);
     } else if (spec[0] == 'x') {
-        snprintf(number, sizeof number, "0x%0*" PRIx64, value > UINT32_MAX ? 16 : value > 255 ? 8 : 2,
+        snprintf(number, sizeof number, "0x%0*" PRIx64,
+                 value > UINT32_MAX ? 16
+                 : value > 255      ? 8
+                                    : 2,
                  value);
     } else {
         char reason[128];
@@ -177,7 +180,7 @@ size_t iwarp_fault_text(const struct iwarp_fault *fault, char *buf, size_t size)
     return t.len;
 }
 
-/* --- the last error of a thread ---------------------------------------------------------------- */
+/* --- the last error of a thread -------------------------------------------------------------- */
 
 const char *iwarp_last_error(void)
 {

@@ -81,8 +81,7 @@ static inline void iwarp_region_settle(struct iwarp_region *region)
     atomic_fetch_sub_explicit(&region->lends, 1, memory_order_release);
 }
 
-/* --- lends of one I/O batch ----------------------------------------------------------------------
- */
+/* --- lends of one I/O batch ------------------------------------------------------------------ */
 
 /*
  * The regions that a stream holds lent during one batch. Segments in a row mostly use the same few

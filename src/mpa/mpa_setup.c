@@ -19,7 +19,7 @@
 #define UNSPECIFIED IWARP_MPA_DEPTH_UNSPECIFIED
 #define RTR_ALL     (IWARP_RTR_SEND | IWARP_RTR_WRITE | IWARP_RTR_READ)
 
-/* --- codec ------------------------------------------------------------------------------------ */
+/* --- codec ----------------------------------------------------------------------------------- */
 
 /* Offsets within a frame. */
 enum { AT_FLAGS = 16, AT_REV = 17, AT_PD_LEN = 18, AT_IRD = 20, AT_ORD = 22 };
@@ -96,7 +96,7 @@ static bool pd_fits(size_t pd_len, bool enhanced)
     return pd_len <= IWARP_MPA_PRIVATE_DATA_MAX - (enhanced ? IWARP_MPA_ENHANCED_LEN : 0);
 }
 
-/* --- tolerances towards real peers ------------------------------------------------------------ */
+/* --- tolerances towards real peers ----------------------------------------------------------- */
 
 /*
  * Those that need no code of their own:
@@ -170,7 +170,7 @@ static uint16_t ird_unannounced(uint16_t ird, enum iwarp_mpa_role role)
     return role == IWARP_MPA_RESPONDER ? depth_for_rtr_read(ird) : ird;
 }
 
-/* --- wishes ----------------------------------------------------------------------------------- */
+/* --- wishes ---------------------------------------------------------------------------------- */
 
 static uint16_t depth_legal(uint16_t depth)
 {
@@ -212,7 +212,7 @@ void iwarp_mpa_setup_init(struct iwarp_mpa_setup *s, enum iwarp_mpa_role role,
     wish_set(s, wish, wish->rev == 1 ? 1 : 2);
 }
 
-/* --- what is settled -------------------------------------------------------------------------- */
+/* --- what is settled ------------------------------------------------------------------------- */
 
 static void fail(struct iwarp_mpa_setup *s, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
                  uint64_t d2)
@@ -330,7 +330,7 @@ static void settle_initiator(struct iwarp_mpa_setup *s, const struct frame *repl
     s->step = IWARP_MPA_FRAME;
 }
 
-/* --- sending ---------------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 size_t iwarp_mpa_setup_request(const struct iwarp_mpa_setup *s, const void *pd, size_t pd_len,
                                uint8_t *out)
@@ -388,7 +388,7 @@ size_t iwarp_mpa_setup_reply(struct iwarp_mpa_setup *s, bool reject,
     return frame_encode(IWARP_MPA_KEY_REPLY, &f, pd, out); /* [MPA-7.1.1-03] */
 }
 
-/* --- receiving -------------------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------------- */
 
 /*
  * Compare the key's octets that came between `from` and have; at the first wrong one fail, and make
@@ -491,7 +491,7 @@ enum iwarp_mpa_step iwarp_mpa_setup_feed(struct iwarp_mpa_setup *s, const void *
     return s->step;
 }
 
-/* --- looking at the frame --------------------------------------------------------------------- */
+/* --- looking at the frame -------------------------------------------------------------------- */
 
 const void *iwarp_mpa_setup_private_data(const struct iwarp_mpa_setup *s, size_t *len)
 {

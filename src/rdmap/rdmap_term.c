@@ -49,8 +49,7 @@ uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwar
     return len;
 }
 
-/* --- tolerances towards real peers -------------------------------------------------------------
- */
+/* --- tolerances towards real peers ----------------------------------------------------------- */
 
 /* RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8; also those that this end never sends.
  */

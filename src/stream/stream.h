@@ -10,13 +10,15 @@
  * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
  * ended is in `fault`. One caller at a time; RFC 5040, 5041, 5044.
  *
- *             close()                    all sent, peer's FIN
- *   RUNNING ----------> CLOSING --------------------------------> ENDED
- *      |                   |                                        ^
- *      | fault that owes   | the same                               | Terminate sent and peer's
- * FIN, v a Terminate       v                                        | or the connection is lost
- *   TERMINATING ----------------------------------------------------+
- *      any fault that owes none, a received Terminate, a lost connection: straight to ENDED
+ *             close()                 everything sent, peer's FIN
+ *   RUNNING ----------> CLOSING ------------------------------------> ENDED
+ *      |                   |  \                                         ^  ^
+ *      | fault that owes   |   \ detach() when everything is sent       |  |
+ *      v a Terminate       v    v                                       |  |
+ *   TERMINATING -------(sent)--> DRAINING -------(peer's FIN)-----------+  |
+ *      any fault that owes none, a received Terminate, a lost connection --+
+ *
+ *   DRAINING: nothing more is sent, what arrives is dropped, the work queues are not touched.
  *
  * Invariants (iwarp_stream_check):
  *  - rx.carry is allocated exactly in state RX_CARRY, and rx.carry_len < rx.fpdu_len there
@@ -36,7 +38,13 @@
 
 #include <iwarp/verbs.h>
 
-enum iwarp_stream_life { STREAM_RUNNING, STREAM_CLOSING, STREAM_TERMINATING, STREAM_ENDED };
+enum iwarp_stream_life {
+    STREAM_RUNNING,
+    STREAM_CLOSING,
+    STREAM_TERMINATING,
+    STREAM_DRAINING,
+    STREAM_ENDED
+};
 
 enum iwarp_stream_rx_state {
     RX_HEAD,    /* collecting the first octets of an FPDU: its length and DDP header */
@@ -107,8 +115,7 @@ struct iwarp_stream {
 bool iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config);
 void iwarp_stream_fini(struct iwarp_stream *s);
 
-/* --- receive -----------------------------------------------------------------------------------
- */
+/* --- receive --------------------------------------------------------------------------------- */
 
 /*
  * Where do the next octets of the stream belong? Fills iov with at most max (at least 1) entries
@@ -125,8 +132,7 @@ void iwarp_stream_placed(struct iwarp_stream *s, size_t n);
 /* n further octets of the stream; all are consumed. After the end they are dropped. */
 void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n);
 
-/* --- send --------------------------------------------------------------------------------------
- */
+/* --- send ------------------------------------------------------------------------------------ */
 
 /*
  * The octets to write next: *iov (valid until sent) and its number of entries; 0 if there is
@@ -140,14 +146,19 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n);
 /* The transport refers to n more octets no longer: work completes. */
 void iwarp_stream_released(struct iwarp_stream *s, size_t n);
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 /* The peer's FIN (error 0), or an errno value that ended the connection. */
 void iwarp_stream_eof(struct iwarp_stream *s, int error);
 
 /* Finish what is posted, then say goodbye. */
 void iwarp_stream_close(struct iwarp_stream *s);
+
+/*
+ * The work queues go away. What is finished but for the peer's FIN drains on its own; everything
+ * else ends now with LOCAL_ABORT.
+ */
+void iwarp_stream_detach(struct iwarp_stream *s);
 
 /* End now. The fault is recorded unless there is one already. */
 void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
@@ -165,8 +176,7 @@ bool iwarp_stream_busy(struct iwarp_stream *s);
 /* Assert the invariants; for tests, after every step. */
 void iwarp_stream_check(struct iwarp_stream *s);
 
-/* --- between the files of this folder ----------------------------------------------------------
- */
+/* --- between the files of this folder -------------------------------------------------------- */
 
 /* A fault was found here; owes what its row says. `cause` was filled if a segment is to blame. */
 void iwarp_stream_fail(struct iwarp_stream *s);

@@ -52,7 +52,7 @@ static void end(struct iwarp_stream *s, bool with_reset)
 void iwarp_stream_fail(struct iwarp_stream *s)
 {
     assert(s->fault.code != IWARP_FAULT_NONE);
-    if (s->life == STREAM_TERMINATING || s->life == STREAM_ENDED) {
+    if (s->life == STREAM_TERMINATING || s->life == STREAM_DRAINING || s->life == STREAM_ENDED) {
         return;
     }
     s->fault.rx_pos = s->rx.pos;
@@ -122,7 +122,7 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
         return;
     }
     s->eof = true;
-    if (s->life != STREAM_TERMINATING) {
+    if (s->life == STREAM_RUNNING || s->life == STREAM_CLOSING) {
         peer_closed(s);
     }
     (void)iwarp_stream_interest(s);
@@ -148,16 +148,30 @@ static bool tx_finished(struct iwarp_stream *s)
         return !iwarp_stream_busy(s);
     case STREAM_TERMINATING:
         return s->tx.terminate_framed;
+    case STREAM_DRAINING:
     case STREAM_ENDED:
         return true;
     }
     return true;
 }
 
+void iwarp_stream_detach(struct iwarp_stream *s)
+{
+    if (s->life == STREAM_CLOSING && tx_finished(s)) {
+        rx_release(s);
+        s->life = STREAM_DRAINING;
+    } else if (s->life == STREAM_RUNNING || s->life == STREAM_CLOSING) {
+        iwarp_stream_kill(s, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
+    }
+}
+
 unsigned iwarp_stream_interest(struct iwarp_stream *s)
 {
     bool finished = tx_finished(s);
 
+    if (finished && s->life == STREAM_TERMINATING) {
+        s->life = STREAM_DRAINING;
+    }
     if (finished && s->eof && s->life != STREAM_ENDED) {
         end(s, false);
     }

@@ -23,8 +23,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
     return false;
 }
 
-/* --- sinks -------------------------------------------------------------------------------------
- */
+/* --- sinks ----------------------------------------------------------------------------------- */
 
 static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 {
@@ -109,8 +108,7 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
     return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
 }
 
-/* --- segments that lie whole in memory ---------------------------------------------------------
- */
+/* --- segments that lie whole in memory ------------------------------------------------------- */
 
 /* For a Terminate: the headers of the segment to blame. RFC 5040 4.8. */
 static void remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
@@ -164,8 +162,7 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
     return false;
 }
 
-/* --- delivery ----------------------------------------------------------------------------------
- */
+/* --- delivery -------------------------------------------------------------------------------- */
 
 /*
  * RFC 5040 5.3: on delivery the STag must be valid for this stream, then it becomes invalid. Waits

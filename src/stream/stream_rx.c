@@ -31,8 +31,7 @@ static bool may_receive(const struct iwarp_stream *s)
     return s->life == STREAM_RUNNING || s->life == STREAM_CLOSING;
 }
 
-/* --- whole FPDUs -------------------------------------------------------------------------------
- */
+/* --- whole FPDUs ----------------------------------------------------------------------------- */
 
 /* Is the FPDU valid? From the first such one on this end may send: RFC 5044 7.1.2 rule 4. */
 static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *field)
@@ -72,8 +71,7 @@ static uint32_t fpdu_len(struct iwarp_stream *s, const uint8_t *p)
     return iwarp_mpa_fpdu_len(ulpdu);
 }
 
-/* --- FPDUs in pieces ---------------------------------------------------------------------------
- */
+/* --- FPDUs in pieces ------------------------------------------------------------------------- */
 
 /* Octets that must be in `head` before it can be said how the FPDU goes on. */
 static uint32_t head_need(const struct iwarp_stream_rx *rx)
@@ -216,8 +214,7 @@ static size_t feed_carry(struct iwarp_stream *s, const uint8_t *p, size_t n)
     return take;
 }
 
-/* --- direct placement --------------------------------------------------------------------------
- */
+/* --- direct placement ------------------------------------------------------------------------ */
 
 /* For a Terminate: the segment to blame was never whole in one place. RFC 5040 4.8. */
 static void remember_direct(struct iwarp_stream *s)
@@ -362,8 +359,7 @@ static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
     return take;
 }
 
-/* --- the three calls ---------------------------------------------------------------------------
- */
+/* --- the three calls ------------------------------------------------------------------------- */
 
 /* Whole FPDUs at the front of what was fed, in place. Returns the octets of those. */
 static size_t feed_whole(struct iwarp_stream *s, const uint8_t *p, size_t n)

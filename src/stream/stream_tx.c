@@ -50,8 +50,7 @@ struct iwarp_tx_block {
     uint8_t bytes[TX_BYTES];
 };
 
-/* --- the block ---------------------------------------------------------------------------------
- */
+/* --- the block ------------------------------------------------------------------------------- */
 
 static bool block_ready(struct iwarp_stream *s)
 {
@@ -179,8 +178,7 @@ static bool block_room(const struct iwarp_tx_block *b)
            b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
 }
 
-/* --- one FPDU ----------------------------------------------------------------------------------
- */
+/* --- one FPDU -------------------------------------------------------------------------------- */
 
 struct crc_pass {
     uint32_t crc;
@@ -262,8 +260,7 @@ static bool frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h, cons
     return true;
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages -------------------------------------------------------------------------------- */
 
 /* Payload octets of the next segment of a message that has `left` to go. */
 static uint32_t segment_len(const struct iwarp_stream *s, uint32_t header, uint32_t left)
@@ -483,8 +480,7 @@ static bool frame_terminate(struct iwarp_stream *s)
     return frame(s, &h, wire, len, NULL, 0);
 }
 
-/* --- what comes next ---------------------------------------------------------------------------
- */
+/* --- what comes next ------------------------------------------------------------------------- */
 
 /* Can the next send request begin? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */
 static bool request_ready(struct iwarp_stream *s)

@@ -46,8 +46,7 @@ struct iwarp_endpoint {
     void (*closed)(void *user);
 };
 
-/* --- kernel TCP (tcp.c) --------------------------------------------------------------------------
- */
+/* --- kernel TCP (tcp.c) ---------------------------------------------------------------------- */
 
 /*
  * Wrap a non-blocking connected or connecting socket; on the loop's thread. The endpoint owns fd
@@ -68,8 +67,7 @@ void iwarp_tcp_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *ad
 /* Listening socket (non-blocking), or -errno. */
 int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlog);
 
-/* --- memory (mem.c) ------------------------------------------------------------------------------
- */
+/* --- memory (mem.c) -------------------------------------------------------------------------- */
 
 /*
  * Two endpoints joined by two pipes in memory, each with a wake-up that the owner supplies: it is

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- options -------------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
@@ -58,8 +57,7 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
     return IWARP_OK;
 }
 
-/* --- life of the object --------------------------------------------------------------------------
- */
+/* --- life of the object ---------------------------------------------------------------------- */
 
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   const struct iwarp_conn_options *options, bool responder,
@@ -155,8 +153,7 @@ void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
     iwarp_eq_push(conn->eq, node);
 }
 
-/* --- active side ---------------------------------------------------------------------------------
- */
+/* --- active side ----------------------------------------------------------------------------- */
 
 static void connect_on_worker(void *arg)
 {
@@ -264,8 +261,7 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
     return IWARP_OK;
 }
 
-/* --- passive side --------------------------------------------------------------------------------
- */
+/* --- passive side ---------------------------------------------------------------------------- */
 
 struct answer {
     struct iwarp_conn *conn;
@@ -343,8 +339,7 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
     return a.status;
 }
 
-/* --- in memory -----------------------------------------------------------------------------------
- */
+/* --- in memory ------------------------------------------------------------------------------- */
 
 struct mem_side {
     struct iwarp_conn *conn;
@@ -410,8 +405,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     return IWARP_OK;
 }
 
-/* --- both sides ----------------------------------------------------------------------------------
- */
+/* --- both sides ------------------------------------------------------------------------------ */
 
 /* Wait for a state of at least `state`. False: time is up. conn.lock held. */
 static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int timeout_ms)
@@ -470,16 +464,34 @@ static void disconnect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-static void abort_on_worker(void *arg)
+static void end_now(struct iwarp_conn *conn)
 {
-    struct iwarp_conn *conn = arg;
-
-    pthread_mutex_lock(&conn->lock);
     if (conn->state == CONN_ESTABLISHED) {
         iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
         iwarp_conn_settle(conn);
     } else if (conn->state != CONN_ENDED) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
+    }
+}
+
+static void abort_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    pthread_mutex_lock(&conn->lock);
+    end_now(conn);
+    iwarp_conn_unlock(conn);
+}
+
+/* The handle goes: a disconnect that is under way is allowed to finish, all else ends. */
+static void destroy_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    pthread_mutex_lock(&conn->lock);
+    conn->user_gone = true;
+    if (conn->state != CONN_ESTABLISHED || conn->stream.life == STREAM_RUNNING) {
+        end_now(conn);
     }
     iwarp_conn_unlock(conn);
 }
@@ -500,11 +512,7 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
     struct iwarp_eq *eq = conn->eq;
 
-    pthread_mutex_lock(&conn->lock);
-    conn->user_gone = true;
-    conn->eq = NULL;
-    pthread_mutex_unlock(&conn->lock);
-    iwarp_worker_call(conn->worker, abort_on_worker, conn);
+    iwarp_worker_call(conn->worker, destroy_on_worker, conn);
     if (eq) {
         (void)iwarp_eq_remove(eq, &conn->open_event);
         (void)iwarp_eq_remove(eq, &conn->end_event);

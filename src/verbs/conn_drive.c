@@ -21,8 +21,7 @@ static size_t iov_total(const struct iovec *iov, unsigned n)
     return total;
 }
 
-/* --- sending -------------------------------------------------------------------------------------
- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 /* errno of a failed write; EFAULT is memory that went away between CRC and write. */
 static void write_failed(struct iwarp_conn *conn, int error)
@@ -60,8 +59,7 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
     }
 }
 
-/* --- receiving -----------------------------------------------------------------------------------
- */
+/* --- receiving ------------------------------------------------------------------------------- */
 
 /* One read. Returns false when there is nothing more to read now. */
 static bool receive_once(struct iwarp_conn *conn)
@@ -111,8 +109,7 @@ void iwarp_conn_receive(struct iwarp_conn *conn)
     }
 }
 
-/* --- life ----------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void log_end(const struct iwarp_conn *conn)
 {
@@ -145,13 +142,14 @@ static void follow_life(struct iwarp_conn *conn)
     static const enum iwarp_qp_state states[] = {[STREAM_RUNNING] = IWARP_QP_RTS,
                                                  [STREAM_CLOSING] = IWARP_QP_CLOSING,
                                                  [STREAM_TERMINATING] = IWARP_QP_TERMINATE,
+                                                 [STREAM_DRAINING] = IWARP_QP_ERROR,
                                                  [STREAM_ENDED] = IWARP_QP_ERROR};
     enum iwarp_stream_life life = conn->stream.life;
 
     if (conn->qp && conn->state == CONN_ESTABLISHED) {
         iwarp_qp_set_state(conn->qp, states[life]);
     }
-    if ((life == STREAM_CLOSING || life == STREAM_TERMINATING) && !conn->timer_on) {
+    if (life != STREAM_RUNNING && life != STREAM_ENDED && !conn->timer_on) {
         iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
     }
 }
@@ -174,8 +172,8 @@ void iwarp_conn_settle(struct iwarp_conn *conn)
         conn->ep->ops->shutdown_write(conn->ep);
     }
     follow_life(conn);
-    if (conn->stream.life == STREAM_TERMINATING && conn->fin_sent) {
-        iwarp_conn_ended(conn); /* the Terminate is out: nobody needs to wait for the peer's FIN */
+    if (conn->stream.life == STREAM_DRAINING) {
+        iwarp_conn_ended(conn); /* nobody needs to wait for the peer's FIN */
     }
     if (conn->stream.life == STREAM_ENDED) {
         iwarp_conn_ended(conn);

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- timer and endpoint --------------------------------------------------------------------------
- */
+/* --- timer and endpoint ---------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -95,8 +94,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     ep->ops->close(ep, reset);
 }
 
-/* --- failing -------------------------------------------------------------------------------------
- */
+/* --- failing --------------------------------------------------------------------------------- */
 
 static void leave_half_open(struct iwarp_conn *conn)
 {
@@ -151,8 +149,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     pthread_cond_broadcast(&conn->changed);
 }
 
-/* --- entering Full Operation ---------------------------------------------------------------------
- */
+/* --- entering Full Operation ----------------------------------------------------------------- */
 
 static uint32_t mulpdu_of(const struct iwarp_conn *conn)
 {
@@ -302,8 +299,7 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
     }
 }
 
-/* --- reading the peer's frame --------------------------------------------------------------------
- */
+/* --- reading the peer's frame ---------------------------------------------------------------- */
 
 static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
 {

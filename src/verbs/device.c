@@ -171,8 +171,7 @@ struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d)
     return &d->worker[atomic_fetch_add(&d->next_worker, 1) % d->workers];
 }
 
-/* --- protection domains --------------------------------------------------------------------------
- */
+/* --- protection domains ---------------------------------------------------------------------- */
 
 enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd)
 {

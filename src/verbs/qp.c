@@ -94,9 +94,8 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     if (conn) {
         pthread_mutex_lock(&conn->lock);
         conn->qp = NULL;
-        /* A Terminate that is under way to the peer is left to arrive; all else ends here. */
-        if (conn->has_stream && conn->state != CONN_ENDED) {
-            iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
+        if (conn->has_stream) {
+            iwarp_stream_detach(&conn->stream);
         }
         pthread_mutex_unlock(&conn->lock);
         iwarp_worker_kick(conn);
@@ -160,8 +159,7 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     return status;
 }
 
-/* --- completions ---------------------------------------------------------------------------------
- */
+/* --- completions ----------------------------------------------------------------------------- */
 
 static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)
 {
@@ -257,16 +255,18 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
     }
     uint32_t pos = atomic_load_explicit(&qp->sq.reaped, memory_order_relaxed);
     for (; pos != qp->sq.done; pos++) {
-        const struct iwarp_swqe *w = iwarp_sq_at(&qp->sq, pos);
-        if (qp->options.signal_all || (w->flags & IWARP_WR_SIGNALED)) {
-            push_send(conn, w, IWARP_WC_SUCCESS);
-        }
+        /* A copy: whoever polls the completion may post into this place at once. */
+        const struct iwarp_swqe w = *iwarp_sq_at(&qp->sq, pos);
         atomic_store_explicit(&qp->sq.reaped, pos + 1, memory_order_release);
+        if (qp->options.signal_all || (w.flags & IWARP_WR_SIGNALED)) {
+            push_send(conn, &w, IWARP_WC_SUCCESS);
+        }
     }
     pos = atomic_load_explicit(&qp->rq.reaped, memory_order_relaxed);
     for (; pos != qp->rq.done; pos++) {
-        push_recv(conn, iwarp_rq_at(&qp->rq, pos), IWARP_WC_SUCCESS);
+        const struct iwarp_rwqe w = *iwarp_rq_at(&qp->rq, pos);
         atomic_store_explicit(&qp->rq.reaped, pos + 1, memory_order_release);
+        push_recv(conn, &w, IWARP_WC_SUCCESS);
     }
     if (conn->state == CONN_ENDED) {
         flush(conn);

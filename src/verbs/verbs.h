@@ -34,8 +34,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-/* --- device.c, worker.c ------------------------------------------------------------------------
- */
+/* --- device.c, worker.c ---------------------------------------------------------------------- */
 
 struct iwarp_call;
 
@@ -84,8 +83,7 @@ void iwarp_worker_kick(struct iwarp_conn *conn);
 
 struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device);
 
-/* --- protection domains, regions ---------------------------------------------------------------
- */
+/* --- protection domains, regions ------------------------------------------------------------- */
 
 struct iwarp_pd {
     struct iwarp_device *device;
@@ -104,8 +102,7 @@ struct iwarp_mr_chunk {
     struct iwarp_mr mr[64];
 };
 
-/* --- cq.c --------------------------------------------------------------------------------------
- */
+/* --- cq.c ------------------------------------------------------------------------------------ */
 
 enum iwarp_cq_armed { CQ_QUIET, CQ_ANY, CQ_SOLICITED };
 
@@ -128,8 +125,7 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
 /* Remove what a dying queue pair left behind. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
 
-/* --- qp.c, post.c ------------------------------------------------------------------------------
- */
+/* --- qp.c, post.c ---------------------------------------------------------------------------- */
 
 struct iwarp_qp {
     struct iwarp_pd *pd;
@@ -151,8 +147,7 @@ void iwarp_qp_reap(struct iwarp_conn *conn);
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
-/* --- eq.c --------------------------------------------------------------------------------------
- */
+/* --- eq.c ------------------------------------------------------------------------------------ */
 
 struct iwarp_event_node {
     struct iwarp_event event;
@@ -173,8 +168,7 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node);
 /* True if the application had not taken it yet. */
 bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node);
 
-/* --- conn.c, conn_setup.c, conn_drive.c --------------------------------------------------------
- */
+/* --- conn.c, conn_setup.c, conn_drive.c ------------------------------------------------------ */
 
 /*
  *   CONNECTING --(TCP up)--> STARTUP --(Reply)--------------> ESTABLISHED --(end of stream)-->

@@ -21,8 +21,7 @@
 
 #define LINGER_MS 1000 /* for the last message to reach the client */
 
-/* --- what each request does --------------------------------------------------------------------
- */
+/* --- what each request does ------------------------------------------------------------------ */
 
 static void on_done(void *context, uint64_t sequence, const char *path, uint64_t size, bool is_dir,
                     struct cp_result result)
@@ -213,8 +212,7 @@ static bool answer_fetch(struct cp_session *session, const struct cp_message *me
     return true;
 }
 
-/* --- messages -----------------------------------------------------------------------------------
- */
+/* --- messages -------------------------------------------------------------------------------- */
 
 static bool send_message(struct cp_session *session, unsigned index, size_t len)
 {
@@ -314,8 +312,7 @@ static void serve(struct cp_session *session)
     }
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 /* What the client may have, of what it wishes. */
 static struct cp_hello grant(const struct cp_options *options, const struct cp_hello *wish)

@@ -93,7 +93,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal run-tests lint format symbols
+.PHONY: all lib tests objects demo test test-san test-no-isal run-tests lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
@@ -140,6 +140,9 @@ format:                     ## rewrite all C files with clang-format
 
 symbols: $(LIB_SO)          ## renew the checked-in list of exported symbols
 	@tools/list-symbols $< >tests/abi/symbols.txt
+
+docs:                       ## renew docs/errors.md from the fault table
+	@tools/gen-errors
 
 config:                     ## what was found, and the flags
 	@printf '%-10s %s\n' version '$(VERSION)' output '$(OUT)' prefix '$(PREFIX)' \

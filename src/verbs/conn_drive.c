@@ -116,10 +116,8 @@ static void log_end(const struct iwarp_conn *conn)
     char text[400];
 
     iwarp_fault_text(&conn->fault, text, sizeof text);
-    iwarp_log(conn->fault.code == IWARP_FAULT_NONE || conn->fault.code == IWARP_FAULT_LOCAL_ABORT
-                  ? IWARP_LOG_INFO
-                  : IWARP_LOG_WARN,
-              "conn", "connection ended: %s", conn->fault.code ? text : "closed in order");
+    iwarp_log(IWARP_LOG_INFO, "conn", "connection ended: %s",
+              conn->fault.code ? text : "closed in order");
 }
 
 void iwarp_conn_ended(struct iwarp_conn *conn)

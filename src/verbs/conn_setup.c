@@ -104,13 +104,15 @@ static void leave_half_open(struct iwarp_conn *conn)
     }
 }
 
-static void log_fault(const struct iwarp_conn *conn)
+/* Nobody else is told of a peer that never got as far as a Request. */
+static void log_fault(const struct iwarp_conn *conn, bool unknown)
 {
     char text[400];
 
     iwarp_fault_text(&conn->fault, text, sizeof text);
-    iwarp_log(conn->fault.code == IWARP_FAULT_LOCAL_ABORT ? IWARP_LOG_INFO : IWARP_LOG_WARN, "conn",
-              "start-up failed: %s", text);
+    iwarp_log(unknown && conn->fault.code != IWARP_FAULT_LOCAL_ABORT ? IWARP_LOG_WARN
+                                                                     : IWARP_LOG_INFO,
+              "conn", "start-up failed: %s", text);
 }
 
 /* Nobody has a handle and nobody will: give back what the handle would have held. */
@@ -132,7 +134,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     bool asked = conn->state == CONN_REQUEST && !conn->qp;
 
     iwarp_fault_set(&conn->fault, code, side, d0, d1, 0);
-    log_fault(conn);
+    log_fault(conn, unknown);
     leave_half_open(conn);
     iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
     conn->state = CONN_ENDED;

@@ -536,13 +536,18 @@ static bool frame_next(struct iwarp_stream *s)
 
 bool iwarp_stream_tx_waits(struct iwarp_stream *s)
 {
-    if (s->config.hold_tx || s->life == STREAM_ENDED) {
-        return false;
-    }
-    if (s->life == STREAM_TERMINATING) {
+    switch (s->life) {
+    case STREAM_RUNNING:
+    case STREAM_CLOSING:
+        return !s->config.hold_tx &&
+               (s->tx.kind != TX_NONE || s->reads.in_count > 0 || request_ready(s));
+    case STREAM_TERMINATING:
         return !s->tx.terminate_framed;
+    case STREAM_DRAINING: /* RFC 5040 5.4: nothing follows a Terminate */
+    case STREAM_ENDED:
+        break;
     }
-    return s->tx.kind != TX_NONE || s->reads.in_count > 0 || request_ready(s);
+    return false;
 }
 
 unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)

@@ -301,6 +301,21 @@ void endpoint_expect_sent(struct endpoint *e, const char *hex)
     endpoint_forget_sent(e);
 }
 
+void endpoint_expect_terminate(struct endpoint *e, const char *hex)
+{
+    struct octets expected = {0}, ulpdu = {0};
+
+    octets_hex(&ulpdu, "4147 00000000 00000002 00000001 00000000");
+    octets_hex(&ulpdu, hex);
+    fpdu_add(&expected, ulpdu.p, ulpdu.n, 0);
+    if (e->options.no_crc) {
+        memset(expected.p + expected.n - 4, 0, 4);
+    }
+    octets_expect("Terminate", e->sent.p, e->sent.n, expected.p, expected.n);
+    octets_free(&expected);
+    octets_free(&ulpdu);
+}
+
 void endpoint_forget_sent(struct endpoint *e)
 {
     e->sent.n = 0;

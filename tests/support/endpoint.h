@@ -84,6 +84,8 @@ size_t endpoint_send(struct endpoint *e, size_t n);
 
 /* What was sent since the last call is exactly this. CRC fields are not compared without CRC. */
 void endpoint_expect_sent(struct endpoint *e, const char *hex);
+/* It is one Terminate; hex is what stands behind its DDP header. */
+void endpoint_expect_terminate(struct endpoint *e, const char *hex);
 void endpoint_forget_sent(struct endpoint *e);
 
 /* Invariants and canaries. */

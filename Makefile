@@ -219,7 +219,14 @@ $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) $(WRAP) -o $@ $^ $(call pkg,CMOCKA,--libs) $(LIBS)
+	$(call say,LD)$(LINK) $(WRAP) -o $@ $(filter %.o,$^) $(LIB_A) $(call pkg,CMOCKA,--libs) $(LIBS)
+
+# Tests of a program, test_<program>_*, are linked with its objects too.
+define program_test_rule
+$(filter $(OUT)/tests/unit/test_$(subst -,_,$(1))_%,$(TESTS)): \
+    $(filter-out %/main.o,$(call objects,src/programs/$(1)/*.c))
+endef
+$(foreach p,$(PROGRAM_NAMES),$(eval $(call program_test_rule,$(p))))
 
 -include $(ALL_OBJ:.o=.d)
 

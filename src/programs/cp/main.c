@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int main(int argc, char **argv)
 {
@@ -17,6 +18,8 @@ int main(int argc, char **argv)
     if (!cp_options_parse(argc, argv, &options)) {
         return CP_EXIT_USAGE;
     }
+    /* Each error gets one line of ours; the library says more if it is asked to. */
+    setenv("IWARP_LOG", "error", 0);
     /* A file that grows past a limit is an error of that file, not the end of the program. */
     signal(SIGXFSZ, SIG_IGN);
     switch (options.command) {

@@ -266,8 +266,12 @@ static bool answer(struct cp_session *session, const struct cp_event *request, u
         return false;
     }
     /* The buffer first: the answer allows the client to send the next request. */
-    return cp_channel_release(&session->channel, request->index) &&
-           send_message(session, index, len);
+    if (!cp_channel_release(&session->channel, request->index) ||
+        !send_message(session, index, len)) {
+        session->end = cp_result_of(CP_SYSTEM);
+        return false;
+    }
+    return true;
 }
 
 /* Answer what waits, as far as there are buffers to answer with. */
@@ -363,10 +367,12 @@ static bool accept_client(struct cp_session *session)
 static void log_end(const struct cp_session *session)
 {
     static const char *const verbs[] = {"connected", "put", "get", "ls"};
+    bool complete = session->sinking    ? cp_sink_complete(&session->sink)
+                    : session->sourcing ? session->told_all
+                                        : true;
     const char *why = session->end.status != CP_OK ? cp_result_text(session->end)
-                      : session->sinking && !cp_sink_complete(&session->sink)
-                          ? "broken off by the client"
-                          : "done";
+                      : complete                   ? "done"
+                                                   : "broken off by the client";
 
     fprintf(stderr, "iwarp-cp: %s: %s /%s: %" PRIu64 " octets, %" PRIu64 " failed, %s\n",
             session->peer, verbs[session->action], session->name, session->bytes, session->failed,

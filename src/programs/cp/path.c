@@ -74,6 +74,20 @@ void cp_path_last(const char *path, char *last, size_t size)
     last[len] = '\0';
 }
 
+/* openat without following a link. With O_PATH the kernel would open the link itself: refuse. */
+static int open_no_link(int dir, const char *name, int flags)
+{
+    struct stat st;
+    int fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0 && flags & O_PATH && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode)) {
+        close(fd);
+        errno = ELOOP;
+        return -1;
+    }
+    return fd;
+}
+
 /* Without openat2: no link is followed, so there is nothing that could lead out. */
 static int open_by_components(int dir, const char *path, int flags)
 {
@@ -84,7 +98,7 @@ static int open_by_components(int dir, const char *path, int flags)
     while (at >= 0 && len > 0) {
         int next_len = next_component(&path, next);
         int how = next_len == 0 ? flags : O_PATH | O_DIRECTORY;
-        int fd = next_len < 0 ? -1 : openat(at, name, how | O_NOFOLLOW | O_CLOEXEC);
+        int fd = next_len < 0 ? -1 : open_no_link(at, name, how);
         int error = errno;
 
         close(at);

@@ -3,6 +3,7 @@
  * A connection in memory: two bounded pipes. Behaves as TCP does towards its users: partial reads
  * and writes, FIN, reset, back-pressure. No descriptors, no system calls.
  */
+#include "base/guard.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -60,26 +61,31 @@ static void wake_peer(struct mem *m)
     }
 }
 
-static size_t pipe_take(struct pipe *p, uint8_t *to, size_t n)
+/* The kernel answers EFAULT for memory of the application that is gone; so do these: false. */
+static bool pipe_take(struct pipe *p, uint8_t *to, size_t n)
 {
     size_t at = p->taken % PIPE_BYTES;
     size_t first = PIPE_BYTES - at < n ? PIPE_BYTES - at : n;
 
-    memcpy(to, p->data + at, first);
-    memcpy(to + first, p->data, n - first);
+    if (iwarp_guard_copy_to(to, p->data + at, first) != 0 ||
+        iwarp_guard_copy_to(to + first, p->data, n - first) != 0) {
+        return false;
+    }
     p->taken += n;
-    return n;
+    return true;
 }
 
-static size_t pipe_put(struct pipe *p, const uint8_t *from, size_t n)
+static bool pipe_put(struct pipe *p, const uint8_t *from, size_t n)
 {
     size_t at = p->written % PIPE_BYTES;
     size_t first = PIPE_BYTES - at < n ? PIPE_BYTES - at : n;
 
-    memcpy(p->data + at, from, first);
-    memcpy(p->data, from + first, n - first);
+    if (iwarp_guard_copy_from(p->data + at, from, first) != 0 ||
+        iwarp_guard_copy_from(p->data, from + first, n - first) != 0) {
+        return false;
+    }
     p->written += n;
-    return n;
+    return true;
 }
 
 static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
@@ -91,14 +97,18 @@ static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
     struct pipe *p = in_pipe(m);
     for (int i = 0; i < n && p->written != p->taken; i++) {
         size_t there = (size_t)(p->written - p->taken);
-        total +=
-            (ssize_t)pipe_take(p, iov[i].iov_base, iov[i].iov_len < there ? iov[i].iov_len : there);
+        size_t take = iov[i].iov_len < there ? iov[i].iov_len : there;
+        if (!pipe_take(p, iov[i].iov_base, take)) {
+            total = total > 0 ? total : -EFAULT;
+            break;
+        }
+        total += (ssize_t)take;
     }
     if (total > 0) {
         wake_peer(m);
-    } else if (m->pair->reset) {
+    } else if (total == 0 && m->pair->reset) {
         total = -ECONNRESET;
-    } else if (!p->fin) {
+    } else if (total == 0 && !p->fin) {
         total = -EAGAIN;
     }
     pthread_mutex_unlock(&m->pair->lock);
@@ -117,7 +127,11 @@ static ssize_t mem_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
     }
     for (int i = 0; i < n && total >= 0; i++) {
         size_t room = PIPE_BYTES - (size_t)(p->written - p->taken);
-        size_t put = pipe_put(p, iov[i].iov_base, iov[i].iov_len < room ? iov[i].iov_len : room);
+        size_t put = iov[i].iov_len < room ? iov[i].iov_len : room;
+        if (!pipe_put(p, iov[i].iov_base, put)) {
+            total = total > 0 ? total : -EFAULT;
+            break;
+        }
         total += (ssize_t)put;
         if (put < iov[i].iov_len) {
             break;
@@ -132,17 +146,23 @@ static ssize_t mem_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
     return total;
 }
 
-static void mem_poll(struct iwarp_endpoint *ep)
+/* Is there something to report of what is watched? */
+static bool is_ready(struct mem *m, bool *readable, bool *writable)
 {
-    struct mem *m = mem_of(ep);
-
     pthread_mutex_lock(&m->pair->lock);
     struct pipe *in = in_pipe(m), *out = out_pipe(m);
     bool broken = m->pair->reset || !m->pair->end[1 - m->side];
-    bool readable = m->want_read && (in->written != in->taken || in->fin || broken);
-    bool writable = m->want_write && (out->written - out->taken < PIPE_BYTES || broken);
+    *readable = m->want_read && (in->written != in->taken || in->fin || broken);
+    *writable = m->want_write && (out->written - out->taken < PIPE_BYTES || broken);
     pthread_mutex_unlock(&m->pair->lock);
-    if (readable || writable) {
+    return *readable || *writable;
+}
+
+static void mem_poll(struct iwarp_endpoint *ep)
+{
+    bool readable, writable;
+
+    if (is_ready(mem_of(ep), &readable, &writable)) {
         ep->ready(ep->user, readable, writable);
     }
 }
@@ -150,10 +170,13 @@ static void mem_poll(struct iwarp_endpoint *ep)
 static void mem_watch(struct iwarp_endpoint *ep, bool read, bool write)
 {
     struct mem *m = mem_of(ep);
+    bool readable, writable;
 
     m->want_read = read;
     m->want_write = write;
-    m->pair->wake(m->wake_user); /* level-triggered: look again */
+    if (is_ready(m, &readable, &writable)) {
+        m->pair->wake(m->wake_user); /* level-triggered */
+    }
 }
 
 static void mem_shutdown_write(struct iwarp_endpoint *ep)

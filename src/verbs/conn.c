@@ -59,6 +59,14 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
 
 /* --- life of the object ---------------------------------------------------------------------- */
 
+static void conn_free(struct iwarp_conn *conn)
+{
+    pthread_cond_destroy(&conn->changed);
+    pthread_mutex_destroy(&conn->wait_lock);
+    pthread_mutex_destroy(&conn->lock);
+    free(conn);
+}
+
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   const struct iwarp_conn_options *options, bool responder,
                                   enum iwarp_status *status)
@@ -75,6 +83,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->responder = responder;
     atomic_store(&conn->refs, 1);
     pthread_mutex_init(&conn->lock, NULL);
+    pthread_mutex_init(&conn->wait_lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -94,9 +103,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     }
     pthread_mutex_unlock(&device->lock);
     if (*status != IWARP_OK) {
-        pthread_cond_destroy(&conn->changed);
-        pthread_mutex_destroy(&conn->lock);
-        free(conn);
+        conn_free(conn);
         return NULL;
     }
     conn->worker = iwarp_device_pick_worker(device);
@@ -128,9 +135,15 @@ void iwarp_conn_put(struct iwarp_conn *conn)
     free(conn->setup);
     free(conn->request);
     free(conn->private_data);
-    pthread_cond_destroy(&conn->changed);
-    pthread_mutex_destroy(&conn->lock);
-    free(conn);
+    conn_free(conn);
+}
+
+void iwarp_conn_changed(struct iwarp_conn *conn)
+{
+    pthread_mutex_lock(&conn->wait_lock);
+    conn->changes++;
+    pthread_cond_broadcast(&conn->changed);
+    pthread_mutex_unlock(&conn->wait_lock);
 }
 
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
@@ -138,7 +151,7 @@ void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
     bool end = type == IWARP_EVENT_DISCONNECTED;
     struct iwarp_event_node *node = end ? &conn->end_event : &conn->open_event;
 
-    pthread_cond_broadcast(&conn->changed);
+    iwarp_conn_changed(conn);
     if (!conn->eq || conn->user_gone) {
         return;
     }
@@ -219,6 +232,9 @@ static struct iwarp_conn *new_initiator(struct iwarp_qp *qp,
     struct iwarp_conn_options o;
 
     *status = iwarp_conn_options_check(options, &o);
+    if (*status == IWARP_OK && eq && eq->device != qp->pd->device) {
+        *status = iwarp_fail(IWARP_MISUSE, "event queue and queue pair are of different devices");
+    }
     if (*status != IWARP_OK) {
         return NULL;
     }
@@ -248,6 +264,10 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
 
     if (addr_len > sizeof(struct sockaddr_storage)) {
         return iwarp_fail(IWARP_MISUSE, "socket address of %u octets", (unsigned)addr_len);
+    }
+    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) {
+        return iwarp_fail(IWARP_MISUSE, "address family %d, expected AF_INET or AF_INET6",
+                          addr->sa_family);
     }
     struct iwarp_conn *conn = new_initiator(qp, options, private_data, pd_len, eq, user, &status);
     if (!conn) {
@@ -407,47 +427,62 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
 
 /* --- both sides ------------------------------------------------------------------------------ */
 
-/* Wait for a state of at least `state`. False: time is up. conn.lock held. */
+static bool has_reached(struct iwarp_conn *conn, enum iwarp_conn_state state)
+{
+    pthread_mutex_lock(&conn->lock);
+    bool reached = conn->state >= state;
+    iwarp_conn_unlock(conn);
+    return reached;
+}
+
+/*
+ * Wait for a state of at least `state`. False: time is up. Sleeps with wait_lock only: who posts
+ * and finds conn.lock taken relies on its holder to look again.
+ */
 static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int timeout_ms)
 {
     int64_t end = iwarp_now_ms() + timeout_ms;
     const struct timespec until = {end / 1000, (end % 1000) * 1000000};
 
-    while (conn->state < state) {
-        if (timeout_ms < 0) {
-            pthread_cond_wait(&conn->changed, &conn->lock);
-        } else if (pthread_cond_timedwait(&conn->changed, &conn->lock, &until) == ETIMEDOUT) {
-            return conn->state >= state;
+    for (int late = 0; late != ETIMEDOUT;) {
+        pthread_mutex_lock(&conn->wait_lock);
+        unsigned seen = conn->changes;
+        pthread_mutex_unlock(&conn->wait_lock);
+        if (has_reached(conn, state)) {
+            return true;
         }
+        pthread_mutex_lock(&conn->wait_lock);
+        while (conn->changes == seen && late == 0) {
+            late = timeout_ms < 0
+                       ? pthread_cond_wait(&conn->changed, &conn->wait_lock)
+                       : pthread_cond_timedwait(&conn->changed, &conn->wait_lock, &until);
+        }
+        pthread_mutex_unlock(&conn->wait_lock);
     }
-    return true;
+    return has_reached(conn, state);
 }
 
 enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 {
     enum iwarp_status status = IWARP_OK;
 
-    pthread_mutex_lock(&conn->lock);
     if (!wait_for(conn, CONN_ESTABLISHED, timeout_ms)) {
-        status = iwarp_fail(IWARP_AGAIN, "not established within %d ms", timeout_ms);
-    } else if (conn->state == CONN_ENDED) {
+        return iwarp_fail(IWARP_AGAIN, "not established within %d ms", timeout_ms);
+    }
+    pthread_mutex_lock(&conn->lock);
+    if (conn->state == CONN_ENDED) {
         status = conn->fault.code ? iwarp_fail_fault(&conn->fault)
                                   : iwarp_fail(IWARP_CLOSED, "the connection was closed in order");
     }
-    pthread_mutex_unlock(&conn->lock);
+    iwarp_conn_unlock(conn);
     return status;
 }
 
 enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
 {
-    enum iwarp_status status = IWARP_OK;
-
-    pthread_mutex_lock(&conn->lock);
-    if (!wait_for(conn, CONN_ENDED, timeout_ms)) {
-        status = iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
-    }
-    pthread_mutex_unlock(&conn->lock);
-    return status;
+    return wait_for(conn, CONN_ENDED, timeout_ms)
+               ? IWARP_OK
+               : iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
 }
 
 static void disconnect_on_worker(void *arg)
@@ -522,38 +557,60 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
-const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len)
+/* A question changes nothing, but what it asks for may be changing just now. */
+static struct iwarp_conn *lock_to_read(const struct iwarp_conn *conn)
 {
-    *pd_len = conn->private_data_len;
-    return conn->private_data ? conn->private_data : (const void *)"";
+    struct iwarp_conn *c = (struct iwarp_conn *)(uintptr_t)conn;
+
+    pthread_mutex_lock(&c->lock);
+    return c;
 }
 
-static enum iwarp_status copy_addr(const struct sockaddr_storage *from, socklen_t from_len,
+const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len)
+{
+    struct iwarp_conn *c = lock_to_read(conn);
+    const void *data = c->private_data ? c->private_data : (const void *)"";
+
+    *pd_len = c->private_data_len;
+    iwarp_conn_unlock(c);
+    return data;
+}
+
+static enum iwarp_status copy_addr(const struct iwarp_conn *conn,
+                                   const struct sockaddr_storage *from, const socklen_t *from_len,
                                    struct sockaddr_storage *addr, socklen_t *addr_len)
 {
-    if (from_len == 0) {
-        return iwarp_fail(IWARP_MISUSE, "the connection has no such address (yet)");
+    struct iwarp_conn *c = lock_to_read(conn);
+    socklen_t len = *from_len;
+
+    if (len > 0) {
+        *addr = *from;
+        *addr_len = len;
     }
-    *addr = *from;
-    *addr_len = from_len;
-    return IWARP_OK;
+    iwarp_conn_unlock(c);
+    return len > 0 ? IWARP_OK
+                   : iwarp_fail(IWARP_MISUSE, "the connection has no such address (yet)");
 }
 
 enum iwarp_status iwarp_conn_peer_addr(const struct iwarp_conn *conn, struct sockaddr_storage *addr,
                                        socklen_t *addr_len)
 {
-    return copy_addr(&conn->peer_addr, conn->peer_addr_len, addr, addr_len);
+    return copy_addr(conn, &conn->peer_addr, &conn->peer_addr_len, addr, addr_len);
 }
 
 enum iwarp_status iwarp_conn_local_addr(const struct iwarp_conn *conn,
                                         struct sockaddr_storage *addr, socklen_t *addr_len)
 {
-    return copy_addr(&conn->local_addr, conn->local_addr_len, addr, addr_len);
+    return copy_addr(conn, &conn->local_addr, &conn->local_addr_len, addr, addr_len);
 }
 
 struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn)
 {
-    return conn->qp;
+    struct iwarp_conn *c = lock_to_read(conn);
+    struct iwarp_qp *qp = c->qp;
+
+    iwarp_conn_unlock(c);
+    return qp;
 }
 
 void *iwarp_conn_user(const struct iwarp_conn *conn)
@@ -563,7 +620,11 @@ void *iwarp_conn_user(const struct iwarp_conn *conn)
 
 const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
 {
-    return conn->fault.code ? &conn->fault : NULL;
+    struct iwarp_conn *c = lock_to_read(conn);
+    const struct iwarp_fault *fault = c->fault.code ? &c->fault : NULL;
+
+    iwarp_conn_unlock(c);
+    return fault;
 }
 
 enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_conn_info *info)
@@ -572,16 +633,19 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
         return iwarp_fail(IWARP_MISUSE,
                           "connection info: set size to sizeof(struct iwarp_conn_info)");
     }
-    if (!conn->was_established) {
-        return iwarp_fail(IWARP_MISUSE, "the connection was never established");
+    struct iwarp_conn *c = lock_to_read(conn);
+    bool was_established = c->was_established;
+    if (was_established) {
+        *info = (struct iwarp_conn_info){.size = sizeof *info,
+                                         .mpa_rev = c->settled.rev,
+                                         .crc = c->settled.crc,
+                                         .ird = c->stream.config.ird,
+                                         .ord = c->stream.config.ord,
+                                         .peer_ird = c->settled.peer_ird,
+                                         .peer_ord = c->settled.peer_ord,
+                                         .mulpdu = c->stream.config.mulpdu};
     }
-    *info = (struct iwarp_conn_info){.size = sizeof *info,
-                                     .mpa_rev = conn->settled.rev,
-                                     .crc = conn->settled.crc,
-                                     .ird = conn->stream.config.ird,
-                                     .ord = conn->stream.config.ord,
-                                     .peer_ird = conn->settled.peer_ird,
-                                     .peer_ord = conn->settled.peer_ord,
-                                     .mulpdu = conn->stream.config.mulpdu};
-    return IWARP_OK;
+    iwarp_conn_unlock(c);
+    return was_established ? IWARP_OK
+                           : iwarp_fail(IWARP_MISUSE, "the connection was never established");
 }

@@ -148,7 +148,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
         iwarp_conn_report(conn, code == IWARP_FAULT_MPA_REJECTED ? IWARP_EVENT_REJECTED
                                                                  : IWARP_EVENT_FAILED);
     }
-    pthread_cond_broadcast(&conn->changed);
+    iwarp_conn_changed(conn);
 }
 
 /* --- entering Full Operation ----------------------------------------------------------------- */
@@ -295,7 +295,7 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
     } else if (reject) {
         conn->state = CONN_ENDED;
         iwarp_conn_close_endpoint(conn, false);
-        pthread_cond_broadcast(&conn->changed);
+        iwarp_conn_changed(conn);
     } else {
         established(conn);
     }

@@ -97,8 +97,11 @@ static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
         cq->armed = CQ_QUIET;
-        if (cq->fd >= 0) {
-            (void)!write(cq->fd, &one, sizeof one); /* cannot fail: the counter never fills up */
+        int fd = atomic_load_explicit(&cq->fd, memory_order_relaxed);
+        if (fd >= 0) {
+            (void)!write(fd, &one, sizeof one); /* cannot fail: the counter never fills up */
+        } else {
+            cq->notified = true;
         }
     }
 }
@@ -141,7 +144,7 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     /* Empty is the common case of a spinning poller: no lock for it. */
     if (atomic_load_explicit(&cq->tail, memory_order_acquire) ==
             atomic_load_explicit(&cq->head, memory_order_relaxed) &&
-        !cq->overflowed) {
+        !atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
         return 0;
     }
     pthread_mutex_lock(&cq->lock);
@@ -173,7 +176,7 @@ int iwarp_cq_fd(struct iwarp_cq *cq)
 {
     pthread_mutex_lock(&cq->lock);
     if (cq->fd < 0) {
-        cq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        cq->fd = eventfd(cq->notified ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (cq->fd < 0) {
             iwarp_fail(IWARP_LIMIT, "no eventfd for a completion queue: %s", strerror(errno));
         }
@@ -187,8 +190,10 @@ void iwarp_cq_drain(struct iwarp_cq *cq)
 {
     uint64_t count;
 
-    if (cq->fd >= 0) {
-        (void)!read(cq->fd, &count, sizeof count);
+    int fd = atomic_load(&cq->fd);
+
+    if (fd >= 0) {
+        (void)!read(fd, &count, sizeof count);
     }
 }
 

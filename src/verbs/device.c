@@ -123,6 +123,16 @@ static void close_now(void *arg)
     pthread_mutex_unlock(&conn->lock);
 }
 
+/* One that is being freed at this moment, waiting for device.lock, is not to be had any more. */
+static bool get_living(struct iwarp_conn *conn)
+{
+    unsigned refs = atomic_load(&conn->refs);
+
+    while (refs > 0 && !atomic_compare_exchange_weak(&conn->refs, &refs, refs + 1)) {
+    }
+    return refs > 0;
+}
+
 /* Connections whose handles are gone may still wait for the peer's FIN: no longer. */
 static void close_lingering(struct iwarp_device *d)
 {
@@ -130,11 +140,10 @@ static void close_lingering(struct iwarp_device *d)
 
     do {
         pthread_mutex_lock(&d->lock);
-        for (conn = d->conns; conn && conn->swept; conn = conn->next) {
+        for (conn = d->conns; conn && (conn->swept || !get_living(conn)); conn = conn->next) {
         }
         if (conn) {
             conn->swept = true;
-            iwarp_conn_get(conn);
         }
         pthread_mutex_unlock(&d->lock);
         if (conn) {

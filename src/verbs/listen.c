@@ -46,6 +46,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
         close(fd);
         return;
     }
+    pthread_mutex_lock(&conn->lock); /* the device's list has it already */
     conn->peer_addr = *peer;
     conn->peer_addr_len = peer_len;
     conn->listener = l;
@@ -56,6 +57,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     atomic_fetch_add(&l->device->half_open, 1);
     conn->accepted_fd = fd;
     conn->has_accepted_fd = true;
+    pthread_mutex_unlock(&conn->lock);
     iwarp_worker_kick(conn);
 }
 
@@ -145,8 +147,12 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     if (status != IWARP_OK) {
         return status;
     }
-    if (!eq) {
-        return iwarp_fail(IWARP_MISUSE, "a listener needs an event queue");
+    if (!eq || eq->device != device) {
+        return iwarp_fail(IWARP_MISUSE, "a listener needs an event queue of its device");
+    }
+    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) {
+        return iwarp_fail(IWARP_MISUSE, "address family %d, expected AF_INET or AF_INET6",
+                          addr->sa_family);
     }
     int fd = iwarp_tcp_listen(addr, addr_len, backlog);
     if (fd < 0) {
@@ -200,9 +206,10 @@ static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
     }
     if (ours) {
         conn->user_gone = true;
+        conn->eq = NULL;
         iwarp_conn_get(conn);
     }
-    pthread_mutex_unlock(&conn->lock);
+    iwarp_conn_unlock(conn);
     return ours;
 }
 
@@ -225,7 +232,6 @@ enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 
     iwarp_worker_call(l->worker, close_on_worker, l); /* no new ones from here on */
     while ((conn = next_orphan(l)) != NULL) {
-        conn->eq = NULL;
         atomic_fetch_sub(&eq->users, 1);
         iwarp_worker_kick(conn);
         iwarp_conn_put(conn); /* of next_orphan */

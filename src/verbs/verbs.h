@@ -4,10 +4,12 @@
  *
  * Lock order (take from left to right, never the other way):
  *
- *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, pair lock (mem.c) -> worker.lock
+ *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, pair lock (mem.c),
+ *                                               conn.wait_lock -> worker.lock
  *
  *   device.lock   region table changes, list of connections, pools
- *   conn.lock     everything of a connection: state, endpoint, stream, reaping of the queues
+ *   conn.lock     everything of a connection: state, endpoint, stream, reaping of the queues;
+ *                 given back with iwarp_conn_unlock, and nobody sleeps with it
  *   qp.post_lock  the producer side of both work queues, and qp.conn
  *   cq.lock       the ring of completions          eq.lock      the list of events
  *   worker.lock   the worker's lists of calls and kicks
@@ -115,8 +117,9 @@ struct iwarp_cq {
     uint32_t size, mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
-    bool overflowed;
-    int fd; /* -1 until asked for */
+    bool notified; /* while there was no descriptor */
+    _Atomic bool overflowed;
+    _Atomic int fd; /* -1 until asked for */
 };
 
 /* False: the queue is full, and the completion lost. */
@@ -182,7 +185,9 @@ struct iwarp_conn {
     struct iwarp_conn *prev, *next; /* device list */
     _Atomic unsigned refs;
     pthread_mutex_t lock;
+    pthread_mutex_t wait_lock; /* for `changes` and `changed` only */
     pthread_cond_t changed;
+    unsigned changes;
     enum iwarp_conn_state state;
     struct iwarp_conn_options options;
     struct iwarp_qp *qp;       /* NULL: none, or destroyed */
@@ -202,10 +207,10 @@ struct iwarp_conn {
     bool has_stream; /* `stream` was initialised */
     bool tx_blocked; /* the transport is full: the worker waits for room */
     bool fin_sent;
-    bool reported;        /* an event has told of it */
-    bool user_gone;       /* no handle: nobody to report to */
-    bool auto_accept;     /* responder of a pair in memory */
-    bool has_accepted_fd; /* responder, until its worker has taken it over */
+    bool reported;          /* an event has told of it */
+    _Atomic bool user_gone; /* no handle: nobody to report to */
+    bool auto_accept;       /* responder of a pair in memory */
+    bool has_accepted_fd;   /* responder, until its worker has taken it over */
     int accepted_fd;
     bool swept;              /* by iwarp_device_close, under device.lock */
     _Atomic bool tx_pending; /* somebody posted */
@@ -226,6 +231,9 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   enum iwarp_status *status);
 void iwarp_conn_get(struct iwarp_conn *conn);
 void iwarp_conn_put(struct iwarp_conn *conn); /* not with conn.lock held */
+
+/* The state has changed: wake those that wait for it. Locked. */
+void iwarp_conn_changed(struct iwarp_conn *conn);
 
 /* Unlock, and do what was posted meanwhile by threads that found the lock taken. */
 void iwarp_conn_unlock(struct iwarp_conn *conn);

@@ -28,7 +28,8 @@
 void pair_must(enum iwarp_status status, const char *what, const char *file, int line);
 
 /* The call returns `status`, and iwarp_last_error says something with `part` in it. */
-#define must_fail(call, status, part) pair_must_fail((call), status, part, #call, __FILE__, __LINE__)
+#define must_fail(call, status, part)                                                              \
+    pair_must_fail((call), status, part, #call, __FILE__, __LINE__)
 void pair_must_fail(enum iwarp_status got, enum iwarp_status expected, const char *part,
                     const char *what, const char *file, int line);
 
@@ -90,7 +91,8 @@ struct iwarp_wc pair_wc(struct iwarp_cq *cq, uint64_t wr_id, enum iwarp_wc_statu
 /* No completion now. */
 void pair_no_wc(struct iwarp_cq *cq);
 
-/* --- requests; octets [off, off + len) of the side's memory ------------------------------------ */
+/* --- requests; octets [off, off + len) of the side's memory ------------------------------------
+ */
 
 struct iwarp_sge pair_sge(const struct pair_side *s, size_t off, size_t len);
 void pair_recv(struct pair_side *s, uint64_t wr_id, size_t off, size_t len);

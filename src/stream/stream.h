@@ -102,6 +102,7 @@ struct iwarp_stream {
     struct iwarp_stream_config config;
     enum iwarp_stream_life life;
     bool eof;   /* the peer has sent FIN */
+    bool shut;  /* the driver was told to half-close: nothing can be sent any more */
     bool abort; /* ENDED, and TCP should be reset rather than closed */
     struct iwarp_fault fault;
     struct iwarp_term_cause cause;

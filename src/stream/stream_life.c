@@ -47,7 +47,7 @@ static void end(struct iwarp_stream *s, bool with_reset)
 
 /*
  * A Terminate goes out if the row owes one and this end may send at all: the responder may not
- * before it has received a valid FPDU (RFC 5044 7.1.2 rule 4), nobody may twice.
+ * before it has received a valid FPDU (RFC 5044 7.1.2 rule 4), nobody may twice or behind a FIN.
  */
 void iwarp_stream_fail(struct iwarp_stream *s)
 {
@@ -57,7 +57,7 @@ void iwarp_stream_fail(struct iwarp_stream *s)
     }
     s->fault.rx_pos = s->rx.pos;
     rx_release(s);
-    if (iwarp_fault_row(s->fault.code)->layer < 0 || s->config.hold_tx) {
+    if (iwarp_fault_row(s->fault.code)->layer < 0 || s->config.hold_tx || s->shut) {
         end(s, s->fault.side != IWARP_SIDE_PEER);
     } else {
         s->life = STREAM_TERMINATING;
@@ -145,7 +145,7 @@ static bool tx_finished(struct iwarp_stream *s)
     case STREAM_RUNNING:
         return false;
     case STREAM_CLOSING:
-        return !iwarp_stream_busy(s);
+        return s->shut || !iwarp_stream_busy(s);
     case STREAM_TERMINATING:
         return s->tx.terminate_framed;
     case STREAM_DRAINING:
@@ -179,6 +179,7 @@ unsigned iwarp_stream_interest(struct iwarp_stream *s)
         return 0;
     }
     unsigned interest = finished ? IWARP_STREAM_SHUTDOWN : 0;
+    s->shut = s->shut || finished;
     if (!iwarp_stream_drained(s) || iwarp_stream_tx_waits(s)) {
         interest |= IWARP_STREAM_WRITE;
     }

@@ -539,7 +539,7 @@ bool iwarp_stream_tx_waits(struct iwarp_stream *s)
     switch (s->life) {
     case STREAM_RUNNING:
     case STREAM_CLOSING:
-        return !s->config.hold_tx &&
+        return !s->config.hold_tx && !s->shut &&
                (s->tx.kind != TX_NONE || s->reads.in_count > 0 || request_ready(s));
     case STREAM_TERMINATING:
         return !s->tx.terminate_framed;

@@ -93,7 +93,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal run-tests lint format symbols docs
+.PHONY: all lib tests objects demo test test-san test-no-isal run-tests sim lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
@@ -117,6 +117,11 @@ test-san:                   ## unit and end-to-end tests under ASan+UBSan and un
 test-no-isal:               ## unit and end-to-end tests of a library built without ISA-L
 	@tools/install-packages build test
 	@$(MAKE) run-tests VARIANT=no-isal ISAL_VERSION=
+
+# Of two streams in memory, see tests/unit/test_stream_pair.c.  SEED repeats, under any SAN.
+SECONDS_TO_RUN ?= 60
+sim: $(OUT)/tests/unit/test_stream_pair ## random conversations; SEED=n SECONDS_TO_RUN=n SAN=
+	@SECONDS_TO_RUN=$(SECONDS_TO_RUN) $(NO_ASLR) timeout $$(($(SECONDS_TO_RUN) + 120)) $<
 
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests

@@ -288,10 +288,7 @@ static bool transmit(struct pair *p, struct side *s, bool all)
     if (s->closed || !(interest & IWARP_STREAM_WRITE)) {
         return false;
     }
-    if (s->fin_sent) { /* what a socket says after shutdown */
-        iwarp_stream_eof(&s->e.s, EPIPE);
-        return true;
-    }
+    assert_false(s->fin_sent);
     endpoint_forget_sent(&s->e);
     size_t n = endpoint_send(&s->e, all ? SIZE_MAX : chance_size(c, 60000));
     octets_add(&s->peer->wire, s->e.sent.p, s->peer->cut ? 0 : n);

@@ -227,6 +227,12 @@ static void text__examples__read_like_this(void **state)
         {{IWARP_FAULT_DDP_TO_WRAP, IWARP_SIDE_LOCAL, 9, {0, UINT64_MAX, UINT64_MAX}},
          "TO 0xffffffffffffffff plus 18446744073709551615 octets wraps past 2^64 (STag 0x00) "
          "[DDP_TO_WRAP, RFC 5041 7.1, after 9 received octets]"},
+        {{IWARP_FAULT_READ_RESPONSE_STAG, IWARP_SIDE_LOCAL, 2, {UINT32_MAX, 256, 0}},
+         "RDMA Read Response to STag 0xffffffff, the oldest outstanding RDMA Read has sink STag "
+         "0x00000100 [READ_RESPONSE_STAG, RFC 5040 5.2, after 2 received octets]"},
+        {{IWARP_FAULT_READ_RESPONSE_STAG, IWARP_SIDE_LOCAL, 2, {1ull << 32, 255, 0}},
+         "RDMA Read Response to STag 0x0000000100000000, the oldest outstanding RDMA Read has sink "
+         "STag 0xff [READ_RESPONSE_STAG, RFC 5040 5.2, after 2 received octets]"},
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {1, 2, 5}},
          "the peer sent a Terminate: layer 1, error type 2, code 0x05 (DDP_TOO_LONG) "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},

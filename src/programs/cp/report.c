@@ -174,7 +174,10 @@ void cp_report_entry(struct cp_report *report, const char *path, uint64_t size, 
     if (result.status != CP_OK) {
         report->failed++;
         clear_bar(report);
-        cp_error_result(path, at_server, result);
+        /* The directory had its line; one for each file in it would say nothing new. */
+        if (result.status != CP_PARENT) {
+            cp_error_result(path, at_server, result);
+        }
     } else if (is_dir) {
         report->directories++;
     } else {

@@ -1,0 +1,175 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# iwarp-cp from end to end, where everything goes well: trees, names of all kinds, every way to say
+# where to, every option of the connection.
+set -u
+. tests/support/cp.bash
+
+mkdir export tree tree/sub tree/sub/empty 'tree/with space'
+printf hello >tree/hello
+: >tree/nothing
+head -c 3000000 /dev/urandom >tree/sub/large
+echo x >'tree/with space/ leading and trailing '
+echo x >$'tree/new\nline'
+echo x >$'tree/\xc3\xa9t\xc3\xa9'
+echo x >$'tree/not-utf8-\xff\xfe'
+echo x >'tree/-r'
+echo x >'tree/*?"\'
+echo x >"tree/$(printf 'n%.0s' {1..255})"
+chmod 755 tree/hello
+chmod 400 tree/nothing
+touch -d '2001-02-03 04:05:06.789' tree/sub/large tree/sub/empty
+chmod 500 tree/sub/empty
+
+# 3000 files of 100 to 8000 octets
+mkdir many
+head -c 8000 /dev/urandom >pattern
+for ((i = 0; i < 3000; i++)); do
+    printf '%s/%d\n' "many/$((i / 100))" $((100 + i * 37 % 7900))
+done | awk -F / '!($2 in seen) { seen[$2] = 1; print $1 "/" $2 }' | xargs mkdir -p
+for ((i = 0; i < 3000; i++)); do
+    head -c $((100 + i * 37 % 7900)) pattern >"many/$((i / 100))/$i"
+done
+
+serve export || exit 1
+url=iwarp://$address
+
+check "put of a tree" succeeds "$cp" put -r tree "$url/tree"
+check "is the same tree" same_tree tree export/tree
+check "get of a tree" succeeds "$cp" get -r "$url/tree" back
+check "is the same tree again" same_tree tree back
+check "put over what is there" succeeds "$cp" put -r tree "$url/tree"
+check "is still the same tree" same_tree tree export/tree
+check "get over what is there" succeeds "$cp" get -r "$url/tree" back
+check "is the same tree after that" same_tree tree back
+check "nothing else is left" no_leftovers export
+check "with checksums" succeeds "$cp" put -r --checksum tree "$url/sums"
+check "put with checksums is the same" same_tree tree export/sums
+check "get with checksums" succeeds "$cp" get -r -c "$url/sums" sums
+check "get with checksums is the same" same_tree tree sums
+check "on stable storage" succeeds "$cp" put --sync tree/sub/large "$url/synced"
+check "get on stable storage" succeeds "$cp" get --sync "$url/synced" synced
+check "is the same file" cmp tree/sub/large synced
+
+check "3000 small files" succeeds "$cp" put -r many "$url/many"
+check "are the same" same_tree many export/many
+check "3000 small files back" succeeds "$cp" get -r "$url/many" many-back
+check "are the same again" same_tree many many-back
+mkdir void
+check "an empty tree" succeeds "$cp" put -r void "$url/void"
+check "arrives empty" same_tree void export/void
+check "an empty tree back" succeeds "$cp" get -r "$url/void" void-back
+check "arrives empty again" same_tree void void-back
+
+# where to
+check "into a directory by a slash" succeeds "$cp" put tree/hello "$url/by/slash/"
+check "is in it" cmp tree/hello export/by/slash/hello
+check "a new name in new directories" succeeds "$cp" put tree/hello "$url/new/dirs/name"
+check "has it" cmp tree/hello export/new/dirs/name
+check "a file into a directory that is there" succeeds "$cp" put tree/hello "$url/by"
+check "is there too" cmp tree/hello export/by/hello
+check "several files" succeeds "$cp" put tree/hello tree/nothing "$url/several"
+check "first of several" cmp tree/hello export/several/hello
+check "second of several" cmp tree/nothing export/several/nothing
+check "a tree into the root" succeeds "$cp" put -r void "$url/"
+check "a tree called ." bash -c 'cd tree/sub && "$1" put -r . "$2/dot/"' - "$cp" "$url"
+check "has the name of the directory" cmp tree/sub/large export/dot/sub/large
+check "get into a directory by a slash" succeeds "$cp" get "$url/tree/hello" into/
+check "came into it" cmp tree/hello into/hello
+check "get into a directory that is there" succeeds "$cp" get "$url/tree/nothing" into
+check "came into that" cmp tree/nothing into/nothing
+mkdir here
+check "get into ." bash -c 'cd here && "$1" get "$2/tree/hello" .' - "$cp" "$url"
+check "came here" cmp tree/hello here/hello
+check "get of everything" succeeds "$cp" get -r "$url/" everything
+check "is everything" same_tree export everything
+check "an escaped way up is refused" fails 1 "leads out" "$cp" get "$url/tree/%2e%2e%2fx" x
+check "a name with a space escaped" succeeds "$cp" get \
+    "$url/tree/with%20space/%20leading%20and%20trailing%20" spaced
+check "a name with octets escaped" succeeds "$cp" get "$url/tree/not-utf8-%ff%FE" octets
+check "a name with a leading dash" succeeds "$cp" put -- ./tree/-r "$url/-x"
+check "is there with its dash" cmp ./tree/-r export/-x
+
+# ls
+"$cp" ls "$url/tree/sub" >ls.out
+check "ls of a directory" grep -Eq '^-rw.* 3000000 2001-02-03 04:05 large$' ls.out
+check "ls tells of directories" grep -Eq '^dr-x------ .* empty$' ls.out
+check "ls -r has paths" bash -c '"$1" ls -r "$2/tree" | grep -Eq " sub/large$"' - "$cp" "$url"
+check "ls of a file" bash -c '"$1" ls "$2/tree/hello" | grep -Eq "^-rwxr-xr-x +5 .* hello$"' - \
+    "$cp" "$url"
+check "ls of many" bash -c '[ $("$1" ls -r "$2/many" | wc -l) = 3030 ]' - "$cp" "$url"
+"$cp" ls --json "$url/tree" >ls.json
+check "ls in JSON" grep -Fq '{"type":"file","name":"not-utf8-\udcff\udcfe","bytes":2,' ls.json
+
+# JSON of a transfer
+"$cp" put --json -r tree "$url/json" >put.json
+check "JSON has every file" grep -Fxq \
+    '{"type":"file","name":"tree/sub/large","bytes":3000000,"ok":true}' put.json
+check "JSON escapes names" grep -Fq '"name":"tree/new\nline"' put.json
+check "JSON ends with a summary" bash -c \
+    'tail -n 1 put.json | grep -Eq "^\{\"type\":\"summary\",\"ok\":true,.*\"files\":10,.*\"rdma_writes\":[1-9]"'
+check "JSON has one object per line" bash -c '! grep -Ev "^\{.*\}$" put.json'
+
+# options of the connection
+for options in --no-crc --early "--mpa-rev 1" "--ulpdu 128" "--ulpdu 1400" "--ulpdu 64768" \
+    "--depth 1" "--depth 64 --block 64K" "--block 4096" "--block 16M --depth 4"; do
+    rm -rf export/o back-o
+    # shellcheck disable=SC2086 # several words
+    check "put $options" succeeds "$cp" put -r $options tree "$url/o"
+    check "put $options is the same" same_tree tree export/o
+    # shellcheck disable=SC2086
+    check "get $options" succeeds "$cp" get -r $options "$url/o" back-o
+    check "get $options is the same" same_tree tree back-o
+done
+
+# at the same time
+pids=()
+for i in 1 2 3 4 5 6; do
+    { "$cp" put -r tree "$url/c$i" && "$cp" get -r "$url/c$i" "c$i"; } 2>>client.err &
+    pids+=($!)
+done
+concurrent() { local p; for p in "${pids[@]}"; do wait "$p" || return 1; done; }
+check "six clients at the same time" concurrent
+for i in 1 2 3 4 5 6; do
+    check "client $i has its tree" same_tree tree "c$i"
+done
+same_file_at_once()
+{
+    local p pids=()
+    for _ in 1 2 3 4 5 6; do
+        "$cp" put tree/sub/large "$url/one" &
+        pids+=($!)
+    done
+    for p in "${pids[@]}"; do wait "$p" || return 1; done
+    cmp tree/sub/large export/one && no_leftovers export
+}
+check "six clients with one name" same_file_at_once
+
+check "a host name" succeeds "$cp" ls "iwarp://localhost:${address##*:}/tree"
+check "the server ends in order" stop
+check "and said nothing" test ! -s server.err
+
+# IPv6, options of the server
+if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
+    listen='[::1]:0' serve export
+    check "IPv6: put" succeeds "$cp" put -r tree "iwarp://$address/six"
+    check "IPv6: is the same" same_tree tree export/six
+    check "IPv6: the address is printed in brackets" test "${address%%]*}" = '[::1'
+    stop
+else
+    skip "IPv6" "this machine has no IPv6 loopback"
+fi
+serve --no-crc --early --ulpdu 8000 --depth 3 --block 64K export
+check "server options: put" succeeds "$cp" put --no-crc -r tree "iwarp://$address/server-options"
+check "server options: is the same" same_tree tree export/server-options
+check "server options: get" succeeds "$cp" get -r "iwarp://$address/server-options" server-options
+check "server options: get is the same" same_tree tree server-options
+stop
+serve --allow 127.0.0.0/8 export
+check "--allow lets in whom it names" succeeds "$cp" ls "iwarp://$address/tree"
+stop
+listen=0.0.0.0:0 serve --insecure export
+check "--insecure listens beyond loopback" succeeds "$cp" ls "iwarp://127.0.0.1:${address##*:}/"
+stop
+finish

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# For the end-to-end tests of iwarp-cp: sourced by tests/scripts/cp-*.sh.  Gives a directory of its
+# own ($work), starts and ends servers by process id, and reports each check as a line of TAP.
+# Needs BUILD; everything is on loopback.
+: "${BUILD:?where the build is}"
+cp=$(realpath "$BUILD/bin/iwarp-cp")
+work=$(mktemp -d "${TMPDIR:-/tmp}/cp-XXXXXX") || exit 1
+children=()
+checks=0
+bad=0
+
+cleanup()
+{
+    local pid
+    for pid in "${children[@]}"; do
+        kill -KILL "$pid"
+        wait "$pid"
+    done 2>/dev/null
+    cd / && rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+cd "$work" || exit 1
+
+# check NAME COMMAND...: one line of TAP
+check()
+{
+    local name=$1
+    shift
+    checks=$((checks + 1))
+    if "$@" >check.log 2>&1; then
+        echo "ok $checks - $name"
+    else
+        echo "not ok $checks - $name"
+        bad=$((bad + 1))
+        sed 's/^/# /' check.log | head -n 30
+        [ ! -s client.err ] || sed 's/^/# client: /' client.err | head -n 10
+        [ ! -s server.err ] || sed 's/^/# server: /' server.err | head -n 10
+    fi
+}
+
+# skip NAME REASON
+skip()
+{
+    checks=$((checks + 1))
+    echo "ok $checks - $1 # SKIP $2"
+}
+
+finish()
+{
+    echo "1..$checks"
+    [ $bad = 0 ]
+    exit
+}
+
+# serve OPTION... DIR: sets server (process id) and address
+serve()
+{
+    local i
+    : >server.out
+    "$cp" serve --listen "${listen-127.0.0.1:0}" "$@" >server.out 2>server.err &
+    server=$!
+    children+=("$server")
+    for ((i = 0; i < 100; i++)); do
+        address=$(sed -n 's/^listening on //p' server.out)
+        [ -z "$address" ] || return 0
+        sleep 0.1
+    done
+    echo "# no server: $(cat server.err)"
+    return 1
+}
+
+# stop: ends the server in order; its exit status
+stop()
+{
+    kill -TERM "$server" && wait_for "$server"
+}
+
+# wait_for PID: its exit status, within 20 seconds
+wait_for()
+{
+    local i
+    for ((i = 0; i < 200; i++)); do
+        if ! kill -0 "$1" 2>/dev/null; then
+            wait "$1"
+            return
+        fi
+        sleep 0.1
+    done
+    echo "process $1 did not end"
+    return 99
+}
+
+# fails STATUS REGEX COMMAND...: ends with that status and exactly one line of that kind
+fails()
+{
+    local want=$1 text=$2 status
+    shift 2
+    timeout "${limit:-20}" "$@" >client.out 2>client.err
+    status=$?
+    if [ $status != "$want" ]; then
+        echo "exit status $status, not $want"
+        return 1
+    fi
+    if ! grep -E '^iwarp-cp: .+: .+; .' client.err | grep -Eq -- "$text" || [ "$(wc -l <client.err)" != 1 ]; then
+        echo "not one line like: $text"
+        return 1
+    fi
+}
+
+# succeeds COMMAND...: with nothing on standard error
+succeeds()
+{
+    timeout "${limit:-60}" "$@" >client.out 2>client.err && [ ! -s client.err ]
+}
+
+# same_tree A B: names, contents, permission bits and times of files and directories
+same_tree()
+{
+    list_tree "$1" >a.list && list_tree "$2" >b.list && diff a.list b.list && diff -r "$1" "$2"
+}
+
+list_tree()
+{
+    (cd "$1" && find . -printf '%P %y %m %T@\0' | sort -z | tr '\0' '\n')
+}
+
+# no_leftovers DIR: nothing there but complete files
+no_leftovers()
+{
+    [ -z "$(find "$1" -name '.iwarp-cp*' -print -quit)" ]
+}

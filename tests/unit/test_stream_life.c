@@ -396,8 +396,12 @@ static void counters__at_their_ends__wrap(void **state)
     endpoint_init(&e, &(struct endpoint_options){.ird = 1, .ord = 2});
     endpoint_area(&e, 0x11223344, 0x2000, 8, LOCAL, 0);
     const struct iwarp_sge sge = area_sge(&e.area[0], 0, 8);
-    e.sq.head = e.sq.next = e.sq.done = e.rq.head = e.rq.next = e.rq.done = UINT32_MAX - 1;
-    e.sq.reaped = e.rq.reaped = UINT32_MAX - 1;
+    for (unsigned i = 0; i < 2; i++) {
+        struct iwarp_wq *q = i ? &e.sq : &e.rq;
+        q->next = q->done = UINT32_MAX - 1;
+        atomic_store(&q->head, UINT32_MAX - 1);
+        atomic_store(&q->reaped, UINT32_MAX - 1);
+    }
     e.s.tx.send_msn = e.s.tx.read_msn = e.s.ddp.msn[0] = e.s.ddp.msn[1] = UINT32_MAX - 1;
     e.s.tx.framed = e.s.tx.sent = e.s.tx.released = UINT32_MAX - 40u;
     e.s.rx.pos = e.s.rx.fpdu_pos = UINT32_MAX - 40u;

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -708,6 +709,12 @@ static void say_seed_of_death(void)
     fprintf(stderr, "# died with SEED=%" PRIu64 "\n", running);
 }
 
+static void on_abort(int signo) /* of an assertion; the process ends all the same */
+{
+    (void)signo;
+    say_seed_of_death();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -716,5 +723,6 @@ int main(void)
     };
 
     ON_DEATH(say_seed_of_death);
+    signal(SIGABRT, on_abort);
     return cmocka_run_group_tests_name("stream_pair", tests, NULL, NULL);
 }

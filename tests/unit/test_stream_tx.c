@@ -138,7 +138,7 @@ static void send__terminates__are_the_literal_octets(void **state)
         endpoint_init(&e, NULL);
         endpoint_area(&e, 0x00010203, 0x1000, 8, i == 0 ? READABLE : WRITABLE, 0);
         if (i == 0) {
-            e.area[0].region.stag = 0;
+            atomic_store(&e.area[0].region.stag, 0);
             feed_hex(&e, V06);
         } else if (i == 1) {
             feed_hex(&e, V10);

@@ -48,7 +48,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct tcp *t = poll->data;
 
     if (status < 0) {
-        events = UV_READABLE | UV_WRITABLE; /* the next call on the socket says what is wrong */
+        /* The next call on the socket says what is wrong, maybe after octets that came before. */
+        events = UV_READABLE | UV_WRITABLE;
+        t->events = 0; /* libuv has stopped watching */
     }
     t->ep.ready(t->ep.user, (events & (UV_READABLE | UV_DISCONNECT)) != 0,
                 (events & UV_WRITABLE) != 0);

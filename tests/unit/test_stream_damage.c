@@ -212,7 +212,7 @@ static void setup_unmapped(struct endpoint *e, void *arg)
 
     unmapped = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(unmapped != MAP_FAILED);
-    munmap(unmapped + 4096, 65536 - 4096);
+    assert_int_equal(mprotect(unmapped + 4096, 65536 - 4096, PROT_NONE), 0);
     struct area *a = endpoint_foreign(e, 0x00010203, 0x1000, unmapped, 65536, WRITABLE);
     if (d->kind) {
         endpoint_recv_area(e, a);
@@ -225,7 +225,7 @@ static void check_unmapped(struct endpoint *e, void *arg)
     assert_string_equal(iwarp_fault_name(e->s.fault.code), "LOCAL_MEMORY");
     assert_int_equal(e->rq.done, 0);
     endpoint_expect_sent(e, V17);
-    munmap(unmapped, 4096);
+    munmap(unmapped, 65536);
 }
 
 static void receive__memory_that_is_not_mapped__is_a_fault(void **state)

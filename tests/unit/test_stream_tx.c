@@ -641,10 +641,10 @@ static void gather__many_regions__are_not_too_many(void **state)
 static void unmapped_source(size_t n, bool response, bool no_crc)
 {
     struct endpoint e;
-    uint8_t *page = mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Kept as a mapping without rights, so that nobody else gets the addresses. */
+    uint8_t *page = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_true(page != MAP_FAILED);
-    munmap(page, 65536);
     endpoint_init(&e, &(struct endpoint_options){.ird = 1, .no_crc = no_crc, .mulpdu = 8192});
     struct area *a = endpoint_foreign(&e, 0x00010203, 0x1000, page, n, READABLE);
     if (response) {
@@ -671,6 +671,7 @@ static void unmapped_source(size_t n, bool response, bool no_crc)
     }
     expect_fault(&e, IWARP_FAULT_LOCAL_MEMORY);
     endpoint_fini(&e);
+    munmap(page, 65536);
 }
 
 static void send__memory_that_is_not_mapped__is_a_fault(void **state)

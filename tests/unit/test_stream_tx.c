@@ -540,6 +540,41 @@ static void send__response_whose_source_is_gone__terminates(void **state)
     endpoint_fini(&e);
 }
 
+/* The same when part of the response is out: the quoted request tells what is left. */
+static void send__response_whose_source_goes_midway__quotes_what_is_left(void **state)
+{
+    struct endpoint e;
+    struct fpdu f;
+    struct octets quoted = {0};
+    size_t at = 0, n = 0;
+
+    (void)state;
+    endpoint_init(&e, &(struct endpoint_options){.ird = 1, .mulpdu = 64768});
+    struct area *a = endpoint_area(&e, 0x00010203, 0x1000, 400000, READABLE, 0);
+    fpdu_hex(&quoted,
+             "4141 00000000 00000001 00000001 00000000 11223344 0000000000002000 00061a80"
+             "00010203 0000000000001000",
+             0);
+    iwarp_stream_feed(&e.s, quoted.p, quoted.n);
+    assert_true(endpoint_send(&e, SIZE_MAX) > 200000);
+    endpoint_deregister(&e, a);
+    endpoint_drain(&e);
+    expect_fault(&e, IWARP_FAULT_RDMAP_STAG_INVALID);
+    for (; fpdu_decode(e.sent.p + at, e.sent.n - at, true, &f) && f.opcode == 2; at += f.len) {
+        n += f.payload_len;
+    }
+    quoted.n = 0;
+    octets_hex(&quoted, "0100e000 002e 4141 00000000 00000001 00000001 00000000 11223344");
+    octets_be(&quoted, 0x2000 + n, 8);
+    octets_be(&quoted, 400000 - n, 4);
+    octets_hex(&quoted, "00010203");
+    octets_be(&quoted, 0x1000 + n, 8);
+    assert_int_equal(f.opcode, 7);
+    octets_expect("Terminate", f.payload, f.payload_len, quoted.p, quoted.n);
+    octets_free(&quoted);
+    endpoint_fini(&e);
+}
+
 /* --- lending -----------------------------------------------------------------------------------
  */
 
@@ -684,6 +719,26 @@ static void send__memory_that_is_not_mapped__is_a_fault(void **state)
     }
 }
 
+/* What was framed ahead of it in the same batch is sent as it was. */
+static void send__memory_that_is_not_mapped__leaves_the_batch_alone(void **state)
+{
+    uint8_t *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_true(page != MAP_FAILED);
+    for (size_t n = 400; n < 600; n += 100) { /* copied, referred to */
+        struct endpoint e;
+        endpoint_init(&e, NULL);
+        post_five_sends(&e);
+        post_area(&e, endpoint_foreign(&e, 0x00010203, 0x1000, page, n, 0));
+        endpoint_drain(&e);
+        endpoint_expect_sent(&e, V01 V02 V03 V04 V05 V17);
+        assert_int_equal(e.sq.done, 5);
+        endpoint_fini(&e);
+    }
+    munmap(page, 4096);
+}
+
 /* A request that names memory it has no right to. */
 static void send__wrong_sge__terminates(void **state)
 {
@@ -728,11 +783,13 @@ int main(void)
         cmocka_unit_test(send__requests_and_responses__take_turns),
         cmocka_unit_test(send__responses__are_in_order),
         cmocka_unit_test(send__response_whose_source_is_gone__terminates),
+        cmocka_unit_test(send__response_whose_source_goes_midway__quotes_what_is_left),
         cmocka_unit_test(gather__memory__is_lent_until_sent),
         cmocka_unit_test(deregister__with_octets_unsent__resets),
         cmocka_unit_test(deregister__with_its_octets_sent__is_no_fault),
         cmocka_unit_test(gather__many_regions__are_not_too_many),
         cmocka_unit_test(send__memory_that_is_not_mapped__is_a_fault),
+        cmocka_unit_test(send__memory_that_is_not_mapped__leaves_the_batch_alone),
         cmocka_unit_test(send__wrong_sge__terminates),
     };
 

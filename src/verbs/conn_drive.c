@@ -154,7 +154,7 @@ static void follow_life(struct iwarp_conn *conn)
 
 void iwarp_conn_settle(struct iwarp_conn *conn)
 {
-    if (!conn->has_stream || !conn->ep) {
+    if (!conn->has_stream || !conn->ep || conn->lingering) {
         return;
     }
     unsigned interest = iwarp_stream_interest(&conn->stream);
@@ -192,6 +192,8 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         iwarp_conn_startup_writable(conn);
     } else if (conn->state == CONN_STARTUP && readable) {
         iwarp_conn_startup_readable(conn);
+    } else if (conn->lingering && conn->ep && readable) {
+        iwarp_conn_linger_readable(conn);
     } else if (conn->has_stream && conn->ep) {
         if (writable) {
             conn->tx_blocked = false;

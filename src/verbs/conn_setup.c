@@ -35,7 +35,9 @@ static void on_timer(uv_timer_t *timer)
         break;
     case CONN_ESTABLISHED:
     case CONN_ENDED: /* a close that takes too long */
-        if (conn->has_stream) {
+        if (conn->lingering) {
+            iwarp_conn_close_endpoint(conn, true);
+        } else if (conn->has_stream) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
                               conn->timer_ms);
         }
@@ -94,6 +96,24 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     ep->ops->close(ep, reset);
 }
 
+void iwarp_conn_linger(struct iwarp_conn *conn)
+{
+    conn->lingering = true;
+    conn->ep->ops->shutdown_write(conn->ep);
+    iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
+    conn->ep->ops->watch(conn->ep, true, false);
+}
+
+void iwarp_conn_linger_readable(struct iwarp_conn *conn)
+{
+    struct iovec iov = {conn->worker->staging, conn->worker->staging_len};
+    ssize_t got = conn->ep->ops->readv(conn->ep, &iov, 1);
+
+    if (got == 0 || (got < 0 && got != -EAGAIN)) {
+        iwarp_conn_close_endpoint(conn, false);
+    }
+}
+
 /* --- failing --------------------------------------------------------------------------------- */
 
 static void leave_half_open(struct iwarp_conn *conn)
@@ -134,9 +154,14 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     bool asked = conn->state == CONN_REQUEST && !conn->qp;
 
     iwarp_fault_set(&conn->fault, code, side, d0, d1, 0);
+    if (conn->setup) {
+        conn->fault.rx_pos = conn->setup->have;
+    }
     log_fault(conn, unknown);
     leave_half_open(conn);
-    iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
+    if (!conn->lingering) {
+        iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
+    }
     conn->state = CONN_ENDED;
     if (conn->qp) {
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
@@ -231,8 +256,8 @@ static void refuse_reply(struct iwarp_conn *conn)
         conn->stream.fault = fault;
         iwarp_stream_fail(&conn->stream);
         iwarp_conn_send(conn, 1);
-        conn->ep->ops->shutdown_write(conn->ep);
         iwarp_stream_kill(&conn->stream, fault.code, IWARP_SIDE_LOCAL, 0);
+        iwarp_conn_linger(conn);
     }
     conn->fault = fault;
     iwarp_conn_fail(conn, fault.code, fault.side, 0, 0);
@@ -294,7 +319,7 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
                         sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
     } else if (reject) {
         conn->state = CONN_ENDED;
-        iwarp_conn_close_endpoint(conn, false);
+        iwarp_conn_linger(conn);
         iwarp_conn_changed(conn);
     } else {
         established(conn);

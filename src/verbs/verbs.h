@@ -207,6 +207,7 @@ struct iwarp_conn {
     bool has_stream; /* `stream` was initialised */
     bool tx_blocked; /* the transport is full: the worker waits for room */
     bool fin_sent;
+    bool lingering;         /* never established, last words said: waits for the peer's FIN */
     bool reported;          /* an event has told of it */
     _Atomic bool user_gone; /* no handle: nobody to report to */
     bool auto_accept;       /* responder of a pair in memory */
@@ -259,7 +260,12 @@ void iwarp_conn_startup_writable(struct iwarp_conn *conn);
 void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data,
                       size_t pd_len);
 
-/* Never established: record why, report, close. */
+/* After last words: half-close, and drop what comes until the peer's FIN, so that no reset on
+ * unread octets destroys them. Bounded by close_timeout_ms. */
+void iwarp_conn_linger(struct iwarp_conn *conn);
+void iwarp_conn_linger_readable(struct iwarp_conn *conn);
+
+/* Never established: record why, report, close (unless lingering). */
 void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1);
 

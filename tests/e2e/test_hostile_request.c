@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer that connects to our listener and is no good initiator: no MPA Request, a wrong one, half
+ * of one, one that takes for ever, or one that vanishes. The application hears of none of them
+ * before a valid Request is there, and the time that each may take is bounded.
+ *
+ * RFC 5044 7.1.1 and 7.1.2, RFC 6581 6 and 10.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tcp_host.h"
+
+#define REQUEST    "4d504120494420526571204672616d65"
+#define REPLY      "4d504120494420526570204672616d65"
+#define STARTUP_MS 1000 /* this end waits half of it for a Request */
+#define HALF_MS    (STARTUP_MS / 2)
+#define SLACK_MS   4000 /* of a busy machine */
+
+static struct tcp_host *host;
+
+static int setup(void **state)
+{
+    struct iwarp_conn_options o;
+
+    (void)state;
+    iwarp_conn_options_init(&o);
+    o.startup_timeout_ms = STARTUP_MS;
+    host = host_open(NULL, &o);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    host_close(host);
+    return 0;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* --- Requests that are none ------------------------------------------------------------------ */
+
+static const struct {
+    const char *what, *text;
+} refused[] = {
+    {"a Reply", REPLY "40010000"},
+    {"first octet wrong", "4e504120494420526571204672616d65 40010000"},
+    {"last octet of the key wrong", "4d504120494420526571204672616d64 40010000"},
+    {"one wrong octet, nothing more", "00"},
+    {"zeros", "N00*64"},
+    {"ones", "Nff*600"},
+    {"HTTP", "474554202f20485454502f312e310d0a486f73743a20612e6578616d706c650d0a0d0a"},
+    {"TLS", "1603010200010001fc0303 Nab*500"},
+    {"SSH", "5353482d322e302d4f70656e5353485f392e320d0a"},
+    {"revision 0", REQUEST "40000000"},
+    {"revision 3", REQUEST "50030004 00100008"},
+    {"revision 129", REQUEST "40810000"},
+    {"revision 255", REQUEST "40ff0000"},
+    {"private data of 513 octets, revision 1", REQUEST "40010201 N11*513"},
+    {"private data of 513 octets, revision 2", REQUEST "50020201 00100008 N11*509"},
+    {"private data of 65535 octets", REQUEST "4001ffff N11*2000"},
+    {"S without words", REQUEST "50020000"},
+    {"S with 1 octet", REQUEST "50020001 00"},
+    {"S with 3 octets", REQUEST "50020003 001000"},
+};
+
+static void request__wrong__is_refused_without_an_answer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        int64_t begun = now_ms();
+        printf("# %s\n", refused[i].what);
+        fflush(stdout);
+        int fd = raw_connect(&host->addr);
+        raw_say(fd, NULL, refused[i].text);
+        raw_end(fd, refused[i].what);
+        /* At once, not when the time is up. */
+        assert_true(i == 0 || now_ms() - begun < SLACK_MS);
+        raw_close(fd);
+        host_no_event(host, 0);
+        host_check_quiet(host);
+    }
+}
+
+/* --- cut ------------------------------------------------------------------------------------- */
+
+#define WHOLE     REQUEST "50020008 00100008 61626364"
+#define WHOLE_LEN 28
+
+static void request__cut_anywhere_and_fin__is_forgotten(void **state)
+{
+    struct octets whole = {0};
+
+    (void)state;
+    raw_text(&whole, NULL, WHOLE);
+    assert_int_equal(whole.n, WHOLE_LEN);
+    for (size_t n = 0; n < WHOLE_LEN; n++) {
+        int fd = raw_connect(&host->addr);
+        raw_send(fd, whole.p, n);
+        raw_fin(fd);
+        raw_expect_fin(fd, "half a Request");
+        raw_close(fd);
+    }
+    octets_free(&whole);
+    host_no_event(host, 0);
+    host_check_quiet(host);
+}
+
+static void request__cut_anywhere_and_silence__ends_when_the_time_is_up(void **state)
+{
+    struct octets whole = {0};
+    int fd[WHOLE_LEN];
+
+    (void)state;
+    raw_text(&whole, NULL, WHOLE);
+    int64_t begun = now_ms();
+    for (size_t n = 0; n < WHOLE_LEN; n++) {
+        fd[n] = raw_connect(&host->addr);
+        raw_send(fd[n], whole.p, n);
+    }
+    host_check_quiet(host);
+    for (size_t n = 0; n < WHOLE_LEN; n++) {
+        raw_expect_fin(fd[n], "half a Request");
+        assert_true(now_ms() - begun >= HALF_MS - 20);
+        assert_true(now_ms() - begun < HALF_MS + SLACK_MS);
+        raw_close(fd[n]);
+    }
+    octets_free(&whole);
+    host_no_event(host, 0);
+    host_check_quiet(host);
+}
+
+static void request__an_octet_now_and_then__does_not_get_more_time(void **state)
+{
+    struct octets whole = {0};
+    size_t sent = 0;
+
+    (void)state;
+    raw_text(&whole, NULL, WHOLE);
+    int fd = raw_connect(&host->addr);
+    int64_t begun = now_ms();
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    do {
+        assert_true(sent < WHOLE_LEN - 1); /* it would have had the time for the whole frame */
+        raw_send(fd, whole.p + sent++, 1);
+    } while (poll(&p, 1, HALF_MS / 8) == 0);
+    raw_end(fd, "a slow Request");
+    assert_true(now_ms() - begun < HALF_MS + SLACK_MS);
+    raw_close(fd);
+    octets_free(&whole);
+    host_no_event(host, 0);
+}
+
+/* --- valid, though it looks odd -------------------------------------------------------------- */
+
+static const struct {
+    const char *request, *reply;
+    unsigned rev;
+} odd[] = {
+    /* reserved bits, and R, mean nothing in a Request; so does S in revision 1 */
+    {REQUEST "7f010000", REPLY "40010000", 1},
+    {REQUEST "5f020004 00100008", REPLY "50020004 00080010", 2},
+    /* revision 2 without S: an answer without words */
+    {REQUEST "40020000", REPLY "40020000", 2},
+    /* B, C and D without A mean nothing */
+    {REQUEST "50020004 4010c008", REPLY "50020004 00080010", 2},
+    /* no automatic depths */
+    {REQUEST "50020004 3fff3fff", REPLY "50020004 3fff3fff", 2},
+    /* no CRC wished by the peer: our C decides */
+    {REQUEST "00010000", REPLY "40010000", 1},
+};
+
+static void request__odd_but_valid__is_answered_and_works(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        host->fd = raw_connect(&host->addr);
+        raw_say(host->fd, NULL, odd[i].request);
+        host_accept(host, host_request(host), 1);
+        raw_hear(host->fd, NULL, odd[i].reply, "the Reply");
+        host_event(host, IWARP_EVENT_ESTABLISHED);
+        raw_say(host->fd, NULL, /* V01 */
+                "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c");
+        assert_int_equal(host_completion(host).byte_len, 5);
+        raw_fin(host->fd);
+        raw_expect_fin(host->fd, "a close in order");
+        host_ended(host, IWARP_FAULT_NONE, 0);
+        host_finish(host);
+    }
+    host_reset_memory(host);
+}
+
+static void request__octet_by_octet__is_answered(void **state)
+{
+    struct octets whole = {0};
+    size_t len;
+
+    (void)state;
+    raw_text(&whole, NULL, WHOLE);
+    host->fd = raw_connect(&host->addr);
+    raw_send_pieces(host->fd, whole.p, whole.n, 1, NULL);
+    struct iwarp_conn *conn = host_request(host);
+    assert_memory_equal(iwarp_conn_private_data(conn, &len), "abcd", 4);
+    assert_int_equal(len, 4);
+    host_accept(host, conn, 0);
+    raw_hear(host->fd, NULL, REPLY "50020004 00080010", "the Reply");
+    host_event(host, IWARP_EVENT_ESTABLISHED);
+    raw_fin(host->fd);
+    raw_expect_fin(host->fd, "a close in order");
+    host_ended(host, IWARP_FAULT_NONE, 0);
+    host_finish(host);
+    octets_free(&whole);
+}
+
+/* --- between Request and Reply --------------------------------------------------------------- */
+
+static void rejected(const char *more)
+{
+    static const uint8_t why[] = {0x00, 0x01};
+
+    int fd = raw_connect(&host->addr);
+    raw_say(fd, NULL, REQUEST "40010000");
+    struct iwarp_conn *conn = host_request(host);
+    raw_say(fd, NULL, more);
+    assert_int_equal(iwarp_reject(conn, why, sizeof why), IWARP_OK);
+    raw_hear(fd, NULL, REPLY "60010002 0001", "the Reply"); /* M04 */
+    raw_expect_fin(fd, "behind the Reply that says no");
+    raw_close(fd);
+    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    host_no_event(host, 0);
+    host_check_quiet(host);
+}
+
+static void request__rejected__gets_the_reply_and_fin(void **state)
+{
+    (void)state;
+    rejected("");
+}
+
+static void request__rejected_with_octets_behind_it__still_gets_the_reply(void **state)
+{
+    (void)state;
+    rejected("000ec140 00000001 00000000 00000000 ebd34c5f Nee*5000");
+}
+
+static void request__followed_by_fin__can_be_accepted_and_ends_in_order(void **state)
+{
+    (void)state;
+    host->fd = raw_connect(&host->addr);
+    raw_say(host->fd, NULL, REQUEST "40010000");
+    raw_fin(host->fd);
+    host_accept(host, host_request(host), 2);
+    raw_hear(host->fd, NULL, REPLY "40010000", "the Reply");
+    host_event(host, IWARP_EVENT_ESTABLISHED);
+    raw_expect_fin(host->fd, "behind the Reply");
+    host_ended(host, IWARP_FAULT_NONE, 2);
+    host_finish(host);
+}
+
+static void request__followed_by_fpdus__are_taken_after_the_answer(void **state)
+{
+    (void)state;
+    host->fd = raw_connect(&host->addr);
+    raw_say(host->fd, &host->names,
+            REQUEST "40010000 |"
+                    "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c |"
+                    "0012c140 W T cafebabe C");
+    struct iwarp_conn *conn = host_request(host);
+    host_no_event(host, 50);
+    host_check_memory(host);
+    host_accept(host, conn, 1);
+    raw_hear(host->fd, NULL, REPLY "40010000", "the Reply");
+    host_event(host, IWARP_EVENT_ESTABLISHED);
+    assert_int_equal(host_completion(host).byte_len, 5);
+    raw_fin(host->fd);
+    raw_expect_fin(host->fd, "a close in order");
+    host_ended(host, IWARP_FAULT_NONE, 0);
+    assert_memory_equal(host->w.p, "\xca\xfe\xba\xbe", 4);
+    host_finish(host);
+    host_reset_memory(host);
+}
+
+static void request__followed_by_a_reset__fails_when_it_is_accepted(void **state)
+{
+    struct iwarp_event e;
+
+    (void)state;
+    int fd = raw_connect(&host->addr);
+    raw_say(fd, NULL, REQUEST "40010000");
+    struct iwarp_conn *conn = host_request(host);
+    raw_reset(fd);
+    usleep(20000);
+    host_accept(host, conn, 2);
+    assert_int_equal(iwarp_eq_get(host->eq, &e, RAW_PATIENCE_MS), IWARP_OK);
+    assert_int_equal(e.type, IWARP_EVENT_FAILED);
+    assert_int_equal(e.status, IWARP_TRANSPORT);
+    host_check_fault(e.fault, IWARP_FAULT_TCP_LOST);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(host_completion(host).status, IWARP_WC_FLUSHED);
+    }
+    host_finish(host);
+    host_check_quiet(host);
+}
+
+static void request__never_answered__ends_with_its_handle(void **state)
+{
+    (void)state;
+    int fd = raw_connect(&host->addr);
+    raw_say(fd, NULL, REQUEST "40010000");
+    struct iwarp_conn *conn = host_request(host);
+    raw_expect_silence(fd, HALF_MS + 200, "a Request without an answer");
+    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    raw_end(fd, "a Request whose handle is gone");
+    raw_close(fd);
+    host_no_event(host, 0);
+}
+
+/* --- the first FPDU -------------------------------------------------------------------------- */
+
+static void responder__before_the_first_fpdu__sends_nothing(void **state)
+{
+    (void)state;
+    iwarp_conn_options_init(&host->options);
+    host_connect(host, HOST_RESPONDER, 2, 0);
+    memcpy(host->r.p, "hello", 5);
+    host_post(host, IWARP_WR_SEND, 300, 5);
+    raw_expect_silence(host->fd, 150, "a responder before the first FPDU");
+    raw_say(host->fd, NULL, "000ec140 00000001 00000000 00000000 ebd34c5f"); /* V24 */
+    raw_hear(host->fd, NULL,                                                 /* V01 */
+             "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c",
+             "the Send that waited");
+    assert_int_equal(host_completion(host).wr_id, 300);
+    raw_fin(host->fd);
+    raw_expect_fin(host->fd, "a close in order");
+    host_ended(host, IWARP_FAULT_NONE, 0);
+    host_finish(host);
+    host_reset_memory(host);
+}
+
+/* RFC 5044 7.1.2 (4) forbids the Terminate: no FPDU was validated. */
+static void responder__first_fpdu_damaged__resets_without_an_octet(void **state)
+{
+    static const char *const damaged[] = {
+        "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10d",
+        "0012c140 W T deadbeef 00000000",
+        "fd010000 N00*40",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        host_connect(host, HOST_RESPONDER, 1, HOST_RECEIVES);
+        raw_say(host->fd, &host->names, damaged[i]);
+        assert_int_equal(raw_end(host->fd, "a damaged first FPDU"), RAW_RESET);
+        host_ended(host, i < 2 ? IWARP_FAULT_MPA_CRC : IWARP_FAULT_MPA_ULPDU_LEN, HOST_RECEIVES);
+        host_finish(host);
+        host_check_memory(host);
+        host_check_quiet(host);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(request__wrong__is_refused_without_an_answer),
+        cmocka_unit_test(request__cut_anywhere_and_fin__is_forgotten),
+        cmocka_unit_test(request__cut_anywhere_and_silence__ends_when_the_time_is_up),
+        cmocka_unit_test(request__an_octet_now_and_then__does_not_get_more_time),
+        cmocka_unit_test(request__odd_but_valid__is_answered_and_works),
+        cmocka_unit_test(request__octet_by_octet__is_answered),
+        cmocka_unit_test(request__rejected__gets_the_reply_and_fin),
+        cmocka_unit_test(request__rejected_with_octets_behind_it__still_gets_the_reply),
+        cmocka_unit_test(request__followed_by_fin__can_be_accepted_and_ends_in_order),
+        cmocka_unit_test(request__followed_by_fpdus__are_taken_after_the_answer),
+        cmocka_unit_test(request__followed_by_a_reset__fails_when_it_is_accepted),
+        cmocka_unit_test(request__never_answered__ends_with_its_handle),
+        cmocka_unit_test(responder__before_the_first_fpdu__sends_nothing),
+        cmocka_unit_test(responder__first_fpdu_damaged__resets_without_an_octet),
+    };
+    return cmocka_run_group_tests_name("hostile_request", tests, setup, teardown);
+}

@@ -10,6 +10,7 @@
 #include "verbs/verbs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -291,6 +292,7 @@ struct answer {
     size_t pd_len;
     void *user;
     enum iwarp_status status;
+    char error[400]; /* the last error is one of the calling thread */
 };
 
 static enum iwarp_status check_answer(const struct answer *a)
@@ -329,8 +331,16 @@ static void answer_on_worker(void *arg)
             conn->options = *a->options;
         }
         iwarp_conn_reply(conn, a->qp == NULL, a->pd, a->pd_len);
+    } else {
+        snprintf(a->error, sizeof a->error, "%s", iwarp_last_error());
     }
     iwarp_conn_unlock(conn);
+}
+
+static enum iwarp_status answer(struct answer *a)
+{
+    iwarp_worker_call(a->conn->worker, answer_on_worker, a);
+    return a->status == IWARP_OK ? IWARP_OK : iwarp_fail(a->status, "%s", a->error);
 }
 
 enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
@@ -346,17 +356,20 @@ enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
     if (!qp) {
         return iwarp_fail(IWARP_MISUSE, "accepting needs a queue pair");
     }
-    struct answer a = {conn, qp, options ? &o : NULL, private_data, pd_len, user, IWARP_OK};
-    iwarp_worker_call(conn->worker, answer_on_worker, &a);
-    return a.status;
+    struct answer a = {.conn = conn,
+                       .qp = qp,
+                       .options = options ? &o : NULL,
+                       .pd = private_data,
+                       .pd_len = pd_len,
+                       .user = user};
+    return answer(&a);
 }
 
 enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data, size_t pd_len)
 {
-    struct answer a = {conn, NULL, NULL, private_data, pd_len, NULL, IWARP_OK};
+    struct answer a = {.conn = conn, .pd = private_data, .pd_len = pd_len};
 
-    iwarp_worker_call(conn->worker, answer_on_worker, &a);
-    return a.status;
+    return answer(&a);
 }
 
 /* --- in memory ------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ struct iwarp_read_in {
 
 /* A request of this end: the send queue entry that waits, and how much has come. */
 struct iwarp_read_out {
+    bool rtr;     /* the ready-to-receive message: nobody posted it, `wqe` says nothing */
     uint32_t wqe; /* send queue position */
     uint32_t done;
 };

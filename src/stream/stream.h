@@ -53,15 +53,19 @@ enum iwarp_stream_rx_state {
     RX_TRAILER  /* direct placement: padding and CRC */
 };
 
-/* Everything a stream needs, fixed for its life. */
+/* The first FPDU of an initiator in peer-to-peer mode, RFC 6581 9.2. */
+enum iwarp_stream_rtr { STREAM_RTR_NONE, STREAM_RTR_SEND, STREAM_RTR_WRITE, STREAM_RTR_READ };
+
+/* Everything a stream needs, fixed for its life but for hold_tx and rtr. */
 struct iwarp_stream_config {
     struct iwarp_region_table *regions;
     const void *pd;
     struct iwarp_wq *sq, *rq;
     struct iwarp_budget *budget;
     bool crc;
-    bool hold_tx; /* responder: nothing may be sent before the first FPDU came */
-    bool early;   /* place before the CRC is checked */
+    bool hold_tx;              /* responder: nothing may be sent before the first FPDU came */
+    bool early;                /* place before the CRC is checked */
+    enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
     uint32_t mulpdu;
     uint32_t ird, ord;
 };

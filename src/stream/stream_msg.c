@@ -45,6 +45,10 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
     if (!out) {
         return found(fault, IWARP_FAULT_RDMAP_READ_RESPONSE_UNEXPECTED, h->stag, 0, 0);
     }
+    if (out->rtr) {
+        *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_READ};
+        return true;
+    }
     const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, out->wqe);
     *sink = (struct iwarp_ddp_sink){DDP_SINK_READ, w->sgl, 1, w->len, out->done};
     return true;
@@ -247,7 +251,9 @@ static void deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
 
     out->done += len;
     if (h->last) {
-        iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
+        if (!out->rtr) {
+            iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
+        }
         iwarp_rdmap_out_pop(&s->reads);
         iwarp_stream_retire(s);
     }

@@ -318,7 +318,7 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
     if (w->opcode == IWARP_WR_READ) {
         s->tx.read_msn++;
         struct iwarp_read_out *out = iwarp_rdmap_out_slot(&s->reads);
-        *out = (struct iwarp_read_out){s->config.sq->next - 1, 0};
+        *out = (struct iwarp_read_out){.wqe = s->config.sq->next - 1};
         s->reads.out_count++;
     } else if (w->opcode != IWARP_WR_WRITE) {
         s->tx.send_msn++;
@@ -466,6 +466,42 @@ static bool frame_response(struct iwarp_stream *s)
     return true;
 }
 
+/*
+ * RFC 6581 5: in peer-to-peer mode the initiator's first FPDU is the ready-to-receive message that
+ * the start-up settled, of length zero. STag 1, since some RNICs choke on STag 0 even here.
+ */
+static bool frame_rtr(struct iwarp_stream *s)
+{
+    const struct iwarp_rdmap_read_request r = {.sink_stag = 1, .src_stag = 1};
+    uint8_t wire[IWARP_RDMAP_READ_REQUEST_LEN];
+    struct iwarp_ddp_header h = {.last = true, .msn = 1};
+
+    switch (s->config.rtr) {
+    case STREAM_RTR_NONE:
+        return true;
+    case STREAM_RTR_SEND:
+        h.ulp_control = iwarp_rdmap_control(IWARP_OP_SEND);
+        s->tx.send_msn++;
+        break;
+    case STREAM_RTR_WRITE:
+        h = (struct iwarp_ddp_header){.tagged = true,
+                                      .last = true,
+                                      .ulp_control = iwarp_rdmap_control(IWARP_OP_WRITE),
+                                      .stag = 1};
+        break;
+    case STREAM_RTR_READ:
+        h.ulp_control = iwarp_rdmap_control(IWARP_OP_READ_REQUEST);
+        h.qn = IWARP_DDP_QN_READ_REQUEST;
+        s->tx.read_msn++;
+        *iwarp_rdmap_out_slot(&s->reads) = (struct iwarp_read_out){.rtr = true};
+        s->reads.out_count++;
+        break;
+    }
+    uint32_t len = s->config.rtr == STREAM_RTR_READ ? iwarp_rdmap_read_request_put(wire, &r) : 0;
+    s->config.rtr = STREAM_RTR_NONE;
+    return frame(s, &h, wire, len, NULL, 0);
+}
+
 /* RFC 5040 5.4: QN 2, MSN 1, the last message of this direction. */
 static bool frame_terminate(struct iwarp_stream *s)
 {
@@ -518,6 +554,9 @@ static bool frame_next(struct iwarp_stream *s)
     if (s->life == STREAM_TERMINATING) {
         return !s->tx.terminate_framed && frame_terminate(s);
     }
+    if (s->config.rtr != STREAM_RTR_NONE) {
+        return frame_rtr(s);
+    }
     switch (choose(s)) {
     case TX_NONE:
         return false;
@@ -540,7 +579,8 @@ bool iwarp_stream_tx_waits(struct iwarp_stream *s)
     case STREAM_RUNNING:
     case STREAM_CLOSING:
         return !s->config.hold_tx && !s->shut &&
-               (s->tx.kind != TX_NONE || s->reads.in_count > 0 || request_ready(s));
+               (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE ||
+                s->reads.in_count > 0 || request_ready(s));
     case STREAM_TERMINATING:
         return !s->tx.terminate_framed;
     case STREAM_DRAINING: /* RFC 5040 5.4: nothing follows a Terminate */

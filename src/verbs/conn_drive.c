@@ -23,11 +23,19 @@ static size_t iov_total(const struct iovec *iov, unsigned n)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* errno of a failed write; EFAULT is memory that went away between CRC and write. */
+/*
+ * errno of a failed write; EFAULT is memory that went away between CRC and write. A peer that is
+ * gone may have said why: its Terminate still lies in the socket, so reading goes on to the end.
+ */
 static void write_failed(struct iwarp_conn *conn, int error)
 {
     bool memory = error == EFAULT;
 
+    if ((error == ECONNRESET || error == EPIPE) && !conn->stream.eof) {
+        conn->tx_error = error;
+        conn->tx_blocked = true;
+        return;
+    }
     iwarp_stream_kill(&conn->stream, memory ? IWARP_FAULT_LOCAL_MEMORY : IWARP_FAULT_TCP_LOST,
                       memory ? IWARP_SIDE_LOCAL : IWARP_SIDE_TRANSPORT,
                       memory ? 0 : (uint64_t)error);
@@ -83,7 +91,8 @@ static bool receive_once(struct iwarp_conn *conn)
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
                               (uint64_t)(uintptr_t)iov[0].iov_base);
         } else if (got != -EAGAIN) {
-            iwarp_stream_eof(&conn->stream, (int)-got);
+            /* A write that failed has taken the error from the socket. */
+            iwarp_stream_eof(&conn->stream, got < 0 ? (int)-got : conn->tx_error);
         }
         return false;
     }
@@ -195,7 +204,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     } else if (conn->lingering && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);
     } else if (conn->has_stream && conn->ep) {
-        if (writable) {
+        if (writable && !conn->tx_error) {
             conn->tx_blocked = false;
             iwarp_conn_send(conn, 1);
         }
@@ -215,7 +224,8 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
         iwarp_conn_take_accepted(conn);
     }
     struct iwarp_endpoint *ep = conn->ep;
-    if (ep && conn->user_gone && conn->state != CONN_ENDED && !conn->has_stream) {
+    bool unwanted = conn->user_gone || conn->qp_gone;
+    if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     }
     iwarp_conn_send(conn, 1);

@@ -298,6 +298,10 @@ static void request_came(struct iwarp_conn *conn)
 
 void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data, size_t pd_len)
 {
+    if (!reject && !conn->qp) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
+        return;
+    }
     const struct iwarp_mpa_wish wish = {.rev = 2,
                                         .crc = conn->options.crc,
                                         .ird = (uint16_t)conn->options.ird,

@@ -94,6 +94,7 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     if (conn) {
         pthread_mutex_lock(&conn->lock);
         conn->qp = NULL;
+        conn->qp_gone = true;
         if (conn->has_stream) {
             iwarp_stream_detach(&conn->stream);
         }

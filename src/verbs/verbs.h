@@ -202,10 +202,12 @@ struct iwarp_conn {
     size_t request_len;
     struct iwarp_mpa_settled settled;
     bool responder;
+    bool qp_gone;   /* there was one, and it was destroyed */
     bool half_open; /* counted in device.half_open */
     bool was_established;
     bool has_stream; /* `stream` was initialised */
     bool tx_blocked; /* the transport is full: the worker waits for room */
+    int tx_error;    /* errno of a write that failed; first everything that came is read */
     bool fin_sent;
     bool lingering;         /* never established, last words said: waits for the peer's FIN */
     bool reported;          /* an event has told of it */

@@ -292,11 +292,13 @@ static void churn(struct pair *p, enum pair_transport transport, unsigned rounds
 
 static void connect__five_hundred_times__leaves_nothing(void **state)
 {
-    unsigned fds = pair_fd_count(), threads = pair_thread_count();
     struct pair_options o;
     struct pair p;
 
     (void)state;
+    open_pair(&p, PAIR_TCP4, 64); /* libuv keeps a pipe from its first loop on */
+    pair_close(&p);
+    unsigned fds = pair_fd_count(), threads = pair_thread_count();
     pair_options_init(&o, PAIR_TCP4);
     o.device.workers = 4;
     o.memory = 64;
@@ -316,11 +318,13 @@ static void connect__five_hundred_times__leaves_nothing(void **state)
 /* Connections that still wait for a FIN that nobody sends end with the device. */
 static void device_close__while_closes_linger__leaves_nothing(void **state)
 {
-    unsigned fds = pair_fd_count(), threads = pair_thread_count();
+    unsigned fds = 0, threads = 0;
 
     (void)state;
     for (unsigned i = 0; i < 50; i++) {
         struct pair p;
+        fds = i == 1 ? pair_fd_count() : fds;
+        threads = i == 1 ? pair_thread_count() : threads;
         open_pair(&p, i % 2 ? PAIR_TCP4 : PAIR_MEMORY, 64);
         must(iwarp_disconnect(p.side[i / 2 % 2].conn));
         pair_close(&p); /* destroys the rest at once */

@@ -470,8 +470,7 @@ static int table_teardown(void **state)
     return 0;
 }
 
-/* The other end asks for RDMA Reads too: the request that it owes must come as literal octets. */
-static void begin_read(struct tcp_host *h)
+void host_begin_read(struct tcp_host *h)
 {
     host_post_read(h);
     raw_say(h->fd, NULL, "000ec140 00000001 00000000 00000000 ebd34c5f"); /* V24 */
@@ -488,7 +487,7 @@ static void run_case(struct tcp_host *h, const struct hostile_case *c, enum host
 
     host_connect(h, role, rev, receives);
     if (c->read) {
-        begin_read(h);
+        host_begin_read(h);
     }
     raw_say(h->fd, &h->names, c->sent);
     raw_hear(h->fd, &h->names, c->answer, "the Terminate");

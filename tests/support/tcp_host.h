@@ -80,6 +80,10 @@ void host_accept(struct tcp_host *h, struct iwarp_conn *conn, unsigned receives)
 /* Post an RDMA Read of HOST_READ_LEN octets from STag 11223344, TO 2000. */
 void host_post_read(struct tcp_host *h);
 
+/* The same, and the raw peer sends a zero-length Write (a responder may not ask before) and
+ * compares the RDMA Read Request. */
+void host_begin_read(struct tcp_host *h);
+
 /* Post n octets of area R as a Send or a Write to STag 11223344, TO 3000. Signaled. */
 void host_post(struct tcp_host *h, enum iwarp_wr_opcode opcode, uint64_t wr_id, uint32_t n);
 

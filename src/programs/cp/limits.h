@@ -14,7 +14,7 @@
 /* Slots of a transfer: registered memory of both ends that file data goes through. */
 #define CP_SLOTS_DEFAULT     8
 #define CP_SLOTS_MAX         64
-#define CP_SLOT_SIZE_DEFAULT (1024 * 1024)
+#define CP_SLOT_SIZE_DEFAULT (512 * 1024)
 #define CP_SLOT_SIZE_MIN     4096
 #define CP_SLOT_SIZE_MAX     (16 * 1024 * 1024)
 

@@ -39,7 +39,7 @@ static const struct option_row {
     {260, "idle", "SECONDS", SERVE, "end a client that asks for nothing for so long (60)"},
     {'v', "verbose", NULL, SERVE, "a line on standard error for each transfer"},
     {261, "depth", "N", ANY, "slots of a transfer, pieces under way at a time (8)"},
-    {262, "block", "SIZE", ANY, "octets of a slot; K and M are understood (1M)"},
+    {262, "block", "SIZE", ANY, "octets of a slot; K and M are understood (512K)"},
     {263, "no-crc", NULL, SERVE | CLIENT, "without CRC32c, if the other end says so too"},
     {264, "early", NULL, SERVE | CLIENT, "place data before its CRC32c is checked"},
     {265, "mpa-rev", "1|2", CLIENT, "revision of the MPA start-up (2)"},

@@ -96,13 +96,15 @@ static void peer_closed(struct iwarp_stream *s)
     uint32_t partial =
         s->rx.state == RX_HEAD ? s->rx.head_len : (uint32_t)(s->rx.pos - s->rx.fpdu_pos);
 
-    if (!iwarp_stream_busy(s) && partial == 0) {
+    bool mid_message = s->ddp.mo[IWARP_DDP_QN_SEND] > 0; /* its last segment never came */
+
+    if (!iwarp_stream_busy(s) && partial == 0 && !mid_message) {
         if (s->life == STREAM_RUNNING) {
             iwarp_stream_close(s);
         }
         return;
     }
-    if (s->life == STREAM_CLOSING && partial == 0 &&
+    if (s->life == STREAM_CLOSING && partial == 0 && !mid_message &&
         s->config.sq->done == iwarp_wq_head(s->config.sq)) {
         end(s, true); /* its own Reads are what is unfinished: nobody waits for them */
         return;

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: bounds, order, notification of both kinds, waiting, overflow, and what a queue
+ * pair that goes leaves behind.
+ */
+#include "alloc_fault.h"
+#include "octets.h"
+#include "verbs_pair.h"
+
+#include "base/limits.h"
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static struct iwarp_device *open_device(void)
+{
+    struct iwarp_device *device;
+
+    must(iwarp_device_open(NULL, &device));
+    return device;
+}
+
+static void close_all(struct iwarp_device *device, struct iwarp_cq *cq)
+{
+    must(iwarp_cq_destroy(cq));
+    must(iwarp_device_close(device));
+}
+
+static bool push(struct iwarp_cq *cq, uint64_t wr_id, const struct iwarp_wc *like)
+{
+    struct iwarp_wc wc = like ? *like : (struct iwarp_wc){.wr_id = 0};
+
+    wc.wr_id = wr_id;
+    return iwarp_cq_push(cq, &wc);
+}
+
+static bool readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+static void create__with_impossible_sizes__is_misuse(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_cq *cq = NULL;
+
+    (void)state;
+    must_fail(iwarp_cq_create(device, 0, NULL, &cq), IWARP_MISUSE, "0 entries");
+    must_fail(iwarp_cq_create(device, IWARP_MAX_CQE + 1, NULL, &cq), IWARP_MISUSE, "4194305");
+    for (unsigned i = 1; i <= 2; i++) {
+        alloc_fault_at(i);
+        must_fail(iwarp_cq_create(device, 10, NULL, &cq), IWARP_NO_MEMORY, "10");
+        alloc_fault_at(0);
+    }
+    must(iwarp_cq_create(device, IWARP_MAX_CQE, device, &cq));
+    assert_ptr_equal(iwarp_cq_user(cq), device);
+    must_fail(iwarp_device_close(device), IWARP_MISUSE, "1 CQs");
+    close_all(device, cq);
+}
+
+/* Any size holds exactly as many; random pushes and polls come out in order. */
+static void poll__after_random_pushes__gives_them_in_order(void **state)
+{
+    static const unsigned sizes[] = {1, 2, 3, 7, 8, 100};
+    struct chance chance = {chance_seed()};
+    struct iwarp_device *device = open_device();
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        uint64_t in = 0, out = 0;
+        struct iwarp_cq *cq;
+        must(iwarp_cq_create(device, sizes[i], NULL, &cq));
+        for (unsigned step = 0; step < 2000; step++) {
+            struct iwarp_wc wc[8];
+            int n = (int)chance_below(&chance, 8);
+            if (in - out < sizes[i] && chance_one_in(&chance, 2)) {
+                assert_true(push(cq, in++, NULL));
+                continue;
+            }
+            int got = iwarp_cq_poll(cq, wc, n);
+            assert_int_equal(got, in - out < (unsigned)n ? (int)(in - out) : n);
+            for (int k = 0; k < got; k++) {
+                assert_int_equal(wc[k].wr_id, out++);
+            }
+        }
+        must(iwarp_cq_destroy(cq));
+    }
+    must(iwarp_device_close(device));
+}
+
+static void poll__after_overflow__gives_what_there_was_then_limit(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_wc wc[8];
+    struct iwarp_cq *cq;
+
+    (void)state;
+    must(iwarp_cq_create(device, 5, NULL, &cq));
+    for (unsigned i = 0; i < 5; i++) {
+        assert_true(push(cq, i, NULL));
+    }
+    assert_false(push(cq, 5, NULL));
+    assert_int_equal(iwarp_cq_poll(cq, wc, 2), 2);
+    assert_int_equal(iwarp_cq_poll(cq, wc, 8), 3);
+    assert_int_equal(wc[2].wr_id, 4);
+    for (int i = 0; i < 2; i++) {
+        must_fail((enum iwarp_status)iwarp_cq_poll(cq, wc, 8), IWARP_LIMIT, "5 entries");
+        must_fail((enum iwarp_status)iwarp_cq_wait(cq, wc, 8, 1000), IWARP_LIMIT, "5 entries");
+    }
+    assert_int_equal(iwarp_cq_poll(cq, wc, 0), 0);
+    close_all(device, cq);
+}
+
+static void arm__for_any__notifies_once(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_cq *cq;
+    struct iwarp_wc wc;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &cq));
+    int fd = iwarp_cq_fd(cq);
+    assert_true(fd >= 0);
+    assert_int_equal(iwarp_cq_fd(cq), fd);
+    push(cq, 0, NULL);
+    assert_false(readable(fd)); /* nobody asked */
+    must(iwarp_cq_arm(cq, false));
+    assert_false(readable(fd));   /* what is there does not count */
+    must(iwarp_cq_arm(cq, true)); /* the wider wish stands */
+    push(cq, 1, NULL);
+    assert_true(readable(fd));
+    assert_int_equal(iwarp_cq_poll(cq, &wc, 1), 1);
+    assert_true(readable(fd)); /* until drained */
+    iwarp_cq_drain(cq);
+    assert_false(readable(fd));
+    push(cq, 2, NULL);
+    assert_false(readable(fd)); /* one shot */
+    iwarp_cq_drain(cq);         /* nothing there: does not block */
+    close_all(device, cq);
+}
+
+static void arm__for_solicited__skips_the_others(void **state)
+{
+    const struct iwarp_wc solicited = {.flags = IWARP_WC_SOLICITED},
+                          failed = {.status = IWARP_WC_FLUSHED};
+    struct iwarp_device *device = open_device();
+    struct iwarp_cq *cq;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &cq));
+    int fd = iwarp_cq_fd(cq);
+    for (int i = 0; i < 2; i++) {
+        must(iwarp_cq_arm(cq, true));
+        push(cq, 0, NULL);
+        assert_false(readable(fd));
+        push(cq, 1, i ? &failed : &solicited);
+        assert_true(readable(fd));
+        iwarp_cq_drain(cq);
+    }
+    must(iwarp_cq_arm(cq, true));
+    must(iwarp_cq_arm(cq, false)); /* widened */
+    push(cq, 2, NULL);
+    assert_true(readable(fd));
+    close_all(device, cq);
+}
+
+static void fd__asked_for_after_the_notification__is_readable(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_cq *cq;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &cq));
+    iwarp_cq_drain(cq); /* no descriptor: nothing to do */
+    must(iwarp_cq_arm(cq, false));
+    push(cq, 0, NULL);
+    assert_true(readable(iwarp_cq_fd(cq)));
+    close_all(device, cq);
+}
+
+struct later {
+    struct iwarp_cq *cq;
+    unsigned ms;
+};
+
+static void *push_later(void *arg)
+{
+    struct later *later = arg;
+
+    usleep(later->ms * 1000);
+    push(later->cq, 42, NULL);
+    return NULL;
+}
+
+static void wait__ends_with_a_completion_or_the_time(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct later later = {.ms = 30};
+    pthread_t thread;
+    struct iwarp_wc wc;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &later.cq));
+    int64_t begin = iwarp_now_ms();
+    assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, 0), 0);
+    assert_true(iwarp_now_ms() - begin < 1000);
+    assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, 50), 0);
+    assert_true(iwarp_now_ms() - begin >= 50);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&thread, NULL, push_later, &later), 0);
+        assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, i ? -1 : PAIR_WAIT_MS), 1);
+        assert_int_equal(wc.wr_id, 42);
+        pthread_join(thread, NULL);
+    }
+    close_all(device, later.cq);
+}
+
+static void purge__of_one_queue_pair__keeps_the_others_in_order(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_wc wc[8];
+    struct iwarp_cq *cq;
+    int a, b; /* stand for queue pairs: compared, never followed */
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &cq));
+    for (uint64_t turn = 0; turn < 20; turn++) { /* across the end of the ring */
+        for (uint64_t i = 0; i < 7; i++) {
+            const struct iwarp_wc like = {.qp = (void *)(i % 3 ? &a : &b)};
+            assert_true(push(cq, i, &like));
+        }
+        iwarp_cq_purge(cq, (void *)(turn % 2 ? &a : &b));
+        assert_int_equal(iwarp_cq_poll(cq, wc, 8), turn % 2 ? 3 : 4);
+        assert_int_equal(wc[0].wr_id, turn % 2 ? 0 : 1);
+        assert_int_equal(wc[2].wr_id, turn % 2 ? 6 : 4);
+    }
+    close_all(device, cq);
+}
+
+/* Only the queue pair whose completions were lost ends. */
+static void overflow__ends_the_queue_pair_that_caused_it(void **state)
+{
+    struct iwarp_wc wc[4];
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        pair_options_init(&o, i ? PAIR_TCP4 : PAIR_MEMORY);
+        o.cq_entries = 4;
+        pair_open(&p, &o);
+        for (uint64_t k = 0; k < 6; k++) {
+            pair_write(&p.side[0], k, 0, 8, &p.side[1], 0);
+        }
+        must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));
+        const struct iwarp_fault *fault = iwarp_conn_fault(p.side[0].conn);
+        assert_int_equal(iwarp_fault_code(fault), IWARP_FAULT_LOCAL_CQ_OVERFLOW);
+        assert_int_equal(iwarp_fault_status(fault), IWARP_LIMIT);
+        must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+        assert_non_null(iwarp_conn_fault(p.side[1].conn));
+        assert_int_equal(iwarp_cq_poll(p.side[0].send_cq, wc, 4), 4);
+        for (uint64_t k = 0; k < 4; k++) {
+            assert_int_equal(wc[k].wr_id, k);
+            assert_int_equal(wc[k].status, IWARP_WC_SUCCESS);
+        }
+        must_fail((enum iwarp_status)iwarp_cq_poll(p.side[0].send_cq, wc, 4), IWARP_LIMIT,
+                  "4 entries");
+        pair_close(&p);
+    }
+}
+
+static void destroy__while_used__is_misuse(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_prepare(&p, &o);
+    must_fail(iwarp_cq_destroy(p.side[0].send_cq), IWARP_MISUSE, "still used");
+    must_fail(iwarp_cq_destroy(p.side[0].recv_cq), IWARP_MISUSE, "still used");
+    pair_close(&p);
+}
+
+static void status_text__of_any_number__is_a_word(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= IWARP_WC_FATAL; i++) {
+        assert_null(strstr(iwarp_wc_status_text((enum iwarp_wc_status)i), "unknown"));
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(iwarp_wc_status_text((enum iwarp_wc_status)i),
+                                    iwarp_wc_status_text((enum iwarp_wc_status)k));
+        }
+    }
+    assert_non_null(strstr(iwarp_wc_status_text((enum iwarp_wc_status)99), "unknown"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(create__with_impossible_sizes__is_misuse),
+        cmocka_unit_test(poll__after_random_pushes__gives_them_in_order),
+        cmocka_unit_test(poll__after_overflow__gives_what_there_was_then_limit),
+        cmocka_unit_test(arm__for_any__notifies_once),
+        cmocka_unit_test(arm__for_solicited__skips_the_others),
+        cmocka_unit_test(fd__asked_for_after_the_notification__is_readable),
+        cmocka_unit_test(wait__ends_with_a_completion_or_the_time),
+        cmocka_unit_test(purge__of_one_queue_pair__keeps_the_others_in_order),
+        cmocka_unit_test(overflow__ends_the_queue_pair_that_caused_it),
+        cmocka_unit_test(destroy__while_used__is_misuse),
+        cmocka_unit_test(status_text__of_any_number__is_a_word),
+    };
+
+    return cmocka_run_group_tests_name("cq", tests, NULL, NULL);
+}

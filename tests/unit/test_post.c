@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting: what is refused and how it is explained, full queues, chains, inline data, silent
+ * requests, scatter and gather, invalidation, and what failing requests complete with.
+ */
+#include "octets.h"
+#include "verbs_pair.h"
+
+#include <unistd.h>
+
+static void open_pair(struct pair *p, struct pair_options *o)
+{
+    o->memory = 65536;
+    pair_open(p, o);
+}
+
+static void open_default(struct pair *p, enum pair_transport transport)
+{
+    struct pair_options o;
+
+    pair_options_init(&o, transport);
+    open_pair(p, &o);
+}
+
+struct misuse {
+    struct iwarp_send_wr wr;
+    const char *part;
+};
+
+static void post_send__against_the_rules__is_misuse(void **state)
+{
+    static const struct iwarp_sge huge[] = {{NULL, UINT32_MAX, 1}, {NULL, 1, 1}};
+    static const struct iwarp_sge five[5] = {{0}};
+    static const struct iwarp_sge big = {NULL, 65, 1};
+    const struct misuse cases[] = {
+        {{.opcode = (enum iwarp_wr_opcode)4}, "opcode 4"},
+        {{.opcode = (enum iwarp_wr_opcode) - 1}, "opcode 4294967295"},
+        {{.sg_list = five, .num_sge = 5}, "5 SGEs"},
+        {{.sg_list = huge, .num_sge = 2}, "4294967296 octets"},
+        {{.opcode = IWARP_WR_READ, .sg_list = five, .num_sge = 2}, "RDMA Read"},
+        {{.opcode = IWARP_WR_READ, .flags = IWARP_WR_INLINE}, "inline"},
+        {{.flags = IWARP_WR_INLINE, .sg_list = &big, .num_sge = 1}, "65 octets inline"},
+    };
+    struct pair p;
+
+    (void)state;
+    open_default(&p, PAIR_MEMORY);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct iwarp_send_wr good = pair_wr(IWARP_WR_WRITE, i, NULL);
+        const struct iwarp_send_wr *bad = NULL;
+        struct iwarp_send_wr behind = good, wrong = cases[i].wr;
+        behind.wr_id = 99;
+        good.next = &wrong;
+        wrong.next = &behind;
+        good.remote_stag = iwarp_mr_stag(p.side[1].mr);
+        good.remote_to = (uint64_t)(uintptr_t)p.side[1].p;
+        must_fail(iwarp_post_send(p.side[0].qp, &good, &bad), IWARP_MISUSE, cases[i].part);
+        assert_ptr_equal(bad, &wrong);
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS); /* what was in front is carried out */
+        must_fail(iwarp_post_send(p.side[0].qp, &wrong, NULL), IWARP_MISUSE, cases[i].part);
+    }
+    usleep(10000);
+    pair_no_wc(p.side[0].send_cq); /* what was behind is not */
+    const struct iwarp_recv_wr recv = {.sg_list = five, .num_sge = 5};
+    const struct iwarp_recv_wr *bad = NULL;
+    must_fail(iwarp_post_recv(p.side[0].qp, &recv, &bad), IWARP_MISUSE, "created for 4");
+    assert_ptr_equal(bad, &recv);
+    pair_close(&p);
+}
+
+static void post__in_idle__takes_receives_only(void **state)
+{
+    const struct iwarp_send_wr send = {.wr_id = 1};
+    const struct iwarp_send_wr *bad = NULL;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_prepare(&p, &o);
+    must_fail(iwarp_post_send(p.side[0].qp, &send, &bad), IWARP_MISUSE, "not connected");
+    assert_ptr_equal(bad, &send);
+    pair_recv(&p.side[1], 1, 0, 8);
+    pair_connect(&p);
+    pair_send(&p.side[0], 2, 0, 8);
+    pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+    pair_close(&p);
+}
+
+/* A responder must wait for the first FPDU (RFC 5044 7.1.2 rule 4), so its queue fills up. */
+static void post__to_a_full_queue__is_again(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.qp.max_send_wr = 3;
+    o.qp.max_recv_wr = 2;
+    open_pair(&p, &o);
+    struct pair_side *a = &p.side[0], *b = &p.side[1];
+    struct iwarp_sge sge = pair_sge(b, 0, 8);
+    const struct iwarp_send_wr send = pair_wr(IWARP_WR_SEND, 9, &sge);
+    const struct iwarp_recv_wr recv = {.wr_id = 9};
+    for (uint64_t i = 0; i < 3; i++) {
+        pair_write(b, i, 0, 8, a, 8);
+    }
+    must_fail(iwarp_post_send(b->qp, &send, NULL), IWARP_AGAIN, "3 requests");
+    usleep(20000);
+    pair_no_wc(b->send_cq);
+    pair_recv(b, 0, 0, 8);
+    pair_recv(b, 1, 0, 8);
+    must_fail(iwarp_post_recv(b->qp, &recv, NULL), IWARP_AGAIN, "2 receives");
+    pair_send(a, 0, 0, 8);
+    pair_wc(b->recv_cq, 0, IWARP_WC_SUCCESS); /* now it may send, and room comes */
+    for (uint64_t i = 0; i < 3; i++) {
+        pair_wc(b->send_cq, i, IWARP_WC_SUCCESS);
+    }
+    pair_write(b, 3, 0, 8, a, 8);
+    pair_recv(b, 3, 0, 8);
+    pair_close(&p);
+
+    o.qp.max_recv_wr = 0;
+    pair_prepare(&p, &o);
+    must_fail(iwarp_post_recv(p.side[0].qp, &recv, NULL), IWARP_AGAIN, "0 receives");
+    pair_close(&p);
+}
+
+/* --- how work is reported -------------------------------------------------------------------- */
+
+static void post_send__chained_and_silent__completes_the_signaled_only(void **state)
+{
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        struct iwarp_send_wr wr[9];
+        struct pair_options o;
+        struct pair p;
+        pair_options_init(&o, all ? PAIR_MEMORY : PAIR_TCP4);
+        o.qp.signal_all = all;
+        open_pair(&p, &o);
+        for (uint64_t i = 0; i < 9; i++) {
+            wr[i] = (struct iwarp_send_wr){.next = i < 8 ? &wr[i + 1] : NULL, .wr_id = i};
+            wr[i].flags = i % 3 == 2 ? IWARP_WR_SIGNALED : 0;
+            pair_recv(&p.side[1], i, 0, 0);
+        }
+        must(iwarp_post_send(p.side[0].qp, wr, NULL));
+        for (uint64_t i = 0; i < 9; i++) {
+            if (all || i % 3 == 2) {
+                struct iwarp_wc wc = pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+                assert_int_equal(wc.opcode, IWARP_WC_SEND);
+                assert_ptr_equal(wc.qp, p.side[0].qp);
+                assert_null(wc.fault);
+            }
+            assert_int_equal(pair_wc(p.side[1].recv_cq, i, IWARP_WC_SUCCESS).byte_len, 0);
+        }
+        pair_no_wc(p.side[0].send_cq);
+        pair_close(&p);
+    }
+}
+
+/* Silent requests leave room behind them without anybody polling. */
+static void post_send__silent_for_ever__never_fills_the_queue(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.qp.max_send_wr = 4;
+    o.cq_entries = 1;
+    open_pair(&p, &o);
+    for (unsigned i = 0; i < 1000; i++) {
+        struct iwarp_sge sge = pair_sge(&p.side[0], 0, 100);
+        struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, i, &sge);
+        wr.flags = 0;
+        wr.remote_stag = iwarp_mr_stag(p.side[1].mr);
+        wr.remote_to = (uint64_t)(uintptr_t)p.side[1].p;
+        enum iwarp_status status = IWARP_AGAIN;
+        for (int try = 0; try < 5000 && status == IWARP_AGAIN; try++) {
+            status = iwarp_post_send(p.side[0].qp, &wr, NULL);
+            if (status == IWARP_AGAIN) {
+                usleep(1000);
+            }
+        }
+        must(status);
+    }
+    pair_no_wc(p.side[0].send_cq);
+    pair_close(&p);
+}
+
+static void post_send__inline__copies_at_once(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.qp.max_inline = 1024;
+    open_pair(&p, &o);
+    for (uint64_t i = 0; i < 2; i++) { /* the responder's waits in the queue meanwhile */
+        uint8_t text[1024], kept[1024];
+        struct iwarp_sge sge[3] = {{text, 1000, 77}, {NULL, 0, 5}, {text + 1000, 24, 78}};
+        struct iwarp_send_wr wr = pair_wr(i ? IWARP_WR_SEND : IWARP_WR_WRITE, i, sge);
+        struct pair_side *from = &p.side[1 - i], *to = &p.side[i];
+        pair_fill(text, sizeof text, i);
+        memcpy(kept, text, sizeof kept);
+        wr.num_sge = 3;
+        wr.flags |= IWARP_WR_INLINE;
+        wr.remote_stag = iwarp_mr_stag(to->mr);
+        wr.remote_to = (uint64_t)(uintptr_t)to->p;
+        pair_recv(&p.side[1], i, 0, 1024);
+        must(iwarp_post_send(from->qp, &wr, NULL));
+        memset(text, 0, sizeof text);
+        if (!i) {
+            pair_send(&p.side[0], 7, 0, 1);
+            pair_wc(p.side[0].send_cq, 7, IWARP_WC_SUCCESS);
+            pair_wc(p.side[1].recv_cq, 0, IWARP_WC_SUCCESS);
+        }
+        pair_wc(from->send_cq, i, IWARP_WC_SUCCESS);
+        if (i) {
+            assert_int_equal(pair_wc(to->recv_cq, 1, IWARP_WC_SUCCESS).byte_len, 1024);
+        } else {
+            pair_read(to, 8, 32768, 1, from,
+                      0); /* the Write is in place in front of its Response */
+            pair_wc(to->send_cq, 8, IWARP_WC_SUCCESS);
+        }
+        assert_memory_equal(to->p, kept, 1024);
+    }
+    pair_close(&p);
+}
+
+static void post__with_32_pieces__gathers_and_scatters(void **state)
+{
+    struct chance chance = {chance_seed()};
+
+    (void)state;
+    for (unsigned i = 0; i < 60; i++) {
+        struct iwarp_sge from[32], to[32];
+        size_t total = 0, room = 0, at = 0;
+        struct pair_options o;
+        struct pair p;
+        pair_options_init(&o, i % 2 ? PAIR_TCP4 : PAIR_MEMORY);
+        o.qp.max_send_sge = o.qp.max_recv_sge = 32;
+        o.conn[0].ulpdu_max = o.conn[1].ulpdu_max = i % 4 ? 0 : 500;
+        o.conn[0].crc = o.conn[1].crc = i % 3 != 0;
+        o.conn[0].placement = o.conn[1].placement = (enum iwarp_placement)(i % 5 == 0);
+        open_pair(&p, &o);
+        pair_fill(p.side[0].p, 65536, i);
+        for (unsigned k = 0; k < 32; k++) {
+            from[k] = pair_sge(&p.side[0], 2000u * k, chance_size(&chance, 2000));
+            total += from[k].len;
+        }
+        for (unsigned k = 0; k < 32; k++) {
+            size_t len = k < 31 ? chance_size(&chance, 2000) : 65536 - 2000 * 31;
+            to[k] = pair_sge(&p.side[1], 2000u * k, len);
+            room += len;
+        }
+        struct iwarp_send_wr send = pair_wr(IWARP_WR_SEND, 1, from);
+        const struct iwarp_recv_wr recv = {.wr_id = 2, .sg_list = to, .num_sge = 32};
+        send.num_sge = 32;
+        must(iwarp_post_recv(p.side[1].qp, &recv, NULL));
+        must(iwarp_post_send(p.side[0].qp, &send, NULL));
+        if (total > room) {
+            pair_wc(p.side[1].recv_cq, 2, IWARP_WC_FLUSHED);
+            assert_int_equal(iwarp_fault_code(iwarp_qp_fault(p.side[1].qp)),
+                             IWARP_FAULT_DDP_TOO_LONG);
+        } else {
+            unsigned f = 0, t = 0;
+            size_t f_at = 0, t_at = 0;
+            assert_int_equal(pair_wc(p.side[1].recv_cq, 2, IWARP_WC_SUCCESS).byte_len, total);
+            for (; at < total; at++, f_at++, t_at++) {
+                for (; f_at == from[f].len; f++, f_at = 0) {
+                }
+                for (; t_at == to[t].len; t++, t_at = 0) {
+                }
+                assert_int_equal(((uint8_t *)from[f].addr)[f_at], ((uint8_t *)to[t].addr)[t_at]);
+            }
+        }
+        pair_close(&p);
+    }
+}
+
+static void send__of_each_kind__carries_its_flags(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct iwarp_mr *mr;
+        struct pair p;
+        open_default(&p, i % 2 ? PAIR_TCP4 : PAIR_MEMORY);
+        must(iwarp_mr_register(p.side[1].pd, p.side[1].p, 64, PAIR_ALL, &mr));
+        struct iwarp_send_wr wr = pair_wr(i & 2 ? IWARP_WR_SEND_INV : IWARP_WR_SEND, i, NULL);
+        wr.flags |= i & 1 ? IWARP_WR_SOLICITED : 0;
+        wr.invalidate_stag = iwarp_mr_stag(mr);
+        pair_recv(&p.side[1], 5, 0, 8);
+        must(iwarp_post_send(p.side[0].qp, &wr, NULL));
+        struct iwarp_wc wc = pair_wc(p.side[1].recv_cq, 5, IWARP_WC_SUCCESS);
+        assert_int_equal(wc.flags,
+                         (i & 2 ? IWARP_WC_WITH_INVALIDATE : 0) | (i & 1 ? IWARP_WC_SOLICITED : 0));
+        assert_int_equal(wc.invalidated_stag, i & 2 ? iwarp_mr_stag(mr) : 0);
+        struct iwarp_sge sge = pair_sge(&p.side[0], 0, 8);
+        struct iwarp_send_wr write = pair_wr(IWARP_WR_READ, 6, &sge);
+        write.remote_stag = iwarp_mr_stag(mr);
+        write.remote_to = (uint64_t)(uintptr_t)p.side[1].p;
+        must(iwarp_post_send(p.side[0].qp, &write, NULL));
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+        pair_wc(p.side[0].send_cq, 6, i & 2 ? IWARP_WC_REMOTE_ACCESS : IWARP_WC_SUCCESS);
+        must(iwarp_mr_deregister(mr));
+        pair_close(&p);
+    }
+}
+
+/* --- failures -------------------------------------------------------------------------------- */
+
+enum wrong { WRONG_LKEY, WRONG_PD, WRONG_BOUNDS, WRONG_SINK_RIGHT, WRONGS };
+
+/* Good, bad, good: in this order success, the reason, flushed; the fault is with those two. */
+static void request__with_a_wrong_sge__is_a_local_protection_error(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * WRONGS; i++) {
+        struct iwarp_mr *mr;
+        struct pair p;
+        open_default(&p, i / WRONGS ? PAIR_TCP4 : PAIR_MEMORY);
+        enum wrong wrong = (enum wrong)(i % WRONGS);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        must(iwarp_mr_register(wrong == WRONG_PD ? b->pd : a->pd, a->p, 1000,
+                               wrong == WRONG_SINK_RIGHT ? IWARP_ACCESS_REMOTE_READ : PAIR_ALL,
+                               &mr));
+        struct iwarp_sge sge = {a->p, wrong == WRONG_BOUNDS ? 1001 : 1000, iwarp_mr_stag(mr)};
+        sge.lkey ^= wrong == WRONG_LKEY;
+        struct iwarp_send_wr bad =
+            pair_wr(wrong == WRONG_SINK_RIGHT ? IWARP_WR_READ : IWARP_WR_SEND, 2, &sge);
+        bad.flags = 0; /* told all the same */
+        bad.remote_stag = iwarp_mr_stag(b->mr);
+        bad.remote_to = (uint64_t)(uintptr_t)b->p;
+        pair_recv(b, 10, 0, 2000);
+        pair_recv(b, 11, 0, 2000);
+        pair_write(a, 1, 0, 100, b, 0);
+        must(iwarp_post_send(a->qp, &bad, NULL));
+        pair_send(a, 3, 0, 8);
+        pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
+        struct iwarp_wc wc = pair_wc(a->send_cq, 2, IWARP_WC_LOCAL_PROTECTION);
+        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_LOCAL_SGE);
+        assert_ptr_equal(pair_wc(a->send_cq, 3, IWARP_WC_FLUSHED).fault, wc.fault);
+        wc = pair_wc(b->recv_cq, 10, IWARP_WC_FLUSHED);
+        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_PEER_TERMINATE);
+        pair_wc(b->recv_cq, 11, IWARP_WC_FLUSHED);
+        must(iwarp_mr_deregister(mr));
+        pair_close(&p);
+    }
+}
+
+/* The Read that was refused is told apart from those in front and behind. */
+static void read__that_is_refused__is_a_remote_access_error(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        static const enum iwarp_fault_code codes[] = {
+            IWARP_FAULT_RDMAP_STAG_INVALID, IWARP_FAULT_RDMAP_BOUNDS, IWARP_FAULT_RDMAP_ACCESS};
+        struct iwarp_mr *mr;
+        struct pair p;
+        open_default(&p, i % 2 ? PAIR_TCP4 : PAIR_MEMORY);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        must(iwarp_mr_register(b->pd, b->p, i / 2 == 1 ? 99 : 100,
+                               i / 2 == 2 ? IWARP_ACCESS_LOCAL_WRITE : PAIR_ALL, &mr));
+        struct iwarp_sge sge = pair_sge(a, 1000, 100);
+        struct iwarp_send_wr bad = pair_wr(IWARP_WR_READ, 2, &sge);
+        bad.remote_stag = iwarp_mr_stag(mr) ^ (i / 2 == 0);
+        bad.remote_to = (uint64_t)(uintptr_t)b->p;
+        pair_read(a, 1, 0, 100, b, 0);
+        pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
+        must(iwarp_post_send(a->qp, &bad, NULL));
+        pair_read(a, 3, 0, 100, b, 0);
+        struct iwarp_wc wc = pair_wc(a->send_cq, 2, IWARP_WC_REMOTE_ACCESS);
+        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_PEER_TERMINATE);
+        assert_int_equal(iwarp_fault_side(wc.fault), IWARP_SIDE_PEER);
+        pair_wc(a->send_cq, 3, IWARP_WC_FLUSHED);
+        must(iwarp_conn_wait_end(b->conn, PAIR_WAIT_MS));
+        assert_int_equal(iwarp_fault_code(iwarp_qp_fault(b->qp)), codes[i / 2]);
+        must(iwarp_mr_deregister(mr));
+        pair_close(&p);
+    }
+}
+
+/* A fenced Write leaves when the Read in front is done, so that this sees the old data. */
+static void fence__behind_reads__waits_for_them(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        struct pair_options o;
+        struct pair p;
+        pair_options_init(&o, i % 2 ? PAIR_TCP4 : PAIR_MEMORY);
+        open_pair(&p, &o);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        memset(b->p, 1, 32768);
+        memset(a->p + 32768, 2, 32768);
+        pair_read(a, 1, 0, 32768, b, 0);
+        struct iwarp_sge sge = pair_sge(a, 32768, 32768);
+        struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, 2, &sge);
+        wr.flags |= IWARP_WR_FENCE;
+        wr.remote_stag = iwarp_mr_stag(b->mr);
+        wr.remote_to = (uint64_t)(uintptr_t)b->p;
+        must(iwarp_post_send(a->qp, &wr, NULL));
+        pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
+        pair_wc(a->send_cq, 2, IWARP_WC_SUCCESS);
+        for (size_t k = 0; k < 32768; k++) {
+            assert_int_equal(a->p[k], 1);
+        }
+        pair_close(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(post_send__against_the_rules__is_misuse),
+        cmocka_unit_test(post__in_idle__takes_receives_only),
+        cmocka_unit_test(post__to_a_full_queue__is_again),
+        cmocka_unit_test(post_send__chained_and_silent__completes_the_signaled_only),
+        cmocka_unit_test(post_send__silent_for_ever__never_fills_the_queue),
+        cmocka_unit_test(post_send__inline__copies_at_once),
+        cmocka_unit_test(post__with_32_pieces__gathers_and_scatters),
+        cmocka_unit_test(send__of_each_kind__carries_its_flags),
+        cmocka_unit_test(request__with_a_wrong_sge__is_a_local_protection_error),
+        cmocka_unit_test(read__that_is_refused__is_a_remote_access_error),
+        cmocka_unit_test(fence__behind_reads__waits_for_them),
+    };
+
+    return cmocka_run_group_tests_name("post", tests, NULL, NULL);
+}

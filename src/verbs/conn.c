@@ -424,7 +424,8 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
             status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
             iwarp_conn_put(side[1].conn);
         }
-        side[0].conn->state = CONN_ENDED; /* never had an endpoint; the queue pair keeps it */
+        side[0].conn->state = CONN_ENDED; /* never had an endpoint */
+        iwarp_qp_unbind(initiator);
         iwarp_conn_destroy(side[0].conn);
         return status;
     }

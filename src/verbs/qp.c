@@ -160,6 +160,16 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     return status;
 }
 
+void iwarp_qp_unbind(struct iwarp_qp *qp)
+{
+    pthread_mutex_lock(&qp->post_lock);
+    struct iwarp_conn *conn = qp->conn;
+    qp->conn = NULL;
+    conn->qp = NULL;
+    pthread_mutex_unlock(&qp->post_lock);
+    iwarp_conn_put(conn);
+}
+
 /* --- completions ----------------------------------------------------------------------------- */
 
 static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)

@@ -148,6 +148,9 @@ void iwarp_qp_reap(struct iwarp_conn *conn);
 
 /* Tie qp to conn: MISUSE if it has a connection already. */
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
+
+/* Undo that: connecting could not even begin. */
+void iwarp_qp_unbind(struct iwarp_qp *qp);
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
 /* --- eq.c ------------------------------------------------------------------------------------ */

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Peers in numbers: connections that say nothing, connections that come and go, more than the
+ * device allows. Established connections go on, and a good peer gets its turn.
+ *
+ * RFC 5044 7.1.2 (8) and (10), RFC 5042 6.4.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tcp_host.h"
+
+#include "verbs/verbs.h"
+
+#define REQUEST    "4d504120494420526571204672616d65"
+#define CROWD      200
+#define HALF_OPEN  16
+#define STARTUP_MS 300 /* this end waits half of it for a Request */
+#define ALLOWED    40  /* connections of the device */
+#define QUIET      2   /* of them are those of the well-behaved connection */
+
+static struct tcp_host *host;
+
+static int setup_half_open(void **state)
+{
+    struct iwarp_device_options d;
+    struct iwarp_conn_options o;
+
+    (void)state;
+    iwarp_device_options_init(&d);
+    d.max_half_open = HALF_OPEN;
+    iwarp_conn_options_init(&o);
+    o.startup_timeout_ms = STARTUP_MS;
+    host = host_open(&d, &o);
+    return 0;
+}
+
+static int setup_allowed(void **state)
+{
+    struct iwarp_device_options d;
+
+    (void)state;
+    iwarp_device_options_init(&d);
+    d.max_connections = ALLOWED;
+    host = host_open(&d, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    host_close(host);
+    return 0;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static unsigned connections(void)
+{
+    pthread_mutex_lock(&host->device->lock);
+    unsigned n = host->device->conn_count;
+    pthread_mutex_unlock(&host->device->lock);
+    return n;
+}
+
+/* Wait until only the well-behaved connection is left. */
+static void all_gone(void)
+{
+    int64_t begun = now_ms();
+
+    while (connections() != QUIET) {
+        assert_true(now_ms() - begun < RAW_PATIENCE_MS);
+        usleep(10000);
+    }
+    assert_int_equal(atomic_load(&host->device->half_open), 0);
+}
+
+/* A good peer: connects, sends one message, closes. */
+static void one_good_session(void)
+{
+    iwarp_conn_options_init(&host->options);
+    host_connect(host, HOST_RESPONDER, 2, 1);
+    raw_say(host->fd, NULL, /* V01 */
+            "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c");
+    assert_int_equal(host_completion(host).byte_len, 5);
+    raw_fin(host->fd);
+    raw_expect_fin(host->fd, "a close in order");
+    host_ended(host, IWARP_FAULT_NONE, 0);
+    host_finish(host);
+}
+
+/* --- half open ------------------------------------------------------------------------------- */
+
+static void half_open__a_crowd_says_nothing__waits_in_the_backlog_and_is_worked_off(void **state)
+{
+    int fd[CROWD];
+    unsigned most = 0;
+
+    (void)state;
+    int64_t begun = now_ms();
+    for (int i = 0; i < CROWD; i++) {
+        fd[i] = raw_connect(&host->addr);
+    }
+    /* Behind all of them one that does speak; it may have to wait for its turn. */
+    int good = raw_connect(&host->addr);
+    raw_say(good, NULL, REQUEST "40010000");
+    struct pollfd p = {.fd = iwarp_eq_fd(host->eq), .events = POLLIN};
+    while (poll(&p, 1, 5) == 0) {
+        unsigned n = atomic_load(&host->device->half_open);
+        assert_true(n <= HALF_OPEN);
+        assert_true(connections() <= HALF_OPEN + QUIET + 1);
+        most = n > most ? n : most;
+        host_check_quiet(host);
+        assert_true(now_ms() - begun < 2 * RAW_PATIENCE_MS);
+    }
+    assert_true(most > HALF_OPEN / 2);
+    struct iwarp_conn *conn = host_request(host);
+    assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
+    raw_hear(good, NULL, "4d504120494420526570204672616d65 60010000", "the Reply");
+    raw_expect_fin(good, "behind the Reply");
+    raw_close(good);
+    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    for (int i = 0; i < CROWD; i++) {
+        raw_expect_fin(fd[i], "a peer that said nothing");
+        raw_close(fd[i]);
+    }
+    host_no_event(host, 0);
+    all_gone();
+    one_good_session();
+}
+
+/* Their places are free as soon as they go. */
+static void half_open__a_crowd_says_nothing_and_goes__lets_the_next_in_at_once(void **state)
+{
+    int fd[CROWD];
+
+    (void)state;
+    for (int i = 0; i < CROWD; i++) {
+        fd[i] = raw_connect(&host->addr);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        if (i & 1) {
+            raw_reset(fd[i]);
+        } else {
+            raw_close(fd[i]);
+        }
+    }
+    one_good_session();
+    all_gone();
+    host_no_event(host, 0);
+}
+
+/* --- storm ----------------------------------------------------------------------------------- */
+
+static void storm__connections_that_come_and_go__leave_nothing_behind(void **state)
+{
+    static const char *const says[] = {"", "4d", REQUEST, "474554202f0d0a", REQUEST "40030000"};
+    struct chance chance = {chance_seed()};
+
+    (void)state;
+    for (int i = 0; i < 1500; i++) {
+        int fd = raw_connect(&host->addr);
+        raw_say(fd, NULL, says[chance_below(&chance, 5)]);
+        if (chance_one_in(&chance, 2)) {
+            raw_reset(fd);
+        } else {
+            raw_close(fd);
+        }
+        if (i % 100 == 0) {
+            host_check_quiet(host);
+        }
+    }
+    host_no_event(host, 0);
+    one_good_session();
+    all_gone();
+}
+
+/* Valid Requests of peers that do not wait: each is an event, each answer is harmless. */
+static void storm__requests_of_peers_that_are_gone__can_all_be_answered(void **state)
+{
+    struct iwarp_event e;
+    unsigned requests = 0;
+
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        int fd = raw_connect(&host->addr);
+        raw_say(fd, NULL, REQUEST "40010000");
+        if (i & 1) {
+            raw_reset(fd);
+        } else {
+            raw_close(fd);
+        }
+    }
+    while (iwarp_eq_get(host->eq, &e, 500) == IWARP_OK) {
+        assert_int_equal(e.type, IWARP_EVENT_REQUEST);
+        requests++;
+        if (requests & 1) {
+            (void)iwarp_reject(e.conn, "no", 2);
+        }
+        assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    }
+    /* A reset may come before the Request was read, FIN does not hurt it. */
+    assert_in_range(requests, 150, 300);
+    host_check_quiet(host);
+    all_gone();
+    one_good_session();
+}
+
+/* --- more than allowed ----------------------------------------------------------------------- */
+
+static void limit__more_connections_than_allowed__are_refused_until_others_go(void **state)
+{
+    int fd[ALLOWED - QUIET], more[10];
+    struct iwarp_conn *conn = NULL;
+
+    (void)state;
+    for (int i = 0; i < ALLOWED - QUIET; i++) {
+        fd[i] = raw_connect(&host->addr);
+        raw_say(fd[i], NULL, "4d");
+    }
+    while (connections() < ALLOWED) {
+        usleep(1000);
+    }
+    for (int i = 0; i < 10; i++) {
+        more[i] = raw_connect(&host->addr);
+        raw_end(more[i], "one too many");
+        raw_close(more[i]);
+        assert_int_equal(connections(), ALLOWED);
+    }
+    host_check_quiet(host);
+    /* The active side counts too. */
+    iwarp_conn_options_init(&host->options);
+    host_qp(host, 0);
+    assert_int_equal(iwarp_connect(host->qp, (const struct sockaddr *)&host->addr,
+                                   sizeof host->addr, NULL, NULL, 0, host->eq, NULL, &conn),
+                     IWARP_LIMIT);
+    assert_null(conn);
+    assert_non_null(strstr(iwarp_last_error(), "max_connections"));
+    assert_int_equal(iwarp_qp_destroy(host->qp), IWARP_OK);
+    host->qp = NULL;
+    for (int i = 0; i < ALLOWED - QUIET; i++) {
+        raw_close(fd[i]);
+    }
+    all_gone();
+    host_no_event(host, 0);
+    one_good_session();
+}
+
+/* Nobody waits for a crowd when the listener closes. */
+static void listener_close__with_a_crowd_in_all_states__ends_them(void **state)
+{
+    struct tcp_host *h = host;
+    int fd[30];
+
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        fd[i] = raw_connect(&h->addr);
+        raw_say(fd[i], NULL, i % 3 == 0 ? "" : i % 3 == 1 ? "4d50" : REQUEST "40010000");
+    }
+    usleep(50000);
+    assert_int_equal(iwarp_listener_close(h->listener), IWARP_OK);
+    for (int i = 0; i < 30; i++) {
+        raw_end(fd[i], "a connection of a listener that is closed");
+        raw_close(fd[i]);
+    }
+    host_no_event(h, 0);
+    all_gone();
+    host_check_quiet(h);
+    assert_int_equal(iwarp_listen(h->device, (const struct sockaddr *)&h->addr, sizeof h->addr,
+                                  NULL, 16, h->eq, h, &h->listener),
+                     IWARP_OK);
+    one_good_session();
+}
+
+int main(void)
+{
+    const struct CMUnitTest half_open[] = {
+        cmocka_unit_test(half_open__a_crowd_says_nothing__waits_in_the_backlog_and_is_worked_off),
+        cmocka_unit_test(half_open__a_crowd_says_nothing_and_goes__lets_the_next_in_at_once),
+        cmocka_unit_test(storm__connections_that_come_and_go__leave_nothing_behind),
+        cmocka_unit_test(storm__requests_of_peers_that_are_gone__can_all_be_answered),
+    };
+    const struct CMUnitTest allowed[] = {
+        cmocka_unit_test(limit__more_connections_than_allowed__are_refused_until_others_go),
+        cmocka_unit_test(listener_close__with_a_crowd_in_all_states__ends_them),
+    };
+    return cmocka_run_group_tests_name("hostile_half_open", half_open, setup_half_open, teardown) +
+           cmocka_run_group_tests_name("hostile_limit", allowed, setup_allowed, teardown);
+}

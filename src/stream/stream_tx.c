@@ -1,264 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: work requests, Read Responses and the Terminate become FPDUs. RFC 5041 5.2 (segments),
- * RFC 5044 4 (framing), RFC 5040 5.5 (order).
- *
- * FPDUs are framed in batches. Headers, trailers and small payloads are written into a block,
- * larger payloads are referred to where they lie; the trailer of one FPDU and the header of the
- * next are neighbours and share an iovec entry. The block exists only while something is unsent.
+ * Sending: work requests, Read Responses and the Terminate become segments, in batches. RFC
+ * 5041 5.2 (segments), RFC 5040 5.5 (order). One FPDU is framed in stream_frame.c; what is unsent
+ * lies in the block of stream_block.c.
  *
  * Messages are never interleaved; at message borders requests and responses alternate.
  */
-#include "stream/stream.h"
+#include "stream/stream_frame.h"
 
-#include "base/guard.h"
-#include "mpa/crc32c.h"
-#include "mpa/mpa_frame.h"
 #include "rdmap/rdmap_wire.h"
 
 #include <assert.h>
 
-#define TX_IOV       512
-#define TX_BYTES     (56 * 1024)
-#define TX_BATCH_MAX (256 * 1024) /* octets framed ahead of the transport */
-
-/* Payload up to this is copied beside its header: cheaper than two iovec entries. */
-#define TX_COPY_MAX 512
-
-/* Room that any one FPDU may need besides its referenced payload. */
-#define TX_FPDU_BYTES (2 + 18 + IWARP_TERM_MAX_LEN + TX_COPY_MAX + 3 + 4)
-#define TX_FPDU_IOV   (IWARP_MAX_SGE + 2)
-
-/*
- * A region that unsent octets lie in: lent between gather and sent only, checked anew each time.
- * Forgotten once stream position `end` is sent, as its requests may complete before the batch does.
- */
-struct tx_ref {
-    struct iwarp_region *region;
-    uint64_t end;
-    uint32_t stag;
-};
-
-struct iwarp_tx_block {
-    struct iovec iov[TX_IOV];
-    unsigned first, n; /* entries first..n-1 are unsent */
-    uint32_t used;     /* octets of `bytes` */
-    bool open;         /* the last entry ends at bytes + used and may be extended */
-    bool lent;
-    unsigned refs;
-    struct tx_ref ref[IWARP_MAX_LENDS];
-    uint8_t bytes[TX_BYTES];
-};
-
-/* --- the block ------------------------------------------------------------------------------- */
-
-static bool block_ready(struct iwarp_stream *s)
-{
-    bool over = false;
-
-    if (s->tx.block) {
-        return true;
-    }
-    struct iwarp_tx_block *b = iwarp_budget_alloc(s->config.budget, sizeof *b, &over);
-    if (!b) {
-        iwarp_fault_set(&s->fault,
-                        over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY,
-                        IWARP_SIDE_LOCAL, sizeof *b, s->config.budget->limit, 0);
-        s->tx.terminate_framed = true; /* no memory for a Terminate either */
-        iwarp_stream_fail(s);
-        return false;
-    }
-    b->first = b->n = b->refs = 0;
-    b->used = 0;
-    b->open = b->lent = false;
-    s->tx.block = b;
-    return true;
-}
-
-static void settle(struct iwarp_tx_block *b)
-{
-    for (unsigned i = 0; b->lent && i < b->refs; i++) {
-        iwarp_region_settle(b->ref[i].region);
-    }
-    b->lent = false;
-}
-
-void iwarp_stream_tx_fini(struct iwarp_stream *s)
-{
-    if (s->tx.block) {
-        settle(s->tx.block);
-        iwarp_budget_free(s->config.budget, s->tx.block, sizeof *s->tx.block);
-        s->tx.block = NULL;
-        s->tx.framed = s->tx.sent;
-    }
-}
-
-/* Lend the regions of unsent octets again. False: one is gone, half an FPDU cannot be finished. */
-static bool lend_again(struct iwarp_stream *s)
-{
-    struct iwarp_tx_block *b = s->tx.block;
-
-    for (unsigned i = 0; i < b->refs; i++) {
-        struct iwarp_region *r = iwarp_region_lend(s->config.regions, b->ref[i].stag);
-        if (!r) {
-            uint32_t stag = b->ref[i].stag;
-            b->refs = i;
-            b->lent = true;
-            iwarp_stream_kill(s, IWARP_FAULT_LOCAL_DEREGISTERED, IWARP_SIDE_LOCAL, stag);
-            return false;
-        }
-        b->ref[i].region = r;
-    }
-    b->lent = true;
-    return true;
-}
-
-/*
- * The FPDU just framed refers to the regions that `lends` holds: they change hands. If its payload
- * was copied instead, they are given back.
- */
-static void adopt(struct iwarp_stream *s, struct iwarp_lends *lends, uint32_t payload_len)
-{
-    struct iwarp_tx_block *b = s->tx.block;
-
-    for (unsigned i = 0; i < lends->n && payload_len > TX_COPY_MAX; i++) {
-        struct iwarp_region *r = lends->region[i];
-        uint32_t stag = atomic_load_explicit(&r->stag, memory_order_relaxed);
-        unsigned k = 0;
-        while (k < b->refs && b->ref[k].region != r) {
-            k++;
-        }
-        if (k < b->refs) {
-            iwarp_region_settle(r);
-        } else {
-            b->ref[b->refs++] = (struct tx_ref){r, 0, stag};
-        }
-        b->ref[k].end = s->tx.framed;
-    }
-    if (payload_len > TX_COPY_MAX) {
-        lends->n = 0;
-    }
-    iwarp_lends_settle(lends);
-}
-
-/* Forget the regions whose octets are all sent. They are not lent now. */
-static void forget_sent(struct iwarp_stream *s)
-{
-    struct iwarp_tx_block *b = s->tx.block;
-    unsigned kept = 0;
-
-    for (unsigned i = 0; i < b->refs; i++) {
-        if (b->ref[i].end > s->tx.sent) {
-            b->ref[kept++] = b->ref[i];
-        }
-    }
-    b->refs = kept;
-}
-
-static void block_append(struct iwarp_tx_block *b, uint32_t n)
-{
-    if (b->open) {
-        b->iov[b->n - 1].iov_len += n;
-    } else {
-        b->iov[b->n++] = (struct iovec){b->bytes + b->used, n};
-        b->open = true;
-    }
-    b->used += n;
-}
-
-static void block_refer(struct iwarp_tx_block *b, const struct iovec *iov)
-{
-    b->iov[b->n++] = *iov;
-    b->open = false;
-}
-
-static bool block_room(const struct iwarp_tx_block *b)
-{
-    return b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
-           b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
-}
-
-/* --- one FPDU -------------------------------------------------------------------------------- */
-
-struct crc_pass {
-    uint32_t crc;
-    const struct iovec *iov;
-};
-
-static void crc_pass(void *arg)
-{
-    struct crc_pass *c = arg;
-    c->crc = iwarp_crc32c(c->crc, c->iov->iov_base, c->iov->iov_len);
-}
-
-/* Payload pieces into the block (copy) or into the iovec (refer), CRC over them. */
-static bool put_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *pieces, bool copy,
-                        uint32_t *crc)
-{
-    struct iwarp_tx_block *b = s->tx.block;
-    bool good = true;
-
-    for (unsigned i = 0; i < pieces->n && good; i++) {
-        const struct iovec *v = &pieces->iov[i];
-        if (copy) {
-            uint8_t *to = b->bytes + b->used;
-            good = iwarp_guard_copy_from(to, v->iov_base, v->iov_len) == 0;
-            *crc = s->config.crc && good ? iwarp_crc32c(*crc, to, v->iov_len) : 0;
-            block_append(b, (uint32_t)v->iov_len);
-        } else {
-            struct crc_pass c = {*crc, v};
-            good = !s->config.crc || iwarp_guard_run(v->iov_base, v->iov_len, crc_pass, &c) == 0;
-            *crc = c.crc;
-            block_refer(b, v);
-        }
-        if (!good) {
-            iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
-                            (uint64_t)(uintptr_t)v->iov_base, v->iov_len, 0);
-        }
-    }
-    return good;
-}
-
-/*
- * Frame one FPDU: DDP header *h, then `extra` octets already laid out behind it by the caller in
- * `more`, then the payload pieces. False: fault, and nothing was framed.
- */
-static bool frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h, const uint8_t *more,
-                  uint32_t more_len, const struct iwarp_ddp_target *pieces, uint32_t payload_len)
-{
-    struct iwarp_tx_block *b = s->tx.block;
-    const struct iwarp_tx_block before = {.n = b->n, .used = b->used, .open = b->open};
-    size_t last_len = b->n ? b->iov[b->n - 1].iov_len : 0;
-    uint8_t *p = b->bytes + b->used;
-
-    uint32_t header = iwarp_ddp_header_put(p + IWARP_MPA_LEN_FIELD, h);
-    uint32_t ulpdu = header + more_len + payload_len;
-    iwarp_put_be16(p, (uint16_t)ulpdu);
-    if (more_len) {
-        memcpy(p + IWARP_MPA_LEN_FIELD + header, more, more_len);
-    }
-    uint32_t head_len = IWARP_MPA_LEN_FIELD + header + more_len;
-    uint32_t crc = s->config.crc ? iwarp_crc32c(0, p, head_len) : 0;
-    block_append(b, head_len);
-    if (payload_len && !put_payload(s, pieces, payload_len <= TX_COPY_MAX, &crc)) {
-        b->n = before.n;
-        b->used = before.used;
-        b->open = before.open;
-        if (b->n) {
-            b->iov[b->n - 1].iov_len = last_len;
-        }
-        return false;
-    }
-    uint8_t trailer[3 + IWARP_MPA_CRC_LEN] = {0};
-    uint32_t pad = iwarp_mpa_pad(ulpdu);
-    crc = s->config.crc ? iwarp_crc32c(crc, trailer, pad) : 0;
-    iwarp_put_le32(trailer + pad, crc);
-    memcpy(b->bytes + b->used, trailer, pad + IWARP_MPA_CRC_LEN);
-    block_append(b, pad + IWARP_MPA_CRC_LEN);
-    s->tx.framed += iwarp_mpa_fpdu_len(ulpdu);
-    s->tx.fpdus++;
-    return true;
-}
+/* Octets framed ahead of the transport: enough for one large write, and still in the cache. */
+#define TX_BATCH_MAX (256 * 1024)
 
 /* --- messages -------------------------------------------------------------------------------- */
 
@@ -357,7 +112,7 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
     iwarp_rdmap_read_request_put(wire, &r);
     request_header(s, w, 0, &h);
     h.last = true;
-    if (!frame(s, &h, wire, sizeof wire, NULL, 0)) {
+    if (!iwarp_stream_frame(s, &h, wire, sizeof wire, NULL, 0)) {
         return false;
     }
     request_framed(s, w);
@@ -381,12 +136,12 @@ static bool frame_request(struct iwarp_stream *s)
     h.last = s->tx.off + len == w->len;
     lends.n = 0;
     if (!request_pieces(s, w, s->tx.off, len, &lends, &pieces) ||
-        !frame(s, &h, NULL, 0, &pieces, len)) {
+        !iwarp_stream_frame(s, &h, NULL, 0, &pieces, len)) {
         iwarp_lends_settle(&lends);
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;
     }
-    adopt(s, &lends, len);
+    iwarp_tx_block_adopt(s, &lends, len <= TX_COPY_MAX);
     s->tx.kind = TX_REQUEST;
     s->tx.off += len;
     if (h.last) {
@@ -451,12 +206,13 @@ static bool frame_response(struct iwarp_stream *s)
                                        .to = in->request.sink_to + in->sent};
 
     lends.n = 0;
-    if (!response_pieces(s, in, len, &lends, &pieces) || !frame(s, &h, NULL, 0, &pieces, len)) {
+    if (!response_pieces(s, in, len, &lends, &pieces) ||
+        !iwarp_stream_frame(s, &h, NULL, 0, &pieces, len)) {
         iwarp_lends_settle(&lends);
         response_cause(s, in);
         return false;
     }
-    adopt(s, &lends, len);
+    iwarp_tx_block_adopt(s, &lends, len <= TX_COPY_MAX);
     s->tx.kind = TX_RESPONSE;
     in->sent += len;
     if (h.last) {
@@ -499,7 +255,7 @@ static bool frame_rtr(struct iwarp_stream *s)
     }
     uint32_t len = s->config.rtr == STREAM_RTR_READ ? iwarp_rdmap_read_request_put(wire, &r) : 0;
     s->config.rtr = STREAM_RTR_NONE;
-    return frame(s, &h, wire, len, NULL, 0);
+    return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
 /* RFC 5040 5.4: QN 2, MSN 1, the last message of this direction. */
@@ -513,7 +269,7 @@ static bool frame_terminate(struct iwarp_stream *s)
                                        .msn = 1};
 
     s->tx.terminate_framed = true;
-    return frame(s, &h, wire, len, NULL, 0);
+    return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
 /* --- what comes next ------------------------------------------------------------------------- */
@@ -595,15 +351,15 @@ unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
     if (iwarp_stream_drained(s) && !iwarp_stream_tx_waits(s)) {
         return 0;
     }
-    if (s->life == STREAM_ENDED || !block_ready(s)) {
+    if (s->life == STREAM_ENDED || !iwarp_tx_block_ready(s)) {
         return 0;
     }
     struct iwarp_tx_block *b = s->tx.block;
     assert(!b->lent);
-    if (!lend_again(s)) {
+    if (!iwarp_tx_block_lend(s)) {
         return 0;
     }
-    while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && block_room(b) && frame_next(s)) {
+    while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && iwarp_tx_block_room(b) && frame_next(s)) {
     }
     if (!s->tx.block || b->first == b->n) {
         iwarp_stream_tx_fini(s);
@@ -620,7 +376,7 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
     if (!b) {
         return;
     }
-    settle(b);
+    iwarp_tx_block_settle(b);
     s->tx.sent += n;
     while (n > 0) {
         struct iovec *v = &b->iov[b->first];
@@ -635,7 +391,7 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
     if (b->first == b->n) {
         iwarp_stream_tx_fini(s);
     } else {
-        forget_sent(s);
+        iwarp_tx_block_forget_sent(s);
     }
 }
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The send block: memory, references, iovec. See stream_block.h. Knows nothing of FPDUs. */
+#include "stream/stream_block.h"
+
+bool iwarp_tx_block_ready(struct iwarp_stream *s)
+{
+    bool over = false;
+
+    if (s->tx.block) {
+        return true;
+    }
+    struct iwarp_tx_block *b = iwarp_budget_alloc(s->config.budget, sizeof *b, &over);
+    if (!b) {
+        iwarp_fault_set(&s->fault,
+                        over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY,
+                        IWARP_SIDE_LOCAL, sizeof *b, s->config.budget->limit, 0);
+        s->tx.terminate_framed = true; /* no memory for a Terminate either */
+        iwarp_stream_fail(s);
+        return false;
+    }
+    b->first = b->n = b->refs = 0;
+    b->used = 0;
+    b->open = b->lent = false;
+    s->tx.block = b;
+    return true;
+}
+
+void iwarp_tx_block_settle(struct iwarp_tx_block *b)
+{
+    for (unsigned i = 0; b->lent && i < b->refs; i++) {
+        iwarp_region_settle(b->ref[i].region);
+    }
+    b->lent = false;
+}
+
+void iwarp_stream_tx_fini(struct iwarp_stream *s)
+{
+    if (s->tx.block) {
+        iwarp_tx_block_settle(s->tx.block);
+        iwarp_budget_free(s->config.budget, s->tx.block, sizeof *s->tx.block);
+        s->tx.block = NULL;
+        s->tx.framed = s->tx.sent;
+    }
+}
+
+bool iwarp_tx_block_lend(struct iwarp_stream *s)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+
+    for (unsigned i = 0; i < b->refs; i++) {
+        struct iwarp_region *r = iwarp_region_lend(s->config.regions, b->ref[i].stag);
+        if (!r) {
+            uint32_t stag = b->ref[i].stag;
+            b->refs = i;
+            b->lent = true;
+            iwarp_stream_kill(s, IWARP_FAULT_LOCAL_DEREGISTERED, IWARP_SIDE_LOCAL, stag);
+            return false;
+        }
+        b->ref[i].region = r;
+    }
+    b->lent = true;
+    return true;
+}
+
+void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, bool copied)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+
+    for (unsigned i = 0; i < lends->n && !copied; i++) {
+        struct iwarp_region *r = lends->region[i];
+        uint32_t stag = atomic_load_explicit(&r->stag, memory_order_relaxed);
+        unsigned k = 0;
+        while (k < b->refs && b->ref[k].region != r) {
+            k++;
+        }
+        if (k < b->refs) {
+            iwarp_region_settle(r);
+        } else {
+            b->ref[b->refs++] = (struct iwarp_tx_ref){r, 0, stag};
+        }
+        b->ref[k].end = s->tx.framed;
+    }
+    if (!copied) {
+        lends->n = 0;
+    }
+    iwarp_lends_settle(lends);
+}
+
+void iwarp_tx_block_forget_sent(struct iwarp_stream *s)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < b->refs; i++) {
+        if (b->ref[i].end > s->tx.sent) {
+            b->ref[kept++] = b->ref[i];
+        }
+    }
+    b->refs = kept;
+}
+
+void iwarp_tx_block_append(struct iwarp_tx_block *b, uint32_t n)
+{
+    if (b->open) {
+        b->iov[b->n - 1].iov_len += n;
+    } else {
+        b->iov[b->n++] = (struct iovec){b->bytes + b->used, n};
+        b->open = true;
+    }
+    b->used += n;
+}
+
+void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov)
+{
+    b->iov[b->n++] = *iov;
+    b->open = false;
+}
+
+bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
+{
+    return b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
+           b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
+}
+
+struct iwarp_tx_mark iwarp_tx_block_mark(const struct iwarp_tx_block *b)
+{
+    return (struct iwarp_tx_mark){b->n, b->used, b->open, b->n ? b->iov[b->n - 1].iov_len : 0};
+}
+
+void iwarp_tx_block_reset(struct iwarp_tx_block *b, const struct iwarp_tx_mark *mark)
+{
+    b->n = mark->n;
+    b->used = mark->used;
+    b->open = mark->open;
+    if (b->n) {
+        b->iov[b->n - 1].iov_len = mark->last_len;
+    }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The send block: what a stream has framed and not yet sent. Headers, trailers and small payloads
+ * lie in it, larger payload is referred to; the regions referred to are remembered by STag and lent
+ * only between gather and sent. Exists only while something is unsent.
+ */
+#ifndef IWARP_STREAM_BLOCK_H
+#define IWARP_STREAM_BLOCK_H
+
+#include "stream/stream.h"
+
+#define TX_IOV   512
+#define TX_BYTES (56 * 1024)
+
+/* Payload up to this is copied beside its header: cheaper than two iovec entries. */
+#define TX_COPY_MAX 512
+
+/* Room that any one FPDU may need besides its referenced payload. */
+#define TX_FPDU_BYTES (2 + 18 + IWARP_TERM_MAX_LEN + TX_COPY_MAX + 3 + 4)
+#define TX_FPDU_IOV   (IWARP_MAX_SGE + 2)
+
+/*
+ * A region that unsent octets lie in: lent between gather and sent only, checked anew each time.
+ * Forgotten once stream position `end` is sent, as its requests may complete before the batch does.
+ */
+struct iwarp_tx_ref {
+    struct iwarp_region *region;
+    uint64_t end;
+    uint32_t stag;
+};
+
+struct iwarp_tx_block {
+    struct iovec iov[TX_IOV];
+    unsigned first, n; /* entries first..n-1 are unsent */
+    uint32_t used;     /* octets of `bytes` */
+    bool open;         /* the last entry ends at bytes + used and may be extended */
+    bool lent;
+    unsigned refs;
+    struct iwarp_tx_ref ref[IWARP_MAX_LENDS];
+    uint8_t bytes[TX_BYTES];
+};
+
+/* A point to go back to when an FPDU cannot be finished. */
+struct iwarp_tx_mark {
+    unsigned n;
+    uint32_t used;
+    bool open;
+    size_t last_len;
+};
+
+/* Make sure that the stream has a block. False: no memory, and the stream has failed. */
+bool iwarp_tx_block_ready(struct iwarp_stream *s);
+
+/* Lend the regions of unsent octets again. False: one is gone, half an FPDU cannot be finished. */
+bool iwarp_tx_block_lend(struct iwarp_stream *s);
+void iwarp_tx_block_settle(struct iwarp_tx_block *b);
+
+/*
+ * The FPDU just framed refers to the regions that `lends` holds: they change hands. If its payload
+ * was copied instead, they are given back.
+ */
+void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, bool copied);
+
+/* Forget the regions whose octets are all sent. They are not lent now. */
+void iwarp_tx_block_forget_sent(struct iwarp_stream *s);
+
+/* Is there room for one more FPDU? */
+bool iwarp_tx_block_room(const struct iwarp_tx_block *b);
+
+/* n octets that were written at bytes + used belong to the batch. */
+void iwarp_tx_block_append(struct iwarp_tx_block *b, uint32_t n);
+void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov);
+
+struct iwarp_tx_mark iwarp_tx_block_mark(const struct iwarp_tx_block *b);
+void iwarp_tx_block_reset(struct iwarp_tx_block *b, const struct iwarp_tx_mark *mark);
+
+#endif

@@ -357,6 +357,43 @@ static void write__behind_a_fault__is_not_placed(void **state)
     }
 }
 
+/* Octet by octet in two halves, so that early placement has begun before the CRC is there. */
+static void damaged(enum host_role role, enum iwarp_placement placement)
+{
+    struct octets o = {0};
+
+    raw_text(&o, &host->names, "0bc6c140 W T+10 N33*3000 00000000");
+    iwarp_conn_options_init(&host->options);
+    host->options.placement = placement;
+    host_connect(host, role, 2, HOST_RECEIVES);
+    raw_say(host->fd, NULL, V24);
+    raw_send(host->fd, o.p, 1500);
+    usleep(20000);
+    raw_send(host->fd, o.p + 1500, o.n - 1500);
+    octets_free(&o);
+    raw_hear(host->fd, NULL, V16, "the Terminate");
+    raw_expect_fin(host->fd, "behind the Terminate");
+    host_ended(host, IWARP_FAULT_MPA_CRC, HOST_RECEIVES);
+}
+
+static void write__large_and_damaged__touches_memory_only_if_placed_early(void **state)
+{
+    (void)state;
+    for (int role = 0; role < 2; role++) {
+        damaged((enum host_role)role, IWARP_PLACE_VERIFIED);
+        over();
+        damaged((enum host_role)role, IWARP_PLACE_EARLY);
+        for (unsigned i = 0; i < 3000; i++) { /* that is what early means, RFC 5044 6 does not */
+            assert_int_equal(host->w.p[0x10 + i], 0x33);
+        }
+        uint8_t before = host->w.p[0x0f], behind = host->w.p[0x10 + 3000];
+        host_reset_memory(host); /* nothing beside what the segment named */
+        assert_int_equal(before, host->w.p[0x0f]);
+        assert_int_equal(behind, host->w.p[0x10 + 3000]);
+        over();
+    }
+}
+
 /* --- faults of this end ---------------------------------------------------------------------- */
 
 static void send__from_memory_that_is_not_registered__is_0_0_00(void **state)
@@ -395,6 +432,7 @@ int main(void)
         cmocka_unit_test(reset__noticed_by_a_write_first__ends_as_lost),
         cmocka_unit_test(flood__behind_a_fault__does_not_destroy_the_terminate),
         cmocka_unit_test(write__behind_a_fault__is_not_placed),
+        cmocka_unit_test(write__large_and_damaged__touches_memory_only_if_placed_early),
         cmocka_unit_test(send__from_memory_that_is_not_registered__is_0_0_00),
     };
     return cmocka_run_group_tests_name("hostile_end", tests, setup, teardown);

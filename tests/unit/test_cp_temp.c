@@ -12,11 +12,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,10 +164,68 @@ static void killed__in_the_middle__leaves_nothing(void **state)
     assert_int_equal(scratch_count("."), 0);
 }
 
-int main(void)
+static int run_all(bool with_child);
+static bool no_tmpfile; /* this process has to do without O_TMPFILE */
+
+static void killed__with_a_hidden_name__is_cleared_by_the_next(void **state)
+{
+    int status;
+
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct cp_temp temp = CP_TEMP_NONE;
+        cp_temp_create(&temp, scratch_fd, "x");
+        raise(SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(scratch_count("."), no_tmpfile);
+    write_and_commit("x", "abc");
+    assert_int_equal(scratch_count("."), 1);
+}
+
+/* Make openat with O_TMPFILE fail, as file systems do that have none. */
+static bool take_tmpfile_away(void)
+{
+    const unsigned tmpfile_bit = O_TMPFILE & ~O_DIRECTORY;
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, tmpfile_bit, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 &&
+           open(".", O_TMPFILE | O_WRONLY, 0600) < 0 && errno == EOPNOTSUPP;
+}
+
+static void without_tmpfile__everything_above__holds_too(void **state)
+{
+    int status = -1;
+
+    (void)state;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        /* Its report would be counted as tests of this program. */
+        dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+        no_tmpfile = true;
+        _exit(take_tmpfile_away() ? run_all(false) : 100);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static int run_all(bool with_child)
 {
 #define WITH_DIR(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest both[] = {
         WITH_DIR(commit__new_name__has_content_mode_and_time),
         WITH_DIR(commit__name_taken__replaces),
         WITH_DIR(commit__name_is_a_link__replaces_the_link),
@@ -171,8 +233,19 @@ int main(void)
         WITH_DIR(before_commit__name__is_untouched),
         WITH_DIR(leftover__of_a_dead_process__is_cleared),
         WITH_DIR(leftover__of_a_living_process__is_kept),
-        WITH_DIR(killed__in_the_middle__leaves_nothing),
+        WITH_DIR(killed__with_a_hidden_name__is_cleared_by_the_next),
     };
+    const struct CMUnitTest once[] = {
+        WITH_DIR(killed__in_the_middle__leaves_nothing),
+        cmocka_unit_test(without_tmpfile__everything_above__holds_too),
+    };
+    int failed = cmocka_run_group_tests_name("cp_temp", both, NULL, NULL);
 
-    return cmocka_run_group_tests_name("cp_temp", tests, NULL, NULL);
+    return with_child ? failed + cmocka_run_group_tests_name("cp_temp, once", once, NULL, NULL)
+                      : failed;
+}
+
+int main(void)
+{
+    return run_all(true);
 }

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line of iwarp-cp: what each option sets, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "programs/cp/limits.h"
+#include "programs/cp/options.h"
+
+static struct cp_options options;
+
+/* Parse a line of words. Its error line is not wanted. */
+static bool parse(const char *line)
+{
+    static char words[512];
+    static char *argv[32];
+    int argc = 0;
+    int keep = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
+
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    argv[argc] = NULL;
+    optind = 0; /* getopt starts anew */
+    dup2(null, STDERR_FILENO);
+    bool ok = cp_options_parse(argc, argv, &options);
+    dup2(keep, STDERR_FILENO);
+    close(keep);
+    close(null);
+    return ok;
+}
+
+static void defaults__are_documented_ones(void **state)
+{
+    (void)state;
+    assert_true(parse("iwarp-cp serve dir"));
+    assert_int_equal(options.command, CP_COMMAND_SERVE);
+    assert_string_equal(options.listen.host, "127.0.0.1");
+    assert_string_equal(options.listen.port, "7475");
+    assert_int_equal(options.slots, 8);
+    assert_int_equal(options.slot_size, 512 * 1024);
+    assert_int_equal(options.timeout_s, 30);
+    assert_int_equal(options.idle_s, 60);
+    assert_int_equal(options.max_connections, 64);
+    assert_false(options.insecure || options.read_only || options.json || options.recursive);
+    assert_int_equal(options.conn.mpa_rev, 2);
+    assert_true(options.conn.crc);
+    assert_int_equal(options.conn.placement, IWARP_PLACE_VERIFIED);
+    assert_int_equal(options.argument_count, 1);
+    assert_string_equal(options.arguments[0], "dir");
+}
+
+static void options__anywhere__are_set(void **state)
+{
+    (void)state;
+    assert_true(parse("iwarp-cp put a -r b --depth 3 iwarp://h/x --block 64K --no-crc --early "
+                      "--mpa-rev 1 --ulpdu 1400 -t 5 -jqc --sync"));
+    assert_true(options.recursive && options.json && options.quiet && options.checksum);
+    assert_true(options.sync);
+    assert_int_equal(options.slots, 3);
+    assert_int_equal(options.slot_size, 65536);
+    assert_false(options.conn.crc);
+    assert_int_equal(options.conn.placement, IWARP_PLACE_EARLY);
+    assert_int_equal(options.conn.mpa_rev, 1);
+    assert_int_equal(options.conn.ulpdu_max, 1400);
+    assert_int_equal(options.timeout_s, 5);
+    assert_int_equal(options.argument_count, 3);
+    assert_string_equal(options.arguments[2], "iwarp://h/x");
+}
+
+static void serve_options__are_set(void **state)
+{
+    (void)state;
+    assert_true(parse("iwarp-cp serve -l [::1]:0 -a 10.0.0.0/8 --allow fd00::/8 --read-only -v "
+                      "--insecure --max-connections 7 --idle 9 d"));
+    assert_string_equal(options.listen.host, "::1");
+    assert_string_equal(options.listen.port, "0");
+    assert_int_equal(options.allow_count, 2);
+    assert_int_equal(options.allow[0].prefix, 96 + 8);
+    assert_int_equal(options.allow[1].prefix, 8);
+    assert_true(options.read_only && options.insecure && options.verbose);
+    assert_int_equal(options.max_connections, 7);
+    assert_int_equal(options.idle_s, 9);
+}
+
+static void double_dash__ends_options(void **state)
+{
+    (void)state;
+    assert_true(parse("iwarp-cp put -- -r iwarp://h/x"));
+    assert_false(options.recursive);
+    assert_string_equal(options.arguments[0], "-r");
+}
+
+static void help_and_version__need_nothing_else(void **state)
+{
+    (void)state;
+    assert_true(parse("iwarp-cp --help"));
+    assert_int_equal(options.command, CP_COMMAND_HELP);
+    assert_true(parse("iwarp-cp put --help"));
+    assert_int_equal(options.command, CP_COMMAND_HELP);
+    assert_true(parse("iwarp-cp --version"));
+    assert_int_equal(options.command, CP_COMMAND_VERSION);
+}
+
+static void wrong_lines__are_refused(void **state)
+{
+    static const char *const lines[] = {
+        "iwarp-cp",
+        "iwarp-cp copy",
+        "iwarp-cp serve",
+        "iwarp-cp serve a b",
+        "iwarp-cp put a",
+        "iwarp-cp put iwarp://h/x",
+        "iwarp-cp put a b",
+        "iwarp-cp get a iwarp://h/x",
+        "iwarp-cp get iwarp://h/x",
+        "iwarp-cp get iwarp://h/x a b",
+        "iwarp-cp ls",
+        "iwarp-cp ls h/x",
+        "iwarp-cp ls --read-only iwarp://h/",
+        "iwarp-cp serve --json d",
+        "iwarp-cp serve --mpa-rev 1 d",
+        "iwarp-cp ls --unknown iwarp://h/",
+        "iwarp-cp ls -z iwarp://h/",
+        "iwarp-cp ls iwarp://h/ --depth",
+        "iwarp-cp ls --depth 0 iwarp://h/",
+        "iwarp-cp ls --depth 65 iwarp://h/",
+        "iwarp-cp ls --depth -1 iwarp://h/",
+        "iwarp-cp ls --depth 1x iwarp://h/",
+        "iwarp-cp ls --depth 99999999999999999999 iwarp://h/",
+        "iwarp-cp ls --block 4095 iwarp://h/",
+        "iwarp-cp ls --block 17M iwarp://h/",
+        "iwarp-cp ls --block 16M --depth 5 iwarp://h/",
+        "iwarp-cp ls --mpa-rev 3 iwarp://h/",
+        "iwarp-cp ls --ulpdu 127 iwarp://h/",
+        "iwarp-cp ls --ulpdu 64769 iwarp://h/",
+        "iwarp-cp ls --timeout 0 iwarp://h/",
+        "iwarp-cp serve --allow 10.0.0.1/8 d",
+        "iwarp-cp serve --listen ::1:5 d",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (parse(lines[i])) {
+            fail_msg("accepted: %s", lines[i]);
+        }
+    }
+}
+
+static void allow__too_many__is_refused(void **state)
+{
+    static char program[] = "iwarp-cp", serve[] = "serve", allow[] = "--allow=10.0.0.0/8",
+                directory[] = "dir";
+    char *argv[2 * CP_ALLOW_MAX + 8];
+    int argc = 0;
+
+    (void)state;
+    argv[argc++] = program;
+    argv[argc++] = serve;
+    for (int i = 0; i < CP_ALLOW_MAX; i++) {
+        argv[argc++] = allow;
+    }
+    argv[argc++] = directory;
+    argv[argc] = NULL;
+    optind = 0;
+    assert_true(cp_options_parse(argc, argv, &options));
+    assert_int_equal(options.allow_count, CP_ALLOW_MAX);
+    argv[argc++] = allow;
+    argv[argc] = NULL;
+    optind = 0;
+    assert_false(cp_options_parse(argc, argv, &options));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults__are_documented_ones),
+        cmocka_unit_test(options__anywhere__are_set),
+        cmocka_unit_test(serve_options__are_set),
+        cmocka_unit_test(double_dash__ends_options),
+        cmocka_unit_test(help_and_version__need_nothing_else),
+        cmocka_unit_test(wrong_lines__are_refused),
+        cmocka_unit_test(allow__too_many__is_refused),
+    };
+
+    return cmocka_run_group_tests_name("cp_options", tests, NULL, NULL);
+}

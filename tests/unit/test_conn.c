@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls on connections: options and their bounds, misuse that says why, waiting with a time
+ * limit, and what can be asked at which time.
+ */
+#include "alloc_fault.h"
+#include "verbs_pair.h"
+
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <stdlib.h>
+
+struct misuse {
+    const char *part;
+    unsigned mpa_rev, ulpdu_max, ird, ord;
+};
+
+static void options__beyond_their_bounds__are_misuse(void **state)
+{
+    static const struct misuse cases[] = {
+        {"mpa_rev is 0", 0, 0, 1, 1},       {"mpa_rev is 3", 3, 0, 1, 1},
+        {"ulpdu_max is 127", 2, 127, 1, 1}, {"ulpdu_max is 64769", 2, 64769, 1, 1},
+        {"ird 1025", 2, 0, 1025, 1},        {"ord 1025", 2, 0, 1, 1025},
+    };
+    struct iwarp_conn *conn[2] = {NULL, NULL};
+    struct iwarp_conn_options o, out;
+    struct pair_options po;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&po, PAIR_MEMORY);
+    pair_prepare(&p, &po);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        iwarp_conn_options_init(&o);
+        o.mpa_rev = cases[i].mpa_rev;
+        o.ulpdu_max = cases[i].ulpdu_max;
+        o.ird = cases[i].ird;
+        o.ord = cases[i].ord;
+        must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, cases[i].part);
+        must_fail(iwarp_connect_pair(p.side[0].qp, p.side[1].qp, &o, NULL, &conn[0], &conn[1]),
+                  IWARP_MISUSE, cases[i].part);
+    }
+    o.size = 12;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "iwarp_conn_options_init");
+    assert_null(conn[0]);
+    pair_connect(&p); /* nothing of that was remembered */
+    pair_close(&p);
+}
+
+static void connect__to_an_impossible_address__is_misuse(void **state)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_UNIX};
+    struct iwarp_conn *conn = NULL;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_prepare(&p, &o);
+    struct sockaddr *to = (struct sockaddr *)&addr;
+    must_fail(iwarp_connect(p.side[0].qp, to, sizeof addr, NULL, NULL, 0, NULL, NULL, &conn),
+              IWARP_MISUSE, "family 1");
+    addr.ss_family = AF_INET;
+    must_fail(iwarp_connect(p.side[0].qp, to, sizeof addr + 1, NULL, NULL, 0, NULL, NULL, &conn),
+              IWARP_MISUSE, "129 octets");
+    assert_null(conn);
+    /* What the system does not like is no misuse: the connection fails. */
+    must(iwarp_connect(p.side[0].qp, to, 3, NULL, NULL, 0, p.eq[0], NULL, &conn));
+    p.side[0].conn = conn;
+    assert_int_equal(pair_event(p.eq[0], IWARP_EVENT_FAILED).status, IWARP_TRANSPORT);
+    pair_close(&p);
+}
+
+/* Each allocation fails in turn; the queue pair can be connected afterwards. */
+static void connect__without_memory__leaves_the_queue_pairs_alone(void **state)
+{
+    struct iwarp_conn *conn[2];
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_prepare(&p, &o);
+    for (unsigned i = 1; i <= 7; i++) { /* two connections, two for the Request, three the pair */
+        alloc_fault_at(i);
+        enum iwarp_status status =
+            iwarp_connect_pair(p.side[0].qp, p.side[1].qp, NULL, p.eq[0], &conn[0], &conn[1]);
+        assert_true(alloc_fault_count() >= i);
+        alloc_fault_at(0);
+        assert_int_equal(status, IWARP_NO_MEMORY);
+        assert_non_null(strstr(iwarp_last_error(), "no memory"));
+    }
+    must(iwarp_eq_destroy(p.eq[0])); /* not counted for what never was */
+    must(iwarp_eq_create(p.device, &p.eq[0]));
+    pair_connect(&p);
+    pair_close(&p);
+}
+
+static void accept__out_of_order__is_misuse(void **state)
+{
+    struct sockaddr_storage addr;
+    struct pair_options o;
+    struct pair p, other;
+    socklen_t len;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    pair_prepare(&p, &o);
+    pair_prepare(&other, &o);
+    must(iwarp_listener_addr(p.listener, &addr, &len));
+    must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, NULL, NULL, 0, NULL, NULL,
+                       &p.side[0].conn));
+    struct iwarp_conn *conn = p.side[1].conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+    must_fail(iwarp_accept(p.side[0].conn, p.side[1].qp, NULL, NULL, 0, NULL), IWARP_MISUSE,
+              "answer");
+    must_fail(iwarp_reject(p.side[0].conn, NULL, 0), IWARP_MISUSE, "answer");
+    must_fail(iwarp_accept(conn, NULL, NULL, NULL, 0, NULL), IWARP_MISUSE, "queue pair");
+    must_fail(iwarp_accept(conn, p.side[0].qp, NULL, NULL, 0, NULL), IWARP_MISUSE,
+              "connected before");
+    must_fail(iwarp_accept(conn, other.side[0].qp, NULL, NULL, 0, NULL), IWARP_MISUSE,
+              "different devices");
+    must_fail(iwarp_conn_wait(conn, 20), IWARP_AGAIN, "20 ms");
+    must_fail(iwarp_conn_wait(p.side[0].conn, 0), IWARP_AGAIN, "0 ms");
+    must(iwarp_accept(conn, p.side[1].qp, NULL, NULL, 0, &p));
+    must_fail(iwarp_accept(conn, p.side[1].qp, NULL, NULL, 0, NULL), IWARP_MISUSE, "answer");
+    must_fail(iwarp_reject(conn, NULL, 0), IWARP_MISUSE, "answer");
+    must(iwarp_conn_wait(p.side[0].conn, PAIR_WAIT_MS));
+    assert_ptr_equal(iwarp_conn_user(conn), &p);
+    assert_ptr_equal(iwarp_conn_qp(conn), p.side[1].qp);
+    pair_close(&other);
+    pair_close(&p);
+}
+
+static void questions__before_there_is_an_answer__are_misuse(void **state)
+{
+    struct iwarp_conn_info info = {.size = 4};
+    struct sockaddr_storage addr;
+    struct pair_options o;
+    struct pair p;
+    socklen_t len;
+    size_t pd_len = 7;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_open(&p, &o);
+    must_fail(iwarp_conn_info(p.side[0].conn, &info), IWARP_MISUSE, "size");
+    must_fail(iwarp_conn_peer_addr(p.side[0].conn, &addr, &len), IWARP_MISUSE, "address");
+    must_fail(iwarp_conn_local_addr(p.side[0].conn, &addr, &len), IWARP_MISUSE, "address");
+    assert_non_null(iwarp_conn_private_data(p.side[0].conn, &pd_len));
+    assert_int_equal(pd_len, 0);
+    int64_t begin = iwarp_now_ms();
+    must_fail(iwarp_conn_wait_end(p.side[0].conn, 30), IWARP_AGAIN, "30 ms");
+    assert_true(iwarp_now_ms() - begin >= 30);
+    pair_close(&p);
+
+    pair_options_init(&o, PAIR_TCP4);
+    pair_prepare(&p, &o);
+    must(iwarp_listener_addr(p.listener, &addr, &len));
+    must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, NULL, NULL, 0, NULL, NULL,
+                       &p.side[0].conn));
+    info.size = sizeof info;
+    must_fail(iwarp_conn_info(p.side[0].conn, &info), IWARP_MISUSE, "never established");
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options__beyond_their_bounds__are_misuse),
+        cmocka_unit_test(connect__to_an_impossible_address__is_misuse),
+        cmocka_unit_test(connect__without_memory__leaves_the_queue_pairs_alone),
+        cmocka_unit_test(accept__out_of_order__is_misuse),
+        cmocka_unit_test(questions__before_there_is_an_answer__are_misuse),
+    };
+
+    return cmocka_run_group_tests_name("conn", tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Driving a connection: a peer that never says goodbye, memory for what is unsent that runs out,
+ * and one connection that has much to do beside one that has little.
+ */
+#include "raw_peer.h"
+#include "verbs_pair.h"
+
+#include "verbs/clock.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Side 1 accepts a peer that is a socket; revision 1, no CRC asked for by that. */
+static int open_with_socket(struct pair *p, unsigned close_ms)
+{
+    struct sockaddr_storage addr;
+    struct pair_options o;
+    struct sockaddr_in in;
+    uint8_t reply[20];
+    socklen_t len;
+
+    pair_options_init(&o, PAIR_TCP4);
+    o.conn[1].close_timeout_ms = close_ms;
+    pair_prepare(p, &o);
+    must(iwarp_listener_addr(p->listener, &addr, &len));
+    memcpy(&in, &addr, sizeof in);
+    int fd = raw_connect(&in);
+    raw_send(fd, "MPA ID Req Frame\x40\x01\x00\x00", 20);
+    p->side[1].conn = pair_event(p->eq[1], IWARP_EVENT_REQUEST).conn;
+    must(iwarp_accept(p->side[1].conn, p->side[1].qp, NULL, NULL, 0, NULL));
+    pair_event(p->eq[1], IWARP_EVENT_ESTABLISHED);
+    raw_read(fd, reply, sizeof reply, "Reply");
+    return fd;
+}
+
+static void disconnect__from_a_peer_that_never_closes__ends_after_close_timeout(void **state)
+{
+    struct pair p;
+    char octet;
+
+    (void)state;
+    int fd = open_with_socket(&p, 150);
+    pair_recv(&p.side[1], 1, 0, 8);
+    int64_t begin = iwarp_now_ms();
+    must(iwarp_disconnect(p.side[1].conn));
+    assert_int_equal(recv(fd, &octet, 1, 0), 0); /* FIN comes at once */
+    struct iwarp_event event = pair_event(p.eq[1], IWARP_EVENT_DISCONNECTED);
+    assert_true(iwarp_now_ms() - begin >= 145);
+    assert_int_equal(event.status, IWARP_TRANSPORT);
+    assert_int_equal(iwarp_fault_code(event.fault), IWARP_FAULT_TCP_CLOSE_TIMEOUT);
+    struct iwarp_wc wc = pair_wc(p.side[1].recv_cq, 1, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_TCP_CLOSE_TIMEOUT);
+    pair_close(&p);
+    close(fd);
+}
+
+/* Work that can never be sent (no FPDU ever came) does not hold up a disconnect for longer. */
+static void disconnect__with_work_that_cannot_be_sent__is_bounded(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    int fd = open_with_socket(&p, 150);
+    pair_send(&p.side[1], 1, 0, 8);
+    must(iwarp_disconnect(p.side[1].conn));
+    assert_int_equal(iwarp_qp_state(p.side[1].qp), IWARP_QP_CLOSING);
+    must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+    struct iwarp_wc wc = pair_wc(p.side[1].send_cq, 1, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_TCP_CLOSE_TIMEOUT);
+    pair_close(&p);
+    close(fd);
+}
+
+static void send__beyond_max_buffer_bytes__ends_that_stream_with_limit(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    for (int tcp = 0; tcp < 2; tcp++) {
+        pair_options_init(&o, tcp ? PAIR_TCP4 : PAIR_MEMORY);
+        o.device.max_buffer_bytes = 1000;
+        pair_open(&p, &o);
+        pair_send(&p.side[0], 1, 0, 8);
+        must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));
+        const struct iwarp_fault *fault = iwarp_conn_fault(p.side[0].conn);
+        assert_int_equal(iwarp_fault_code(fault), IWARP_FAULT_LOCAL_BUFFER_LIMIT);
+        assert_int_equal(iwarp_fault_status(fault), IWARP_LIMIT);
+        struct iwarp_wc wc;
+        assert_int_equal(iwarp_cq_wait(p.side[0].send_cq, &wc, 1, PAIR_WAIT_MS), 1);
+        assert_int_not_equal(wc.status, IWARP_WC_SUCCESS);
+        pair_close(&p);
+    }
+}
+
+/* One worker, 512 MiB of Writes in its hands: small messages on another connection get through. */
+static void small_messages__beside_a_bulk_transfer__are_not_starved(void **state)
+{
+    const size_t bulk = (size_t)4 << 20;
+    struct pair_options o;
+    struct pair_side s[2];
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.memory = bulk;
+    pair_open(&p, &o);
+    o.memory = 64;
+    for (int i = 0; i < 2; i++) {
+        pair_side_open(&s[i], p.device, &o);
+    }
+    must(iwarp_connect_pair(s[0].qp, s[1].qp, NULL, NULL, &s[0].conn, &s[1].conn));
+    must(iwarp_conn_wait(s[0].conn, PAIR_WAIT_MS));
+    for (uint64_t i = 0; i < 128; i++) {
+        pair_write(&p.side[0], i, 0, bulk, &p.side[1], 0);
+    }
+    unsigned during = 0;
+    struct iwarp_wc wc;
+    for (uint64_t done = 0, i = 0; done < 128; i++) {
+        pair_recv(&s[1], i, 0, 8);
+        pair_send(&s[0], i, 8, 8);
+        pair_wc(s[1].recv_cq, i, IWARP_WC_SUCCESS);
+        pair_wc(s[0].send_cq, i, IWARP_WC_SUCCESS);
+        while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 1) {
+            assert_int_equal(wc.wr_id, done);
+            assert_int_equal(wc.status, IWARP_WC_SUCCESS);
+            done++;
+        }
+        during++;
+    }
+    if (during < 32) {
+        fail_msg("%u small messages beside 512 MiB", during);
+    }
+    pair_side_close(&s[0]);
+    pair_side_close(&s[1]);
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(disconnect__from_a_peer_that_never_closes__ends_after_close_timeout),
+        cmocka_unit_test(disconnect__with_work_that_cannot_be_sent__is_bounded),
+        cmocka_unit_test(send__beyond_max_buffer_bytes__ends_that_stream_with_limit),
+        cmocka_unit_test(small_messages__beside_a_bulk_transfer__are_not_starved),
+    };
+
+    return cmocka_run_group_tests_name("conn_drive", tests, NULL, NULL);
+}

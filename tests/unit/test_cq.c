@@ -208,7 +208,6 @@ static void wait__ends_with_a_completion_or_the_time(void **state)
     must(iwarp_cq_create(device, 8, NULL, &later.cq));
     int64_t begin = iwarp_now_ms();
     assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, 0), 0);
-    assert_true(iwarp_now_ms() - begin < 1000);
     assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, 50), 0);
     assert_true(iwarp_now_ms() - begin >= 50);
     for (int i = 0; i < 2; i++) {

@@ -6,6 +6,8 @@
 #include "alloc_fault.h"
 #include "verbs_pair.h"
 
+#include "verbs/verbs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -106,7 +108,12 @@ static void try_max_connections(unsigned max)
         p.side[i].conn = NULL;
         p.side[i].qp = NULL;
     }
-    usleep(50000); /* until the workers have let go */
+    for (unsigned left = 1, i = 0; left && i < PAIR_WAIT_MS; i++) { /* until the workers let go */
+        pthread_mutex_lock(&p.device->lock);
+        left = p.device->conn_count;
+        pthread_mutex_unlock(&p.device->lock);
+        usleep(left ? 1000 : 0);
+    }
     must(iwarp_connect_pair(more[0].qp, more[1].qp, NULL, NULL, &more[0].conn, &more[1].conn));
     must(iwarp_conn_wait(more[0].conn, PAIR_WAIT_MS));
     pair_side_close(&more[0]);

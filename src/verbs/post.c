@@ -156,8 +156,11 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
     if (status != IWARP_OK && bad) {
         *bad = wr;
     }
-    /* Only an ended stream has something to do with a receive: flush it. */
-    if (conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
+    /*
+     * Only an ended stream has something to do with a receive: flush it. Read by an exchange, as
+     * iwarp_qp_set_state writes by one: either the end is seen here, or the receive there.
+     */
+    if (conn && atomic_fetch_or(&qp->state, 0) == IWARP_QP_ERROR) {
         iwarp_conn_poke(conn);
     }
     return status;

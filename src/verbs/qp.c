@@ -131,7 +131,7 @@ enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
 
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 {
-    atomic_store(&qp->state, (int)state);
+    (void)atomic_exchange(&qp->state, (int)state); /* see iwarp_post_recv */
 }
 
 const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)

@@ -34,9 +34,13 @@ enum iwarp_placement {
 /* Options of one connection (or of all that a listener accepts). Initialise with the init function.
  */
 struct iwarp_conn_options {
-    size_t size;      /* set by init */
-    unsigned mpa_rev; /* initiator: 1 or 2 (default). The responder follows the Request. */
-    bool crc;         /* ask for CRC32c (default true); it is off only if both say so */
+    size_t size;       /* set by init */
+    unsigned mpa_rev;  /* initiator: 1 or 2 (default). The responder follows the Request. */
+    bool crc;          /* ask for CRC32c (default true); it is off only if both say so */
+    bool markers;      /* ask the peer for markers (default false); it gets them if it asks */
+    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default false) */
+    unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
+                        * initiator, all as responder */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
     unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size */
     unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */

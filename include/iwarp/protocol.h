@@ -29,6 +29,15 @@
 #define IWARP_MPA_DEPTH_MASK        0x3fff
 #define IWARP_MPA_DEPTH_UNSPECIFIED 0x3fff
 
+/* Ready-to-receive messages of peer-to-peer mode, RFC 6581 9.2: not wire values, but names for B,
+ * C, D. */
+enum iwarp_rtr {
+    IWARP_RTR_NONE = 0,
+    IWARP_RTR_SEND = 1,  /* B: a Send of length zero, which takes a receive of the responder's */
+    IWARP_RTR_WRITE = 2, /* C: an RDMA Write of length zero */
+    IWARP_RTR_READ = 4   /* D: an RDMA Read of length zero */
+};
+
 /* FPDU framing, RFC 5044 4. */
 #define IWARP_MPA_LEN_FIELD      2
 #define IWARP_MPA_CRC_LEN        4

@@ -30,9 +30,6 @@
 
 enum iwarp_mpa_role { IWARP_MPA_INITIATOR, IWARP_MPA_RESPONDER };
 
-/* Ready-to-receive messages of peer-to-peer mode; a bit mask when offering. */
-enum { IWARP_RTR_NONE = 0, IWARP_RTR_SEND = 1, IWARP_RTR_WRITE = 2, IWARP_RTR_READ = 4 };
-
 /* What this end wants. */
 struct iwarp_mpa_wish {
     uint8_t rev;       /* the highest revision spoken: 1, or 2 (anything else counts as 2) */

@@ -9,15 +9,18 @@
 
 #include "stream/stream.h"
 
-#define TX_IOV   512
+#define TX_IOV   1024 /* what one sendmsg takes */
 #define TX_BYTES (56 * 1024)
 
 /* Payload up to this is copied beside its header: cheaper than two iovec entries. */
 #define TX_COPY_MAX 512
 
 /* Room that any one FPDU may need besides its referenced payload. */
-#define TX_FPDU_BYTES (2 + 18 + IWARP_TERM_MAX_LEN + TX_COPY_MAX + 3 + 4)
-#define TX_FPDU_IOV   (IWARP_MAX_SGE + 2)
+#define TX_FPDU_BYTES (2 + 18 + IWARP_TERM_MAX_LEN + TX_COPY_MAX + 3 + 4 + 4 * TX_MARKERS_MAX)
+#define TX_FPDU_IOV   (IWARP_MAX_SGE + 2 + 2 * TX_MARKERS_MAX)
+
+/* Markers in the largest FPDU. */
+#define TX_MARKERS_MAX 128
 
 /*
  * A region that unsent octets lie in: lent between gather and sent only, checked anew each time.

@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "mpa/crc32c.h"
 #include "mpa/mpa_frame.h"
+#include "mpa/mpa_marker.h"
 
 struct crc_pass {
     uint32_t crc;
@@ -20,14 +21,21 @@ static void crc_pass(void *arg)
     c->crc = iwarp_crc32c(c->crc, c->iov->iov_base, c->iov->iov_len);
 }
 
+static bool memory_gone(struct iwarp_stream *s, const struct iovec *v)
+{
+    iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
+                    (uint64_t)(uintptr_t)v->iov_base, v->iov_len, 0);
+    return false;
+}
+
 /* Payload pieces into the block (copy) or into the iovec (refer), CRC over them. */
 static bool put_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *pieces, bool copy,
                         uint32_t *crc)
 {
     struct iwarp_tx_block *b = s->tx.block;
-    bool good = true;
+    bool good;
 
-    for (unsigned i = 0; i < pieces->n && good; i++) {
+    for (unsigned i = 0; i < pieces->n; i++) {
         const struct iovec *v = &pieces->iov[i];
         if (copy) {
             uint8_t *to = b->bytes + b->used;
@@ -41,11 +49,69 @@ static bool put_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *p
             iwarp_tx_block_refer(b, v);
         }
         if (!good) {
-            iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
-                            (uint64_t)(uintptr_t)v->iov_base, v->iov_len, 0);
+            return memory_gone(s, v);
         }
     }
-    return good;
+    return true;
+}
+
+/* CRC over the woven FPDU, all but the CRC field at its end. False: memory that is gone. */
+static bool marked_crc(struct iwarp_stream *s, const struct iovec *iov, unsigned n, uint32_t *crc)
+{
+    *crc = 0;
+    for (unsigned i = 0; i < n && s->config.crc; i++) {
+        const struct iovec v = {iov[i].iov_base,
+                                iov[i].iov_len - (i + 1 == n ? IWARP_MPA_CRC_LEN : 0)};
+        struct crc_pass c = {*crc, &v};
+        if (iwarp_guard_run(v.iov_base, v.iov_len, crc_pass, &c) != 0) {
+            return memory_gone(s, &v);
+        }
+        *crc = c.crc;
+    }
+    return true;
+}
+
+/*
+ * The same FPDU with markers: its pieces are woven with them, then the CRC runs over all. The head
+ * lies at bytes + used. RFC 5044 4.3, 4.4.
+ */
+static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
+                         const struct iwarp_ddp_target *pieces, uint32_t payload_len)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+    struct iovec in[IWARP_MAX_SGE + 2];
+    uint32_t pad = iwarp_mpa_pad(ulpdu), fpdu = iwarp_mpa_fpdu_len(ulpdu), crc;
+    unsigned n = 0;
+
+    in[n++] = (struct iovec){b->bytes + b->used, head_len};
+    b->used += head_len;
+    for (unsigned i = 0; payload_len && i < pieces->n; i++, n++) {
+        in[n] = pieces->iov[i];
+        if (payload_len <= TX_COPY_MAX) {
+            in[n].iov_base = b->bytes + b->used;
+            if (iwarp_guard_copy_from(in[n].iov_base, pieces->iov[i].iov_base, in[n].iov_len) !=
+                0) {
+                return memory_gone(s, &pieces->iov[i]);
+            }
+            b->used += (uint32_t)in[n].iov_len;
+        }
+    }
+    uint8_t *trailer = b->bytes + b->used;
+    memset(trailer, 0, pad);
+    in[n++] = (struct iovec){trailer, pad + IWARP_MPA_CRC_LEN};
+    b->used += pad + IWARP_MPA_CRC_LEN;
+    struct iovec *out = b->iov + b->n;
+    unsigned woven = iwarp_mpa_marker_weave(s->tx.framed, in, n, b->bytes + b->used, out);
+    b->used += IWARP_MPA_MARKER_LEN * iwarp_mpa_marker_count(s->tx.framed, fpdu);
+    if (!marked_crc(s, out, woven, &crc)) {
+        return false;
+    }
+    iwarp_put_le32(trailer + pad, crc);
+    b->n += woven;
+    b->open = false;
+    s->tx.framed += iwarp_mpa_marked_len(s->tx.framed, fpdu);
+    s->tx.fpdus++;
+    return true;
 }
 
 bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -63,6 +129,13 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         memcpy(p + IWARP_MPA_LEN_FIELD + header, more, more_len);
     }
     uint32_t head_len = IWARP_MPA_LEN_FIELD + header + more_len;
+    if (s->config.markers_tx) {
+        bool framed = frame_marked(s, head_len, ulpdu, pieces, payload_len);
+        if (!framed) {
+            iwarp_tx_block_reset(b, &before);
+        }
+        return framed;
+    }
     uint32_t crc = s->config.crc ? iwarp_crc32c(0, p, head_len) : 0;
     iwarp_tx_block_append(b, head_len);
     if (payload_len && !put_payload(s, pieces, payload_len <= TX_COPY_MAX, &crc)) {

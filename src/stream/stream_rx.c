@@ -6,7 +6,8 @@
  * An FPDU that lies whole in what was fed is worked off where it lies. One that arrives in pieces
  * is either collected first (verified placement: `carry`), or its payload goes directly to its
  * destination and the CRC is taken over it there (early placement, or no CRC). Only Sends, Writes
- * and Read Responses with some payload go direct; everything else is small and is collected.
+ * and Read Responses with some payload go direct; everything else is small and is collected. With
+ * markers every FPDU is collected, and its markers are taken out once its CRC was right.
  *
  * What a segment means once its header is decoded is in stream_msg.c.
  */
@@ -15,6 +16,7 @@
 #include "base/guard.h"
 #include "mpa/crc32c.h"
 #include "mpa/mpa_frame.h"
+#include "mpa/mpa_marker.h"
 
 #include <assert.h>
 
@@ -47,7 +49,7 @@ static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *fie
     return false;
 }
 
-/* An FPDU of len octets lies whole at p. False: fault. */
+/* An FPDU of len octets, without markers, lies whole at p. False: fault. */
 static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
@@ -73,9 +75,20 @@ static uint32_t fpdu_len(struct iwarp_stream *s, const uint8_t *p)
 
 /* --- FPDUs in pieces ------------------------------------------------------------------------- */
 
-/* Octets that must be in `head` before it can be said how the FPDU goes on. */
-static uint32_t head_need(const struct iwarp_stream_rx *rx)
+/* Octets of a marker in front of the current FPDU's length field. */
+static uint32_t lead_len(const struct iwarp_stream *s)
 {
+    return s->config.markers_rx ? iwarp_mpa_marker_left(s->rx.fpdu_pos) : 0;
+}
+
+/* Octets that must be in `head` before it can be said how the FPDU goes on. */
+static uint32_t head_need(const struct iwarp_stream *s)
+{
+    const struct iwarp_stream_rx *rx = &s->rx;
+
+    if (s->config.markers_rx) {
+        return lead_len(s) + IWARP_MPA_LEN_FIELD;
+    }
     if (rx->head_len <= IWARP_MPA_LEN_FIELD) {
         return IWARP_MPA_LEN_FIELD + 1;
     }
@@ -111,14 +124,14 @@ static void begin_carry(struct iwarp_stream *s, uint32_t len)
 static bool begin_direct(struct iwarp_stream *s)
 {
     struct iwarp_stream_rx *rx = &s->rx;
-    uint32_t ulpdu = iwarp_get_be16(rx->head);
-    uint32_t header_len = iwarp_ddp_header_len(rx->head[IWARP_MPA_LEN_FIELD]);
     struct iwarp_fault unused = {.code = IWARP_FAULT_NONE};
     struct iwarp_ddp_target target;
 
-    if (s->config.crc && !s->config.early) {
+    if ((s->config.crc && !s->config.early) || s->config.markers_rx) {
         return false;
     }
+    uint32_t ulpdu = iwarp_get_be16(rx->head);
+    uint32_t header_len = iwarp_ddp_header_len(rx->head[IWARP_MPA_LEN_FIELD]);
     if (ulpdu < header_len || ulpdu - header_len < DIRECT_MIN) {
         return false;
     }
@@ -144,30 +157,41 @@ static void next_fpdu(struct iwarp_stream *s)
     s->rx.fpdu_pos = s->rx.pos;
 }
 
+/* The same for one with markers, in the carry: they are in the CRC as received (erratum 1427). */
+static bool take_marked_fpdu(struct iwarp_stream *s, uint8_t *p, uint32_t len)
+{
+    uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
+    uint32_t ulpdu = iwarp_get_be16(p + lead_len(s));
+
+    return crc_ok(s, s->config.crc ? iwarp_crc32c(0, p, crc_at) : 0, p + crc_at) &&
+           iwarp_mpa_marker_strip(p, p, s->rx.fpdu_pos, iwarp_mpa_fpdu_len(ulpdu), &s->fault) &&
+           iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, ulpdu);
+}
+
 static void carry_complete(struct iwarp_stream *s)
 {
     struct iwarp_stream_rx *rx = &s->rx;
     uint8_t *fpdu = rx->carry;
-    bool good = take_fpdu(s, fpdu, rx->fpdu_len);
+    bool good = s->config.markers_rx ? take_marked_fpdu(s, fpdu, rx->fpdu_len)
+                                     : take_fpdu(s, fpdu, rx->fpdu_len);
 
-    if (rx->carry) { /* a Terminate ends the stream and with it the carry */
-        rx->carry = NULL;
-        iwarp_budget_free(s->config.budget, fpdu, rx->fpdu_len);
-    }
+    rx->carry = NULL;
+    iwarp_budget_free(s->config.budget, fpdu, rx->fpdu_len);
     next_fpdu(s);
     if (!good) {
         iwarp_stream_fail(s);
     }
 }
 
-/* The length and the DDP header are in `head`. */
+/* The length and, without markers, the DDP header are in `head`. */
 static void head_complete(struct iwarp_stream *s)
 {
-    uint32_t len = fpdu_len(s, s->rx.head);
+    uint32_t len = fpdu_len(s, s->rx.head + lead_len(s));
 
     if (len == 0) {
         iwarp_stream_fail(s);
     } else if (!begin_direct(s)) {
+        len = s->config.markers_rx ? iwarp_mpa_marked_len(s->rx.fpdu_pos, len) : len;
         begin_carry(s, len);
         if (s->rx.carry && s->rx.carry_len == len) { /* shorter than a DDP header: here already */
             carry_complete(s);
@@ -184,7 +208,7 @@ static size_t feed_head(struct iwarp_stream *s, const uint8_t *p, size_t n)
         rx->fpdu_pos = rx->pos;
     }
     while (used < n) {
-        uint32_t need = head_need(rx);
+        uint32_t need = head_need(s);
         if (rx->head_len == need) {
             break;
         }
@@ -194,7 +218,7 @@ static size_t feed_head(struct iwarp_stream *s, const uint8_t *p, size_t n)
         used += take;
     }
     rx->pos += used;
-    if (rx->head_len == head_need(rx)) {
+    if (rx->head_len == head_need(s)) {
         head_complete(s);
     }
     return used;
@@ -389,7 +413,7 @@ static size_t feed_step(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
     switch (s->rx.state) {
     case RX_HEAD:
-        if (s->rx.head_len == 0) {
+        if (s->rx.head_len == 0 && !s->config.markers_rx) {
             size_t used = feed_whole(s, p, n);
             if (used > 0 || !may_receive(s)) {
                 return used;

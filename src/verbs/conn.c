@@ -47,6 +47,10 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
         return iwarp_fail(IWARP_MISUSE, "connection options: ird %u and ord %u, at most %d",
                           in->ird, in->ord, IWARP_MAX_READ_DEPTH);
     }
+    if (in->rtr & ~(unsigned)(IWARP_RTR_SEND | IWARP_RTR_WRITE | IWARP_RTR_READ)) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: rtr is 0x%x, allowed are bits 0x7",
+                          in->rtr);
+    }
     if (in->ulpdu_max != 0 &&
         (in->ulpdu_max < IWARP_MPA_MULPDU_MIN || in->ulpdu_max > IWARP_MPA_ULPDU_MAX)) {
         return iwarp_fail(IWARP_MISUSE,
@@ -187,10 +191,13 @@ static void connect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-static void set_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)
+void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)
 {
     *wish = (struct iwarp_mpa_wish){.rev = (uint8_t)o->mpa_rev,
                                     .crc = o->crc,
+                                    .markers_rx = o->markers,
+                                    .peer_to_peer = o->peer_to_peer,
+                                    .rtr = (uint8_t)o->rtr,
                                     .ird = (uint16_t)o->ird,
                                     .ord = (uint16_t)o->ord};
 }
@@ -205,7 +212,7 @@ static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd
     if (!conn->setup || !conn->request) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for an MPA start-up");
     }
-    set_wish(&conn->options, &wish);
+    iwarp_conn_wish(&conn->options, &wish);
     iwarp_mpa_setup_init(conn->setup, IWARP_MPA_INITIATOR, &wish);
     conn->request_len = iwarp_mpa_setup_request(conn->setup, pd, pd_len, conn->request);
     if (conn->request_len == 0) {

@@ -190,6 +190,22 @@ static uint32_t depth(uint16_t settled, unsigned own)
     return settled == IWARP_MPA_DEPTH_UNSPECIFIED ? own : settled;
 }
 
+/* Only the initiator sends one; the responder waits for whatever comes first. */
+static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
+{
+    switch (conn->responder ? IWARP_RTR_NONE : (enum iwarp_rtr)conn->settled.rtr) {
+    case IWARP_RTR_NONE:
+        break;
+    case IWARP_RTR_SEND:
+        return STREAM_RTR_SEND;
+    case IWARP_RTR_WRITE:
+        return STREAM_RTR_WRITE;
+    case IWARP_RTR_READ:
+        return STREAM_RTR_READ;
+    }
+    return STREAM_RTR_NONE;
+}
+
 /* Make the stream ready to receive. False: no memory. */
 static bool begin_stream(struct iwarp_conn *conn)
 {
@@ -199,6 +215,9 @@ static bool begin_stream(struct iwarp_conn *conn)
                                                .rq = &conn->qp->rq,
                                                .budget = &conn->device->budget,
                                                .crc = conn->settled.crc,
+                                               .markers_rx = conn->settled.markers_rx,
+                                               .markers_tx = conn->settled.markers_tx,
+                                               .rtr = rtr_of(conn),
                                                .hold_tx = conn->responder,
                                                .early =
                                                    conn->options.placement == IWARP_PLACE_EARLY,
@@ -267,9 +286,7 @@ static void reply_came(struct iwarp_conn *conn)
 {
     conn->settled = conn->setup->settled;
     keep_private_data(conn);
-    if (conn->settled.markers_tx) {
-        iwarp_conn_fail(conn, IWARP_FAULT_MPA_MARKERS_UNSUPPORTED, IWARP_SIDE_LOCAL, 0, 0);
-    } else if (!conn->qp) {
+    if (!conn->qp) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     } else if (!begin_stream(conn)) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof conn->stream,
@@ -286,10 +303,7 @@ static void request_came(struct iwarp_conn *conn)
     keep_private_data(conn);
     conn->state = CONN_REQUEST;
     conn->ep->ops->watch(conn->ep, false, false); /* what follows waits in the kernel */
-    if (conn->setup->settled.markers_tx) {
-        iwarp_conn_reply(conn, true, NULL, 0);
-        iwarp_conn_fail(conn, IWARP_FAULT_MPA_MARKERS_UNSUPPORTED, IWARP_SIDE_LOCAL, 0, 0);
-    } else if (conn->auto_accept) {
+    if (conn->auto_accept) {
         iwarp_conn_reply(conn, false, NULL, 0);
     } else {
         iwarp_conn_report(conn, IWARP_EVENT_REQUEST);
@@ -302,11 +316,10 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
         return;
     }
-    const struct iwarp_mpa_wish wish = {.rev = 2,
-                                        .crc = conn->options.crc,
-                                        .ird = (uint16_t)conn->options.ird,
-                                        .ord = (uint16_t)conn->options.ord};
+    struct iwarp_mpa_wish wish;
     uint8_t frame[IWARP_MPA_FRAME_MAX];
+
+    iwarp_conn_wish(&conn->options, &wish);
     size_t len = iwarp_mpa_setup_reply(conn->setup, reject, &wish, private_data, pd_len, frame);
     struct iovec iov = {frame, len};
 

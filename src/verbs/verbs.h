@@ -248,6 +248,9 @@ void iwarp_conn_unlock(struct iwarp_conn *conn);
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out);
 
+/* What the options mean for the start-up. */
+void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish);
+
 /* conn_setup.c: from a socket to Full Operation. All on the worker, conn.lock held. */
 
 /* Take over an endpoint and the timer; from now on the worker holds the connection. */

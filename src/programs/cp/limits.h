@@ -36,4 +36,10 @@
 /* Below this size a file is written without reserving its blocks first. */
 #define CP_RESERVE_MIN (1024 * 1024)
 
+/* With --sync data goes to the disk in such pieces, so that no single step takes very long. */
+#define CP_SYNC_STEP (32 * 1024 * 1024)
+
+/* How long the files of a tree may be counted for the progress bar. */
+#define CP_COUNT_MS 2000
+
 #endif

@@ -136,6 +136,12 @@ static int write_file(int fd, const uint8_t *data, size_t len, uint64_t offset)
     return 0;
 }
 
+/* Is a piece complete that --sync wants on the disk before more is taken? */
+static bool is_sync_due(const struct cp_sink *sink, uint32_t data_len)
+{
+    return sink->sync && sink->offset / CP_SYNC_STEP != (sink->offset + data_len) / CP_SYNC_STEP;
+}
+
 static bool take_data(struct cp_sink *sink, const struct cp_record *record, struct cp_reader *slot)
 {
     const uint8_t *data = cp_take(slot, record->data_len);
@@ -145,6 +151,9 @@ static bool take_data(struct cp_sink *sink, const struct cp_record *record, stru
     }
     if (!sink->told) {
         int error = write_file(sink->temp.fd, data, record->data_len, sink->offset);
+        if (!error && is_sync_due(sink, record->data_len) && fdatasync(sink->temp.fd) < 0) {
+            error = errno;
+        }
         if (error) {
             fail_file_errno(sink, error);
         } else {

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
@@ -314,6 +315,14 @@ void cp_source_end(struct cp_source *source)
     cp_digest_free(&source->digest);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
 {
     static _Thread_local struct cp_walk walk;
@@ -332,7 +341,12 @@ void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
     if (dir < 0 || cp_walk_begin(&walk, dir, "", false) != 0) {
         return;
     }
+    int64_t deadline = now_ms() + CP_COUNT_MS;
     do {
+        if (now_ms() > deadline) {
+            *totals = (struct cp_totals){0, 0};
+            break;
+        }
         cp_walk_next(&walk, &item);
         if (item.type == CP_ITEM_FILE &&
             fstatat(item.dir, item.name, &st, AT_SYMLINK_NOFOLLOW) == 0) {

@@ -69,7 +69,10 @@ bool cp_source_fill(struct cp_source *source, uint8_t *slot, size_t slot_size,
 void cp_source_drop(struct cp_source *source, uint64_t sequence);
 void cp_source_end(struct cp_source *source);
 
-/* Count what a source would send from the open file or directory fd, which stays open. */
+/*
+ * Count what a source would send from the open file or directory fd, which stays open. Gives up
+ * after CP_COUNT_MS, with totals of 0: not known.
+ */
 struct cp_totals {
     uint64_t files;
     uint64_t bytes;

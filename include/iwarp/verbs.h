@@ -8,6 +8,9 @@
  * and polling are safe from any thread; the one rule is that an object is not used while or after
  * another thread destroys it. Destroying an object that others refer to returns IWARP_MISUSE.
  *
+ * Signals. Memory that is not there shows as SIGSEGV or SIGBUS, which the library turns into a
+ * fault of the stream. A thread that posts may be the one that sends: it must not block these two.
+ *
  * Memory. The application owns registered memory until iwarp_mr_deregister returns, and lends the
  * buffers of a posted work request to the library until its completion has been polled.
  */
@@ -91,13 +94,11 @@ IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
 enum iwarp_wc_status {
     IWARP_WC_SUCCESS = 0,
     IWARP_WC_FLUSHED,          /* not carried out: the stream had ended; see fault */
-    IWARP_WC_LOCAL_LENGTH,     /* RDMA Read longer than its sink, message over 2^32-1 octets */
     IWARP_WC_LOCAL_PROTECTION, /* a local SGE is not inside a region that allows it */
     IWARP_WC_LOCAL_OPERATION,  /* the request cannot be carried out (RDMA Read with ORD 0) */
     IWARP_WC_REMOTE_ACCESS,    /* the peer refused the STag, bounds or rights (Terminate) */
     IWARP_WC_REMOTE_INVALID,   /* the peer could not take the message (Terminate) */
-    IWARP_WC_REMOTE_OPERATION, /* the peer failed otherwise (Terminate) */
-    IWARP_WC_FATAL             /* the stream broke while this request was being carried out */
+    IWARP_WC_REMOTE_OPERATION  /* the peer failed otherwise (Terminate) */
 };
 
 enum iwarp_wc_opcode { IWARP_WC_SEND = 0, IWARP_WC_WRITE, IWARP_WC_READ, IWARP_WC_RECV = 128 };
@@ -248,8 +249,8 @@ struct iwarp_recv_wr {
  * Post a chain. Requests are carried out in order. Stops at the first request that cannot be
  * posted: its status is returned and *bad (may be NULL) points to it; earlier ones are posted.
  * AGAIN: the send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting
- * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: too many SGEs, too long, not
- * connected yet.
+ * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: too many SGEs, too long, or
+ * neither iwarp_connect nor iwarp_accept was called yet (until ESTABLISHED requests wait).
  */
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);

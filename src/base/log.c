@@ -249,3 +249,31 @@ void iwarp_log(enum iwarp_log_level level, const char *module, const char *forma
         va_end(args);
     }
 }
+
+void iwarp_log_rarely(struct iwarp_log_limit *limit, enum iwarp_log_level level, const char *module,
+                      const char *format, ...)
+{
+    char line[LINE_MAX_OCTETS];
+    struct timespec t;
+    va_list args;
+
+    if (!iwarp_log_on(level)) {
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    long long now = (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    long long next = atomic_load(&limit->next_ms);
+    if (now < next || !atomic_compare_exchange_strong(&limit->next_ms, &next, now + 1000)) {
+        atomic_fetch_add(&limit->left_out, 1);
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    unsigned left_out = atomic_exchange(&limit->left_out, 0);
+    if (left_out) {
+        iwarp_log(level, module, "%s (and %u more in the last while)", line, left_out);
+    } else {
+        iwarp_log(level, module, "%s", line);
+    }
+}

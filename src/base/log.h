@@ -42,6 +42,16 @@ static inline bool iwarp_log_on(enum iwarp_log_level level)
 void iwarp_log(enum iwarp_log_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* For lines that a peer can provoke as often as it likes. Zero-initialised. */
+struct iwarp_log_limit {
+    _Atomic long long next_ms; /* no line before */
+    atomic_uint left_out;
+};
+
+/* As iwarp_log, but at most one line a second for each limit; the next says how many were not. */
+void iwarp_log_rarely(struct iwarp_log_limit *limit, enum iwarp_log_level level, const char *module,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* Replaces what IWARP_LOG says; NULL is the default.  Any thread; meant for tests. */
 void iwarp_log_set(const char *spec);
 

@@ -98,6 +98,20 @@ static uint8_t hdrct_from_siw(uint8_t octet)
                      (octet & 0x04 ? IWARP_TERM_HDRCT_R : 0));
 }
 
+bool iwarp_rdmap_term_quoted_read(const uint8_t *p, uint32_t len,
+                                  const struct iwarp_term_info *info, uint32_t *msn)
+{
+    const uint8_t *ddp = p + IWARP_TERM_CTRL_LEN + 2;
+
+    if (!(info->hdrct & IWARP_TERM_HDRCT_D) ||
+        len < IWARP_TERM_CTRL_LEN + 2 + IWARP_DDP_UNTAGGED_HDR_LEN || (ddp[0] & IWARP_DDP_TAGGED) ||
+        (ddp[1] & IWARP_RDMAP_OPCODE_MASK) != IWARP_OP_READ_REQUEST) {
+        return false;
+    }
+    *msn = iwarp_get_be32(ddp + 10);
+    return true;
+}
+
 void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info)
 {
     uint8_t high = p[0] >> 4, low = p[0] & 0x0f;

@@ -230,7 +230,11 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
     iwarp_rdmap_read_request_get(p, r);
     in->msn = h->msn;
     in->sent = 0;
-    if (r->size > 0) {
+    /*
+     * Requests are worked off in order, so one that is wrong waits for the answers to those before
+     * it; the send side checks each again. Without any before it, it is refused at once.
+     */
+    if (r->size > 0 && s->reads.in_count == 0) {
         const struct iwarp_region *region =
             iwarp_lends_get(&s->ddp.lends, s->config.regions, r->src_stag);
         if (!region) {
@@ -259,11 +263,33 @@ static void deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
     }
 }
 
-static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p)
+/*
+ * A Terminate that quotes one of this end's RDMA Read Requests tells which of them failed.
+ * RFC 5040 4.8. What it quotes is only looked at, never relied on.
+ */
+static void blame_read(struct iwarp_stream *s, const uint8_t *p, uint32_t len,
+                       const struct iwarp_term_info *info)
+{
+    uint32_t oldest = s->tx.read_msn - s->reads.out_count, msn;
+
+    if (!iwarp_rdmap_term_quoted_read(p, len, info, &msn) || msn - oldest >= s->reads.out_count) {
+        return;
+    }
+    const struct iwarp_read_out *out =
+        &s->reads.out[(s->reads.out_head + (msn - oldest)) % s->reads.ord];
+    if (!out->rtr) {
+        iwarp_sq_at(s->config.sq, out->wqe)->status = info->etype == IWARP_TERM_RDMAP_PROTECTION
+                                                          ? IWARP_WC_REMOTE_ACCESS
+                                                          : IWARP_WC_REMOTE_OPERATION;
+    }
+}
+
+static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     struct iwarp_term_info info;
 
     iwarp_rdmap_term_get(p, &info);
+    blame_read(s, p, len, &info);
     iwarp_fault_set(&s->fault, IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, info.layer, info.etype,
                     info.code);
     return false;
@@ -288,7 +314,7 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     case IWARP_OP_SEND_SE_INV:
         return !h->last || deliver_send(s, h, message_len);
     case IWARP_OP_TERMINATE:
-        return deliver_terminate(s, control);
+        return deliver_terminate(s, control, len);
     case IWARP_OP_WRITE:
     case IWARP_OP_IMMEDIATE:
     case IWARP_OP_IMMEDIATE_SE:

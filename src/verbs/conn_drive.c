@@ -24,21 +24,22 @@ static size_t iov_total(const struct iovec *iov, unsigned n)
 /* --- sending --------------------------------------------------------------------------------- */
 
 /*
- * errno of a failed write; EFAULT is memory that went away between CRC and write. A peer that is
- * gone may have said why: its Terminate still lies in the socket, so reading goes on to the end.
+ * A write of len octets from addr on failed. After a reset the peer may still have said why: what
+ * it sent is read first (tx_error).
  */
-static void write_failed(struct iwarp_conn *conn, int error)
+static void write_failed(struct iwarp_conn *conn, int error, const void *addr, size_t len)
 {
-    bool memory = error == EFAULT;
-
     if ((error == ECONNRESET || error == EPIPE) && !conn->stream.eof) {
         conn->tx_error = error;
         conn->tx_blocked = true;
-        return;
+    } else if (error == EFAULT) { /* memory that went away between CRC and write */
+        iwarp_fault_set(&conn->stream.fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
+                        (uint64_t)(uintptr_t)addr, len, 0);
+        iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, 0);
+    } else {
+        iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
+                          (uint64_t)error);
     }
-    iwarp_stream_kill(&conn->stream, memory ? IWARP_FAULT_LOCAL_MEMORY : IWARP_FAULT_TCP_LOST,
-                      memory ? IWARP_SIDE_LOCAL : IWARP_SIDE_TRANSPORT,
-                      memory ? 0 : (uint64_t)error);
 }
 
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
@@ -51,6 +52,7 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
             break;
         }
         size_t offered = iov_total(iov, n);
+        const void *first = iov[0].iov_base;
         ssize_t sent = conn->ep->ops->writev(conn->ep, iov, (int)n);
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
         if (sent > 0 && conn->qp) {
@@ -59,7 +61,7 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
         if (sent == -EAGAIN || (sent >= 0 && (size_t)sent < offered)) {
             conn->tx_blocked = true;
         } else if (sent < 0) {
-            write_failed(conn, (int)-sent);
+            write_failed(conn, (int)-sent, first, offered);
         }
     }
     if (conn->has_stream) {

@@ -127,12 +127,15 @@ static void leave_half_open(struct iwarp_conn *conn)
 /* Nobody else is told of a peer that never got as far as a Request. */
 static void log_fault(const struct iwarp_conn *conn, bool unknown)
 {
+    static struct iwarp_log_limit strangers;
     char text[400];
 
     iwarp_fault_text(&conn->fault, text, sizeof text);
-    iwarp_log(unknown && conn->fault.code != IWARP_FAULT_LOCAL_ABORT ? IWARP_LOG_WARN
-                                                                     : IWARP_LOG_INFO,
-              "conn", "start-up failed: %s", text);
+    if (unknown && conn->fault.code != IWARP_FAULT_LOCAL_ABORT) {
+        iwarp_log_rarely(&strangers, IWARP_LOG_WARN, "conn", "start-up failed: %s", text);
+    } else {
+        iwarp_log(IWARP_LOG_INFO, "conn", "start-up failed: %s", text);
+    }
 }
 
 /* Nobody has a handle and nobody will: give back what the handle would have held. */

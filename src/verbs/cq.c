@@ -71,8 +71,6 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
         return "success";
     case IWARP_WC_FLUSHED:
         return "flushed";
-    case IWARP_WC_LOCAL_LENGTH:
-        return "local length error";
     case IWARP_WC_LOCAL_PROTECTION:
         return "local protection error";
     case IWARP_WC_LOCAL_OPERATION:
@@ -83,8 +81,6 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
         return "remote invalid request";
     case IWARP_WC_REMOTE_OPERATION:
         return "remote operation error";
-    case IWARP_WC_FATAL:
-        return "fatal error";
     }
     return "unknown completion status";
 }

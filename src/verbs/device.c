@@ -39,6 +39,11 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
         return iwarp_fail(IWARP_MISUSE, "device options: workers is %u, allowed are 1 to %d",
                           out->workers, IWARP_MAX_WORKERS);
     }
+    if (out->max_connections < 1 || out->max_half_open < 1) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "device options: max_connections %u, max_half_open %u, at least 1",
+                          out->max_connections, out->max_half_open);
+    }
     if (out->max_regions < 1 || out->max_regions > IWARP_MAX_REGIONS) {
         return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",
                           out->max_regions, IWARP_MAX_REGIONS);

@@ -18,6 +18,8 @@
 /* Accepted in one go before the worker turns to its connections again. */
 #define ACCEPT_BATCH 64
 
+static struct iwarp_log_limit paused, refused;
+
 static void on_readable(uv_poll_t *poll, int status, int events);
 
 static void on_retry(uv_timer_t *timer)
@@ -30,7 +32,8 @@ static void on_retry(uv_timer_t *timer)
 /* New peers wait in the backlog meanwhile. */
 static void pause_accepting(struct iwarp_listener *l, const char *why)
 {
-    iwarp_log(IWARP_LOG_WARN, "listen", "not accepting for %d ms: %s", RETRY_MS, why);
+    iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %d ms: %s", RETRY_MS,
+                     why);
     uv_poll_stop(&l->poll);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
 }
@@ -42,7 +45,8 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     struct iwarp_conn *conn = iwarp_conn_new(l->device, &l->options, true, &status);
 
     if (!conn) {
-        iwarp_log(IWARP_LOG_WARN, "listen", "connection refused: %s", iwarp_last_error());
+        iwarp_log_rarely(&refused, IWARP_LOG_WARN, "listen", "connection refused: %s",
+                         iwarp_last_error());
         close(fd);
         return;
     }

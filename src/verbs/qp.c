@@ -229,6 +229,17 @@ static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
     return IWARP_WC_REMOTE_OPERATION;
 }
 
+/* Is it known already which request is to blame? */
+static bool anybody_blamed(const struct iwarp_wq *sq)
+{
+    for (uint32_t pos = sq->done; pos != sq->next; pos++) {
+        if (iwarp_sq_at(sq, pos)->status != IWARP_WC_SUCCESS) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * Verbs 6: everything that is left completes as flushed, except the first request under way, which
  * carries the real reason. Unsignaled requests are told too.
@@ -237,7 +248,7 @@ static void flush(struct iwarp_conn *conn)
 {
     struct iwarp_wq *sq = &conn->qp->sq, *rq = &conn->qp->rq;
     uint32_t head = iwarp_wq_head(sq), reaped = atomic_load(&sq->reaped);
-    bool first = sq->done != sq->next; /* had its framing begun? */
+    bool first = sq->done != sq->next && !anybody_blamed(sq); /* had its framing begun? */
 
     for (; reaped != head; reaped++, first = false) {
         const struct iwarp_swqe *w = iwarp_sq_at(sq, reaped);

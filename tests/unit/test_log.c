@@ -377,6 +377,26 @@ static void environment__read_at_first_line__chooses(void **state)
     expect_no_more();
 }
 
+static void rarely__many_lines__one_a_second_and_a_count(void **state)
+{
+    static struct iwarp_log_limit limit, other;
+    (void)state;
+    iwarp_log_set("warn");
+    catch_stderr();
+    for (int i = 0; i < 10; i++) {
+        iwarp_log_rarely(&limit, IWARP_LOG_WARN, "m", "line %d", i);
+    }
+    iwarp_log_rarely(&other, IWARP_LOG_WARN, "m", "of its own");
+    iwarp_log_rarely(&other, IWARP_LOG_INFO, "m", "not chosen");
+    atomic_store(&limit.next_ms, 0); /* a second later */
+    iwarp_log_rarely(&limit, IWARP_LOG_WARN, "m", "line 10");
+    release_stderr();
+    assert_string_equal(after_time(next_line()), "warn m: line 0");
+    assert_string_equal(after_time(next_line()), "warn m: of its own");
+    assert_string_equal(after_time(next_line()), "warn m: line 10 (and 9 more in the last while)");
+    expect_no_more();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +415,7 @@ int main(void)
         cmocka_unit_test(log__errno__is_kept_and_printable),
         cmocka_unit_test(line__time__is_since_the_first_line),
         cmocka_unit_test(lines__many_threads__do_not_mix),
+        cmocka_unit_test(rarely__many_lines__one_a_second_and_a_count),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

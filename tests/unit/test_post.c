@@ -368,9 +368,9 @@ static void read__that_is_refused__is_a_remote_access_error(void **state)
         bad.remote_stag = iwarp_mr_stag(mr) ^ (i / 2 == 0);
         bad.remote_to = (uint64_t)(uintptr_t)b->p;
         pair_read(a, 1, 0, 100, b, 0);
-        pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
         must(iwarp_post_send(a->qp, &bad, NULL));
         pair_read(a, 3, 0, 100, b, 0);
+        pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS); /* requests are answered in order */
         struct iwarp_wc wc = pair_wc(a->send_cq, 2, IWARP_WC_REMOTE_ACCESS);
         assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_PEER_TERMINATE);
         assert_int_equal(iwarp_fault_side(wc.fault), IWARP_SIDE_PEER);

@@ -296,6 +296,34 @@ static void get__every_first_and_third_octet__stays_in_range(void **state)
     test_free(word);
 }
 
+static void get__quoted_read_request__tells_its_msn(void **state)
+{
+    /* 0/1/02 with M, D, R; DDP Segment Length 46; the header of a Read Request with MSN 7 */
+    static const uint8_t whole[] = {0x01, 0x02, 0xe0, 0x00, 0x00, 0x2e, 0x41, 0x41, 0, 0, 0, 0,
+                                    0,    0,    0,    1,    0,    0,    0,    7,    0, 0, 0, 0};
+    uint8_t other[sizeof whole];
+    struct iwarp_term_info info;
+    uint32_t msn = 0;
+
+    (void)state;
+    iwarp_rdmap_term_get(whole, &info);
+    assert_true(iwarp_rdmap_term_quoted_read(whole, sizeof whole, &info, &msn));
+    assert_int_equal(msn, 7);
+    for (uint32_t len = 4; len < sizeof whole; len++) { /* cut short: nothing is quoted */
+        assert_false(iwarp_rdmap_term_quoted_read(whole, len, &info, &msn));
+    }
+    static const struct {
+        unsigned at;
+        uint8_t octet;
+    } wrong[] = {{2, 0x80}, {7, 0x43}, {6, 0xc1}}; /* no DDP header; a Send; tagged */
+    for (unsigned i = 0; i < 3; i++) {
+        memcpy(other, whole, sizeof other);
+        other[wrong[i].at] = wrong[i].octet;
+        iwarp_rdmap_term_get(other, &info);
+        assert_false(iwarp_rdmap_term_quoted_read(other, sizeof other, &info, &msn));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +335,7 @@ int main(void)
         cmocka_unit_test(get__mpa_error_with_type_3__is_type_0),
         cmocka_unit_test(get__reserved_bits__do_not_matter_beside_rfc_header_bits),
         cmocka_unit_test(get__every_first_and_third_octet__stays_in_range),
+        cmocka_unit_test(get__quoted_read_request__tells_its_msn),
     };
     return cmocka_run_group_tests_name("rdmap_term", tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ mkfifo tree/pipe
 listen_as()
 {
     local i
+    : >port.out
     perl -MIO::Socket::INET -e '
         $| = 1;
         my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", Listen => 5) or die;

@@ -63,7 +63,7 @@ static int teardown(void **state)
 static void add(enum cp_record_type type, const char *name, uint64_t number)
 {
     struct cp_record record = {
-        .type = type, .mode = 0640, .size = number, .data_len = (uint32_t)number};
+        .type = type, .mode = 0750, .size = number, .data_len = (uint32_t)number};
 
     snprintf(record.name, sizeof record.name, "%s", name);
     record.result = cp_result_of(CP_IO);
@@ -103,7 +103,7 @@ static void files_and_directories__appear(void **state)
     assert_memory_equal(buf, "hello", 5);
     assert_int_equal(scratch_read("in/d/empty", buf, sizeof buf), 0);
     assert_int_equal(fstatat(scratch_fd, "in/d", &st, 0), 0);
-    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(st.st_mode & 07777, 0750);
     assert_string_equal(told, "0:d:0 1:d/f:0 2:d/empty:0 ");
 }
 

@@ -35,18 +35,22 @@ static bool may_receive(const struct iwarp_stream *s)
 
 /* --- whole FPDUs ----------------------------------------------------------------------------- */
 
-/* Is the FPDU valid? From the first such one on this end may send: RFC 5044 7.1.2 rule 4. */
 static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *field)
 {
     uint32_t got = iwarp_get_le32(field);
 
     if (!s->config.crc || computed == got) {
-        s->config.hold_tx = false;
         return true;
     }
     iwarp_fault_set(&s->fault, IWARP_FAULT_MPA_CRC, IWARP_SIDE_LOCAL, s->rx.fpdu_pos, got,
                     computed);
     return false;
+}
+
+/* The FPDU is valid. From the first such one on this end may send: RFC 5044 7.1.2 rule 4. */
+static void validated(struct iwarp_stream *s)
+{
+    s->config.hold_tx = false;
 }
 
 /* An FPDU of len octets, without markers, lies whole at p. False: fault. */
@@ -57,6 +61,7 @@ static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
     if (!crc_ok(s, s->config.crc ? iwarp_crc32c(0, p, crc_at) : 0, p + crc_at)) {
         return false;
     }
+    validated(s);
     return iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, iwarp_get_be16(p));
 }
 
@@ -163,9 +168,12 @@ static bool take_marked_fpdu(struct iwarp_stream *s, uint8_t *p, uint32_t len)
     uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
     uint32_t ulpdu = iwarp_get_be16(p + lead_len(s));
 
-    return crc_ok(s, s->config.crc ? iwarp_crc32c(0, p, crc_at) : 0, p + crc_at) &&
-           iwarp_mpa_marker_strip(p, p, s->rx.fpdu_pos, iwarp_mpa_fpdu_len(ulpdu), &s->fault) &&
-           iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, ulpdu);
+    if (!crc_ok(s, s->config.crc ? iwarp_crc32c(0, p, crc_at) : 0, p + crc_at) ||
+        !iwarp_mpa_marker_strip(p, p, s->rx.fpdu_pos, iwarp_mpa_fpdu_len(ulpdu), &s->fault)) {
+        return false;
+    }
+    validated(s);
+    return iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, ulpdu);
 }
 
 static void carry_complete(struct iwarp_stream *s)
@@ -371,6 +379,9 @@ static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
     if (rx->head_len == pad + IWARP_MPA_CRC_LEN) {
         uint32_t crc = s->config.crc ? iwarp_crc32c(rx->crc, rx->head, pad) : 0;
         bool good = crc_ok(s, crc, rx->head + pad);
+        if (good) {
+            validated(s);
+        }
         if (good && !iwarp_stream_deliver(s, &rx->header, rx->payload_len, NULL)) {
             remember_direct(s);
             good = false;

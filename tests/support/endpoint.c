@@ -75,6 +75,9 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .crc = !e->options.no_crc,
         .hold_tx = e->options.hold_tx,
         .early = e->options.early,
+        .markers_rx = e->options.markers_rx,
+        .markers_tx = e->options.markers_tx,
+        .rtr = e->options.rtr,
         .mulpdu = e->options.mulpdu ? e->options.mulpdu : 1442,
         .ird = e->options.ird,
         .ord = e->options.ord,
@@ -285,10 +288,30 @@ void endpoint_drain_randomly(struct endpoint *e, struct chance *c)
     endpoint_check(e);
 }
 
+/* Replace what was sent by the same without markers. */
+static void unmark_sent(struct endpoint *e)
+{
+    struct octets plain = {0};
+
+    if (!e->options.markers_tx) {
+        return;
+    }
+    fpdu_unmark(&plain, e->s.tx.sent - e->sent.n, e->sent.p, e->sent.n, !e->options.no_crc);
+    octets_free(&e->sent);
+    e->sent = plain;
+    for (size_t at = 0; e->options.no_crc && at < e->sent.n;) {
+        struct fpdu f;
+        assert_true(fpdu_decode(e->sent.p + at, e->sent.n - at, false, &f));
+        at += f.len;
+        memset(e->sent.p + at - 4, 0, 4);
+    }
+}
+
 void endpoint_expect_sent(struct endpoint *e, const char *hex)
 {
     struct octets expected = {0};
 
+    unmark_sent(e);
     octets_hex(&expected, hex);
     for (size_t at = 0; e->options.no_crc && at < expected.n && at < e->sent.n;) {
         struct fpdu f;
@@ -305,6 +328,7 @@ void endpoint_expect_terminate(struct endpoint *e, const char *hex)
 {
     struct octets expected = {0}, ulpdu = {0};
 
+    unmark_sent(e);
     octets_hex(&ulpdu, "4147 00000000 00000002 00000001 00000000");
     octets_hex(&ulpdu, hex);
     fpdu_add(&expected, ulpdu.p, ulpdu.n, 0);

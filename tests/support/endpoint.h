@@ -22,6 +22,8 @@
 
 struct endpoint_options {
     bool no_crc, early, hold_tx;
+    bool markers_rx, markers_tx;
+    enum iwarp_stream_rtr rtr;
     uint32_t mulpdu; /* 0: 1442 */
     uint32_t ird, ord;
     size_t budget; /* 0: plenty */
@@ -82,7 +84,10 @@ void endpoint_drain_randomly(struct endpoint *e, struct chance *c);
 /* One gather and sent of at most n octets; returns how many. Nothing is released. */
 size_t endpoint_send(struct endpoint *e, size_t n);
 
-/* What was sent since the last call is exactly this. CRC fields are not compared without CRC. */
+/*
+ * What was sent since the last call is exactly this. CRC fields are not compared without CRC; hex
+ * is without markers whatever is sent, those that are sent are checked.
+ */
 void endpoint_expect_sent(struct endpoint *e, const char *hex);
 /* It is one Terminate; hex is what stands behind its DDP header. */
 void endpoint_expect_terminate(struct endpoint *e, const char *hex);

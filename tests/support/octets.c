@@ -187,6 +187,86 @@ static uint64_t get_be(const uint8_t *p, unsigned size)
     return v;
 }
 
+void fpdu_add_marked(struct octets *o, uint64_t pos, const void *ulpdu, size_t n, uint32_t xor_ptr)
+{
+    struct octets body = {0};
+    size_t start = o->n, last = SIZE_MAX;
+    uint64_t origin = pos % 512 == 0 ? pos + 4 : pos;
+
+    octets_be(&body, n, 2);
+    octets_add(&body, ulpdu, n);
+    octets_fill(&body, 0, (4 - body.n % 4) % 4);
+    for (size_t at = 0; at <= body.n; at += 4) { /* one look before the CRC field too */
+        if (pos % 512 == 0) {
+            last = o->n;
+            octets_be(o, pos < origin ? 0 : pos - origin, 4);
+            pos += 4;
+        }
+        if (at < body.n) {
+            octets_add(o, body.p + at, 4);
+            pos += 4;
+        }
+    }
+    octets_free(&body);
+    for (unsigned i = 0; xor_ptr && i < 4; i++) {
+        assert_true(last != SIZE_MAX);
+        o->p[last + i] ^= (uint8_t)(xor_ptr >> (24 - 8 * i));
+    }
+    uint32_t crc = octets_crc(0, o->p + start, o->n - start);
+    for (int i = 0; i < 4; i++) {
+        octets_fill(o, (uint8_t)(crc >> 8 * i), 1);
+    }
+}
+
+void fpdu_hex_marked(struct octets *o, uint64_t pos, const char *ulpdu, size_t payload)
+{
+    struct octets u = {0};
+
+    octets_hex(&u, ulpdu);
+    for (size_t i = 0; i < payload; i++) {
+        octets_fill(&u, (uint8_t)i, 1);
+    }
+    fpdu_add_marked(o, pos, u.p, u.n, 0);
+    octets_free(&u);
+}
+
+/* One FPDU at p, position pos; returns its octets. */
+static size_t unmark_one(struct octets *o, uint64_t pos, const uint8_t *p, size_t n, bool crc)
+{
+    size_t lead = pos % 512 == 0 ? 4 : 0;
+    struct octets body = {0};
+
+    assert_true(n >= lead + 8);
+    size_t len = (size_t)get_be(p + lead, 2), data = 2 + len + (4 - (2 + len) % 4) % 4;
+    size_t at = 0;
+    while (body.n < data || (pos + at) % 512 == 0) {
+        assert_true(at + 4 <= n);
+        if ((pos + at) % 512 == 0) {
+            assert_int_equal(get_be(p + at, 4), at < lead ? 0 : at - lead);
+        } else {
+            octets_add(&body, p + at, 4);
+        }
+        at += 4;
+    }
+    assert_true(at + 4 <= n);
+    uint32_t got =
+        p[at] | (uint32_t)p[at + 1] << 8 | (uint32_t)p[at + 2] << 16 | (uint32_t)p[at + 3] << 24;
+    assert_int_equal(got, crc ? octets_crc(0, p, at) : 0);
+    for (size_t i = 2 + len; i < data; i++) {
+        assert_int_equal(body.p[i], 0);
+    }
+    fpdu_add(o, body.p + 2, len, 0);
+    octets_free(&body);
+    return at + 4;
+}
+
+void fpdu_unmark(struct octets *o, uint64_t pos, const uint8_t *p, size_t n, bool crc)
+{
+    for (size_t at = 0; at < n;) {
+        at += unmark_one(o, pos + at, p + at, n - at, crc);
+    }
+}
+
 bool fpdu_decode(const uint8_t *p, size_t n, bool crc, struct fpdu *f)
 {
     if (n < 2) {

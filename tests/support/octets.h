@@ -61,6 +61,19 @@ void fpdu_add(struct octets *o, const void *ulpdu, size_t n, uint32_t xor_crc);
  */
 void fpdu_hex(struct octets *o, const char *ulpdu, size_t payload);
 
+/*
+ * The same with markers, the FPDU being at this position of its direction; word by word, as RFC
+ * 5044 4.3 and 4.4 say. xor_ptr damages the pointer of its last marker, before the CRC.
+ */
+void fpdu_add_marked(struct octets *o, uint64_t pos, const void *ulpdu, size_t n, uint32_t xor_ptr);
+void fpdu_hex_marked(struct octets *o, uint64_t pos, const char *ulpdu, size_t payload);
+
+/*
+ * Whole FPDUs with markers, the first at position pos, without them and with CRC fields that are
+ * right then. Wrong markers, or CRCs (if crc), and half an FPDU fail the test.
+ */
+void fpdu_unmark(struct octets *o, uint64_t pos, const uint8_t *p, size_t n, bool crc);
+
 /* One FPDU as it stands on the wire. */
 struct fpdu {
     const uint8_t *ulpdu;

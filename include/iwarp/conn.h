@@ -38,7 +38,8 @@ struct iwarp_conn_options {
     unsigned mpa_rev;  /* initiator: 1 or 2 (default). The responder follows the Request. */
     bool crc;          /* ask for CRC32c (default true); it is off only if both say so */
     bool markers;      /* ask the peer for markers (default false); it gets them if it asks */
-    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default false) */
+    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default false);
+                        * with revision 1, and at a responder, it has no effect */
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
                         * initiator, all as responder */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
@@ -106,9 +107,9 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
 /*
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
- * of the listener; only crc, placement, ulpdu_max, ird, ord and timeouts are looked at. ESTABLISHED
- * or FAILED follows. Send queue work waits until the peer's first FPDU has come (RFC 5044 7.1.2
- * rule 4).
+ * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord and timeouts are looked
+ * at. ESTABLISHED or FAILED follows. Send queue work waits until the peer's first FPDU has come
+ * (RFC 5044 7.1.2 rule 4).
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,

@@ -137,6 +137,18 @@ void iwarp_stream_close(struct iwarp_stream *s)
     }
 }
 
+/*
+ * The ready-to-receive message is no work of the user's, but a FIN before the answer to an RDMA
+ * Read would leave the peer with a Read that it cannot finish. After its FIN no answer can come.
+ */
+static bool start_unfinished(const struct iwarp_stream *s)
+{
+    const struct iwarp_rdmap_reads *r = &s->reads;
+
+    return !s->eof &&
+           (s->config.rtr != STREAM_RTR_NONE || (r->out_count > 0 && r->out[r->out_head].rtr));
+}
+
 /* Nothing more will ever be sent. */
 static bool tx_finished(struct iwarp_stream *s)
 {
@@ -147,7 +159,7 @@ static bool tx_finished(struct iwarp_stream *s)
     case STREAM_RUNNING:
         return false;
     case STREAM_CLOSING:
-        return s->shut || !iwarp_stream_busy(s);
+        return s->shut || (!iwarp_stream_busy(s) && !start_unfinished(s));
     case STREAM_TERMINATING:
         return s->tx.terminate_framed;
     case STREAM_DRAINING:
@@ -159,7 +171,8 @@ static bool tx_finished(struct iwarp_stream *s)
 
 void iwarp_stream_detach(struct iwarp_stream *s)
 {
-    if (s->life == STREAM_CLOSING && tx_finished(s)) {
+    if (s->life == STREAM_CLOSING && iwarp_stream_drained(s) &&
+        (s->shut || !iwarp_stream_busy(s))) {
         rx_release(s);
         s->life = STREAM_DRAINING;
     } else if (s->life == STREAM_RUNNING || s->life == STREAM_CLOSING) {

@@ -230,14 +230,14 @@ static bool frame_rtr(struct iwarp_stream *s)
 {
     const struct iwarp_rdmap_read_request r = {.sink_stag = 1, .src_stag = 1};
     uint8_t wire[IWARP_RDMAP_READ_REQUEST_LEN];
-    struct iwarp_ddp_header h = {.last = true, .msn = 1};
+    struct iwarp_ddp_header h = {.last = true};
 
     switch (s->config.rtr) {
     case STREAM_RTR_NONE:
         return true;
     case STREAM_RTR_SEND:
         h.ulp_control = iwarp_rdmap_control(IWARP_OP_SEND);
-        s->tx.send_msn++;
+        h.msn = s->tx.send_msn++;
         break;
     case STREAM_RTR_WRITE:
         h = (struct iwarp_ddp_header){.tagged = true,
@@ -248,7 +248,7 @@ static bool frame_rtr(struct iwarp_stream *s)
     case STREAM_RTR_READ:
         h.ulp_control = iwarp_rdmap_control(IWARP_OP_READ_REQUEST);
         h.qn = IWARP_DDP_QN_READ_REQUEST;
-        s->tx.read_msn++;
+        h.msn = s->tx.read_msn++;
         *iwarp_rdmap_out_slot(&s->reads) = (struct iwarp_read_out){.rtr = true};
         s->reads.out_count++;
         break;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same exchange in every combination: CRC or not, verified or early placement, the size of
- * FPDUs, and the four ways of delivery. A Send from 32 odd pieces into 32 other odd pieces, RDMA
- * Writes, and an RDMA Read whose response comes back the same way.
+ * The same exchange in every combination: CRC or not, verified or early placement, markers one way,
+ * the other way or both, the size of FPDUs, and the four ways of delivery. A Send from 32 odd
+ * pieces into 32 other odd pieces, RDMA Writes, and an RDMA Read whose response comes back the same
+ * way.
  *
  * RFC 5041 5, RFC 5044 4, RFC 5040 5.
  */
@@ -22,13 +23,15 @@
 
 static const uint32_t mulpdus[] = {128, 129, 131, 530, 1442, 1443, 8942, 64768};
 #define MULPDUS (sizeof mulpdus / sizeof *mulpdus)
-#define CASES   (PLACEMENTS * DELIVERIES * MULPDUS)
+#define MARKERS 4
+#define CASES   (PLACEMENTS * DELIVERIES * MARKERS * MULPDUS)
 
 struct exchange {
     enum placement placement;
     enum delivery way;
+    bool markers[2]; /* towards the requester, and from it */
     uint32_t mulpdu;
-    char name[80];
+    char name[96];
 };
 
 /* Pieces of odd lengths that cover an area, differently for each salt. */
@@ -87,15 +90,19 @@ static void post_exchange(struct endpoint *a, struct endpoint *b, const struct a
 static void run_exchange(void **state)
 {
     const struct exchange *x = *state;
-    const struct endpoint_options options = {.no_crc = x->placement == PLACE_NO_CRC,
-                                             .early = x->placement == PLACE_EARLY,
-                                             .mulpdu = x->mulpdu,
-                                             .ird = 1,
-                                             .ord = 1};
+    struct endpoint_options options = {.no_crc = x->placement == PLACE_NO_CRC,
+                                       .early = x->placement == PLACE_EARLY,
+                                       .markers_rx = x->markers[0],
+                                       .markers_tx = x->markers[1],
+                                       .mulpdu = x->mulpdu,
+                                       .ird = 1,
+                                       .ord = 1};
     struct chance c = {chance_seed()};
     struct endpoint a, b;
 
     endpoint_init(&a, &options);
+    options.markers_rx = x->markers[1];
+    options.markers_tx = x->markers[0];
     endpoint_init(&b, &options);
     struct area *source = endpoint_area(&a, 0x00aabb00, 0x3000, OCTETS, 0, 0);
     struct area *sink = endpoint_area(&a, 0x00aabc00, 0x3001, OCTETS, LOCAL, 0);
@@ -135,9 +142,13 @@ int main(void)
         struct exchange *x = &all[i];
         x->placement = (enum placement)(i % PLACEMENTS);
         x->way = (enum delivery)(i / PLACEMENTS % DELIVERIES);
-        x->mulpdu = mulpdus[i / PLACEMENTS / DELIVERIES];
-        snprintf(x->name, sizeof x->name, "exchange__%s_%s_mulpdu_%u__arrives",
-                 placements[x->placement], ways[x->way], x->mulpdu);
+        size_t markers = i / PLACEMENTS / DELIVERIES % MARKERS;
+        x->markers[0] = markers & 1;
+        x->markers[1] = markers & 2;
+        x->mulpdu = mulpdus[i / PLACEMENTS / DELIVERIES / MARKERS];
+        snprintf(x->name, sizeof x->name, "exchange__%s_%s%s%s_mulpdu_%u__arrives",
+                 placements[x->placement], ways[x->way], x->markers[0] ? "_markers_in" : "",
+                 x->markers[1] ? "_markers_out" : "", x->mulpdu);
         tests[i] = (struct CMUnitTest){x->name, run_exchange, NULL, NULL, x};
     }
     return cmocka_run_group_tests_name("stream_matrix", tests, NULL, NULL);

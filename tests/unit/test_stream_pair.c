@@ -53,7 +53,7 @@ struct side {
     struct arena target, landing, sink;
     struct area *token[TOKENS];
     unsigned tokens_used;
-    struct request read[REQUESTS], receive[REQUESTS];
+    struct request read[REQUESTS], receive[REQUESTS + 1];
     uint32_t sq_seen, rq_seen;
     struct octets wire; /* octets on their way to this side */
     size_t wire_at;
@@ -105,6 +105,14 @@ static void side_init(struct pair *p, unsigned i, const struct endpoint_options 
     }
 }
 
+/* In half of the conversations the initiator begins with a ready-to-receive message. */
+static enum iwarp_stream_rtr choose_rtr(struct chance *c, uint32_t ord)
+{
+    enum iwarp_stream_rtr rtr = (enum iwarp_stream_rtr)chance_below(c, 6);
+
+    return rtr > STREAM_RTR_READ || (rtr == STREAM_RTR_READ && ord == 0) ? STREAM_RTR_NONE : rtr;
+}
+
 static void pair_init(struct pair *p, uint64_t seed)
 {
     static const uint32_t mulpdus[] = {128, 1442, 1501, 64768};
@@ -118,18 +126,26 @@ static void pair_init(struct pair *p, uint64_t seed)
     p->posts = 1 + (unsigned)chance_below(c, 2 * REQUESTS - 1);
     p->trouble_at =
         p->trouble == FLIP || p->trouble == TRUNCATE ? chance_size(c, 100000) : chance_size(c, 400);
-    bool no_crc = chance_one_in(c, 4);
+    bool no_crc = chance_one_in(c, 4), markers[2];
+    markers[0] = chance_one_in(c, 3);
+    markers[1] = chance_one_in(c, 3);
     for (unsigned i = 0; i < 2; i++) {
         options[i] = (struct endpoint_options){.no_crc = no_crc,
+                                               .markers_rx = markers[i],
+                                               .markers_tx = markers[1 - i],
                                                .early = chance_one_in(c, 3),
                                                .mulpdu = mulpdus[chance_below(c, 4)],
                                                .ird = (uint32_t)chance_below(c, 6)};
     }
     for (unsigned i = 0; i < 2; i++) {
         options[i].ord = (uint32_t)chance_below(c, options[1 - i].ird + 1);
+        options[i].rtr = i == 0 ? choose_rtr(c, options[0].ord) : STREAM_RTR_NONE;
         side_init(p, i, &options[i]);
     }
     p->side[1].e.s.config.hold_tx = chance_one_in(c, 2);
+    if (options[0].rtr == STREAM_RTR_SEND) { /* it takes the first receive, and a place in look() */
+        endpoint_recv(&p->side[1].e, NULL, 0);
+    }
     for (unsigned qn = 0; qn < 2; qn++) { /* MSNs wrap */
         for (unsigned i = 0; i < 2; i++) {
             uint32_t msn = chance_one_in(c, 2) ? 1 : 0u - (uint32_t)chance_below(c, 12);

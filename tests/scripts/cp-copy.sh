@@ -146,7 +146,11 @@ same_file_at_once()
 }
 check "six clients with one name" same_file_at_once
 
-check "a host name" succeeds "$cp" ls "iwarp://localhost:${address##*:}/tree"
+if getent ahostsv4 localhost >/dev/null; then
+    check "a host name" succeeds "$cp" ls "iwarp://localhost:${address##*:}/tree"
+else
+    skip "a host name" "this machine cannot resolve localhost"
+fi
 check "the server ends in order" stop
 check "and said nothing" test ! -s server.err
 

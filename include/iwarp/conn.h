@@ -11,6 +11,7 @@
 #define IWARP_CONN_H
 
 #include <iwarp/api.h>
+#include <iwarp/protocol.h>
 #include <iwarp/status.h>
 #include <iwarp/verbs.h>
 #include <sys/socket.h>

@@ -13,8 +13,10 @@
 
 #include <cmocka.h>
 
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tcp_host.h"
 #include "vectors.h"
@@ -233,6 +235,47 @@ static void markers__octet_by_octet__are_taken(void **state)
     be_responder(REQUEST "40010000", REPLY "c0010000", 1);
     send_traffic(true, 1, &chance);
     close_in_order(0);
+}
+
+/* MULPDU of a connection whose segments are small, with the raw peer's markers or without. */
+static unsigned mulpdu_with(bool markers)
+{
+    struct iwarp_conn_info info = {.size = sizeof info};
+    struct sockaddr_in at;
+    int mss = 1400, listener = raw_listen(&at);
+
+    assert_int_equal(setsockopt(listener, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof mss), 0);
+    iwarp_conn_options_init(&host->options);
+    host_qp(host, 0);
+    assert_int_equal(iwarp_connect(host->qp, (const struct sockaddr *)&at, sizeof at,
+                                   &host->options, NULL, 0, host->eq, NULL, &host->conn),
+                     IWARP_OK);
+    host->fd = raw_accept(listener);
+    raw_close(listener);
+    raw_hear(host->fd, NULL, REQUEST "50020004 00200020", "the Request");
+    raw_say(host->fd, NULL, markers ? REPLY "d0020004 00200020" : REPLY "50020004 00200020");
+    host_event(host, IWARP_EVENT_ESTABLISHED);
+    assert_int_equal(iwarp_conn_info(host->conn, &info), IWARP_OK);
+    host_post(host, IWARP_WR_WRITE, 300, 4000);
+    uint8_t head[6];
+    raw_read(host->fd, head, sizeof head, "the first FPDU");
+    assert_int_equal(info.mulpdu, markers ? head[4] << 8 | head[5] : head[0] << 8 | head[1]);
+    assert_int_equal(host_completion(host).wr_id, 300);
+    raw_fin(host->fd);
+    raw_drain(host->fd);
+    host_ended(host, IWARP_FAULT_NONE, 0);
+    host_finish(host);
+    return info.mulpdu;
+}
+
+/* RFC 5044 4.5: three markers fit a segment of 1400 octets or a little less. */
+static void markers__small_segments__leave_room_for_them(void **state)
+{
+    unsigned without = mulpdu_with(false);
+
+    (void)state;
+    assert_in_range(without, 1300, 1394);
+    assert_int_equal(mulpdu_with(true), without - 12);
 }
 
 /* M03 with its private data. */
@@ -596,6 +639,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(markers__asked_for_by_either_end__are_in_its_direction_only),
         cmocka_unit_test(markers__octet_by_octet__are_taken),
+        cmocka_unit_test(markers__small_segments__leave_room_for_them),
         cmocka_unit_test(markers__m03__is_answered),
         cmocka_unit_test(marker__wrong__is_the_literal_terminate),
         cmocka_unit_test(marker__wrong_both_ways__is_a_terminate_with_marker),

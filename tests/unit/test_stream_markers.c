@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "alloc_fault.h"
 #include "deliveries.h"
 #include "mpa/mpa_frame.h"
 #include "vectors.h"
@@ -752,6 +753,26 @@ static void receive__beyond_the_budget__is_a_fault(void **state)
     octets_free(&o);
 }
 
+static void receive__no_memory_for_an_fpdu__is_a_fault(void **state)
+{
+    struct octets o = {0};
+
+    (void)state;
+    vector_stream(&vectors[6], &o);
+    for (unsigned n = 1; n <= 4; n++) {
+        struct endpoint e;
+        endpoint_init(&e, &(struct endpoint_options){.markers_rx = true});
+        endpoint_area(&e, STAG, TO, 5000, WRITABLE, 0);
+        alloc_fault_at(n);
+        iwarp_stream_feed(&e.s, o.p, o.n);
+        alloc_fault_at(0);
+        expect_fault(&e, IWARP_FAULT_LOCAL_NO_MEMORY);
+        assert_int_equal(e.s.rx.fpdus, n - 1);
+        endpoint_fini(&e);
+    }
+    octets_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -770,6 +791,7 @@ int main(void)
         cmocka_unit_test(eof__at_each_octet__tells_what_is_unfinished),
         cmocka_unit_test(source__unmapped__is_a_terminate_with_markers),
         cmocka_unit_test(receive__beyond_the_budget__is_a_fault),
+        cmocka_unit_test(receive__no_memory_for_an_fpdu__is_a_fault),
     };
 
     return cmocka_run_group_tests_name("stream_markers", tests, NULL, NULL);

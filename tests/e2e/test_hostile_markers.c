@@ -525,11 +525,16 @@ static void initiator__peer_to_peer_and_markers__begins_with_the_marked_rtr(void
 /* With revision 1 there is no such thing. */
 static void initiator__peer_to_peer_with_revision_1__is_client_server(void **state)
 {
+    struct iwarp_conn_info info = {.size = sizeof info};
+
     (void)state;
     ask_for(7);
     host->options.mpa_rev = 1;
+    host->options.ord = 0; /* which stays 0 */
     be_initiator(REQUEST "40010000", REPLY "40010000", 0);
     raw_expect_silence(host->fd, 50, "an initiator with nothing to send");
+    assert_int_equal(iwarp_conn_info(host->conn, &info), IWARP_OK);
+    assert_int_equal(info.ord, 0);
     close_in_order(0);
 }
 

@@ -194,6 +194,9 @@ struct iwarp_conn_info {
     unsigned ird, ord;           /* depths in use here */
     unsigned peer_ird, peer_ord; /* as the peer announced; 0 with revision 1 */
     unsigned mulpdu;             /* largest ULPDU sent, octets */
+    bool markers_sent;           /* the peer asked for markers */
+    bool markers_wanted;         /* this end did */
+    unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */
 };
 IWARP_API enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn,
                                             struct iwarp_conn_info *info);

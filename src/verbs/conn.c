@@ -664,7 +664,10 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
                                          .ord = c->stream.config.ord,
                                          .peer_ird = c->settled.peer_ird,
                                          .peer_ord = c->settled.peer_ord,
-                                         .mulpdu = c->stream.config.mulpdu};
+                                         .mulpdu = c->stream.config.mulpdu,
+                                         .markers_sent = c->settled.markers_tx,
+                                         .markers_wanted = c->settled.markers_rx,
+                                         .rtr = c->settled.rtr};
     }
     iwarp_conn_unlock(c);
     return was_established ? IWARP_OK

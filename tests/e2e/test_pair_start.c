@@ -108,6 +108,9 @@ static void check_info(const struct pair *p, const struct setting *s)
         assert_int_equal(info.mpa_rev, s->rev);
         assert_int_equal(info.ird, 32);
         assert_int_equal(info.ord, 32);
+        assert_int_equal(info.markers_wanted, s->markers[i]);
+        assert_int_equal(info.markers_sent, s->markers[1 - i]);
+        assert_int_equal(info.rtr, rtr_of(s));
         if (s->ulpdu_max) {
             assert_int_equal(info.mulpdu, s->ulpdu_max);
         }

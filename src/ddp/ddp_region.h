@@ -7,8 +7,8 @@
  * of it is touched (RFC 5041 8.3.1, RFC 5042 6.2.2). Regions are never given back to the allocator
  * while the table lives, so a stale pointer is always readable.
  *
- * The table is one sparse array of 2^24 pointers: untouched pages cost address space only, and a
- * lookup is the same few instructions for one region and for a million.
+ * The table is one sparse array of 2^24 pointers: pages that no STag was ever drawn from cost
+ * address space only, and a lookup is the same few instructions for one region and for a million.
  *
  * insert and revoke are serialised by the caller; lend and settle may run anywhere, any time.
  */

@@ -12,6 +12,11 @@
 #include <string.h>
 #include <time.h>
 
+/* The STag table in pages of 4 KiB: 15 bits of page, 9 of slot, and 8 of key make an STag. */
+#define PAGES      32768u
+#define PAGE_SLOTS 512u
+#define MIN_PAGES  4096u
+
 /* 32 unpredictable bits; RAND_bytes is asked for many at a time. device.lock held. */
 static bool random32(struct iwarp_device *d, uint32_t *value)
 {
@@ -48,13 +53,42 @@ static struct iwarp_mr *mr_alloc(struct iwarp_device *d)
     return mr;
 }
 
+/*
+ * The next STag to try: random in its key, its place within a page of the table, and its page;
+ * pages are drawn from as many as keep the table at most a quarter full, at least MIN_PAGES. A
+ * device that registers and deregisters for ever thus touches 1 MiB of the table, not all of it,
+ * and a guess is right with a chance of 2^-29 for each region, or less. device.lock held.
+ */
+static bool next_stag(struct iwarp_device *d, uint32_t *stag)
+{
+    uint32_t r;
+
+    if (d->stag_pages == 0) {
+        if (!random32(d, &d->stag_factor) || !random32(d, &d->stag_offset)) {
+            return false;
+        }
+        d->stag_factor |= 1; /* odd: a permutation of the pages */
+        d->stag_pages = MIN_PAGES;
+    }
+    while (d->stag_pages < PAGES && d->mr_count >= d->stag_pages * (PAGE_SLOTS / 4)) {
+        d->stag_pages *= 2;
+    }
+    if (!random32(d, &r)) {
+        return false;
+    }
+    uint32_t page = (r >> 17) & (d->stag_pages - 1);
+    page = (page * d->stag_factor + d->stag_offset) & (PAGES - 1);
+    *stag = page << 17 | (r & 0x1ffff);
+    return true;
+}
+
 /* Enter the region under a fresh random STag. device.lock held. */
 static enum iwarp_status insert(struct iwarp_device *d, struct iwarp_mr *mr)
 {
     uint32_t stag;
 
     do {
-        if (!random32(d, &stag)) {
+        if (!next_stag(d, &stag)) {
             return iwarp_fail(IWARP_LIMIT, "OpenSSL has no random octets for an STag");
         }
     } while (!iwarp_region_insert(&d->regions, &mr->region, stag));

@@ -56,7 +56,7 @@ static struct iwarp_mr *mr_alloc(struct iwarp_device *d)
 /*
  * The next STag to try: random in its key, its place within a page of the table, and its page;
  * pages are drawn from as many as keep the table at most a quarter full, at least MIN_PAGES. A
- * device that registers and deregisters for ever thus touches 1 MiB of the table, not all of it,
+ * device that registers and deregisters for ever thus touches 16 MiB of the table, not all of it,
  * and a guess is right with a chance of 2^-29 for each region, or less. device.lock held.
  */
 static bool next_stag(struct iwarp_device *d, uint32_t *stag)
@@ -67,7 +67,6 @@ static bool next_stag(struct iwarp_device *d, uint32_t *stag)
         if (!random32(d, &d->stag_factor) || !random32(d, &d->stag_offset)) {
             return false;
         }
-        d->stag_factor |= 1; /* odd: a permutation of the pages */
         d->stag_pages = MIN_PAGES;
     }
     while (d->stag_pages < PAGES && d->mr_count >= d->stag_pages * (PAGE_SLOTS / 4)) {
@@ -76,8 +75,8 @@ static bool next_stag(struct iwarp_device *d, uint32_t *stag)
     if (!random32(d, &r)) {
         return false;
     }
-    uint32_t page = (r >> 17) & (d->stag_pages - 1);
-    page = (page * d->stag_factor + d->stag_offset) & (PAGES - 1);
+    uint32_t step = PAGES / d->stag_pages, n = (r >> 17) & (d->stag_pages - 1);
+    uint32_t page = n * step + ((n * d->stag_factor + d->stag_offset) >> 16) % step;
     *stag = page << 17 | (r & 0x1ffff);
     return true;
 }

@@ -270,6 +270,9 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
 {
     enum iwarp_status status;
 
+    if (!addr || (pd_len > 0 && !private_data)) {
+        return iwarp_fail(IWARP_MISUSE, "%s is NULL", addr ? "private_data" : "addr");
+    }
     if (addr_len > sizeof(struct sockaddr_storage)) {
         return iwarp_fail(IWARP_MISUSE, "socket address of %u octets", (unsigned)addr_len);
     }
@@ -314,6 +317,9 @@ static enum iwarp_status check_answer(const struct answer *a)
     }
     if (setup->settled.enhanced) {
         room -= IWARP_MPA_ENHANCED_LEN;
+    }
+    if (a->pd_len > 0 && !a->pd) {
+        return iwarp_fail(IWARP_MISUSE, "private_data is NULL");
     }
     if (a->pd_len > room) {
         return iwarp_fail(IWARP_MISUSE, "%zu octets of private data, this Reply carries %zu",

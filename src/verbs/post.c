@@ -29,6 +29,9 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "%u SGEs, the queue pair was created for %u", wr->num_sge,
                           o->max_send_sge);
     }
+    if (wr->num_sge > 0 && !wr->sg_list) {
+        return iwarp_fail(IWARP_MISUSE, "%u SGEs, but sg_list is NULL", wr->num_sge);
+    }
     if (!total_len(wr->sg_list, wr->num_sge, len)) {
         return iwarp_fail(IWARP_MISUSE, "%llu octets in one request, at most 2^32-1 are possible",
                           (unsigned long long)*len);
@@ -121,6 +124,9 @@ static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_r
     if (wr->num_sge > qp->options.max_recv_sge) {
         return iwarp_fail(IWARP_MISUSE, "%u SGEs, the queue pair was created for %u", wr->num_sge,
                           qp->options.max_recv_sge);
+    }
+    if (wr->num_sge > 0 && !wr->sg_list) {
+        return iwarp_fail(IWARP_MISUSE, "%u SGEs, but sg_list is NULL", wr->num_sge);
     }
     if (!iwarp_wq_room(&qp->rq)) {
         return iwarp_fail(IWARP_AGAIN, "receive queue is full: %u receives are posted",

@@ -80,6 +80,11 @@ check "all addresses need a choice" fails 2 "nothing is encrypted" "$cp" serve -
 check "IPv6 too" fails 2 "nothing is encrypted" "$cp" serve --listen '[::]:0' export
 serve export
 check "address in use" fails 1 "in use" "$cp" serve --listen "$address" export
+mkfifo fifo export/fifo
+check "get onto a FIFO" fails 1 "neither a file nor a directory" "$cp" get "iwarp://$address/file" fifo
+check "put onto a FIFO" fails 1 "neither a file nor a directory" "$cp" put hello "iwarp://$address/fifo"
+check "both are FIFOs still" test -p fifo -a -p export/fifo
+rm fifo export/fifo
 stop
 serve --allow 192.0.2.0/24 export
 check "client that is not allowed" fails 3 "does not allow" "$cp" ls "iwarp://$address/"

@@ -132,10 +132,12 @@ static void alloc__by_threads_at_the_limit__ends_at_zero(void **state)
         racers[i] = (struct racer){.budget = &b};
         assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
     }
+    uint64_t served = 0; /* a single one may find the budget taken each time it is scheduled */
     for (unsigned i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(racers[i].thread, NULL), 0);
-        assert_true(racers[i].served > 0);
+        served += racers[i].served;
     }
+    assert_true(served > 0);
     assert_int_equal(b.used, 0);
 }
 

@@ -67,6 +67,9 @@ enum iwarp_status cp_channel_open(struct cp_channel *channel, struct iwarp_devic
         return IWARP_NO_MEMORY;
     }
     enum iwarp_status status = create_queues(channel);
+    if (status == IWARP_OK && iwarp_cq_fd(channel->cq) < 0) {
+        status = IWARP_LIMIT; /* waiting for messages needs it: better to fail now than to hang */
+    }
     if (status == IWARP_OK) {
         status = iwarp_mr_register(channel->pd, channel->messages, messages_len(channel),
                                    IWARP_ACCESS_LOCAL_WRITE, &channel->message_mr);

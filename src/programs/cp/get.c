@@ -202,6 +202,11 @@ static void copy(struct get *get)
     if (!cp_client_open(&get->client, CP_ACTION_GET, flags, &opened)) {
         return;
     }
+    /* The server decides what is sent, but not more than was asked for. */
+    if (opened.kind == CP_KIND_DIRECTORY && !options->recursive) {
+        cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+        return;
+    }
     int dir = open_target(target, get->client.url.name, opened.kind == CP_KIND_DIRECTORY, name,
                           directory);
     if (dir < 0) {
@@ -214,6 +219,7 @@ static void copy(struct get *get)
     }
     get->sink.checksum = options->checksum;
     get->sink.sync = options->sync;
+    get->sink.single = opened.kind != CP_KIND_DIRECTORY;
     transfer(get);
     cp_sink_end(&get->sink);
 }

@@ -364,8 +364,22 @@ static bool accept_client(struct cp_session *session)
                         cp_hello_write(data, &hello), NULL) == IWARP_OK;
 }
 
+/* What a client named, fit for a terminal and for one line: control characters become '?'. */
+static void printable(char *buf, size_t size, const char *name)
+{
+    size_t n = 0;
+
+    for (; name[n] && n + 1 < size; n++) {
+        unsigned char c = (unsigned char)name[n];
+        buf[n] = c < 0x20 || c == 0x7f ? '?' : name[n];
+    }
+    buf[n] = '\0';
+}
+
 static void log_end(const struct cp_session *session)
 {
+    char name[256];
+
     static const char *const verbs[] = {"connected", "put", "get", "ls"};
     bool complete = session->sinking    ? cp_sink_complete(&session->sink)
                     : session->sourcing ? session->told_all
@@ -374,9 +388,9 @@ static void log_end(const struct cp_session *session)
                       : complete                   ? "done"
                                                    : "broken off by the client";
 
+    printable(name, sizeof name, session->name);
     fprintf(stderr, "iwarp-cp: %s: %s /%s: %" PRIu64 " octets, %" PRIu64 " failed, %s\n",
-            session->peer, verbs[session->action], session->name, session->bytes, session->failed,
-            why);
+            session->peer, verbs[session->action], name, session->bytes, session->failed, why);
 }
 
 static void *run(void *context)

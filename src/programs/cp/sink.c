@@ -89,7 +89,7 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
     struct stat st;
     int dir = here(sink)->fd;
 
-    if (sink->in_file) {
+    if (sink->in_file || (sink->single && sink->sequence > 0)) {
         return false;
     }
     sink->in_file = true;
@@ -102,8 +102,11 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
         fail_file(sink, cp_result_of(CP_PARENT));
         return true;
     }
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode)) {
-        fail_file(sink, cp_result_of(CP_IS_DIRECTORY));
+    /* Only files, and links to them, are replaced: a device or a FIFO has users that a file has
+     * not. */
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode) &&
+        !S_ISLNK(st.st_mode)) {
+        fail_file(sink, cp_result_of(S_ISDIR(st.st_mode) ? CP_IS_DIRECTORY : CP_IS_SPECIAL));
         return true;
     }
     int error = cp_temp_create(&sink->temp, dir, name);
@@ -226,7 +229,7 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
         .fd = -1, .mode = record->mode, .mtime = record->mtime, .mtime_ns = record->mtime_ns};
     struct cp_result result = {0};
 
-    if (sink->in_file || sink->depth == CP_DEPTH_MAX) {
+    if (sink->in_file || sink->single || sink->depth == CP_DEPTH_MAX) {
         return false;
     }
     const char *name = resolve_name(sink, record);

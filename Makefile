@@ -126,7 +126,7 @@ sim: $(OUT)/tests/unit/test_stream_pair ## random conversations; SEED=n SECONDS_
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests
 	@MAKEFLAGS=' -- $(call quote,$(MAKEOVERRIDES))' MAKELEVEL= BUILD=$(abspath $(OUT)) \
-	    $(if $(SAN),TEST_TIMEOUT=360) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
+	    $(if $(SAN),TEST_TIMEOUT=900) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
 	    tests/run $(TESTS) $(WITH)
 
 tests: $(TESTS)             ## build the tests

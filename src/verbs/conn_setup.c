@@ -52,6 +52,7 @@ void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
 {
     conn->timer_on = true;
     conn->timer_ms = ms;
+    uv_update_time(&conn->worker->loop); /* else it would count from when this turn began */
     uv_timer_start(&conn->timer, on_timer, ms, 0);
 }
 

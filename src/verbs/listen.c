@@ -35,6 +35,7 @@ static void pause_accepting(struct iwarp_listener *l, const char *why)
     iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %d ms: %s", RETRY_MS,
                      why);
     uv_poll_stop(&l->poll);
+    uv_update_time(&l->worker->loop);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
 }
 

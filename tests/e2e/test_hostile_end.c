@@ -46,7 +46,7 @@ static int teardown(void **state)
 
 static void connect_raw(enum host_role role, unsigned receives)
 {
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host_connect(host, role, 1, receives);
 }
 
@@ -363,7 +363,7 @@ static void damaged(enum host_role role, enum iwarp_placement placement)
     struct octets o = {0};
 
     raw_text(&o, &host->names, "0bc6c140 W T+10 N33*3000 00000000");
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.placement = placement;
     host_connect(host, role, 2, HOST_RECEIVES);
     raw_say(host->fd, NULL, V24);

@@ -201,7 +201,7 @@ static void markers__asked_for_by_either_end__are_in_its_direction_only(void **s
     for (unsigned i = 0; i < 2 * 2 * 2 * 2 * 3; i++) {
         bool ours = i & 1, theirs = i & 2, rev2 = i & 4, initiator = i & 8;
         char request[80], reply[80];
-        iwarp_conn_options_init(&host->options);
+        host_options(host);
         host->options.markers = ours;
         host->options.mpa_rev = rev2 ? 2 : 1;
         host->options.ulpdu_max = 1445;
@@ -230,7 +230,7 @@ static void markers__octet_by_octet__are_taken(void **state)
     struct chance chance = {chance_seed()};
 
     (void)state;
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.markers = true;
     be_responder(REQUEST "40010000", REPLY "c0010000", 1);
     send_traffic(true, 1, &chance);
@@ -245,7 +245,7 @@ static unsigned mulpdu_with(bool markers)
     int mss = 1400, listener = raw_listen(&at);
 
     assert_int_equal(setsockopt(listener, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof mss), 0);
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host_qp(host, 0);
     assert_int_equal(iwarp_connect(host->qp, (const struct sockaddr *)&at, sizeof at,
                                    &host->options, NULL, 0, host->eq, NULL, &host->conn),
@@ -284,7 +284,7 @@ static void markers__m03__is_answered(void **state)
     size_t len;
 
     (void)state;
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     be_responder(REQUEST "c0010004 74657374", REPLY "40010000", 0);
     assert_memory_equal(iwarp_conn_private_data(host->conn, &len), "test", 4);
     assert_int_equal(len, 4);
@@ -330,7 +330,7 @@ static void marker__wrong__is_the_literal_terminate(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2 * sizeof wrong / sizeof *wrong; i++) {
-        iwarp_conn_options_init(&host->options);
+        host_options(host);
         host->options.markers = true;
         host->options.placement = i & 1 ? IWARP_PLACE_EARLY : IWARP_PLACE_VERIFIED;
         be_responder(REQUEST "40010000", REPLY "c0010000", HOST_RECEIVES);
@@ -343,7 +343,7 @@ static void marker__wrong__is_the_literal_terminate(void **state)
 static void marker__wrong_both_ways__is_a_terminate_with_marker(void **state)
 {
     (void)state;
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.markers = true;
     be_initiator(REQUEST "d0020004 00200020", REPLY "d0020004 00200020", HOST_RECEIVES);
     raw_say(host->fd, NULL, "| 00000004 000ec140 00000001 00000000 00000000 C");
@@ -355,7 +355,7 @@ static void marker__wrong_both_ways__is_a_terminate_with_marker(void **state)
 static void marker__wrong_in_the_first_fpdu__resets_without_an_octet(void **state)
 {
     (void)state;
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.markers = true;
     be_responder(REQUEST "40010000", REPLY "c0010000", HOST_RECEIVES);
     raw_say(host->fd, NULL, "| 00000004 000ec140 00000001 00000000 00000000 C");
@@ -376,7 +376,7 @@ static void marker__odd__is_taken(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
-        iwarp_conn_options_init(&host->options);
+        host_options(host);
         host->options.markers = true;
         be_responder(REQUEST "40010000", REPLY "c0010000", 1);
         raw_say(host->fd, NULL, odd[i]);
@@ -416,7 +416,7 @@ static void responder__peer_to_peer__sends_once_the_rtr_came(void **state)
         bool takes_receive = strcmp(calls[i].rtr, RTR_SEND) == 0;
         printf("# %s\n", calls[i].request);
         fflush(stdout);
-        iwarp_conn_options_init(&host->options);
+        host_options(host);
         host->options.rtr = calls[i].mask;
         be_responder(calls[i].request, calls[i].reply, 2);
         host_post(host, IWARP_WR_SEND, 300, 0);
@@ -440,7 +440,7 @@ static void responder__peer_to_peer__sends_once_the_rtr_came(void **state)
 static void responder__peer_to_peer_refused__says_so(void **state)
 {
     (void)state;
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.rtr = IWARP_RTR_WRITE;
     be_responder(REQUEST "50020004 80104008", REPLY "50020004 80088010", HOST_RECEIVES);
     raw_say(host->fd, NULL, V18);
@@ -456,7 +456,7 @@ static void responder__peer_to_peer_refused__says_so(void **state)
 
 static void ask_for(unsigned mask)
 {
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.peer_to_peer = true;
     host->options.rtr = mask;
     host->options.close_timeout_ms = 1000;

@@ -23,9 +23,9 @@
 
 #define REQUEST    "4d504120494420526571204672616d65"
 #define REPLY      "4d504120494420526570204672616d65"
-#define STARTUP_MS 1000 /* this end waits half of it for a Request */
+#define STARTUP_MS 2000 /* this end waits half of it for a Request */
 #define HALF_MS    (STARTUP_MS / 2)
-#define SLACK_MS   4000 /* of a busy machine */
+#define SLACK_MS   60000 /* of a busy machine */
 
 static struct tcp_host *host;
 
@@ -159,8 +159,8 @@ static void request__an_octet_now_and_then__does_not_get_more_time(void **state)
     struct pollfd p = {.fd = fd, .events = POLLIN};
     do {
         assert_true(sent < WHOLE_LEN - 1); /* it would have had the time for the whole frame */
-        raw_send(fd, whole.p + sent++, 1);
-    } while (poll(&p, 1, HALF_MS / 8) == 0);
+        (void)send(fd, whole.p + sent++, 1, MSG_NOSIGNAL);
+    } while (poll(&p, 1, HALF_MS * 3 / 4) == 0);
     raw_end(fd, "a slow Request");
     assert_true(now_ms() - begun < HALF_MS + SLACK_MS);
     raw_close(fd);
@@ -337,7 +337,7 @@ static void request__never_answered__ends_with_its_handle(void **state)
 static void responder__before_the_first_fpdu__sends_nothing(void **state)
 {
     (void)state;
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host_connect(host, HOST_RESPONDER, 2, 0);
     memcpy(host->r.p, "hello", 5);
     host_post(host, IWARP_WR_SEND, 300, 5);

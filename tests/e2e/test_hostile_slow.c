@@ -147,7 +147,7 @@ static void session(enum host_role role, unsigned rev, enum iwarp_placement plac
     struct iwarp_mr *mr[2];
     struct octets out = {0}, in = {0};
 
-    iwarp_conn_options_init(&host->options);
+    host_options(host);
     host->options.placement = placement;
     host->conn = NULL;
     memset(&read_wc, 0, sizeof read_wc);

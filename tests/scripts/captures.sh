@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# timeout: 300
+# timeout: 600
 #
 # The recorded traffic of tests/captures, FPDU by FPDU, as the library's decoders see it and as
 # tshark does: frame, direction, opcode, L, STag and TO or QN, MSN and MO, the fields of RDMA Read

@@ -36,19 +36,23 @@ port=${address##*:}
 # record FILE COMMAND...: runs it while the port is being captured
 record()
 {
-    local file=$1 i pid status
+    local file=$1 i pid status written
     shift
     dumpcap -q -i lo -f "tcp port $port" -B 64 -s 262144 -w "$file" >dumpcap.log 2>&1 &
     pid=$!
     children+=("$pid")
-    for ((i = 0; i < 50; i++)); do
+    for ((i = 0; i < 900; i++)); do
         [ ! -s "$file" ] || break
         sleep 0.1
     done
     sleep 0.5
     "$@"
     status=$?
-    sleep 1
+    written=-1
+    while [ "$(stat -c %s "$file")" != $written ]; do
+        written=$(stat -c %s "$file")
+        sleep 1
+    done
     kill -INT $pid
     wait_for $pid
     return $status

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# timeout: 300
+# timeout: 600
 #
 # `make install` into an empty prefix gives a tree that works by itself: the exported symbols are
 # those of tests/abi/symbols.txt, an example builds against it as C11, as C++17 and statically,
@@ -84,7 +84,7 @@ builds_and_runs()
     # shellcheck disable=SC2046,SC2086 # words
     "$@" -x "$language" -pedantic-errors -Wall -Wextra -Werror $(pkg-config --cflags libiwarp) \
         "$example" -x none -o "$TMPDIR/hello" $libraries || return 1
-    LD_LIBRARY_PATH=$prefix/lib timeout 30 "$TMPDIR/hello"
+    LD_LIBRARY_PATH=$prefix/lib timeout 120 "$TMPDIR/hello"
 }
 
 static_libraries()
@@ -108,7 +108,7 @@ provider_digests()
 says()
 {
     local out
-    out=$(cd / && timeout 20 "$1" "$2") && grep -qF -- "$3" <<<"$out"
+    out=$(cd / && timeout 120 "$1" "$2") && grep -qF -- "$3" <<<"$out"
 }
 
 has_manual()

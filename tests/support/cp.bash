@@ -62,7 +62,7 @@ serve()
     "$cp" serve --listen "${listen-127.0.0.1:0}" "$@" >server.out 2>server.err &
     server=$!
     children+=("$server")
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 900; i++)); do
         address=$(sed -n 's/^listening on //p' server.out)
         [ -z "$address" ] || return 0
         sleep 0.1
@@ -77,11 +77,11 @@ stop()
     kill -TERM "$server" && wait_for "$server"
 }
 
-# wait_for PID: its exit status, within 20 seconds
+# wait_for PID: its exit status, within 90 seconds
 wait_for()
 {
     local i
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 900; i++)); do
         if ! kill -0 "$1" 2>/dev/null; then
             wait "$1"
             return
@@ -92,12 +92,23 @@ wait_for()
     return 99
 }
 
+# eventually COMMAND...: succeeds within 90 seconds
+eventually()
+{
+    local i
+    for ((i = 0; i < 900; i++)); do
+        ! "$@" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
 # fails STATUS REGEX COMMAND...: ends with that status and exactly one line of that kind
 fails()
 {
     local want=$1 text=$2 status
     shift 2
-    timeout "${limit:-20}" "$@" >client.out 2>client.err
+    timeout "${limit:-90}" "$@" >client.out 2>client.err
     status=$?
     if [ $status != "$want" ]; then
         echo "exit status $status, not $want"
@@ -112,7 +123,7 @@ fails()
 # succeeds COMMAND...: with nothing on standard error
 succeeds()
 {
-    timeout "${limit:-60}" "$@" >client.out 2>client.err && [ ! -s client.err ]
+    timeout "${limit:-180}" "$@" >client.out 2>client.err && [ ! -s client.err ]
 }
 
 # same_tree A B: names, contents, permission bits and times of files and directories

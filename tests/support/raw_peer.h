@@ -13,7 +13,7 @@
 
 #include <netinet/in.h>
 
-#define RAW_PATIENCE_MS 20000
+#define RAW_PATIENCE_MS 90000
 
 /* What run time fills in. A name is one capital letter. */
 struct raw_names {

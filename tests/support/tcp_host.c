@@ -182,12 +182,29 @@ static void quiet_qp(struct tcp_host *h, int i)
               IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE);
 }
 
+static void be_patient(struct iwarp_conn_options *o)
+{
+    iwarp_conn_options_init(o);
+    o->connect_timeout_ms = RAW_PATIENCE_MS;
+    o->startup_timeout_ms = 2 * RAW_PATIENCE_MS; /* a responder waits half of it for the Request */
+    o->close_timeout_ms = RAW_PATIENCE_MS;
+}
+
+void host_options(struct tcp_host *h)
+{
+    be_patient(&h->options);
+}
+
 static void open_quiet(struct tcp_host *h)
 {
+    struct iwarp_conn_options patient;
+
+    be_patient(&patient);
     quiet_qp(h, 0);
     quiet_qp(h, 1);
     assert_int_equal(iwarp_connect(h->quiet_qp[0], (const struct sockaddr *)&h->addr,
-                                   sizeof h->addr, NULL, NULL, 0, NULL, NULL, &h->quiet_conn[0]),
+                                   sizeof h->addr, &patient, NULL, 0, NULL, NULL,
+                                   &h->quiet_conn[0]),
                      IWARP_OK);
     h->quiet_conn[1] = host_event(h, IWARP_EVENT_REQUEST).conn;
     assert_int_equal(iwarp_accept(h->quiet_conn[1], h->quiet_qp[1], NULL, NULL, 0, NULL), IWARP_OK);
@@ -255,6 +272,7 @@ struct tcp_host *host_open(const struct iwarp_device_options *device,
                            const struct iwarp_conn_options *listen)
 {
     const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct iwarp_conn_options patient;
     struct tcp_host *h = calloc(1, sizeof *h);
     struct sockaddr_storage at;
     socklen_t len;
@@ -262,15 +280,16 @@ struct tcp_host *host_open(const struct iwarp_device_options *device,
     assert_non_null(h);
     setenv("IWARP_LOG", "error", 0); /* each hostile peer is worth a warning */
     h->fd = -1;
-    iwarp_conn_options_init(&h->options);
+    be_patient(&patient);
+    host_options(h);
     assert_int_equal(iwarp_device_open(device, &h->device), IWARP_OK);
     assert_int_equal(iwarp_pd_create(h->device, &h->pd), IWARP_OK);
     assert_int_equal(iwarp_pd_create(h->device, &h->foreign_pd), IWARP_OK);
     assert_int_equal(iwarp_cq_create(h->device, 4096, NULL, &h->cq), IWARP_OK);
     assert_int_equal(iwarp_cq_create(h->device, 64, NULL, &h->quiet_cq), IWARP_OK);
     assert_int_equal(iwarp_eq_create(h->device, &h->eq), IWARP_OK);
-    assert_int_equal(iwarp_listen(h->device, (const struct sockaddr *)&any, sizeof any, listen, 512,
-                                  h->eq, h, &h->listener),
+    assert_int_equal(iwarp_listen(h->device, (const struct sockaddr *)&any, sizeof any,
+                                  listen ? listen : &patient, 512, h->eq, h, &h->listener),
                      IWARP_OK);
     assert_int_equal(iwarp_listener_addr(h->listener, &at, &len), IWARP_OK);
     assert_int_equal(len, sizeof h->addr);
@@ -521,7 +540,7 @@ static void case_test(void **state)
         if (c->no_ird && role == HOST_RESPONDER && rev == 1) {
             continue; /* revision 1 always leaves room for one Read */
         }
-        iwarp_conn_options_init(&h->options);
+        host_options(h);
         h->options.placement = i & 4 ? IWARP_PLACE_EARLY : IWARP_PLACE_VERIFIED;
         h->options.ird = c->no_ird ? 0 : h->options.ird;
         printf("# %s: this end is the %s, revision %u, placement %s\n", c->name,

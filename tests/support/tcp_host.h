@@ -53,7 +53,10 @@ struct tcp_host {
     unsigned round;
 };
 
-/* NULL for the default options. The host lives until host_close; failing asserts leave it behind.
+/* The default options, with more time for a busy machine. */
+void host_options(struct tcp_host *h);
+
+/* listen: NULL for such options. The host lives until host_close; failing asserts leave it behind.
  */
 struct tcp_host *host_open(const struct iwarp_device_options *device,
                            const struct iwarp_conn_options *listen);

@@ -35,8 +35,12 @@ void pair_options_init(struct pair_options *o, enum pair_transport transport)
     o->transport = transport;
     iwarp_device_options_init(&o->device);
     iwarp_qp_options_init(&o->qp);
-    iwarp_conn_options_init(&o->conn[0]);
-    iwarp_conn_options_init(&o->conn[1]);
+    for (int i = 0; i < 2; i++) {
+        iwarp_conn_options_init(&o->conn[i]);
+        o->conn[i].connect_timeout_ms = PAIR_WAIT_MS;
+        o->conn[i].startup_timeout_ms = 2 * PAIR_WAIT_MS; /* a responder waits half of it */
+        o->conn[i].close_timeout_ms = PAIR_WAIT_MS;
+    }
     o->cq_entries = 1024;
     o->memory = 65536;
 }

@@ -20,7 +20,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#define PAIR_WAIT_MS 30000
+#define PAIR_WAIT_MS 90000
 #define PAIR_ALL     (IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ)
 
 /* The call returns OK, or the test fails with its sentence. */

@@ -25,7 +25,7 @@
 #include "programs/cp/wire.h"
 #include "scratch.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 90000
 
 static pid_t server;
 static struct sockaddr_in server_addr;

@@ -93,7 +93,7 @@ static void get__ends_with_an_event_or_the_time(void **state)
     must(iwarp_eq_create(device, &later.eq));
     int64_t begin = iwarp_now_ms();
     must_fail(iwarp_eq_get(later.eq, &event, 40), IWARP_AGAIN, "40 ms");
-    assert_true(iwarp_now_ms() - begin >= 40);
+    assert_true(iwarp_now_ms() - begin >= 35);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread, NULL, push_later, &later), 0);
         must(iwarp_eq_get(later.eq, &event, i ? -1 : PAIR_WAIT_MS));

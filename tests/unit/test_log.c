@@ -294,7 +294,7 @@ static void line__time__is_since_the_first_line(void **state)
         assert_int_equal(sscanf(next_line(), "iwarp %lu.%6lu ", &seconds[i], &micros[i]), 2);
     }
     unsigned long passed = (seconds[1] - seconds[0]) * 1000000 + micros[1] - micros[0];
-    assert_in_range(passed, 20000, 10000000);
+    assert_in_range(passed, 15000, 100000000);
     expect_no_more();
 }
 
@@ -329,7 +329,7 @@ static void lines__many_threads__do_not_mix(void **state)
         ids[i] = i;
         pthread_create(&threads[i], NULL, log_lines, &ids[i]);
     }
-    for (int waits = 0; count < THREADS * LINES && waits < 10000;) {
+    for (int waits = 0; count < THREADS * LINES && waits < 90000;) {
         const char *line = next_line();
         if (line[0] == '\0') {
             waits++;

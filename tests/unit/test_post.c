@@ -176,7 +176,7 @@ static void post_send__silent_for_ever__never_fills_the_queue(void **state)
         wr.remote_stag = iwarp_mr_stag(p.side[1].mr);
         wr.remote_to = (uint64_t)(uintptr_t)p.side[1].p;
         enum iwarp_status status = IWARP_AGAIN;
-        for (int try = 0; try < 5000 && status == IWARP_AGAIN; try++) {
+        for (int try = 0; try < 90000 && status == IWARP_AGAIN; try++) {
             status = iwarp_post_send(p.side[0].qp, &wr, NULL);
             if (status == IWARP_AGAIN) {
                 usleep(1000);

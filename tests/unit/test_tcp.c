@@ -57,7 +57,7 @@ static void end_open(struct end *e)
 /* Run the loop until something is ready, for at most a while. */
 static void run(struct end *e, unsigned until)
 {
-    for (int i = 0; i < 300 && e->ready + e->closed < until; i++) {
+    for (int i = 0; i < 60000 && e->ready + e->closed < until; i++) {
         uv_run(&e->loop, UV_RUN_NOWAIT);
         usleep(e->ready + e->closed < until ? 1000 : 0);
     }

@@ -93,7 +93,8 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal run-tests sim lint format symbols docs
+.PHONY: all lib tests objects demo test test-san test-no-isal test-spin run-tests sim lint format
+.PHONY: symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
@@ -122,6 +123,9 @@ test-no-isal:               ## unit and end-to-end tests of a library built with
 SECONDS_TO_RUN ?= 60
 sim: $(OUT)/tests/unit/test_stream_pair ## random conversations; SEED=n SECONDS_TO_RUN=n SAN=
 	@SECONDS_TO_RUN=$(SECONDS_TO_RUN) $(NO_ASLR) timeout $$(($(SECONDS_TO_RUN) + 120)) $<
+
+test-spin: $(OUT)/tests/e2e/test_pair_spin ## spinning on memory, a million messages
+	@SPIN_MESSAGES=$${SPIN_MESSAGES-1000000} $(NO_ASLR) timeout 900 $<
 
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests
@@ -222,6 +226,8 @@ $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 # Tests see every internal function: the static library hides none. Allocations of the library and
 # of the tests can be made to fail (tests/support/alloc_fault.h).
 WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+# This one replaces the copy into user memory by one that is known to be wrong.
+$(OUT)/tests/e2e/test_pair_spin: WRAP += -Wl,--wrap=iwarp_guard_copy_to
 $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) $(WRAP) -o $@ $(filter %.o,$^) $(LIB_A) $(call pkg,CMOCKA,--libs) $(LIBS)

@@ -9,10 +9,23 @@
  * another thread destroys it. Destroying an object that others refer to returns IWARP_MISUSE.
  *
  * Signals. Memory that is not there shows as SIGSEGV or SIGBUS, which the library turns into a
- * fault of the stream. A thread that posts may be the one that sends: it must not block these two.
+ * fault of the stream. From the first connection on it has handlers for these two, which pass on
+ * everything else to the handlers that the application had, with their flags, or to the default
+ * action. An application that installs its own later should do so before it connects or accepts, or
+ * pass on what it does not know to the handler it displaced. A thread that posts may be the one
+ * that sends: it must not block these two. SIGPIPE is never raised.
  *
  * Memory. The application owns registered memory until iwarp_mr_deregister returns, and lends the
  * buffers of a posted work request to the library until its completion has been polled.
+ *
+ * Spinning on memory. An RDMA Write arrives without any call at its target, so a program may spin
+ * on memory (with acquire loads) to see it. With CRC and IWARP_PLACE_VERIFIED (the default) the
+ * last octet of each segment of a Write becomes visible after all octets before it, and an aligned
+ * 2, 4 or 8 octets at the end are never seen in halves; segments come in order. Where payload goes
+ * directly (IWARP_PLACE_EARLY, or CRC negotiated off) nothing holds for the order within one
+ * segment of 512 or more octets of payload, and with PLACE_EARLY what is seen may not be what was
+ * sent: there spin on a flag that is a Write of its own, of at most 511 octets. It becomes visible
+ * after all Writes posted before it, and only once their CRCs were right.
  */
 #ifndef IWARP_VERBS_H
 #define IWARP_VERBS_H
@@ -220,7 +233,8 @@ enum iwarp_wr_opcode {
 enum iwarp_wr_flags {
     IWARP_WR_SIGNALED = 1 << 0,  /* complete visibly even without signal_all */
     IWARP_WR_SOLICITED = 1 << 1, /* Sends: with Solicited Event */
-    IWARP_WR_INLINE = 1 << 2,    /* data is copied while posting; at most max_inline octets */
+    IWARP_WR_INLINE = 1 << 2,    /* data is copied while posting; at most max_inline octets, which
+                                  * need not be registered; MISUSE if they cannot be read */
     IWARP_WR_FENCE = 1 << 3      /* wait for all earlier RDMA Reads of this queue pair */
 };
 

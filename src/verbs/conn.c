@@ -112,6 +112,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
         return NULL;
     }
     conn->worker = iwarp_device_pick_worker(device);
+    iwarp_guard_refresh(); /* no handlers before the first connection */
     return conn;
 }
 
@@ -286,7 +287,6 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
     }
     memcpy(&conn->peer_addr, addr, addr_len);
     conn->peer_addr_len = addr_len;
-    iwarp_guard_refresh();
     *out = conn; /* before the first event can tell of it */
     iwarp_worker_call(conn->worker, connect_on_worker, conn);
     return IWARP_OK;

@@ -5,6 +5,7 @@
  *
  * All functions run on the connection's worker with conn.lock held.
  */
+#include "base/guard.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "mpa/mpa_frame.h"
@@ -237,6 +238,7 @@ static void established(struct iwarp_conn *conn)
 {
     stop_timer(conn);
     leave_half_open(conn);
+    iwarp_guard_refresh(); /* the application may have installed handlers meanwhile */
     free(conn->setup);
     conn->setup = NULL;
     free(conn->request);

@@ -2,7 +2,6 @@
 /*
  * Devices and protection domains: what everything else hangs on.
  */
-#include "base/guard.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "mpa/crc32c.h"
@@ -103,10 +102,6 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         device_free(d);
         return iwarp_fail(IWARP_NO_MEMORY, "cannot reserve address space for the STag table: %s",
                           strerror(error));
-    }
-    if (iwarp_guard_install() != 0) {
-        device_free(d);
-        return iwarp_fail(IWARP_LIMIT, "cannot install the handlers for missing memory");
     }
     status = start_workers(d);
     if (status != IWARP_OK) {

@@ -3,7 +3,6 @@
  * Listeners: accept sockets, bound how many start-ups run at a time, hand each connection to a
  * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
  */
-#include "base/guard.h"
 #include "base/log.h"
 #include "verbs/verbs.h"
 
@@ -178,7 +177,6 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     pthread_cond_init(&l->gone, NULL);
     l->addr_len = sizeof l->addr;
     getsockname(fd, (struct sockaddr *)&l->addr, &l->addr_len);
-    iwarp_guard_refresh();
     *out = l;
     iwarp_worker_call(l->worker, open_on_worker, l);
     if (l->handles < 2) {

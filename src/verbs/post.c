@@ -2,6 +2,7 @@
 /*
  * Posting: check a request, copy it into its ring, let the stream know. Verbs 8.2, 9.3.
  */
+#include "base/guard.h"
 #include "base/log.h"
 #include "verbs/verbs.h"
 
@@ -46,7 +47,23 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
     return IWARP_OK;
 }
 
-static void fill_send(struct iwarp_swqe *w, const struct iwarp_send_wr *wr, uint32_t len)
+/* The pieces, one behind the other. False: memory that cannot be read. */
+static bool copy_inline(uint8_t *to, const struct iwarp_send_wr *wr)
+{
+    for (unsigned i = 0; i < wr->num_sge; i++) {
+        const struct iwarp_sge *sge = &wr->sg_list[i];
+        if (iwarp_guard_copy_from(to, sge->addr, sge->len) != 0) {
+            iwarp_fail(IWARP_MISUSE, "inline data: the %u octets at %p cannot be read", sge->len,
+                       sge->addr);
+            return false;
+        }
+        to += sge->len;
+    }
+    return true;
+}
+
+/* False: inline data that cannot be read. */
+static bool fill_send(struct iwarp_swqe *w, const struct iwarp_send_wr *wr, uint32_t len)
 {
     *w = (struct iwarp_swqe){.wr_id = wr->wr_id,
                              .remote_to = wr->remote_to,
@@ -58,17 +75,13 @@ static void fill_send(struct iwarp_swqe *w, const struct iwarp_send_wr *wr, uint
                              .num_sge = (uint8_t)wr->num_sge,
                              .status = IWARP_WC_SUCCESS};
     if (wr->flags & IWARP_WR_INLINE) {
-        uint8_t *to = iwarp_swqe_inline(w);
-        for (unsigned i = 0; i < wr->num_sge; i++) {
-            if (wr->sg_list[i].len) {
-                memcpy(to, wr->sg_list[i].addr, wr->sg_list[i].len);
-                to += wr->sg_list[i].len;
-            }
-        }
         w->num_sge = 0;
-    } else if (wr->num_sge) {
+        return copy_inline(iwarp_swqe_inline(w), wr);
+    }
+    if (wr->num_sge) {
         memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
     }
+    return true;
 }
 
 static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
@@ -88,8 +101,11 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_send(qp, wr);
     }
-    fill_send(iwarp_sq_at(&qp->sq, atomic_load_explicit(&qp->sq.head, memory_order_relaxed)), wr,
-              (uint32_t)len);
+    struct iwarp_swqe *w =
+        iwarp_sq_at(&qp->sq, atomic_load_explicit(&qp->sq.head, memory_order_relaxed));
+    if (!fill_send(w, wr, (uint32_t)len)) {
+        return IWARP_MISUSE;
+    }
     iwarp_wq_push(&qp->sq);
     return IWARP_OK;
 }

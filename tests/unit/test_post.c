@@ -6,6 +6,7 @@
 #include "octets.h"
 #include "verbs_pair.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 static void open_pair(struct pair *p, struct pair_options *o)
@@ -229,6 +230,40 @@ static void post_send__inline__copies_at_once(void **state)
     pair_close(&p);
 }
 
+/* Inline data need not be registered, so nothing but the copy can tell that it is not there. */
+static void post_send__inline_of_missing_memory__is_misuse(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const struct iwarp_send_wr *bad = NULL;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    open_pair(&p, &o);
+    uint8_t *gone = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(gone, MAP_FAILED);
+    assert_int_equal(mprotect(gone + page, page, PROT_NONE), 0);
+    struct iwarp_sge there = {gone + page - 16, 16, 0}, half = {gone + page - 16, 17, 0};
+    struct iwarp_send_wr second = pair_wr(IWARP_WR_SEND, 2, &half);
+    struct iwarp_send_wr first = pair_wr(IWARP_WR_SEND, 1, &there);
+    second.flags |= IWARP_WR_INLINE;
+    first.flags |= IWARP_WR_INLINE;
+    first.next = &second;
+    for (uint64_t i = 0; i < 3; i++) {
+        pair_recv(&p.side[1], i, 0, 64);
+    }
+    must_fail(iwarp_post_send(p.side[0].qp, &first, &bad), IWARP_MISUSE, "17 octets at");
+    assert_ptr_equal(bad, &second);
+    pair_wc(p.side[0].send_cq, 1, IWARP_WC_SUCCESS);
+    pair_wc(p.side[1].recv_cq, 0, IWARP_WC_SUCCESS);
+    pair_send(&p.side[0], 3, 0, 8); /* the stream is none the worse for it */
+    pair_wc(p.side[0].send_cq, 3, IWARP_WC_SUCCESS);
+    pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+    pair_close(&p);
+    munmap(gone, 2 * page);
+}
+
 static void post__with_32_pieces__gathers_and_scatters(void **state)
 {
     struct chance chance = {chance_seed()};
@@ -419,6 +454,7 @@ int main(void)
         cmocka_unit_test(post_send__chained_and_silent__completes_the_signaled_only),
         cmocka_unit_test(post_send__silent_for_ever__never_fills_the_queue),
         cmocka_unit_test(post_send__inline__copies_at_once),
+        cmocka_unit_test(post_send__inline_of_missing_memory__is_misuse),
         cmocka_unit_test(post__with_32_pieces__gathers_and_scatters),
         cmocka_unit_test(send__of_each_kind__carries_its_flags),
         cmocka_unit_test(request__with_a_wrong_sge__is_a_local_protection_error),

@@ -154,7 +154,7 @@ docs:                       ## renew docs/errors.md from the fault table
 	@tools/gen-errors
 
 config:                     ## what was found, and the flags
-	@printf '%-10s %s\n' version '$(VERSION)' output '$(OUT)' prefix '$(PREFIX)' \
+	@printf '%-10s %s\n' version '$(VERSION)' output '$(OUT)' prefix '$(call quote,$(PREFIX))' \
 	    $(foreach p,$(PROBES),'$($(p)_PKG)' '$(or $($(p)_VERSION),no)') \
 	    compile '$(call quote,$(COMPILE))' libs '$(LIBS)'
 
@@ -247,6 +247,33 @@ HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)
 MAN_PAGES := $(wildcard man/*.1)
 DOCS := $(wildcard README.md LICENSE docs/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
+PLACES := PREFIX BINDIR LIBDIR INCLUDEDIR MANDIR DOCDIR DESTDIR
+
+# Any place will do of which the shell, make and pkg-config can all be told; others are refused
+# before anything is written.  A reference to a variable, as in '$(PREFIX)/lib64', is welcome.
+define newline
+
+
+endef
+hash := \#
+empty :=
+space := $(empty) $(empty)
+paren := (
+without_references = $(subst $${,,$(subst $$$(paren),,$(value $(1))))
+no_good = $(strip \
+    $(if $(findstring $(newline),$($(1))),a line feed) \
+    $(foreach c,' " $(hash),$(if $(findstring $(c),$($(1))),$(c))) \
+    $(if $(findstring $$,$($(1))$(without_references)),$$) \
+    $(if $(findstring \|,$($(1))|)$(findstring $(space)|,$($(1))|),a space or \ at its end) \
+    $(if $(filter DESTDIR,$(1)),,$(if $(filter /%,$(firstword $(subst $(space),_,$($(1))))$(if $($(1)),,/)),,no / in front)))
+ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
+$(foreach p,$(PLACES),$(if $(call no_good,$(p)),\
+    $(error $(p) cannot be used: it has $(call no_good,$(p)))))
+endif
+
+# For the right side of s|||.
+sed_text = $(subst |,\|,$(subst &,\&,$(subst \,\\,$(1))))
+
 put = install -d '$(DESTDIR)$(2)' && install -m $(1) $(3) '$(DESTDIR)$(2)/'
 
 install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
@@ -256,8 +283,9 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	ln -sf libiwarp.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/libiwarp.so.$(SOVERSION)'
 	ln -sf libiwarp.so.$(SOVERSION) '$(DESTDIR)$(LIBDIR)/libiwarp.so'
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
+	sed -e 's|@PREFIX@|$(call sed_text,$(PREFIX))|' -e 's|@LIBDIR@|$(call sed_text,$(LIBDIR))|' \
+	    -e 's|@INCLUDEDIR@|$(call sed_text,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	    -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
 	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))

@@ -4,7 +4,9 @@
 #
 # `make install` into an empty prefix gives a tree that works by itself: the exported symbols are
 # those of tests/abi/symbols.txt, an example builds against it as C11, as C++17 and statically,
-# programs run and have their manual page, the provider loads; `make uninstall` takes all away.
+# programs run and have their manual page, the provider loads; `make uninstall` takes all away. So
+# it is with a prefix of characters that the shell, sed and pkg-config must be told of with care;
+# those that cannot be told of are refused before anything is written.
 set -u
 : "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
 
@@ -133,9 +135,49 @@ uninstalls()
     [ -z "$left" ] || { echo "$left"; return 1; }
 }
 
+odd="$TMPDIR/a b & c|d\\e,f%h@PREFIX@/i"
+
+# with_odd COMMAND...: in that prefix
+with_odd()
+{
+    local prefix=$odd PKG_CONFIG_PATH=$odd/lib/pkgconfig
+    "$@"
+}
+
+# As builds_and_runs, by a command line made of what pkg-config prints.
+builds_by_eval()
+{
+    local language=$1 words
+    shift
+    words=$(pkg-config --cflags --libs libiwarp) || return 1
+    eval "$* -pedantic-errors -Wall -Wextra -Werror -x $language $example -x none \
+        -o \"$TMPDIR/hello\" $words" || { echo "$words"; return 1; }
+    LD_LIBRARY_PATH=$prefix/lib timeout 120 "$TMPDIR/hello"
+}
+
+# Each is refused with one line, for each of the places.
+refuses()
+{
+    local place bad target out before
+    before=$(find "$TMPDIR")
+    for place in PREFIX LIBDIR INCLUDEDIR BINDIR MANDIR DOCDIR DESTDIR; do
+        for bad in "it's" 'a"b' 'a#b' 'a$b' 'a$$b' $'a\nb' 'a\' 'a '; do
+            for target in install $([ $place != LIBDIR ] || echo uninstall); do
+                if out=$(make -s $target DESTDIR="$TMPDIR/no" "$place=$TMPDIR/no/$bad" 2>&1); then
+                    echo "taken: $target $place=$bad"
+                    return 1
+                fi
+                [[ $out == *"$place cannot be used"* && $out != *$'\n'* ]] || { echo "$out"; return 1; }
+            done
+        done
+        [ $place = DESTDIR ] || ! make -s install DESTDIR="$TMPDIR/no" "$place=some/where" || return 1
+    done
+    diff <(echo "$before") <(find "$TMPDIR")
+}
+
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
-echo "1..$((14 + 3 * ${#programs[@]}))"
+echo "1..$((21 + 3 * ${#programs[@]}))"
 check install installs
 check files has_files
 check soname soname_is_right
@@ -155,4 +197,11 @@ for program in "${programs[@]##*/}"; do
 done
 check destdir stages_into_destdir
 check uninstall uninstalls
+check odd-prefix-install with_odd installs
+check odd-prefix-files with_odd has_files
+check odd-prefix-pkg-config with_odd pkg_config_knows
+check odd-prefix-c11 with_odd builds_by_eval c gcc -std=c11
+check odd-prefix-c++17 with_odd builds_by_eval c++ g++ -std=c++17
+check odd-prefix-uninstall with_odd uninstalls
+check impossible-places refuses
 exit $failed

@@ -93,8 +93,8 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal test-spin run-tests sim lint format
-.PHONY: symbols docs
+.PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress run-tests
+.PHONY: sim lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
@@ -118,6 +118,14 @@ test-san:                   ## unit and end-to-end tests under ASan+UBSan and un
 test-no-isal:               ## unit and end-to-end tests of a library built without ISA-L
 	@tools/install-packages build test
 	@$(MAKE) run-tests VARIANT=no-isal ISAL_VERSION=
+
+# The end-to-end suite with the other ways to make progress, see tests/support/progress.h.
+test-progress:              ## end-to-end tests with polled and with embedded progress
+	@tools/install-packages build test
+	@$(MAKE) all tests
+	@bad=0; for progress in polled embedded; do echo "progress $$progress:"; \
+	    TEST_PROGRESS=$$progress BUILD=$(abspath $(OUT)) tests/run \
+	    $(filter $(OUT)/tests/e2e/%,$(TESTS)) || bad=1; done; exit $$bad
 
 # Of two streams in memory, see tests/unit/test_stream_pair.c.  SEED repeats, under any SAN.
 SECONDS_TO_RUN ?= 60

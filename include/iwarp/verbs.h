@@ -46,6 +46,31 @@ struct iwarp_qp;
 
 /* --- device ---------------------------------------------------------------------------------- */
 
+/*
+ * Who moves the octets.
+ *
+ *   THREADED  The library's own threads, `workers` of them: transfers go on while the application
+ *             computes. Every function may be called from any thread.
+ *   POLLED    The same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
+ *             the octets itself and pays no thread switch; the workers step back meanwhile, and
+ * take over again at once when a queue is armed or waited for, else within about 4 ms of the last
+ * poll. Every function may be called from any thread. EMBEDDED  The application's own libuv loop:
+ * no thread and no lock of the library. Every function is called on the thread that opened the
+ * device, which is the one that runs the loop (others get MISUSE); the way in from elsewhere is
+ * iwarp_device_call. Functions that wait run the loop meanwhile, so they are not for callbacks of
+ * the loop; there, use time-out 0 and the descriptors of the queues. The loop stays alive until the
+ * device is closed; run it once more after that, before uv_loop_close.
+ */
+enum iwarp_progress {
+    IWARP_PROGRESS_DEFAULT =
+        0, /* IWARP_PROGRESS in the environment: threaded or polled; threaded */
+    IWARP_PROGRESS_THREADED,
+    IWARP_PROGRESS_POLLED,
+    IWARP_PROGRESS_EMBEDDED
+};
+
+struct uv_loop_s;
+
 /* Limits and resources of a device. Initialise with iwarp_device_options_init, then change. */
 struct iwarp_device_options {
     size_t size;              /* sizeof(struct iwarp_device_options), set by init */
@@ -54,6 +79,9 @@ struct iwarp_device_options {
     unsigned max_half_open;   /* inbound start-ups at a time before new ones wait; default 1024 */
     unsigned max_regions;     /* default 1048576, at most 4194304 */
     size_t max_buffer_bytes; /* library memory for partly received or unsent FPDUs; default 1 GiB */
+    enum iwarp_progress progress;
+    struct uv_loop_s
+        *loop; /* EMBEDDED: the application's uv_loop_t, else NULL; workers must be 1 */
 };
 
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
@@ -65,6 +93,13 @@ IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options 
 
 /* Stop the workers. MISUSE while a PD, CQ, event queue, listener or connection still exists. */
 IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
+
+/*
+ * EMBEDDED only, and the one function there for any thread: run fn(arg) on the loop's thread, soon.
+ * Calls are run in the order in which they came. MISUSE in other modes, NO_MEMORY.
+ */
+IWARP_API enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg),
+                                              void *arg);
 
 /* --- protection domains ---------------------------------------------------------------------- */
 

@@ -68,7 +68,7 @@ static void conn_free(struct iwarp_conn *conn)
 {
     pthread_cond_destroy(&conn->changed);
     pthread_mutex_destroy(&conn->wait_lock);
-    pthread_mutex_destroy(&conn->lock);
+    iwarp_mutex_fini(&conn->lock);
     free(conn);
 }
 
@@ -87,14 +87,14 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->options = *options;
     conn->responder = responder;
     atomic_store(&conn->refs, 1);
-    pthread_mutex_init(&conn->lock, NULL);
+    iwarp_mutex_init(&conn->lock, device->embedded);
     pthread_mutex_init(&conn->wait_lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&conn->changed, &attr);
     pthread_condattr_destroy(&attr);
-    pthread_mutex_lock(&device->lock);
+    iwarp_mutex_lock(&device->lock);
     if (device->conn_count >= device->options.max_connections) {
         *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
                              device->options.max_connections);
@@ -106,7 +106,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
         }
         device->conns = conn;
     }
-    pthread_mutex_unlock(&device->lock);
+    iwarp_mutex_unlock(&device->lock);
     if (*status != IWARP_OK) {
         conn_free(conn);
         return NULL;
@@ -131,13 +131,16 @@ void iwarp_conn_put(struct iwarp_conn *conn)
     if (conn->has_stream) {
         iwarp_stream_fini(&conn->stream);
     }
-    pthread_mutex_lock(&d->lock);
+    iwarp_mutex_lock(&d->lock);
     if (conn->next) {
         conn->next->prev = conn->prev;
     }
     *(conn->prev ? &conn->prev->next : &d->conns) = conn->next;
     d->conn_count--;
-    pthread_mutex_unlock(&d->lock);
+    iwarp_mutex_unlock(&d->lock);
+    if (d->embedded) {
+        iwarp_device_maybe_free(d);
+    }
     free(conn->setup);
     free(conn->request);
     free(conn->private_data);
@@ -179,9 +182,9 @@ static void connect_on_worker(void *arg)
     struct iwarp_conn *conn = arg;
     struct iwarp_endpoint *ep = NULL;
 
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len);
-    int rc = fd < 0 ? fd : iwarp_tcp_attach(&conn->worker->loop, fd, &ep);
+    int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
     if (rc < 0) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
     } else {
@@ -271,6 +274,7 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
 {
     enum iwarp_status status;
 
+    IWARP_ON_LOOP(qp->pd->device);
     if (!addr || (pd_len > 0 && !private_data)) {
         return iwarp_fail(IWARP_MISUSE, "%s is NULL", addr ? "private_data" : "addr");
     }
@@ -333,7 +337,7 @@ static void answer_on_worker(void *arg)
     struct answer *a = arg;
     struct iwarp_conn *conn = a->conn;
 
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     a->status = check_answer(a);
     if (a->status == IWARP_OK) {
         conn->listener = NULL;
@@ -363,6 +367,7 @@ enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
     struct iwarp_conn_options o;
     enum iwarp_status status = iwarp_conn_options_check(options, &o);
 
+    IWARP_ON_LOOP(conn->device);
     if (status != IWARP_OK) {
         return status;
     }
@@ -382,6 +387,7 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
 {
     struct answer a = {.conn = conn, .pd = private_data, .pd_len = pd_len};
 
+    IWARP_ON_LOOP(conn->device);
     return answer(&a);
 }
 
@@ -401,7 +407,7 @@ static void mem_attach_on_worker(void *arg)
 {
     struct mem_side *side = arg;
 
-    pthread_mutex_lock(&side->conn->lock);
+    iwarp_mutex_lock(&side->conn->lock);
     iwarp_conn_attach(side->conn, side->ep);
     iwarp_conn_begin_startup(side->conn);
     iwarp_conn_unlock(side->conn);
@@ -456,10 +462,22 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
 
 static bool has_reached(struct iwarp_conn *conn, enum iwarp_conn_state state)
 {
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     bool reached = conn->state >= state;
     iwarp_conn_unlock(conn);
     return reached;
+}
+
+struct awaited {
+    struct iwarp_conn *conn;
+    enum iwarp_conn_state state;
+};
+
+static bool has_come(void *arg)
+{
+    const struct awaited *a = arg;
+
+    return has_reached(a->conn, a->state);
 }
 
 /*
@@ -470,7 +488,12 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
 {
     int64_t end = iwarp_now_ms() + timeout_ms;
     const struct timespec until = {end / 1000, (end % 1000) * 1000000};
+    struct awaited awaited = {conn, state};
 
+    if (conn->device->embedded) {
+        return iwarp_device_run_until(conn->device, has_come, &awaited, timeout_ms);
+    }
+    iwarp_device_hand_over(conn->device);
     for (int late = 0; late != ETIMEDOUT;) {
         pthread_mutex_lock(&conn->wait_lock);
         unsigned seen = conn->changes;
@@ -493,10 +516,11 @@ enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 {
     enum iwarp_status status = IWARP_OK;
 
+    IWARP_ON_LOOP(conn->device);
     if (!wait_for(conn, CONN_ESTABLISHED, timeout_ms)) {
         return iwarp_fail(IWARP_AGAIN, "not established within %d ms", timeout_ms);
     }
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_ENDED) {
         status = conn->fault.code ? iwarp_fail_fault(&conn->fault)
                                   : iwarp_fail(IWARP_CLOSED, "the connection was closed in order");
@@ -507,6 +531,7 @@ enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 
 enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
 {
+    IWARP_ON_LOOP(conn->device);
     return wait_for(conn, CONN_ENDED, timeout_ms)
                ? IWARP_OK
                : iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
@@ -516,7 +541,7 @@ static void disconnect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
 
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_ESTABLISHED) {
         iwarp_stream_close(&conn->stream);
         iwarp_conn_settle(conn);
@@ -540,7 +565,7 @@ static void abort_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
 
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     end_now(conn);
     iwarp_conn_unlock(conn);
 }
@@ -550,7 +575,7 @@ static void destroy_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
 
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     conn->user_gone = true;
     if (conn->state != CONN_ESTABLISHED || conn->stream.life == STREAM_RUNNING) {
         end_now(conn);
@@ -560,12 +585,14 @@ static void destroy_on_worker(void *arg)
 
 enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn)
 {
+    IWARP_ON_LOOP(conn->device);
     iwarp_worker_call(conn->worker, disconnect_on_worker, conn);
     return IWARP_OK;
 }
 
 enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
 {
+    IWARP_ON_LOOP(conn->device);
     iwarp_worker_call(conn->worker, abort_on_worker, conn);
     return IWARP_OK;
 }
@@ -574,6 +601,7 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
     struct iwarp_eq *eq = conn->eq;
 
+    IWARP_ON_LOOP(conn->device);
     iwarp_worker_call(conn->worker, destroy_on_worker, conn);
     if (eq) {
         (void)iwarp_eq_remove(eq, &conn->open_event);
@@ -589,7 +617,7 @@ static struct iwarp_conn *lock_to_read(const struct iwarp_conn *conn)
 {
     struct iwarp_conn *c = (struct iwarp_conn *)(uintptr_t)conn;
 
-    pthread_mutex_lock(&c->lock);
+    iwarp_mutex_lock(&c->lock);
     return c;
 }
 

@@ -198,7 +198,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     struct iwarp_conn *conn = user;
 
     iwarp_conn_get(conn);
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_CONNECTING && writable) {
         iwarp_conn_startup_writable(conn);
     } else if (conn->state == CONN_STARTUP && readable) {
@@ -221,7 +221,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
 
 void iwarp_conn_kicked(struct iwarp_conn *conn)
 {
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     if (conn->has_accepted_fd) {
         iwarp_conn_take_accepted(conn);
     }
@@ -245,7 +245,7 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
  */
 static void do_pending(struct iwarp_conn *conn)
 {
-    while (atomic_load(&conn->tx_pending) && pthread_mutex_trylock(&conn->lock) == 0) {
+    while (atomic_load(&conn->tx_pending) && iwarp_mutex_trylock(&conn->lock)) {
         atomic_store(&conn->tx_pending, false);
         bool kick = false, was_blocked = conn->tx_blocked;
         if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
@@ -256,7 +256,7 @@ static void do_pending(struct iwarp_conn *conn)
         } else if (conn->state == CONN_ENDED) {
             iwarp_qp_reap(conn);
         }
-        pthread_mutex_unlock(&conn->lock);
+        iwarp_mutex_unlock(&conn->lock);
         if (kick) {
             iwarp_worker_kick(conn);
         }
@@ -271,6 +271,6 @@ void iwarp_conn_poke(struct iwarp_conn *conn)
 
 void iwarp_conn_unlock(struct iwarp_conn *conn)
 {
-    pthread_mutex_unlock(&conn->lock);
+    iwarp_mutex_unlock(&conn->lock);
     do_pending(conn);
 }

@@ -22,7 +22,7 @@ static void on_timer(uv_timer_t *timer)
     struct iwarp_conn *conn = timer->data;
 
     iwarp_conn_get(conn);
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     conn->timer_on = false;
     switch (conn->state) {
     case CONN_CONNECTING:
@@ -53,7 +53,7 @@ void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
 {
     conn->timer_on = true;
     conn->timer_ms = ms;
-    uv_update_time(&conn->worker->loop); /* else it would count from when this turn began */
+    uv_update_time(conn->worker->loop); /* else it would count from when this turn began */
     uv_timer_start(&conn->timer, on_timer, ms, 0);
 }
 
@@ -79,7 +79,7 @@ void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
     ep->user = conn;
     ep->ready = iwarp_conn_ready;
     ep->closed = on_endpoint_closed;
-    uv_timer_init(&conn->worker->loop, &conn->timer);
+    uv_timer_init(conn->worker->loop, &conn->timer);
     conn->timer.data = conn;
     iwarp_conn_get(conn); /* until the endpoint is closed */
     iwarp_conn_get(conn); /* until the timer is closed */
@@ -405,7 +405,7 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep;
-    int rc = iwarp_tcp_attach(&conn->worker->loop, conn->accepted_fd, &ep);
+    int rc = iwarp_tcp_attach(conn->worker->loop, conn->accepted_fd, &ep);
 
     conn->has_accepted_fd = false;
     if (rc < 0) {

@@ -18,6 +18,7 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
 {
     uint32_t size = 1;
 
+    IWARP_ON_LOOP(device);
     if (entries < 1 || entries > IWARP_MAX_CQE) {
         return iwarp_fail(IWARP_MISUSE, "completion queue: %u entries, allowed are 1 to %d",
                           entries, IWARP_MAX_CQE);
@@ -38,7 +39,7 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
     q->size = entries;
     q->mask = size - 1;
     q->fd = -1;
-    pthread_mutex_init(&q->lock, NULL);
+    iwarp_mutex_init(&q->lock, device->embedded);
     atomic_fetch_add(&device->cqs, 1);
     *cq = q;
     return IWARP_OK;
@@ -46,6 +47,7 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
 
 enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
 {
+    IWARP_ON_LOOP(cq->device);
     if (atomic_load(&cq->users)) {
         return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
     }
@@ -53,7 +55,7 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
         close(cq->fd);
     }
     atomic_fetch_sub(&cq->device->cqs, 1);
-    pthread_mutex_destroy(&cq->lock);
+    iwarp_mutex_fini(&cq->lock);
     free(cq->ring);
     free(cq);
     return IWARP_OK;
@@ -104,7 +106,7 @@ static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 
 bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
-    pthread_mutex_lock(&cq->lock);
+    iwarp_mutex_lock(&cq->lock);
     uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
     bool room = tail - atomic_load_explicit(&cq->head, memory_order_relaxed) < cq->size;
     if (room) {
@@ -114,13 +116,13 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
         cq->overflowed = true;
     }
     notify(cq, wc);
-    pthread_mutex_unlock(&cq->lock);
+    iwarp_mutex_unlock(&cq->lock);
     return room;
 }
 
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
 {
-    pthread_mutex_lock(&cq->lock);
+    iwarp_mutex_lock(&cq->lock);
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
     uint32_t to = head;
@@ -130,20 +132,32 @@ void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
         }
     }
     atomic_store_explicit(&cq->tail, to, memory_order_release);
-    pthread_mutex_unlock(&cq->lock);
+    iwarp_mutex_unlock(&cq->lock);
+}
+
+/* The common case of a spinning poller: no lock for it. */
+static bool is_empty(struct iwarp_cq *cq)
+{
+    return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
+               atomic_load_explicit(&cq->head, memory_order_relaxed) &&
+           !atomic_load_explicit(&cq->overflowed, memory_order_relaxed);
 }
 
 int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 {
     int taken = 0;
 
-    /* Empty is the common case of a spinning poller: no lock for it. */
-    if (atomic_load_explicit(&cq->tail, memory_order_acquire) ==
-            atomic_load_explicit(&cq->head, memory_order_relaxed) &&
-        !atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
-        return 0;
+    IWARP_ON_LOOP(cq->device);
+    if (is_empty(cq)) {
+        if (!cq->device->polled) {
+            return 0;
+        }
+        iwarp_device_drive(cq->device);
+        if (is_empty(cq)) {
+            return 0;
+        }
     }
-    pthread_mutex_lock(&cq->lock);
+    iwarp_mutex_lock(&cq->lock);
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
     while (taken < n && head != tail) {
@@ -151,7 +165,7 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     }
     atomic_store_explicit(&cq->head, head, memory_order_relaxed);
     bool overflowed = cq->overflowed && taken == 0 && n > 0;
-    pthread_mutex_unlock(&cq->lock);
+    iwarp_mutex_unlock(&cq->lock);
     if (overflowed) {
         return iwarp_fail(IWARP_LIMIT, "completion queue of %u entries overflowed", cq->size);
     }
@@ -160,17 +174,21 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 
 enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
 {
-    pthread_mutex_lock(&cq->lock);
+    IWARP_ON_LOOP(cq->device);
+    iwarp_mutex_lock(&cq->lock);
     if (cq->armed != CQ_ANY) { /* the wider request stands */
         cq->armed = solicited_only ? CQ_SOLICITED : CQ_ANY;
     }
-    pthread_mutex_unlock(&cq->lock);
+    iwarp_mutex_unlock(&cq->lock);
+    if (cq->device->polled) {
+        iwarp_device_hand_over(cq->device);
+    }
     return IWARP_OK;
 }
 
 int iwarp_cq_fd(struct iwarp_cq *cq)
 {
-    pthread_mutex_lock(&cq->lock);
+    iwarp_mutex_lock(&cq->lock);
     if (cq->fd < 0) {
         cq->fd = eventfd(cq->notified ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (cq->fd < 0) {
@@ -178,7 +196,7 @@ int iwarp_cq_fd(struct iwarp_cq *cq)
         }
     }
     int fd = cq->fd;
-    pthread_mutex_unlock(&cq->lock);
+    iwarp_mutex_unlock(&cq->lock);
     return fd;
 }
 
@@ -193,6 +211,11 @@ void iwarp_cq_drain(struct iwarp_cq *cq)
     }
 }
 
+static bool has_some(void *cq)
+{
+    return !is_empty(cq);
+}
+
 int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms)
 {
     struct pollfd p = {.fd = -1, .events = POLLIN};
@@ -202,6 +225,12 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
         int got = iwarp_cq_poll(cq, wc, n);
         if (got != 0) {
             return got;
+        }
+        if (cq->device->embedded) {
+            if (!iwarp_device_run_until(cq->device, has_some, cq, timeout_ms)) {
+                return 0;
+            }
+            continue;
         }
         p.fd = iwarp_cq_fd(cq);
         if (p.fd < 0) {

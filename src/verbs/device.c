@@ -21,6 +21,38 @@ void iwarp_device_options_init(struct iwarp_device_options *options)
                                              .max_buffer_bytes = (size_t)1 << 30};
 }
 
+/* DEFAULT becomes what the environment says. */
+static enum iwarp_status progress_check(struct iwarp_device_options *o)
+{
+    const char *wish = getenv("IWARP_PROGRESS");
+
+    if (o->progress == IWARP_PROGRESS_DEFAULT) {
+        bool polled = wish && strcmp(wish, "polled") == 0;
+        if (wish && !polled && strcmp(wish, "threaded") != 0) {
+            return iwarp_fail(IWARP_MISUSE,
+                              "IWARP_PROGRESS in the environment is \"%s\", expected threaded or "
+                              "polled",
+                              wish);
+        }
+        o->progress = polled ? IWARP_PROGRESS_POLLED : IWARP_PROGRESS_THREADED;
+    }
+    if (o->progress > IWARP_PROGRESS_EMBEDDED) {
+        return iwarp_fail(IWARP_MISUSE, "device options: progress is %d, allowed are 0 to %d",
+                          (int)o->progress, (int)IWARP_PROGRESS_EMBEDDED);
+    }
+    if ((o->progress == IWARP_PROGRESS_EMBEDDED) != (o->loop != NULL)) {
+        return iwarp_fail(IWARP_MISUSE, "device options: %s",
+                          o->loop ? "a loop is for embedded progress only"
+                                  : "embedded progress needs the application's loop");
+    }
+    if (o->loop && o->workers != 1) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "device options: workers is %u, embedded progress has 1 (the loop)",
+                          o->workers);
+    }
+    return IWARP_OK;
+}
+
 static enum iwarp_status options_check(const struct iwarp_device_options *in,
                                        struct iwarp_device_options *out)
 {
@@ -47,7 +79,7 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
         return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",
                           out->max_regions, IWARP_MAX_REGIONS);
     }
-    return IWARP_OK;
+    return progress_check(out);
 }
 
 static enum iwarp_status start_workers(struct iwarp_device *d)
@@ -64,7 +96,11 @@ static enum iwarp_status start_workers(struct iwarp_device *d)
 static void device_free(struct iwarp_device *d)
 {
     for (unsigned i = 0; i < d->workers; i++) {
-        iwarp_worker_stop(&d->worker[i]);
+        if (d->embedded) {
+            iwarp_worker_fini(&d->worker[i]);
+        } else {
+            iwarp_worker_stop(&d->worker[i]);
+        }
     }
     while (d->chunks) {
         struct iwarp_mr_chunk *chunk = d->chunks;
@@ -72,7 +108,7 @@ static void device_free(struct iwarp_device *d)
         free(chunk);
     }
     iwarp_region_table_fini(&d->regions);
-    pthread_mutex_destroy(&d->lock);
+    iwarp_mutex_fini(&d->lock);
     free(d);
 }
 
@@ -94,9 +130,11 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a device");
     }
     d->options = o;
+    d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;
+    d->polled = o.progress == IWARP_PROGRESS_POLLED;
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);
-    pthread_mutex_init(&d->lock, NULL);
+    iwarp_mutex_init(&d->lock, d->embedded);
     if (!iwarp_region_table_init(&d->regions)) {
         int error = errno;
         device_free(d);
@@ -118,9 +156,9 @@ static void close_now(void *arg)
 {
     struct iwarp_conn *conn = arg;
 
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     iwarp_conn_close_endpoint(conn, true);
-    pthread_mutex_unlock(&conn->lock);
+    iwarp_mutex_unlock(&conn->lock);
 }
 
 /* One that is being freed at this moment, waiting for device.lock, is not to be had any more. */
@@ -139,13 +177,13 @@ static void close_lingering(struct iwarp_device *d)
     struct iwarp_conn *conn;
 
     do {
-        pthread_mutex_lock(&d->lock);
+        iwarp_mutex_lock(&d->lock);
         for (conn = d->conns; conn && (conn->swept || !get_living(conn)); conn = conn->next) {
         }
         if (conn) {
             conn->swept = true;
         }
-        pthread_mutex_unlock(&d->lock);
+        iwarp_mutex_unlock(&d->lock);
         if (conn) {
             iwarp_worker_call(conn->worker, close_now, conn);
             iwarp_conn_put(conn);
@@ -153,14 +191,38 @@ static void close_lingering(struct iwarp_device *d)
     } while (conn);
 }
 
+static void on_last_handle_closed(uv_handle_t *limit)
+{
+    struct iwarp_worker *w = limit->data;
+
+    device_free(w->device);
+}
+
+static void on_wake_closed(uv_handle_t *wake)
+{
+    struct iwarp_worker *w = wake->data;
+
+    w->limit.data = w;
+    uv_close((uv_handle_t *)&w->limit, on_last_handle_closed);
+}
+
+void iwarp_device_maybe_free(struct iwarp_device *d)
+{
+    if (d->closing && d->conn_count == 0 && atomic_load(&d->dying) == 0 &&
+        !uv_is_closing((uv_handle_t *)&d->worker[0].wake)) {
+        uv_close((uv_handle_t *)&d->worker[0].wake, on_wake_closed);
+    }
+}
+
 enum iwarp_status iwarp_device_close(struct iwarp_device *d)
 {
-    pthread_mutex_lock(&d->lock);
+    IWARP_ON_LOOP(d);
+    iwarp_mutex_lock(&d->lock);
     unsigned conns = 0;
     for (const struct iwarp_conn *c = d->conns; c; c = c->next) {
         conns += !c->user_gone;
     }
-    pthread_mutex_unlock(&d->lock);
+    iwarp_mutex_unlock(&d->lock);
     unsigned pds = atomic_load(&d->pds), cqs = atomic_load(&d->cqs), eqs = atomic_load(&d->eqs),
              listeners = atomic_load(&d->listeners);
     if (conns || pds || cqs || eqs || listeners) {
@@ -171,7 +233,12 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
     }
     close_lingering(d);
     iwarp_log(IWARP_LOG_INFO, "device", "close");
-    device_free(d);
+    if (d->embedded) {
+        d->closing = true; /* memory of the loop's handles stays until it has closed them */
+        iwarp_device_maybe_free(d);
+    } else {
+        device_free(d);
+    }
     return IWARP_OK;
 }
 

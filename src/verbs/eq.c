@@ -15,8 +15,8 @@
 
 enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq **eq)
 {
+    IWARP_ON_LOOP(device);
     struct iwarp_eq *q = calloc(1, sizeof *q);
-
     if (!q) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for an event queue");
     }
@@ -27,7 +27,7 @@ enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq *
     }
     q->device = device;
     q->last = &q->first;
-    pthread_mutex_init(&q->lock, NULL);
+    iwarp_mutex_init(&q->lock, device->embedded);
     atomic_fetch_add(&device->eqs, 1);
     *eq = q;
     return IWARP_OK;
@@ -43,7 +43,7 @@ enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
     }
     close(eq->fd);
     atomic_fetch_sub(&eq->device->eqs, 1);
-    pthread_mutex_destroy(&eq->lock);
+    iwarp_mutex_fini(&eq->lock);
     free(eq);
     return IWARP_OK;
 }
@@ -57,7 +57,7 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
     const uint64_t one = 1;
 
-    pthread_mutex_lock(&eq->lock);
+    iwarp_mutex_lock(&eq->lock);
     if (!eq->first) {
         (void)!write(eq->fd, &one, sizeof one);
     }
@@ -65,7 +65,7 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
     node->queued = true;
     *eq->last = node;
     eq->last = &node->next;
-    pthread_mutex_unlock(&eq->lock);
+    iwarp_mutex_unlock(&eq->lock);
 }
 
 /* eq.lock held. */
@@ -89,25 +89,32 @@ static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
 
 bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
-    pthread_mutex_lock(&eq->lock);
+    iwarp_mutex_lock(&eq->lock);
     bool queued = node->queued;
     if (queued) {
         unlink_node(eq, node);
     }
-    pthread_mutex_unlock(&eq->lock);
+    iwarp_mutex_unlock(&eq->lock);
     return queued;
 }
 
 static bool take(struct iwarp_eq *eq, struct iwarp_event *event)
 {
-    pthread_mutex_lock(&eq->lock);
+    iwarp_mutex_lock(&eq->lock);
     struct iwarp_event_node *node = eq->first;
     if (node) {
         *event = node->event;
         unlink_node(eq, node);
     }
-    pthread_mutex_unlock(&eq->lock);
+    iwarp_mutex_unlock(&eq->lock);
     return node != NULL;
+}
+
+static bool has_one(void *arg)
+{
+    const struct iwarp_eq *eq = arg;
+
+    return eq->first != NULL;
 }
 
 enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, int timeout_ms)
@@ -115,11 +122,19 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
     struct pollfd p = {.fd = eq->fd, .events = POLLIN};
     int64_t end = iwarp_now_ms() + timeout_ms;
 
+    IWARP_ON_LOOP(eq->device);
+    if (eq->device->polled && timeout_ms == 0) {
+        iwarp_device_drive(eq->device);
+    }
     while (!take(eq, event)) {
+        if (eq->device->embedded && iwarp_device_run_until(eq->device, has_one, eq, timeout_ms)) {
+            continue;
+        }
         int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
         if (timeout_ms >= 0 && left <= 0) {
             return iwarp_fail(IWARP_AGAIN, "no event within %d ms", timeout_ms);
         }
+        iwarp_device_hand_over(eq->device);
         (void)poll(&p, 1, (int)left);
     }
     return IWARP_OK;

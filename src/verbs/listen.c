@@ -34,7 +34,7 @@ static void pause_accepting(struct iwarp_listener *l, const char *why)
     iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %d ms: %s", RETRY_MS,
                      why);
     uv_poll_stop(&l->poll);
-    uv_update_time(&l->worker->loop);
+    uv_update_time(l->worker->loop);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
 }
 
@@ -50,7 +50,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
         close(fd);
         return;
     }
-    pthread_mutex_lock(&conn->lock); /* the device's list has it already */
+    iwarp_mutex_lock(&conn->lock); /* the device's list has it already */
     conn->peer_addr = *peer;
     conn->peer_addr_len = peer_len;
     conn->listener = l;
@@ -61,7 +61,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     atomic_fetch_add(&l->device->half_open, 1);
     conn->accepted_fd = fd;
     conn->has_accepted_fd = true;
-    pthread_mutex_unlock(&conn->lock);
+    iwarp_mutex_unlock(&conn->lock);
     iwarp_worker_kick(conn);
 }
 
@@ -95,14 +95,22 @@ static void open_on_worker(void *arg)
 {
     struct iwarp_listener *l = arg;
 
-    uv_timer_init(&l->worker->loop, &l->retry);
+    uv_timer_init(l->worker->loop, &l->retry);
     l->retry.data = l;
     l->handles = 1;
-    if (uv_poll_init(&l->worker->loop, &l->poll, l->fd) == 0) {
+    if (uv_poll_init(l->worker->loop, &l->poll, l->fd) == 0) {
         l->poll.data = l;
         l->handles = 2;
         uv_poll_start(&l->poll, UV_READABLE, on_readable);
     }
+}
+
+static void release(struct iwarp_listener *l)
+{
+    close(l->fd);
+    pthread_cond_destroy(&l->gone);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -110,9 +118,15 @@ static void on_handle_closed(uv_handle_t *handle)
     struct iwarp_listener *l = handle->data;
 
     pthread_mutex_lock(&l->lock);
-    l->handles--;
+    bool free_now = --l->handles == 0 && l->detached;
     pthread_cond_signal(&l->gone);
     pthread_mutex_unlock(&l->lock);
+    if (free_now) {
+        struct iwarp_device *d = l->device;
+        release(l);
+        atomic_fetch_sub(&d->dying, 1);
+        iwarp_device_maybe_free(d);
+    }
 }
 
 static void close_on_worker(void *arg)
@@ -129,15 +143,17 @@ static void close_on_worker(void *arg)
 /* After close_on_worker. */
 static void listener_free(struct iwarp_listener *l)
 {
+    if (l->device->embedded) { /* the loop's next turn closes the handles */
+        atomic_fetch_add(&l->device->dying, 1);
+        l->detached = true;
+        return;
+    }
     pthread_mutex_lock(&l->lock);
     while (l->handles > 0) {
         pthread_cond_wait(&l->gone, &l->lock);
     }
     pthread_mutex_unlock(&l->lock);
-    close(l->fd);
-    pthread_cond_destroy(&l->gone);
-    pthread_mutex_destroy(&l->lock);
-    free(l);
+    release(l);
 }
 
 enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
@@ -148,6 +164,7 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     struct iwarp_conn_options o;
     enum iwarp_status status = iwarp_conn_options_check(options, &o);
 
+    IWARP_ON_LOOP(device);
     if (status != IWARP_OK) {
         return status;
     }
@@ -200,7 +217,7 @@ enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct soc
 /* A connection of this listener that the application has not seen: nobody will ever answer it. */
 static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
 {
-    pthread_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
     bool ours =
         conn->listener == l && !conn->user_gone &&
         (conn->state < CONN_REQUEST || (conn->eq && iwarp_eq_remove(conn->eq, &conn->open_event)));
@@ -220,10 +237,10 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
 {
     struct iwarp_conn *conn;
 
-    pthread_mutex_lock(&l->device->lock);
+    iwarp_mutex_lock(&l->device->lock);
     for (conn = l->device->conns; conn && !orphan(conn, l); conn = conn->next) {
     }
-    pthread_mutex_unlock(&l->device->lock);
+    iwarp_mutex_unlock(&l->device->lock);
     return conn;
 }
 
@@ -233,6 +250,7 @@ enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
     struct iwarp_eq *eq = l->eq;
     struct iwarp_conn *conn;
 
+    IWARP_ON_LOOP(l->device);
     iwarp_worker_call(l->worker, close_on_worker, l); /* no new ones from here on */
     while ((conn = next_orphan(l)) != NULL) {
         atomic_fetch_sub(&eq->users, 1);

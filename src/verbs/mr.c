@@ -120,14 +120,15 @@ enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
     struct iwarp_device *d = pd->device;
     enum iwarp_status status = check(addr, len, access);
 
+    IWARP_ON_LOOP(pd->device);
     if (status != IWARP_OK) {
         return status;
     }
-    pthread_mutex_lock(&d->lock);
+    iwarp_mutex_lock(&d->lock);
     struct iwarp_mr *mr = d->mr_count < d->options.max_regions ? mr_alloc(d) : NULL;
     if (!mr) {
         bool limit = d->mr_count >= d->options.max_regions;
-        pthread_mutex_unlock(&d->lock);
+        iwarp_mutex_unlock(&d->lock);
         return limit ? iwarp_fail(IWARP_LIMIT, "device has max_regions (%u) regions already",
                                   d->options.max_regions)
                      : iwarp_fail(IWARP_NO_MEMORY, "no memory for a region");
@@ -143,7 +144,7 @@ enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
         mr->next_free = d->free_mr;
         d->free_mr = mr;
     }
-    pthread_mutex_unlock(&d->lock);
+    iwarp_mutex_unlock(&d->lock);
     if (status == IWARP_OK) {
         atomic_fetch_add(&pd->users, 1);
         iwarp_log(IWARP_LOG_DEBUG, "mr", "register: STag 0x%08x, %zu octets at %p, rights 0x%x",
@@ -157,9 +158,10 @@ enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
 {
     struct iwarp_device *d = mr->pd->device;
 
-    pthread_mutex_lock(&d->lock);
+    IWARP_ON_LOOP(mr->pd->device);
+    iwarp_mutex_lock(&d->lock);
     iwarp_region_revoke(&d->regions, &mr->region);
-    pthread_mutex_unlock(&d->lock);
+    iwarp_mutex_unlock(&d->lock);
     /* Loans last for one batch of one stream: microseconds, so yielding first is right. */
     for (unsigned i = 0; iwarp_region_lent(&mr->region); i++) {
         if (i < 100) {
@@ -170,11 +172,11 @@ enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
     }
     iwarp_log(IWARP_LOG_DEBUG, "mr", "deregister: STag 0x%08x", mr->stag);
     atomic_fetch_sub(&mr->pd->users, 1);
-    pthread_mutex_lock(&d->lock);
+    iwarp_mutex_lock(&d->lock);
     d->mr_count--;
     mr->next_free = d->free_mr;
     d->free_mr = mr;
-    pthread_mutex_unlock(&d->lock);
+    iwarp_mutex_unlock(&d->lock);
     return IWARP_OK;
 }
 

@@ -115,7 +115,8 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
 {
     enum iwarp_status status = IWARP_OK;
 
-    pthread_mutex_lock(&qp->post_lock);
+    IWARP_ON_LOOP(qp->pd->device);
+    iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
     if (!conn) {
         status = iwarp_fail(IWARP_MISUSE, "queue pair %u is not connected (state IDLE)", qp->num);
@@ -123,7 +124,7 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one_send(qp, wr);
     }
-    pthread_mutex_unlock(&qp->post_lock);
+    iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;
     }
@@ -169,12 +170,13 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
 {
     enum iwarp_status status = IWARP_OK;
 
-    pthread_mutex_lock(&qp->post_lock);
+    IWARP_ON_LOOP(qp->pd->device);
+    iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one_recv(qp, wr);
     }
-    pthread_mutex_unlock(&qp->post_lock);
+    iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;
     }

@@ -63,6 +63,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
 {
     enum iwarp_status status = check(pd, options);
 
+    IWARP_ON_LOOP(pd->device);
     if (status != IWARP_OK) {
         return status;
     }
@@ -79,7 +80,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     }
     qp->pd = pd;
     qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
-    pthread_mutex_init(&qp->post_lock, NULL);
+    iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&options->send_cq->users, 1);
     atomic_fetch_add(&options->recv_cq->users, 1);
@@ -91,14 +92,15 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
 {
     struct iwarp_conn *conn = qp->conn;
 
+    IWARP_ON_LOOP(qp->pd->device);
     if (conn) {
-        pthread_mutex_lock(&conn->lock);
+        iwarp_mutex_lock(&conn->lock);
         conn->qp = NULL;
         conn->qp_gone = true;
         if (conn->has_stream) {
             iwarp_stream_detach(&conn->stream);
         }
-        pthread_mutex_unlock(&conn->lock);
+        iwarp_mutex_unlock(&conn->lock);
         iwarp_worker_kick(conn);
         iwarp_conn_put(conn);
     }
@@ -109,7 +111,7 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     atomic_fetch_sub(&qp->pd->users, 1);
     iwarp_wq_fini(&qp->sq);
     iwarp_wq_fini(&qp->rq);
-    pthread_mutex_destroy(&qp->post_lock);
+    iwarp_mutex_fini(&qp->post_lock);
     free(qp);
     return IWARP_OK;
 }
@@ -136,9 +138,9 @@ void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 
 const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
 {
-    pthread_mutex_lock(&qp->post_lock);
+    iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
-    pthread_mutex_unlock(&qp->post_lock);
+    iwarp_mutex_unlock(&qp->post_lock);
     return conn ? iwarp_conn_fault(conn) : NULL;
 }
 
@@ -146,7 +148,7 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     enum iwarp_status status = IWARP_OK;
 
-    pthread_mutex_lock(&qp->post_lock);
+    iwarp_mutex_lock(&qp->post_lock);
     if (qp->conn) {
         status = iwarp_fail(IWARP_MISUSE, "queue pair %u has been connected before", qp->num);
     } else if (qp->pd->device != conn->device) {
@@ -156,17 +158,17 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
         conn->qp = qp;
         iwarp_conn_get(conn);
     }
-    pthread_mutex_unlock(&qp->post_lock);
+    iwarp_mutex_unlock(&qp->post_lock);
     return status;
 }
 
 void iwarp_qp_unbind(struct iwarp_qp *qp)
 {
-    pthread_mutex_lock(&qp->post_lock);
+    iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
     qp->conn = NULL;
     conn->qp = NULL;
-    pthread_mutex_unlock(&qp->post_lock);
+    iwarp_mutex_unlock(&qp->post_lock);
     iwarp_conn_put(conn);
 }
 

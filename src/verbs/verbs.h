@@ -25,6 +25,7 @@
 
 #include "base/budget.h"
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "ddp/ddp_region.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
@@ -36,15 +37,24 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-/* --- device.c, worker.c ---------------------------------------------------------------------- */
+/* --- device.c, worker.c, progress.c ---------------------------------------------------------- */
 
 struct iwarp_call;
 
 struct iwarp_worker {
     struct iwarp_device *device;
-    pthread_t thread;
-    uv_loop_t loop;
+    enum iwarp_progress progress; /* not DEFAULT */
+    pthread_t thread;             /* its own, or the one that runs the application's loop */
+    uv_loop_t *loop;              /* `own`, or the application's */
+    uv_loop_t own;
     uv_async_t wake;
+    pthread_mutex_t drive;    /* polled: who runs the loop */
+    _Atomic unsigned polls;   /* polled: counts threads that came to run the loop */
+    _Atomic unsigned calling; /* polled: threads that wait for `drive` */
+    _Atomic bool watching;    /* polled: the worker's thread sleeps on the loop's descriptor */
+    _Atomic bool hand_over;   /* polled: the pollers are about to sleep */
+    uv_timer_t limit;         /* embedded: of a wait */
+    int nudge;                /* polled: eventfd that wakes the worker's thread */
     pthread_mutex_t lock;
     struct iwarp_call *calls;  /* synchronous calls of other threads, oldest first */
     struct iwarp_conn *kicked; /* connections to look at */
@@ -55,7 +65,10 @@ struct iwarp_worker {
 
 struct iwarp_device {
     struct iwarp_device_options options;
-    pthread_mutex_t lock;
+    bool embedded, polled;  /* options.progress, asked often */
+    bool closing;           /* embedded: waits for the loop to close what is left */
+    _Atomic unsigned dying; /* embedded: listeners whose handles are not closed yet */
+    struct iwarp_mutex lock;
     struct iwarp_region_table regions;
     struct iwarp_mr *free_mr; /* never given back while the device lives: ddp_region.h */
     struct iwarp_mr_chunk *chunks;
@@ -77,12 +90,44 @@ struct iwarp_device {
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device);
 void iwarp_worker_stop(struct iwarp_worker *w);
 
+void iwarp_worker_fini(struct iwarp_worker *w); /* embedded: instead of stop */
+
 /* Run fn(arg) on the worker's thread and wait for it; directly if this is that thread. */
 void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg);
+
+/* Does this thread run the worker's loop? */
 bool iwarp_worker_is_current(const struct iwarp_worker *w);
+
+/* Between worker.c and progress.c. launch: 0 or -errno. */
+int iwarp_worker_launch(struct iwarp_worker *w);
+void iwarp_worker_join(struct iwarp_worker *w);
+void iwarp_worker_run_calls(struct iwarp_worker *w);
+void iwarp_worker_drive_calls(struct iwarp_worker *w);
+void iwarp_worker_hand_over(struct iwarp_worker *w);
+
+/* Polled: run what is ready, in the place of the workers; and the opposite, before sleeping. */
+void iwarp_device_drive(struct iwarp_device *device);
+void iwarp_device_hand_over(struct iwarp_device *device);
+
+/* Embedded: run the loop until done(arg). False: time is up. */
+bool iwarp_device_run_until(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
+                            int timeout_ms);
+bool iwarp_device_is_elsewhere(const struct iwarp_device *device);
+enum iwarp_status iwarp_device_wrong_thread(void);
+
+/* First line of public functions: embedded progress is for one thread. */
+#define IWARP_ON_LOOP(device)                                                                      \
+    do {                                                                                           \
+        if ((device)->embedded && iwarp_device_is_elsewhere(device)) {                             \
+            return iwarp_device_wrong_thread();                                                    \
+        }                                                                                          \
+    } while (0)
 
 /* Make the worker look at a connection soon. Any thread. */
 void iwarp_worker_kick(struct iwarp_conn *conn);
+
+/* Embedded, on the loop's thread: free a closed device as soon as nothing is left of it. */
+void iwarp_device_maybe_free(struct iwarp_device *device);
 
 struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device);
 
@@ -113,7 +158,7 @@ struct iwarp_cq {
     struct iwarp_device *device;
     void *user;
     _Atomic unsigned users; /* queue pairs, counted per role */
-    pthread_mutex_t lock;
+    struct iwarp_mutex lock;
     struct iwarp_wc *ring;
     uint32_t size, mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
@@ -135,7 +180,7 @@ struct iwarp_qp {
     struct iwarp_pd *pd;
     struct iwarp_qp_options options;
     uint32_t num;
-    pthread_mutex_t post_lock;
+    struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn; /* set once, when connecting or accepting; counted */
     _Atomic int state;       /* enum iwarp_qp_state, changed under conn.lock */
@@ -164,7 +209,7 @@ struct iwarp_event_node {
 
 struct iwarp_eq {
     struct iwarp_device *device;
-    pthread_mutex_t lock;
+    struct iwarp_mutex lock;
     struct iwarp_event_node *first, **last;
     int fd;
     _Atomic unsigned users;
@@ -188,7 +233,7 @@ struct iwarp_conn {
     struct iwarp_worker *worker;
     struct iwarp_conn *prev, *next; /* device list */
     _Atomic unsigned refs;
-    pthread_mutex_t lock;
+    struct iwarp_mutex lock;
     pthread_mutex_t wait_lock; /* for `changes` and `changed` only */
     pthread_cond_t changed;
     unsigned changes;
@@ -307,6 +352,7 @@ struct iwarp_listener {
     uv_poll_t poll;
     uv_timer_t retry;
     unsigned handles; /* uv handles that are open; under lock once closing */
+    bool detached;    /* embedded: free with the last handle */
     pthread_mutex_t lock;
     pthread_cond_t gone;
     struct sockaddr_storage addr;

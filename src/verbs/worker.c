@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Workers: one thread, one libuv loop and one staging area each; a connection belongs to one
- * worker. Other threads reach a worker in two ways: a call that they wait for, and a kick that
- * makes it look at a connection.
+ * Workers: one libuv loop and one staging area each; a connection belongs to one worker. Others
+ * reach a worker in two ways: a call that they wait for, and a kick that makes it look at a
+ * connection. Which thread runs the loop, and when: progress.c.
  */
 #include "base/log.h"
 #include "verbs/verbs.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +17,12 @@ struct iwarp_call {
     void (*fn)(void *arg);
     void *arg;
     bool done;
+    bool waited_for; /* lies on the caller's stack; else it is freed here */
     pthread_cond_t finished;
     struct iwarp_call *next;
 };
 
-static void run_calls(struct iwarp_worker *w)
+void iwarp_worker_run_calls(struct iwarp_worker *w)
 {
     pthread_mutex_lock(&w->lock);
     while (w->calls) {
@@ -31,8 +31,12 @@ static void run_calls(struct iwarp_worker *w)
         pthread_mutex_unlock(&w->lock);
         call->fn(call->arg);
         pthread_mutex_lock(&w->lock);
-        call->done = true;
-        pthread_cond_signal(&call->finished);
+        if (call->waited_for) {
+            call->done = true;
+            pthread_cond_signal(&call->finished);
+        } else {
+            free(call);
+        }
     }
     pthread_mutex_unlock(&w->lock);
 }
@@ -58,7 +62,7 @@ static void on_wake(uv_async_t *wake)
 {
     struct iwarp_worker *w = wake->data;
 
-    run_calls(w);
+    iwarp_worker_run_calls(w);
     run_kicks(w);
     pthread_mutex_lock(&w->lock);
     bool stop = w->stop && !w->kicked && !w->calls;
@@ -68,52 +72,45 @@ static void on_wake(uv_async_t *wake)
     }
 }
 
-static void *worker_main(void *arg)
-{
-    struct iwarp_worker *w = arg;
-    sigset_t all;
-
-    /* Signals are the application's; faults in guarded accesses must still arrive (guard.h). */
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
-    uv_run(&w->loop, UV_RUN_DEFAULT);
-    return NULL;
-}
-
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)
 {
     w->device = device;
+    w->progress = device->options.progress;
+    w->loop = device->options.loop ? device->options.loop : &w->own;
     w->staging_len = STAGING_BYTES;
     w->staging = malloc(w->staging_len);
     if (!w->staging) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a worker's staging area");
     }
-    int rc = uv_loop_init(&w->loop);
+    int rc = w->loop == &w->own ? uv_loop_init(w->loop) : 0;
     if (rc < 0) {
         free(w->staging);
         return iwarp_fail(IWARP_LIMIT, "cannot create an event loop: %s", uv_strerror(rc));
     }
     pthread_mutex_init(&w->lock, NULL);
-    rc = uv_async_init(&w->loop, &w->wake, on_wake);
+    rc = uv_async_init(w->loop, &w->wake, on_wake);
     w->wake.data = w;
     if (rc == 0) {
-        rc = -pthread_create(&w->thread, NULL, worker_main, w);
+        rc = iwarp_worker_launch(w);
         if (rc != 0) {
             uv_close((uv_handle_t *)&w->wake, NULL);
-            uv_run(&w->loop, UV_RUN_DEFAULT);
+            uv_run(w->loop, UV_RUN_DEFAULT);
         }
     }
     if (rc != 0) {
-        uv_loop_close(&w->loop);
-        pthread_mutex_destroy(&w->lock);
-        free(w->staging);
-        return iwarp_fail(IWARP_LIMIT, "cannot start a worker thread: %s", strerror(-rc));
+        if (w->loop == &w->own) {
+            uv_loop_close(w->loop);
+        }
+        iwarp_worker_fini(w);
+        return iwarp_fail(IWARP_LIMIT, "cannot start a worker: %s", strerror(-rc));
     }
     return IWARP_OK;
+}
+
+void iwarp_worker_fini(struct iwarp_worker *w)
+{
+    pthread_mutex_destroy(&w->lock);
+    free(w->staging);
 }
 
 void iwarp_worker_stop(struct iwarp_worker *w)
@@ -122,23 +119,27 @@ void iwarp_worker_stop(struct iwarp_worker *w)
     w->stop = true;
     pthread_mutex_unlock(&w->lock);
     uv_async_send(&w->wake);
-    pthread_join(w->thread, NULL);
-    int rc = uv_loop_close(&w->loop);
+    iwarp_worker_join(w);
+    int rc = uv_loop_close(w->loop);
     if (rc != 0) {
         iwarp_log(IWARP_LOG_ERROR, "worker", "event loop did not close: %s", uv_strerror(rc));
     }
-    pthread_mutex_destroy(&w->lock);
-    free(w->staging);
+    iwarp_worker_fini(w);
 }
 
-bool iwarp_worker_is_current(const struct iwarp_worker *w)
+static void add_call(struct iwarp_worker *w, struct iwarp_call *call)
 {
-    return pthread_equal(w->thread, pthread_self()) != 0;
+    struct iwarp_call **last = &w->calls;
+
+    while (*last) {
+        last = &(*last)->next;
+    }
+    *last = call;
 }
 
 void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
 {
-    struct iwarp_call call = {.fn = fn, .arg = arg};
+    struct iwarp_call call = {.fn = fn, .arg = arg, .waited_for = true};
 
     if (iwarp_worker_is_current(w)) {
         fn(arg);
@@ -146,17 +147,40 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
     }
     pthread_cond_init(&call.finished, NULL);
     pthread_mutex_lock(&w->lock);
-    struct iwarp_call **last = &w->calls;
-    while (*last) {
-        last = &(*last)->next;
+    add_call(w, &call);
+    if (w->progress == IWARP_PROGRESS_POLLED) { /* the worker may have stepped back */
+        pthread_mutex_unlock(&w->lock);
+        iwarp_worker_drive_calls(w);
+        pthread_mutex_lock(&w->lock);
+    } else {
+        uv_async_send(&w->wake);
     }
-    *last = &call;
-    uv_async_send(&w->wake);
     while (!call.done) {
         pthread_cond_wait(&call.finished, &w->lock);
     }
     pthread_mutex_unlock(&w->lock);
     pthread_cond_destroy(&call.finished);
+}
+
+enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg), void *arg)
+{
+    struct iwarp_worker *w = &device->worker[0];
+
+    if (w->progress != IWARP_PROGRESS_EMBEDDED || !fn) {
+        return iwarp_fail(IWARP_MISUSE, "iwarp_device_call needs %s",
+                          fn ? "a device with embedded progress" : "a function");
+    }
+    struct iwarp_call *call = calloc(1, sizeof *call);
+    if (!call) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a call");
+    }
+    call->fn = fn;
+    call->arg = arg;
+    pthread_mutex_lock(&w->lock);
+    add_call(w, call);
+    uv_async_send(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    return IWARP_OK;
 }
 
 void iwarp_worker_kick(struct iwarp_conn *conn)

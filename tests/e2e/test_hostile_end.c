@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "tcp_host.h"
 
 #include "verbs/verbs.h"
@@ -262,7 +263,7 @@ static void terminate__received__is_explained_and_has_no_answer(void **state)
 static void nap(void *arg)
 {
     (void)arg;
-    usleep(200000);
+    progress_sleep(200000);
 }
 
 static void *nap_on_worker(void *arg)
@@ -283,11 +284,11 @@ static void terminate__then_a_reset_noticed_by_a_write_first__is_still_the_reaso
     connect_raw(HOST_INITIATOR, HOST_RECEIVES);
     host_begin_read(host);
     assert_int_equal(pthread_create(&napping, NULL, nap_on_worker, NULL), 0);
-    usleep(50000);
+    progress_sleep(50000);
     say_terminate("1100c000 0012c140 00010203 00000000 00001000");
     raw_reset(host->fd);
     host->fd = -1;
-    usleep(20000);
+    progress_sleep(20000);
     host_post(host, IWARP_WR_SEND, 300, 100); /* this thread writes */
     host_post(host, IWARP_WR_SEND, 301, 100);
     struct iwarp_event e = host_event(host, IWARP_EVENT_DISCONNECTED);
@@ -307,10 +308,10 @@ static void reset__noticed_by_a_write_first__ends_as_lost(void **state)
     connect_raw(HOST_INITIATOR, HOST_RECEIVES);
     host_begin_read(host);
     assert_int_equal(pthread_create(&napping, NULL, nap_on_worker, NULL), 0);
-    usleep(50000);
+    progress_sleep(50000);
     raw_reset(host->fd);
     host->fd = -1;
-    usleep(20000);
+    progress_sleep(20000);
     host_post(host, IWARP_WR_SEND, 300, 100);
     host_post(host, IWARP_WR_SEND, 301, 100);
     host_ended(host, IWARP_FAULT_TCP_LOST, HOST_RECEIVES + 3);
@@ -368,7 +369,7 @@ static void damaged(enum host_role role, enum iwarp_placement placement)
     host_connect(host, role, 2, HOST_RECEIVES);
     raw_say(host->fd, NULL, V24);
     raw_send(host->fd, o.p, 1500);
-    usleep(20000);
+    progress_sleep(20000);
     raw_send(host->fd, o.p + 1500, o.n - 1500);
     octets_free(&o);
     raw_hear(host->fd, NULL, V16, "the Terminate");

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "tcp_host.h"
 
 #include "verbs/verbs.h"
@@ -73,9 +74,9 @@ static int64_t now_ms(void)
 
 static unsigned connections(void)
 {
-    pthread_mutex_lock(&host->device->lock);
+    iwarp_mutex_lock(&host->device->lock);
     unsigned n = host->device->conn_count;
-    pthread_mutex_unlock(&host->device->lock);
+    iwarp_mutex_unlock(&host->device->lock);
     return n;
 }
 
@@ -86,7 +87,7 @@ static void all_gone(void)
 
     while (connections() != QUIET) {
         assert_true(now_ms() - begun < RAW_PATIENCE_MS);
-        usleep(10000);
+        progress_sleep(10000);
     }
     assert_int_equal(atomic_load(&host->device->half_open), 0);
 }
@@ -127,7 +128,7 @@ static void half_open__a_crowd_says_nothing__waits_in_the_backlog_and_is_worked_
     int good = raw_connect(&host->addr);
     raw_say(good, NULL, REQUEST "40010000");
     struct pollfd p = {.fd = iwarp_eq_fd(host->eq), .events = POLLIN};
-    while (poll(&p, 1, 5) == 0) {
+    while (progress_poll(&p, 1, 5) == 0) {
         unsigned n = atomic_load(&host->device->half_open);
         assert_true(n <= HALF_OPEN);
         assert_true(connections() <= most_connections());
@@ -258,7 +259,7 @@ static void limit__more_connections_than_allowed__are_refused_until_others_go(vo
         raw_say(fd[i], NULL, "4d");
     }
     while (connections() < ALLOWED) {
-        usleep(1000);
+        progress_sleep(1000);
     }
     for (int i = 0; i < 10; i++) {
         more[i] = raw_connect(&host->addr);
@@ -296,7 +297,7 @@ static void listener_close__with_a_crowd_in_all_states__ends_them(void **state)
         fd[i] = raw_connect(&h->addr);
         raw_say(fd[i], NULL, i % 3 == 0 ? "" : i % 3 == 1 ? "4d50" : REQUEST "40010000");
     }
-    usleep(50000);
+    progress_sleep(50000);
     assert_int_equal(iwarp_listener_close(h->listener), IWARP_OK);
     for (int i = 0; i < 30; i++) {
         raw_end(fd[i], "a connection of a listener that is closed");

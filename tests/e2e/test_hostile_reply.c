@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "tcp_host.h"
 
 #define REQUEST  "4d504120494420526571204672616d65"
@@ -222,7 +223,7 @@ static void reply__an_octet_now_and_then__does_not_get_more_time(void **state)
     do {
         assert_true(sent < WHOLE_LEN - 1); /* it would have had the time for the whole frame */
         (void)send(host->fd, whole.p + sent++, 1, MSG_NOSIGNAL);
-    } while (poll(&p, 1, 450) == 0);
+    } while (progress_poll(&p, 1, 450) == 0);
     octets_free(&whole);
     raw_end(host->fd, "a slow Reply");
     assert_in_range(now_ms() - begun, 595, 600 + SLACK_MS);
@@ -344,7 +345,7 @@ static void connect__no_answer_of_tcp__fails_when_the_time_is_up(void **state)
         assert_true(connect(fill[i], (const struct sockaddr *)&at, sizeof at) == 0 ||
                     errno == EINPROGRESS);
     }
-    usleep(50000);
+    progress_sleep(50000);
     host_qp(host, HOST_RECEIVES);
     host_options(host);
     host->options.connect_timeout_ms = 200;

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "tcp_host.h"
 
 #define REQUEST    "4d504120494420526571204672616d65"
@@ -160,7 +161,7 @@ static void request__an_octet_now_and_then__does_not_get_more_time(void **state)
     do {
         assert_true(sent < WHOLE_LEN - 1); /* it would have had the time for the whole frame */
         (void)send(fd, whole.p + sent++, 1, MSG_NOSIGNAL);
-    } while (poll(&p, 1, HALF_MS * 3 / 4) == 0);
+    } while (progress_poll(&p, 1, HALF_MS * 3 / 4) == 0);
     raw_end(fd, "a slow Request");
     assert_true(now_ms() - begun < HALF_MS + SLACK_MS);
     raw_close(fd);
@@ -306,7 +307,7 @@ static void request__followed_by_a_reset__fails_when_it_is_accepted(void **state
     raw_say(fd, NULL, REQUEST "40010000");
     struct iwarp_conn *conn = host_request(host);
     raw_reset(fd);
-    usleep(20000);
+    progress_sleep(20000);
     host_accept(host, conn, 2);
     assert_int_equal(iwarp_eq_get(host->eq, &e, RAW_PATIENCE_MS), IWARP_OK);
     assert_int_equal(e.type, IWARP_EVENT_FAILED);

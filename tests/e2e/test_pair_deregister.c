@@ -4,6 +4,7 @@
  * is looked at afterwards, and the stream ends. RFC 5041 8.3.1, RFC 5042 6.2.2.
  */
 #include "octets.h"
+#include "progress.h"
 #include "verbs_pair.h"
 
 #include <stdlib.h>
@@ -116,7 +117,7 @@ static void try_situation(const struct situation *s, unsigned wait_us)
     assert_ptr_not_equal(area, MAP_FAILED);
     must(iwarp_mr_register(p.side[is_remote(s->role)].pd, area, 4 * MIB, PAIR_ALL, &mr));
     post_all(&p, s, area, mr);
-    usleep(wait_us);
+    progress_sleep(wait_us);
     int64_t begin = now_us();
     must(iwarp_mr_deregister(mr));
     assert_true(now_us() - begin < PAIR_WAIT_MS * 1000);

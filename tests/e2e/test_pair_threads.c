@@ -4,11 +4,13 @@
  * others do not use, several workers. Threads report to the test in variables; it alone asserts.
  */
 #include "octets.h"
+#include "progress.h"
 #include "verbs_pair.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <time.h>
 
 #define POSTERS  4u
@@ -422,5 +424,9 @@ int main(void)
         cmocka_unit_test(post__beside_an_abort__completes_everything_once),
     };
 
+    if (progress_is_embedded()) {
+        puts("embedded progress is for one thread");
+        return 77;
+    }
     return cmocka_run_group_tests_name("pair_threads", tests, NULL, NULL);
 }

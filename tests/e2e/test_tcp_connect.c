@@ -4,6 +4,7 @@
  * and every way in which it does not come to a connection. RFC 5044 7.1, RFC 6581 9.
  */
 #include "octets.h"
+#include "progress.h"
 #include "raw_peer.h"
 #include "verbs_pair.h"
 
@@ -302,7 +303,7 @@ static void connect__without_an_answer__times_out(void **state)
         filler[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         (void)connect(filler[i], (struct sockaddr *)&to, len);
     }
-    usleep(50000);
+    progress_sleep(50000);
     prepare(&p);
     iwarp_conn_options_init(&o);
     o.connect_timeout_ms = 150;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See raw_peer.h. Nothing of src/ is used. */
 #include "raw_peer.h"
+#include "progress.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -144,7 +145,7 @@ static int wait_for(int fd, short events, int ms)
     int n;
 
     do {
-        n = poll(&p, 1, ms);
+        n = progress_poll(&p, 1, ms);
     } while (n < 0 && errno == EINTR);
     return n;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See tcp_host.h. */
 #include "tcp_host.h"
+#include "progress.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -282,7 +283,7 @@ struct tcp_host *host_open(const struct iwarp_device_options *device,
     h->fd = -1;
     be_patient(&patient);
     host_options(h);
-    assert_int_equal(iwarp_device_open(device, &h->device), IWARP_OK);
+    assert_int_equal(progress_open(device, &h->device), IWARP_OK);
     assert_int_equal(iwarp_pd_create(h->device, &h->pd), IWARP_OK);
     assert_int_equal(iwarp_pd_create(h->device, &h->foreign_pd), IWARP_OK);
     assert_int_equal(iwarp_cq_create(h->device, 4096, NULL, &h->cq), IWARP_OK);
@@ -314,7 +315,7 @@ void host_close(struct tcp_host *h)
     assert_int_equal(iwarp_cq_destroy(h->quiet_cq), IWARP_OK);
     assert_int_equal(iwarp_pd_destroy(h->pd), IWARP_OK);
     assert_int_equal(iwarp_pd_destroy(h->foreign_pd), IWARP_OK);
-    assert_int_equal(iwarp_device_close(h->device), IWARP_OK);
+    assert_int_equal(progress_close(h->device), IWARP_OK);
     free(h);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See verbs_pair.h. */
 #include "verbs_pair.h"
+#include "progress.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -90,7 +91,7 @@ void pair_prepare(struct pair *p, const struct pair_options *o)
 {
     memset(p, 0, sizeof *p);
     p->options = *o;
-    must(iwarp_device_open(&o->device, &p->device));
+    must(progress_open(&o->device, &p->device));
     for (int i = 0; i < 2; i++) {
         must(iwarp_eq_create(p->device, &p->eq[i]));
         pair_side_open(&p->side[i], p->device, o);
@@ -179,7 +180,7 @@ void pair_close(struct pair *p)
             must(iwarp_eq_destroy(p->eq[i]));
         }
     }
-    must(iwarp_device_close(p->device));
+    must(progress_close(p->device));
     memset(p, 0, sizeof *p);
 }
 

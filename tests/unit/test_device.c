@@ -109,9 +109,9 @@ static void try_max_connections(unsigned max)
         p.side[i].qp = NULL;
     }
     for (unsigned left = 1, i = 0; left && i < PAIR_WAIT_MS; i++) { /* until the workers let go */
-        pthread_mutex_lock(&p.device->lock);
+        iwarp_mutex_lock(&p.device->lock);
         left = p.device->conn_count;
-        pthread_mutex_unlock(&p.device->lock);
+        iwarp_mutex_unlock(&p.device->lock);
         usleep(left ? 1000 : 0);
     }
     must(iwarp_connect_pair(more[0].qp, more[1].qp, NULL, NULL, &more[0].conn, &more[1].conn));

@@ -55,9 +55,9 @@ static void wait_for_none(const struct pair *p)
     unsigned left = 1;
 
     while (left > 0 && iwarp_now_ms() < end) {
-        pthread_mutex_lock(&p->device->lock);
+        iwarp_mutex_lock(&p->device->lock);
         left = p->device->conn_count;
-        pthread_mutex_unlock(&p->device->lock);
+        iwarp_mutex_unlock(&p->device->lock);
         usleep(1000);
     }
     assert_int_equal(left, 0);

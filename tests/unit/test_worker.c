@@ -94,10 +94,13 @@ static void get_mask(void *arg)
 static void thread__takes_memory_faults_and_no_other_signal(void **state)
 {
     struct iwarp_device *device;
+    struct iwarp_device_options o;
     sigset_t mask;
 
     (void)state;
-    must(iwarp_device_open(NULL, &device));
+    iwarp_device_options_init(&o);
+    o.progress = IWARP_PROGRESS_THREADED;
+    must(iwarp_device_open(&o, &device));
     iwarp_worker_call(&device->worker[0], get_mask, &mask);
     assert_false(sigismember(&mask, SIGSEGV));
     assert_false(sigismember(&mask, SIGBUS));

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who runs a worker's loop.
+ *
+ *   threaded   its thread, all the time
+ *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
+ *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
+ *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The
+ *              first who polls wakes it from there.
+ *   embedded   the application; what waits runs the loop meanwhile
+ */
+#include "base/log.h"
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define STEP_BACK_MS 2
+
+/* The worker whose loop this thread runs. */
+static _Thread_local const struct iwarp_worker *driven;
+
+bool iwarp_worker_is_current(const struct iwarp_worker *w)
+{
+    return w->progress == IWARP_PROGRESS_EMBEDDED ? pthread_equal(w->thread, pthread_self()) != 0
+                                                  : driven == w;
+}
+
+bool iwarp_device_is_elsewhere(const struct iwarp_device *device)
+{
+    return !iwarp_worker_is_current(&device->worker[0]);
+}
+
+enum iwarp_status iwarp_device_wrong_thread(void)
+{
+    return iwarp_fail(IWARP_MISUSE,
+                      "embedded progress: every call has to come from the thread that "
+                      "opened the device and runs the loop; from others use "
+                      "iwarp_device_call");
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+static void block_signals(void)
+{
+    sigset_t all;
+
+    /* Signals are the application's; faults in guarded accesses must still arrive (guard.h). */
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+}
+
+static void *threaded_main(void *arg)
+{
+    struct iwarp_worker *w = arg;
+
+    block_signals();
+    driven = w;
+    uv_run(w->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+static void drain(const struct iwarp_worker *w)
+{
+    uint64_t count;
+
+    (void)!read(w->nudge, &count, sizeof count);
+}
+
+/* Leave the loop to those who poll, for as long as there are any. */
+static void step_back(struct iwarp_worker *w, unsigned *seen)
+{
+    struct pollfd p = {.fd = w->nudge, .events = POLLIN};
+    unsigned polls;
+
+    while (((polls = atomic_load(&w->polls)) != *seen && !atomic_exchange(&w->hand_over, false)) ||
+           atomic_load(&w->calling) > 0) {
+        *seen = polls;
+        if (poll(&p, 1, STEP_BACK_MS) > 0) {
+            drain(w);
+        }
+    }
+    *seen = polls;
+}
+
+static void *polled_main(void *arg)
+{
+    struct iwarp_worker *w = arg;
+    unsigned seen = 0;
+    bool alive = true;
+
+    block_signals();
+    while (alive) {
+        pthread_mutex_lock(&w->drive);
+        driven = w;
+        atomic_store(&w->watching, true);
+        bool wanted = atomic_load(&w->polls) != seen || atomic_load(&w->calling) > 0;
+        alive = uv_run(w->loop, wanted ? UV_RUN_NOWAIT : UV_RUN_ONCE) != 0;
+        atomic_store(&w->watching, false);
+        driven = NULL;
+        pthread_mutex_unlock(&w->drive);
+        if (alive) {
+            step_back(w, &seen);
+        }
+    }
+    return NULL;
+}
+
+int iwarp_worker_launch(struct iwarp_worker *w)
+{
+    int rc = 0;
+
+    w->nudge = -1;
+    if (w->progress == IWARP_PROGRESS_EMBEDDED) {
+        w->thread = pthread_self();
+        return uv_timer_init(w->loop, &w->limit);
+    }
+    pthread_mutex_init(&w->drive, NULL);
+    if (w->progress == IWARP_PROGRESS_POLLED) {
+        w->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        rc = w->nudge < 0 ? -errno : 0;
+    }
+    if (rc == 0) {
+        rc = -pthread_create(&w->thread, NULL,
+                             w->progress == IWARP_PROGRESS_POLLED ? polled_main : threaded_main, w);
+    }
+    if (rc != 0) {
+        if (w->nudge >= 0) {
+            close(w->nudge);
+        }
+        pthread_mutex_destroy(&w->drive);
+    }
+    return rc;
+}
+
+void iwarp_worker_join(struct iwarp_worker *w)
+{
+    iwarp_worker_hand_over(w);
+    pthread_join(w->thread, NULL);
+    if (w->nudge >= 0) {
+        close(w->nudge);
+    }
+    pthread_mutex_destroy(&w->drive);
+}
+
+/* --- polled ---------------------------------------------------------------------------------- */
+
+void iwarp_worker_hand_over(struct iwarp_worker *w)
+{
+    const uint64_t one = 1;
+
+    if (w->progress == IWARP_PROGRESS_POLLED && !atomic_load(&w->watching)) {
+        atomic_store(&w->hand_over, true);
+        (void)!write(w->nudge, &one, sizeof one); /* cannot fail: the counter never fills up */
+    }
+}
+
+/* worker.drive is held: run what is ready. The thread must not be cancelled in the middle. */
+static void run_driven(struct iwarp_worker *w, bool calls)
+{
+    const struct iwarp_worker *outer = driven;
+    int old;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    driven = w;
+    if (calls) {
+        iwarp_worker_run_calls(w);
+    }
+    uv_run(w->loop, UV_RUN_NOWAIT);
+    driven = outer;
+    pthread_mutex_unlock(&w->drive);
+    pthread_setcancelstate(old, &old);
+}
+
+static void wake_watcher(struct iwarp_worker *w)
+{
+    atomic_fetch_add(&w->polls, 1);
+    if (atomic_load(&w->watching) && atomic_exchange(&w->watching, false)) {
+        uv_async_send(&w->wake);
+    }
+}
+
+void iwarp_worker_drive_calls(struct iwarp_worker *w)
+{
+    atomic_fetch_add(&w->calling, 1); /* the worker must not be first again */
+    wake_watcher(w);
+    pthread_mutex_lock(&w->drive);
+    atomic_fetch_sub(&w->calling, 1);
+    run_driven(w, true);
+    iwarp_worker_hand_over(w);
+}
+
+void iwarp_device_drive(struct iwarp_device *device)
+{
+    for (unsigned i = 0; i < device->workers; i++) {
+        struct iwarp_worker *w = &device->worker[i];
+        wake_watcher(w);
+        if (pthread_mutex_trylock(&w->drive) == 0) {
+            run_driven(w, false);
+        }
+    }
+}
+
+void iwarp_device_hand_over(struct iwarp_device *device)
+{
+    for (unsigned i = 0; i < device->workers; i++) {
+        iwarp_worker_hand_over(&device->worker[i]);
+    }
+}
+
+/* --- embedded -------------------------------------------------------------------------------- */
+
+/* Its only purpose is that the loop's turn ends. */
+static void on_limit(uv_timer_t *limit)
+{
+    (void)limit;
+}
+
+bool iwarp_device_run_until(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
+                            int timeout_ms)
+{
+    struct iwarp_worker *w = &device->worker[0];
+    int64_t end = iwarp_now_ms() + timeout_ms;
+    bool reached;
+
+    while (!(reached = done(arg))) {
+        int64_t left = end - iwarp_now_ms();
+        if (timeout_ms >= 0 && left <= 0) {
+            break;
+        }
+        if (timeout_ms >= 0) {
+            uv_update_time(w->loop);
+            uv_timer_start(&w->limit, on_limit, (uint64_t)left, 0);
+        }
+        uv_run(w->loop, UV_RUN_ONCE);
+        uv_timer_stop(&w->limit);
+    }
+    return reached;
+}

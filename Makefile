@@ -229,7 +229,8 @@ $(PROGRAMS):
 # Examples use the shared library as an application does.
 $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $< -L$(OUT)/lib -liwarp
+	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $< -L$(OUT)/lib -liwarp $(EXAMPLE_LIBS)
+$(OUT)/examples/09_event_loop: EXAMPLE_LIBS := $(call pkg,UV,--libs)
 
 # Tests see every internal function: the static library hides none. Allocations of the library and
 # of the tests can be made to fail (tests/support/alloc_fault.h).

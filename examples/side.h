@@ -44,12 +44,14 @@ static inline void must(enum iwarp_status status, const char *what)
     }
 }
 
-static inline void side_open(struct side *s, unsigned access)
+/* device may be NULL for the default options. */
+static inline void side_open_with(struct side *s, unsigned access,
+                                  const struct iwarp_device_options *device)
 {
     struct iwarp_qp_options options;
 
     memset(s, 0, sizeof *s);
-    must(iwarp_device_open(NULL, &s->device), "open a device");
+    must(iwarp_device_open(device, &s->device), "open a device");
     must(iwarp_pd_create(s->device, &s->pd), "create a protection domain");
     must(iwarp_cq_create(s->device, 16, NULL, &s->cq), "create a completion queue");
     must(iwarp_mr_register(s->pd, s->buffer, sizeof s->buffer, access, &s->mr),
@@ -58,6 +60,11 @@ static inline void side_open(struct side *s, unsigned access)
     options.send_cq = options.recv_cq = s->cq;
     options.signal_all = true;
     must(iwarp_qp_create(s->pd, &options, &s->qp), "create a queue pair");
+}
+
+static inline void side_open(struct side *s, unsigned access)
+{
+    side_open_with(s, access, NULL);
 }
 
 static inline void side_listen(struct side *s)

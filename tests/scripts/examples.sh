@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Each example does what it says. One that is not listed here fails the test.
+# timeout: 300
+set -u
+: "${BUILD:?where the build is}"
+declare -A wanted arguments
+wanted[01_hello]='got a message'
+wanted[02_send_recv]='RDMA WITHOUT HARDWARE'
+arguments[02_send_recv]='rdma\ without\ hardware'
+wanted[03_write]='memory now says: written from afar'
+wanted[04_read]='outside its source region'
+wanted[09_event_loop]='300 messages answered, the application.s timer ran beside them'
+arguments[09_event_loop]=300
+wanted[10_polled]='polling moves the octets'
+arguments[10_polled]=300
+
+n=0 failed=0
+for example in "$BUILD"/examples/[0-9]*; do
+    name=${example##*/}
+    case $name in *.*) continue ;; esac
+    n=$((n + 1))
+    if [ -z "${wanted[$name]-}" ]; then
+        output="it is not listed in tests/scripts/examples.sh" status=1
+    else
+        eval "set -- ${arguments[$name]-}"
+        output=$(timeout 100 "$example" "$@" 2>&1)
+        status=$?
+        grep -q "${wanted[$name]-}" <<<"$output" || status="$status, without \"${wanted[$name]}\""
+    fi
+    if [ "$status" = 0 ]; then
+        echo "ok $n - $name"
+    else
+        failed=1
+        echo "not ok $n - $name"
+        printf '# exit status %s\n' "$status"
+        printf '%s\n' "$output" | sed 's/^/# /'
+    fi
+done
+[ $n -gt 0 ] || { echo "no examples in $BUILD/examples"; exit 1; }
+echo "1..$n"
+exit $failed

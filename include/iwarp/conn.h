@@ -47,6 +47,7 @@ struct iwarp_conn_options {
     unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size */
     unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */
     unsigned ord;       /* RDMA Reads outstanding towards the peer; default 32 */
+    /* Times are at least 1. */
     unsigned connect_timeout_ms; /* TCP set-up, default 10000 */
     unsigned
         startup_timeout_ms;    /* MPA start-up, default 10000 (initiator), half of it (responder) */
@@ -92,7 +93,13 @@ IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event
 
 /*
  * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
- * NULL. REQUEST events go to eq.
+ * NULL. backlog: TCP connections that the kernel keeps for later, at least 1. REQUEST events go to
+ * eq. MISUSE: what cannot be meant (NULL for device, addr, eq or listener, too short an address, an
+ * option out of its bounds); TRANSPORT: what the system refuses.
+ *
+ * The device's max_half_open counts a connection only until its Request is complete. A Request that
+ * waits for an answer has no time limit and is bounded by max_connections alone: answer or destroy
+ * each. Nothing is read meanwhile, so that its peer has gone is noticed at the answer.
  */
 IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                          socklen_t addr_len,
@@ -110,7 +117,8 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
  * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord and timeouts are looked
  * at. ESTABLISHED or FAILED follows. Send queue work waits until the peer's first FPDU has come
- * (RFC 5044 7.1.2 rule 4).
+ * (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, too much private data, a conn that waits for
+ * no answer, an option out of its bounds. CLOSED: the request has gone already.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
@@ -125,6 +133,8 @@ IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *pr
 /*
  * Connect qp (IDLE) to a listener. ESTABLISHED, REJECTED or FAILED goes to eq, which may be NULL if
  * iwarp_conn_wait is used instead. private_data is copied; at most 512 octets (revision 2: 508).
+ * MISUSE: NULL for qp, addr or conn, or for private_data with pd_len > 0; too short an address; an
+ * option out of its bounds; a queue pair that is not IDLE. LIMIT: max_connections.
  */
 IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
                                           socklen_t addr_len,

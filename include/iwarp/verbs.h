@@ -78,7 +78,8 @@ struct iwarp_device_options {
     unsigned max_connections; /* default 65536; more are refused with LIMIT */
     unsigned max_half_open;   /* inbound start-ups at a time before new ones wait; default 1024 */
     unsigned max_regions;     /* default 1048576, at most 4194304 */
-    size_t max_buffer_bytes; /* library memory for partly received or unsent FPDUs; default 1 GiB */
+    size_t max_buffer_bytes;  /* library memory for partly received or unsent FPDUs; default 1 GiB,
+                               * at least 1 */
     enum iwarp_progress progress;
     struct uv_loop_s
         *loop; /* EMBEDDED: the application's uv_loop_t, else NULL; workers must be 1 */
@@ -298,8 +299,9 @@ struct iwarp_recv_wr {
  * Post a chain. Requests are carried out in order. Stops at the first request that cannot be
  * posted: its status is returned and *bad (may be NULL) points to it; earlier ones are posted.
  * AGAIN: the send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting
- * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: too many SGEs, too long, or
- * neither iwarp_connect nor iwarp_accept was called yet (until ESTABLISHED requests wait).
+ * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: qp is NULL, too many SGEs or
+ * sg_list is NULL with any, too long, or neither iwarp_connect nor iwarp_accept was called yet
+ * (until ESTABLISHED requests wait).
  */
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);

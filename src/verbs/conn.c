@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections as the application sees them: options, connect, accept, reject, disconnect, waiting,
+ * Connections as the application sees them: connect, accept, reject, disconnect, waiting,
  * information. The work is done on the connection's worker (conn_setup.c, conn_drive.c).
  */
 #include "base/guard.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
@@ -13,54 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- options --------------------------------------------------------------------------------- */
-
-void iwarp_conn_options_init(struct iwarp_conn_options *options)
-{
-    *options = (struct iwarp_conn_options){.size = sizeof *options,
-                                           .mpa_rev = 2,
-                                           .crc = true,
-                                           .placement = IWARP_PLACE_VERIFIED,
-                                           .ird = 32,
-                                           .ord = 32,
-                                           .connect_timeout_ms = 10000,
-                                           .startup_timeout_ms = 10000,
-                                           .close_timeout_ms = 5000};
-}
-
-enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
-                                           struct iwarp_conn_options *out)
-{
-    if (!in) {
-        iwarp_conn_options_init(out);
-        return IWARP_OK;
-    }
-    if (in->size != sizeof *in) {
-        return iwarp_fail(IWARP_MISUSE, "connection options: call iwarp_conn_options_init first");
-    }
-    if (in->mpa_rev != 1 && in->mpa_rev != 2) {
-        return iwarp_fail(IWARP_MISUSE, "connection options: mpa_rev is %u, allowed are 1 and 2",
-                          in->mpa_rev);
-    }
-    if (in->ird > IWARP_MAX_READ_DEPTH || in->ord > IWARP_MAX_READ_DEPTH) {
-        return iwarp_fail(IWARP_MISUSE, "connection options: ird %u and ord %u, at most %d",
-                          in->ird, in->ord, IWARP_MAX_READ_DEPTH);
-    }
-    if (in->rtr & ~(unsigned)(IWARP_RTR_SEND | IWARP_RTR_WRITE | IWARP_RTR_READ)) {
-        return iwarp_fail(IWARP_MISUSE, "connection options: rtr is 0x%x, allowed are bits 0x7",
-                          in->rtr);
-    }
-    if (in->ulpdu_max != 0 &&
-        (in->ulpdu_max < IWARP_MPA_MULPDU_MIN || in->ulpdu_max > IWARP_MPA_ULPDU_MAX)) {
-        return iwarp_fail(IWARP_MISUSE,
-                          "connection options: ulpdu_max is %u, allowed are 0 and %d "
-                          "to %d octets",
-                          in->ulpdu_max, IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX);
-    }
-    *out = *in;
-    return IWARP_OK;
-}
 
 /* --- life of the object ---------------------------------------------------------------------- */
 
@@ -195,17 +146,6 @@ static void connect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)
-{
-    *wish = (struct iwarp_mpa_wish){.rev = (uint8_t)o->mpa_rev,
-                                    .crc = o->crc,
-                                    .markers_rx = o->markers,
-                                    .peer_to_peer = o->peer_to_peer,
-                                    .rtr = (uint8_t)o->rtr,
-                                    .ird = (uint16_t)o->ird,
-                                    .ord = (uint16_t)o->ord};
-}
-
 /* Lay out the Request, so that too long private data is refused at once. */
 static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
 {
@@ -272,19 +212,18 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                                 const void *private_data, size_t pd_len, struct iwarp_eq *eq,
                                 void *user, struct iwarp_conn **out)
 {
-    enum iwarp_status status;
+    enum iwarp_status status = iwarp_conn_addr_check(addr, addr_len);
 
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!qp || !out || (pd_len > 0 && !private_data)) {
+        return iwarp_fail(IWARP_MISUSE, "connecting: %s is NULL",
+                          !qp    ? "the queue pair"
+                          : !out ? "the place for the connection"
+                                 : "private_data");
+    }
     IWARP_ON_LOOP(qp->pd->device);
-    if (!addr || (pd_len > 0 && !private_data)) {
-        return iwarp_fail(IWARP_MISUSE, "%s is NULL", addr ? "private_data" : "addr");
-    }
-    if (addr_len > sizeof(struct sockaddr_storage)) {
-        return iwarp_fail(IWARP_MISUSE, "socket address of %u octets", (unsigned)addr_len);
-    }
-    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) {
-        return iwarp_fail(IWARP_MISUSE, "address family %d, expected AF_INET or AF_INET6",
-                          addr->sa_family);
-    }
     struct iwarp_conn *conn = new_initiator(qp, options, private_data, pd_len, eq, user, &status);
     if (!conn) {
         return status;
@@ -323,7 +262,8 @@ static enum iwarp_status check_answer(const struct answer *a)
         room -= IWARP_MPA_ENHANCED_LEN;
     }
     if (a->pd_len > 0 && !a->pd) {
-        return iwarp_fail(IWARP_MISUSE, "private_data is NULL");
+        return iwarp_fail(IWARP_MISUSE, "%zu octets of private data, but private_data is NULL",
+                          a->pd_len);
     }
     if (a->pd_len > room) {
         return iwarp_fail(IWARP_MISUSE, "%zu octets of private data, this Reply carries %zu",
@@ -367,13 +307,14 @@ enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
     struct iwarp_conn_options o;
     enum iwarp_status status = iwarp_conn_options_check(options, &o);
 
-    IWARP_ON_LOOP(conn->device);
     if (status != IWARP_OK) {
         return status;
     }
-    if (!qp) {
-        return iwarp_fail(IWARP_MISUSE, "accepting needs a queue pair");
+    if (!conn || !qp) {
+        return iwarp_fail(IWARP_MISUSE, "accepting: the %s is NULL",
+                          conn ? "queue pair" : "connection");
     }
+    IWARP_ON_LOOP(conn->device);
     struct answer a = {.conn = conn,
                        .qp = qp,
                        .options = options ? &o : NULL,
@@ -387,6 +328,9 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
 {
     struct answer a = {.conn = conn, .pd = private_data, .pd_len = pd_len};
 
+    if (!conn) {
+        return iwarp_fail(IWARP_MISUSE, "rejecting: the connection is NULL");
+    }
     IWARP_ON_LOOP(conn->device);
     return answer(&a);
 }
@@ -425,10 +369,15 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
                                      struct iwarp_conn **initiator_conn,
                                      struct iwarp_conn **responder_conn)
 {
-    struct iwarp_device *device = initiator->pd->device;
     struct mem_side side[2] = {{NULL, NULL}, {NULL, NULL}};
     enum iwarp_status status;
 
+    if (!initiator || !responder || !initiator_conn || !responder_conn) {
+        return iwarp_fail(IWARP_MISUSE, "connecting a pair: a queue pair or the place for a "
+                                        "connection is NULL");
+    }
+    struct iwarp_device *device = initiator->pd->device;
+    IWARP_ON_LOOP(device);
     if (responder->pd->device != device || initiator == responder || responder->conn) {
         return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
     }

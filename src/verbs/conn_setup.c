@@ -420,10 +420,10 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 void iwarp_conn_begin_startup(struct iwarp_conn *conn)
 {
     struct iovec iov = {conn->request, conn->request_len};
+    unsigned ms = conn->options.startup_timeout_ms;
 
     conn->state = CONN_STARTUP;
-    iwarp_conn_start_timer(conn, conn->responder ? (conn->options.startup_timeout_ms + 1) / 2
-                                                 : conn->options.startup_timeout_ms);
+    iwarp_conn_start_timer(conn, conn->responder ? ms - ms / 2 : ms);
     if (conn->responder) {
         const struct iwarp_mpa_wish wish = {.rev = 2, .crc = conn->options.crc};
         conn->setup = malloc(sizeof *conn->setup);

@@ -18,6 +18,9 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
 {
     uint32_t size = 1;
 
+    if (!device) {
+        return iwarp_fail(IWARP_MISUSE, "a completion queue needs a device; it is NULL");
+    }
     IWARP_ON_LOOP(device);
     if (entries < 1 || entries > IWARP_MAX_CQE) {
         return iwarp_fail(IWARP_MISUSE, "completion queue: %u entries, allowed are 1 to %d",

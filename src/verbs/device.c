@@ -75,6 +75,10 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
                           "device options: max_connections %u, max_half_open %u, at least 1",
                           out->max_connections, out->max_half_open);
     }
+    if (out->max_buffer_bytes < 1) {
+        return iwarp_fail(IWARP_MISUSE, "device options: max_buffer_bytes is 0, expected at "
+                                        "least 1");
+    }
     if (out->max_regions < 1 || out->max_regions > IWARP_MAX_REGIONS) {
         return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",
                           out->max_regions, IWARP_MAX_REGIONS);

@@ -156,25 +156,40 @@ static void listener_free(struct iwarp_listener *l)
     release(l);
 }
 
+static enum iwarp_status check(const struct iwarp_device *device, int backlog,
+                               const struct iwarp_eq *eq, struct iwarp_listener *const *out)
+{
+    if (!device || !out) {
+        return iwarp_fail(IWARP_MISUSE, "listening: %s is NULL",
+                          device ? "the place for the listener" : "the device");
+    }
+    if (!eq || eq->device != device) {
+        return iwarp_fail(IWARP_MISUSE, "a listener needs an event queue of its device");
+    }
+    if (backlog < 1) {
+        return iwarp_fail(IWARP_MISUSE, "listening: backlog is %d, expected at least 1", backlog);
+    }
+    return IWARP_OK;
+}
+
 enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                socklen_t addr_len, const struct iwarp_conn_options *options,
                                int backlog, struct iwarp_eq *eq, void *user,
                                struct iwarp_listener **out)
 {
     struct iwarp_conn_options o;
-    enum iwarp_status status = iwarp_conn_options_check(options, &o);
+    enum iwarp_status status = check(device, backlog, eq, out);
 
-    IWARP_ON_LOOP(device);
+    if (status == IWARP_OK) {
+        status = iwarp_conn_addr_check(addr, addr_len);
+    }
+    if (status == IWARP_OK) {
+        status = iwarp_conn_options_check(options, &o);
+    }
     if (status != IWARP_OK) {
         return status;
     }
-    if (!eq || eq->device != device) {
-        return iwarp_fail(IWARP_MISUSE, "a listener needs an event queue of its device");
-    }
-    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) {
-        return iwarp_fail(IWARP_MISUSE, "address family %d, expected AF_INET or AF_INET6",
-                          addr->sa_family);
-    }
+    IWARP_ON_LOOP(device);
     int fd = iwarp_tcp_listen(addr, addr_len, backlog);
     if (fd < 0) {
         return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(-fd));

@@ -115,6 +115,9 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
 {
     enum iwarp_status status = IWARP_OK;
 
+    if (!qp) {
+        return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+    }
     IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
@@ -170,6 +173,9 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
 {
     enum iwarp_status status = IWARP_OK;
 
+    if (!qp) {
+        return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+    }
     IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;

@@ -21,7 +21,13 @@ void iwarp_qp_options_init(struct iwarp_qp_options *options)
 static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_options *o)
 {
     if (!o || o->size != sizeof *o) {
-        return iwarp_fail(IWARP_MISUSE, "queue pair options: call iwarp_qp_options_init first");
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair options: size is %zu, expected %zu; call "
+                          "iwarp_qp_options_init first",
+                          o ? o->size : 0, sizeof *o);
+    }
+    if (!pd) {
+        return iwarp_fail(IWARP_MISUSE, "a queue pair needs a protection domain; it is NULL");
     }
     if (!o->send_cq || !o->recv_cq || o->send_cq->device != pd->device ||
         o->recv_cq->device != pd->device) {
@@ -29,9 +35,11 @@ static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_
                                         "the same device as the PD");
     }
     if (o->max_send_wr < 1 || o->max_send_wr > IWARP_MAX_WR || o->max_recv_wr > IWARP_MAX_WR) {
-        return iwarp_fail(IWARP_MISUSE,
-                          "queue pair options: max_send_wr %u, max_recv_wr %u, at most %d",
-                          o->max_send_wr, o->max_recv_wr, IWARP_MAX_WR);
+        return iwarp_fail(
+            IWARP_MISUSE,
+            "queue pair options: max_send_wr %u (allowed are 1 to %d), max_recv_wr %u "
+            "(at most %d)",
+            o->max_send_wr, IWARP_MAX_WR, o->max_recv_wr, IWARP_MAX_WR);
     }
     if (o->max_send_sge < 1 || o->max_send_sge > IWARP_MAX_SGE || o->max_recv_sge < 1 ||
         o->max_recv_sge > IWARP_MAX_SGE) {
@@ -63,10 +71,10 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
 {
     enum iwarp_status status = check(pd, options);
 
-    IWARP_ON_LOOP(pd->device);
     if (status != IWARP_OK) {
         return status;
     }
+    IWARP_ON_LOOP(pd->device);
     struct iwarp_qp *qp = calloc(1, sizeof *qp);
     if (!qp) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a queue pair");

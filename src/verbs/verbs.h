@@ -291,6 +291,7 @@ void iwarp_conn_changed(struct iwarp_conn *conn);
 void iwarp_conn_unlock(struct iwarp_conn *conn);
 
 /* Copy and check options; NULL gives the defaults. */
+enum iwarp_status iwarp_conn_addr_check(const struct sockaddr *addr, socklen_t addr_len);
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls on connections: options and their bounds, misuse that says why, waiting with a time
+ * The calls on connections: misuse that says why, waiting with a time
  * limit, and what can be asked at which time.
  */
 #include "alloc_fault.h"
@@ -9,41 +9,40 @@
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 
-struct misuse {
-    const char *part;
-    unsigned mpa_rev, ulpdu_max, ird, ord;
-};
-
-static void options__beyond_their_bounds__are_misuse(void **state)
+static void calls__with_null_for_what_is_needed__are_misuse(void **state)
 {
-    static const struct misuse cases[] = {
-        {"mpa_rev is 0", 0, 0, 1, 1},       {"mpa_rev is 3", 3, 0, 1, 1},
-        {"ulpdu_max is 127", 2, 127, 1, 1}, {"ulpdu_max is 64769", 2, 64769, 1, 1},
-        {"ird 1025", 2, 0, 1025, 1},        {"ord 1025", 2, 0, 1, 1025},
-    };
-    struct iwarp_conn *conn[2] = {NULL, NULL};
-    struct iwarp_conn_options o, out;
-    struct pair_options po;
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    const struct sockaddr *to = (struct sockaddr *)&in;
+    struct iwarp_conn *conn = NULL, *other = NULL;
+    struct pair_options o;
     struct pair p;
 
     (void)state;
-    pair_options_init(&po, PAIR_MEMORY);
-    pair_prepare(&p, &po);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        iwarp_conn_options_init(&o);
-        o.mpa_rev = cases[i].mpa_rev;
-        o.ulpdu_max = cases[i].ulpdu_max;
-        o.ird = cases[i].ird;
-        o.ord = cases[i].ord;
-        must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, cases[i].part);
-        must_fail(iwarp_connect_pair(p.side[0].qp, p.side[1].qp, &o, NULL, &conn[0], &conn[1]),
-                  IWARP_MISUSE, cases[i].part);
-    }
-    o.size = 12;
-    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "iwarp_conn_options_init");
-    assert_null(conn[0]);
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_prepare(&p, &o);
+    struct iwarp_qp *qp = p.side[0].qp;
+    must_fail(iwarp_connect(NULL, to, sizeof in, NULL, NULL, 0, NULL, NULL, &conn), IWARP_MISUSE,
+              "queue pair is NULL");
+    must_fail(iwarp_connect(qp, NULL, sizeof in, NULL, NULL, 0, NULL, NULL, &conn), IWARP_MISUSE,
+              "addr is NULL");
+    must_fail(iwarp_connect(qp, to, sizeof in, NULL, NULL, 1, NULL, NULL, &conn), IWARP_MISUSE,
+              "private_data is NULL");
+    must_fail(iwarp_connect(qp, to, sizeof in, NULL, NULL, 0, NULL, NULL, NULL), IWARP_MISUSE,
+              "place for the connection is NULL");
+    must_fail(iwarp_accept(NULL, qp, NULL, NULL, 0, NULL), IWARP_MISUSE, "connection is NULL");
+    must_fail(iwarp_reject(NULL, NULL, 0), IWARP_MISUSE, "connection is NULL");
+    must_fail(iwarp_connect_pair(NULL, qp, NULL, NULL, &conn, &other), IWARP_MISUSE, "is NULL");
+    must_fail(iwarp_connect_pair(qp, NULL, NULL, NULL, &conn, &other), IWARP_MISUSE, "is NULL");
+    must_fail(iwarp_connect_pair(qp, p.side[1].qp, NULL, NULL, NULL, &other), IWARP_MISUSE,
+              "is NULL");
+    must_fail(iwarp_connect_pair(qp, p.side[1].qp, NULL, NULL, &conn, NULL), IWARP_MISUSE,
+              "is NULL");
+    assert_null(conn);
+    assert_null(other);
+    assert_int_equal(iwarp_qp_state(qp), IWARP_QP_IDLE);
     pair_connect(&p); /* nothing of that was remembered */
     pair_close(&p);
 }
@@ -64,9 +63,18 @@ static void connect__to_an_impossible_address__is_misuse(void **state)
     addr.ss_family = AF_INET;
     must_fail(iwarp_connect(p.side[0].qp, to, sizeof addr + 1, NULL, NULL, 0, NULL, NULL, &conn),
               IWARP_MISUSE, "129 octets");
+    must_fail(iwarp_connect(p.side[0].qp, to, 15, NULL, NULL, 0, NULL, NULL, &conn), IWARP_MISUSE,
+              "15 octets, AF_INET has 16");
+    must_fail(iwarp_connect(p.side[0].qp, to, 1, NULL, NULL, 0, NULL, NULL, &conn), IWARP_MISUSE,
+              "1 octets, expected 16 to 128");
+    addr.ss_family = AF_INET6;
+    must_fail(iwarp_connect(p.side[0].qp, to, 27, NULL, NULL, 0, NULL, NULL, &conn), IWARP_MISUSE,
+              "27 octets, AF_INET6 has 28");
     assert_null(conn);
     /* What the system does not like is no misuse: the connection fails. */
-    must(iwarp_connect(p.side[0].qp, to, 3, NULL, NULL, 0, p.eq[0], NULL, &conn));
+    struct sockaddr_in all = {.sin_family = AF_INET, .sin_addr = {INADDR_BROADCAST}};
+    must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&all, sizeof all, NULL, NULL, 0, p.eq[0],
+                       NULL, &conn));
     p.side[0].conn = conn;
     assert_int_equal(pair_event(p.eq[0], IWARP_EVENT_FAILED).status, IWARP_TRANSPORT);
     pair_close(&p);
@@ -120,6 +128,9 @@ static void accept__out_of_order__is_misuse(void **state)
               "connected before");
     must_fail(iwarp_accept(conn, other.side[0].qp, NULL, NULL, 0, NULL), IWARP_MISUSE,
               "different devices");
+    must_fail(iwarp_accept(conn, p.side[1].qp, NULL, NULL, 3, NULL), IWARP_MISUSE,
+              "3 octets of private data, but private_data is NULL");
+    must_fail(iwarp_reject(conn, NULL, 3), IWARP_MISUSE, "but private_data is NULL");
     must_fail(iwarp_conn_wait(conn, 20), IWARP_AGAIN, "20 ms");
     must_fail(iwarp_conn_wait(p.side[0].conn, 0), IWARP_AGAIN, "0 ms");
     must(iwarp_accept(conn, p.side[1].qp, NULL, NULL, 0, &p));
@@ -167,7 +178,7 @@ static void questions__before_there_is_an_answer__are_misuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options__beyond_their_bounds__are_misuse),
+        cmocka_unit_test(calls__with_null_for_what_is_needed__are_misuse),
         cmocka_unit_test(connect__to_an_impossible_address__is_misuse),
         cmocka_unit_test(connect__without_memory__leaves_the_queue_pairs_alone),
         cmocka_unit_test(accept__out_of_order__is_misuse),

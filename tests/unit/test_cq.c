@@ -50,6 +50,7 @@ static void create__with_impossible_sizes__is_misuse(void **state)
     struct iwarp_cq *cq = NULL;
 
     (void)state;
+    must_fail(iwarp_cq_create(NULL, 8, NULL, &cq), IWARP_MISUSE, "needs a device");
     must_fail(iwarp_cq_create(device, 0, NULL, &cq), IWARP_MISUSE, "0 entries");
     must_fail(iwarp_cq_create(device, IWARP_MAX_CQE + 1, NULL, &cq), IWARP_MISUSE, "4194305");
     for (unsigned i = 1; i <= 2; i++) {

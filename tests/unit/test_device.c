@@ -28,6 +28,15 @@ static void open__with_impossible_options__is_misuse(void **state)
     o.workers = 65;
     must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "workers is 65");
     iwarp_device_options_init(&o);
+    o.max_connections = 0;
+    must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_connections 0");
+    iwarp_device_options_init(&o);
+    o.max_half_open = 0;
+    must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_half_open 0");
+    iwarp_device_options_init(&o);
+    o.max_buffer_bytes = 0;
+    must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_buffer_bytes is 0, expected");
+    iwarp_device_options_init(&o);
     o.max_regions = 0;
     must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_regions is 0");
     o.max_regions = 4194305;

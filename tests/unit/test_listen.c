@@ -95,8 +95,18 @@ static void listen__with_wrong_arguments__says_why(void **state)
     must_fail(
         iwarp_listen(p.device, (const struct sockaddr *)&un, sizeof un, &o, 8, p.eq[0], NULL, &l),
         IWARP_MISUSE, "family 1");
-    must_fail(iwarp_listen(p.device, addr, 3, &o, 8, p.eq[0], NULL, &l), IWARP_TRANSPORT,
-              strerror(EINVAL));
+    must_fail(iwarp_listen(p.device, addr, 3, &o, 8, p.eq[0], NULL, &l), IWARP_MISUSE,
+              "3 octets, AF_INET has 16");
+    must_fail(iwarp_listen(p.device, NULL, sizeof in, &o, 8, p.eq[0], NULL, &l), IWARP_MISUSE,
+              "addr is NULL");
+    must_fail(iwarp_listen(NULL, addr, sizeof in, &o, 8, p.eq[0], NULL, &l), IWARP_MISUSE,
+              "device is NULL");
+    must_fail(iwarp_listen(p.device, addr, sizeof in, &o, 8, p.eq[0], NULL, NULL), IWARP_MISUSE,
+              "place for the listener is NULL");
+    for (int backlog = -1; backlog < 1; backlog++) {
+        must_fail(iwarp_listen(p.device, addr, sizeof in, &o, backlog, p.eq[0], NULL, &l),
+                  IWARP_MISUSE, backlog ? "backlog is -1, expected" : "backlog is 0, expected");
+    }
     o.mpa_rev = 3;
     must_fail(iwarp_listen(p.device, addr, sizeof in, &o, 8, p.eq[0], NULL, &l), IWARP_MISUSE,
               "mpa_rev is 3");
@@ -181,6 +191,36 @@ static void start_ups__beyond_max_half_open__wait(void **state)
     must(iwarp_conn_destroy(event.conn));
     close(fd[5]);
     wait_for_none(&p);
+    pair_close(&p);
+}
+
+/* They count for max_connections only, and nobody looks whether their peers are still there. */
+static void requests__that_wait_for_an_answer__are_not_half_open(void **state)
+{
+    struct pair p;
+    int fd[5];
+
+    (void)state;
+    prepare(&p, 2, 2000);
+    struct sockaddr_in in = address(&p);
+    struct iwarp_conn *conn[5];
+    for (int i = 0; i < 5; i++) {
+        fd[i] = raw_connect(&in);
+        raw_send(fd[i], request, REQUEST_LEN);
+        conn[i] = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+    }
+    assert_int_equal(atomic_load(&p.device->half_open), 0);
+    raw_reset(fd[0]);
+    no_event(p.eq[1], 1100); /* half of the option and more */
+    must_fail(iwarp_conn_wait_end(conn[0], 0), IWARP_AGAIN, "0 ms");
+    p.side[1].conn = conn[0];
+    must(iwarp_accept(conn[0], p.side[1].qp, NULL, NULL, 0, NULL));
+    struct iwarp_event event = pair_event(p.eq[1], IWARP_EVENT_FAILED);
+    assert_int_equal(iwarp_fault_code(event.fault), IWARP_FAULT_TCP_LOST);
+    for (int i = 1; i < 5; i++) {
+        must(iwarp_conn_destroy(conn[i]));
+        expect_closed(fd[i]);
+    }
     pair_close(&p);
 }
 
@@ -272,6 +312,7 @@ int main(void)
         cmocka_unit_test(listener_close__frees_the_port),
         cmocka_unit_test(request__that_never_comes_whole__is_forgotten),
         cmocka_unit_test(start_ups__beyond_max_half_open__wait),
+        cmocka_unit_test(requests__that_wait_for_an_answer__are_not_half_open),
         cmocka_unit_test(peers__beyond_max_connections__are_turned_away),
         cmocka_unit_test(listener_close__with_requests_in_all_stages__closes_those_not_taken),
         cmocka_unit_test(listener_close__beside_traffic__is_safe),

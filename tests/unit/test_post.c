@@ -38,6 +38,7 @@ static void post_send__against_the_rules__is_misuse(void **state)
         {{.opcode = (enum iwarp_wr_opcode) - 1}, "opcode 4294967295"},
         {{.sg_list = five, .num_sge = 5}, "5 SGEs"},
         {{.sg_list = huge, .num_sge = 2}, "4294967296 octets"},
+        {{.num_sge = 1}, "1 SGEs, but sg_list is NULL"},
         {{.opcode = IWARP_WR_READ, .sg_list = five, .num_sge = 2}, "RDMA Read"},
         {{.opcode = IWARP_WR_READ, .flags = IWARP_WR_INLINE}, "inline"},
         {{.flags = IWARP_WR_INLINE, .sg_list = &big, .num_sge = 1}, "65 octets inline"},
@@ -66,6 +67,13 @@ static void post_send__against_the_rules__is_misuse(void **state)
     const struct iwarp_recv_wr *bad = NULL;
     must_fail(iwarp_post_recv(p.side[0].qp, &recv, &bad), IWARP_MISUSE, "created for 4");
     assert_ptr_equal(bad, &recv);
+    const struct iwarp_recv_wr none = {.num_sge = 4}, first = {.next = &none};
+    must_fail(iwarp_post_recv(p.side[0].qp, &first, &bad), IWARP_MISUSE,
+              "4 SGEs, but sg_list is NULL");
+    assert_ptr_equal(bad, &none);
+    const struct iwarp_send_wr send = {.wr_id = 1};
+    must_fail(iwarp_post_send(NULL, &send, NULL), IWARP_MISUSE, "queue pair is NULL");
+    must_fail(iwarp_post_recv(NULL, &first, NULL), IWARP_MISUSE, "queue pair is NULL");
     pair_close(&p);
 }
 

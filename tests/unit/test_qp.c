@@ -40,7 +40,9 @@ static void create__with_impossible_options__is_misuse(void **state)
     must_fail(iwarp_qp_create(s->pd, NULL, &qp), IWARP_MISUSE, "iwarp_qp_options_init");
     struct iwarp_qp_options q = {.size = 8};
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "iwarp_qp_options_init");
+    must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "size is 8, expected");
     iwarp_qp_options_init(&q);
+    must_fail(iwarp_qp_create(NULL, &q, &qp), IWARP_MISUSE, "protection domain");
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "send_cq");
     q.send_cq = s->send_cq;
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "recv_cq");

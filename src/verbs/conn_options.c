@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a connection may be asked for: its options, their defaults and bounds, what they mean for
+ * the MPA start-up (RFC 6581 9), and which socket addresses it can have. Touches no connection.
+ */
+#include "base/limits.h"
+#include "verbs/verbs.h"
+
+#include <netinet/in.h>
+
+void iwarp_conn_options_init(struct iwarp_conn_options *options)
+{
+    *options = (struct iwarp_conn_options){.size = sizeof *options,
+                                           .mpa_rev = 2,
+                                           .crc = true,
+                                           .placement = IWARP_PLACE_VERIFIED,
+                                           .ird = 32,
+                                           .ord = 32,
+                                           .connect_timeout_ms = 10000,
+                                           .startup_timeout_ms = 10000,
+                                           .close_timeout_ms = 5000};
+}
+
+static enum iwarp_status check_placement_and_times(const struct iwarp_conn_options *in)
+{
+    const struct {
+        const char *name;
+        unsigned ms;
+    } times[] = {{"connect_timeout_ms", in->connect_timeout_ms},
+                 {"startup_timeout_ms", in->startup_timeout_ms},
+                 {"close_timeout_ms", in->close_timeout_ms}};
+
+    if (in->placement != IWARP_PLACE_VERIFIED && in->placement != IWARP_PLACE_EARLY) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "connection options: placement is %u, allowed are "
+                          "IWARP_PLACE_VERIFIED (%d) and IWARP_PLACE_EARLY (%d)",
+                          (unsigned)in->placement, IWARP_PLACE_VERIFIED, IWARP_PLACE_EARLY);
+    }
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        if (times[i].ms == 0) {
+            return iwarp_fail(IWARP_MISUSE, "connection options: %s is 0, expected at least 1",
+                              times[i].name);
+        }
+    }
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
+                                           struct iwarp_conn_options *out)
+{
+    if (!in) {
+        iwarp_conn_options_init(out);
+        return IWARP_OK;
+    }
+    if (in->size != sizeof *in) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "connection options: size is %zu, expected %zu; call "
+                          "iwarp_conn_options_init first",
+                          in->size, sizeof *in);
+    }
+    if (in->mpa_rev != 1 && in->mpa_rev != 2) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: mpa_rev is %u, allowed are 1 and 2",
+                          in->mpa_rev);
+    }
+    if (in->ird > IWARP_MAX_READ_DEPTH || in->ord > IWARP_MAX_READ_DEPTH) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: ird %u and ord %u, at most %d",
+                          in->ird, in->ord, IWARP_MAX_READ_DEPTH);
+    }
+    if (in->rtr & ~(unsigned)(IWARP_RTR_SEND | IWARP_RTR_WRITE | IWARP_RTR_READ)) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: rtr is 0x%x, allowed are bits 0x7",
+                          in->rtr);
+    }
+    if (in->ulpdu_max != 0 &&
+        (in->ulpdu_max < IWARP_MPA_MULPDU_MIN || in->ulpdu_max > IWARP_MPA_ULPDU_MAX)) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "connection options: ulpdu_max is %u, allowed are 0 and %d "
+                          "to %d octets",
+                          in->ulpdu_max, IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX);
+    }
+    enum iwarp_status status = check_placement_and_times(in);
+    if (status == IWARP_OK) {
+        *out = *in;
+    }
+    return status;
+}
+
+enum iwarp_status iwarp_conn_addr_check(const struct sockaddr *addr, socklen_t addr_len)
+{
+    if (!addr) {
+        return iwarp_fail(IWARP_MISUSE, "addr is NULL");
+    }
+    if (addr_len < sizeof addr->sa_family || addr_len > sizeof(struct sockaddr_storage)) {
+        return iwarp_fail(IWARP_MISUSE, "socket address of %u octets, expected %zu to %zu",
+                          (unsigned)addr_len, sizeof(struct sockaddr_in),
+                          sizeof(struct sockaddr_storage));
+    }
+    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) {
+        return iwarp_fail(IWARP_MISUSE, "address family %d, expected AF_INET or AF_INET6",
+                          addr->sa_family);
+    }
+    bool v4 = addr->sa_family == AF_INET;
+    size_t least = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    if (addr_len < least) {
+        return iwarp_fail(IWARP_MISUSE, "socket address of %u octets, AF_INET%s has %zu",
+                          (unsigned)addr_len, v4 ? "" : "6", least);
+    }
+    return IWARP_OK;
+}
+
+void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)
+{
+    *wish = (struct iwarp_mpa_wish){.rev = (uint8_t)o->mpa_rev,
+                                    .crc = o->crc,
+                                    .markers_rx = o->markers,
+                                    .peer_to_peer = o->peer_to_peer,
+                                    .rtr = (uint8_t)o->rtr,
+                                    .ird = (uint16_t)o->ird,
+                                    .ord = (uint16_t)o->ord};
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options of connections: each bound, what a refusal says, and that it leaves nothing behind.
+ */
+#include "verbs_pair.h"
+
+#include "verbs/verbs.h"
+
+#include <limits.h>
+#include <netinet/in.h>
+
+struct misuse {
+    const char *part;
+    unsigned mpa_rev, ulpdu_max, ird, ord;
+};
+
+static void options__beyond_their_bounds__are_misuse(void **state)
+{
+    static const struct misuse cases[] = {
+        {"mpa_rev is 0", 0, 0, 1, 1},       {"mpa_rev is 3", 3, 0, 1, 1},
+        {"ulpdu_max is 127", 2, 127, 1, 1}, {"ulpdu_max is 64769", 2, 64769, 1, 1},
+        {"ird 1025", 2, 0, 1025, 1},        {"ord 1025", 2, 0, 1, 1025},
+    };
+    struct iwarp_conn *conn[2] = {NULL, NULL};
+    struct iwarp_conn_options o, out;
+    struct pair_options po;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&po, PAIR_MEMORY);
+    pair_prepare(&p, &po);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        iwarp_conn_options_init(&o);
+        o.mpa_rev = cases[i].mpa_rev;
+        o.ulpdu_max = cases[i].ulpdu_max;
+        o.ird = cases[i].ird;
+        o.ord = cases[i].ord;
+        must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, cases[i].part);
+        must_fail(iwarp_connect_pair(p.side[0].qp, p.side[1].qp, &o, NULL, &conn[0], &conn[1]),
+                  IWARP_MISUSE, cases[i].part);
+    }
+    o.size = 12;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "size is 12, expected");
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "iwarp_conn_options_init");
+    assert_null(conn[0]);
+    pair_connect(&p); /* nothing of that was remembered */
+    pair_close(&p);
+}
+
+static void options__without_time_or_of_unknown_placement__are_misuse(void **state)
+{
+    struct iwarp_conn_options o, out;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        iwarp_conn_options_init(&o);
+        unsigned *ms[] = {&o.connect_timeout_ms, &o.startup_timeout_ms, &o.close_timeout_ms};
+        static const char *const says[] = {"connect_timeout_ms is 0, expected at least 1",
+                                           "startup_timeout_ms is 0, expected at least 1",
+                                           "close_timeout_ms is 0, expected at least 1"};
+        *ms[i] = 0;
+        must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, says[i]);
+        *ms[i] = 1;
+        must(iwarp_conn_options_check(&o, &out));
+        *ms[i] = UINT_MAX;
+        must(iwarp_conn_options_check(&o, &out));
+    }
+    o.placement = (enum iwarp_placement)2;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE,
+              "placement is 2, allowed are IWARP_PLACE_VERIFIED (0) and IWARP_PLACE_EARLY (1)");
+    o.placement = IWARP_PLACE_EARLY;
+    must(iwarp_conn_options_check(&o, &out));
+    assert_int_equal(out.placement, IWARP_PLACE_EARLY);
+    assert_int_equal(out.close_timeout_ms, UINT_MAX);
+}
+
+/* The longest time is one: a responder waits half of it. */
+static void options__with_the_longest_times__connect(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    for (int i = 0; i < 2; i++) {
+        o.conn[i].connect_timeout_ms = o.conn[i].startup_timeout_ms = UINT_MAX;
+        o.conn[i].close_timeout_ms = UINT_MAX;
+    }
+    pair_open(&p, &o);
+    pair_recv(&p.side[1], 1, 0, 8);
+    pair_send(&p.side[0], 2, 0, 8);
+    pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+    pair_close(&p);
+}
+
+static void addr__of_each_family_and_length__is_taken_or_explained(void **state)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_INET};
+    const struct sockaddr *at = (const struct sockaddr *)&addr;
+
+    (void)state;
+    for (socklen_t n = 16; n <= sizeof addr; n++) {
+        must(iwarp_conn_addr_check(at, n));
+    }
+    must_fail(iwarp_conn_addr_check(at, 15), IWARP_MISUSE, "15 octets, AF_INET has 16");
+    must_fail(iwarp_conn_addr_check(at, 1), IWARP_MISUSE, "1 octets, expected 16 to 128");
+    must_fail(iwarp_conn_addr_check(at, 129), IWARP_MISUSE, "129 octets, expected 16 to 128");
+    must_fail(iwarp_conn_addr_check(NULL, 16), IWARP_MISUSE, "addr is NULL");
+    addr.ss_family = AF_INET6;
+    must(iwarp_conn_addr_check(at, 28));
+    must_fail(iwarp_conn_addr_check(at, 27), IWARP_MISUSE, "27 octets, AF_INET6 has 28");
+    addr.ss_family = AF_UNIX;
+    must_fail(iwarp_conn_addr_check(at, 28), IWARP_MISUSE, "family 1, expected AF_INET");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options__beyond_their_bounds__are_misuse),
+        cmocka_unit_test(options__without_time_or_of_unknown_placement__are_misuse),
+        cmocka_unit_test(options__with_the_longest_times__connect),
+        cmocka_unit_test(addr__of_each_family_and_length__is_taken_or_explained),
+    };
+
+    return cmocka_run_group_tests_name("conn_options", tests, NULL, NULL);
+}

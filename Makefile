@@ -161,6 +161,10 @@ symbols: $(LIB_SO)          ## renew the checked-in list of exported symbols
 docs:                       ## renew docs/errors.md from the fault table
 	@tools/gen-errors
 
+.PHONY: compliance
+compliance:                 ## draw docs/compliance.md: each requirement, its code and its test
+	@tools/compliance
+
 config:                     ## what was found, and the flags
 	@printf '%-10s %s\n' version '$(VERSION)' output '$(OUT)' prefix '$(call quote,$(PREFIX))' \
 	    $(foreach p,$(PROBES),'$($(p)_PKG)' '$(or $($(p)_VERSION),no)') \

@@ -4,6 +4,7 @@
 #define IWARP_H
 
 #include <iwarp/conn.h>
+#include <iwarp/memory.h>
 #include <iwarp/status.h>
 #include <iwarp/verbs.h>
 #include <iwarp/version.h>

@@ -31,6 +31,7 @@
 #define IWARP_VERBS_H
 
 #include <iwarp/api.h>
+#include <iwarp/memory.h>
 #include <iwarp/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +41,6 @@ IWARP_BEGIN_DECLS
 
 struct iwarp_device;
 struct iwarp_pd;
-struct iwarp_mr;
 struct iwarp_cq;
 struct iwarp_qp;
 
@@ -109,35 +109,6 @@ IWARP_API enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct 
 /* MISUSE while a region or queue pair of this PD exists. */
 IWARP_API enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd);
 
-/* --- memory regions -------------------------------------------------------------------------- */
-
-/* Rights of a region. Remote rights let a peer use the STag; local ones are checked for SGEs. */
-enum iwarp_access {
-    IWARP_ACCESS_LOCAL_WRITE = 1 << 0,  /* receive buffers, RDMA Read sinks */
-    IWARP_ACCESS_REMOTE_WRITE = 1 << 1, /* needs LOCAL_WRITE */
-    IWARP_ACCESS_REMOTE_READ = 1 << 2
-};
-
-/*
- * Register len octets at addr (len may be 0). O(1): a table entry, no pinning, no page walk; the
- * memory need not even be mapped yet. Memory that is not there when it is used ends the stream that
- * used it with a fault, and nothing else. The region is addressed by virtual address: the TO that a
- * peer uses for addr[i] is (uint64_t)(uintptr_t)addr + i. STags are unpredictable (RFC 5042 6.1.1).
- */
-IWARP_API enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
-                                              unsigned access, struct iwarp_mr **mr);
-
-/*
- * Returns when no transfer touches the region any more; segments that arrive for its STag later end
- * their stream only. Freeing the memory is safe afterwards.
- */
-IWARP_API enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr);
-
-/* The STag; serves as the lkey of SGEs, and is what a peer is told if it has remote rights. */
-IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
-IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
-IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
-
 /* --- completion queues ----------------------------------------------------------------------- */
 
 enum iwarp_wc_status {
@@ -145,12 +116,21 @@ enum iwarp_wc_status {
     IWARP_WC_FLUSHED,          /* not carried out: the stream had ended; see fault */
     IWARP_WC_LOCAL_PROTECTION, /* a local SGE is not inside a region that allows it */
     IWARP_WC_LOCAL_OPERATION,  /* the request cannot be carried out (RDMA Read with ORD 0) */
+    IWARP_WC_LOCAL_BIND,       /* REG_MR, LOCAL_INV, BIND_MW: not possible with this STag */
     IWARP_WC_REMOTE_ACCESS,    /* the peer refused the STag, bounds or rights (Terminate) */
     IWARP_WC_REMOTE_INVALID,   /* the peer could not take the message (Terminate) */
     IWARP_WC_REMOTE_OPERATION  /* the peer failed otherwise (Terminate) */
 };
 
-enum iwarp_wc_opcode { IWARP_WC_SEND = 0, IWARP_WC_WRITE, IWARP_WC_READ, IWARP_WC_RECV = 128 };
+enum iwarp_wc_opcode {
+    IWARP_WC_SEND = 0,
+    IWARP_WC_WRITE,
+    IWARP_WC_READ,
+    IWARP_WC_REG_MR = 16,
+    IWARP_WC_LOCAL_INV,
+    IWARP_WC_BIND_MW,
+    IWARP_WC_RECV = 128
+};
 
 enum iwarp_wc_flags {
     IWARP_WC_WITH_INVALIDATE = 1 << 0, /* the peer invalidated `invalidated_stag` */
@@ -261,9 +241,13 @@ struct iwarp_sge {
 
 enum iwarp_wr_opcode {
     IWARP_WR_SEND = 0,
-    IWARP_WR_SEND_INV, /* Send with Invalidate: invalidate_stag at the peer */
-    IWARP_WR_WRITE,    /* to remote_stag/remote_to */
-    IWARP_WR_READ      /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
+    IWARP_WR_SEND_INV,      /* Send with Invalidate: invalidate_stag at the peer */
+    IWARP_WR_WRITE,         /* to remote_stag/remote_to */
+    IWARP_WR_READ,          /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
+    IWARP_WR_READ_INV = 16, /* the same; then the lkey of that SGE is invalid */
+    IWARP_WR_REG_MR,        /* these three send nothing: see memory.h */
+    IWARP_WR_LOCAL_INV,
+    IWARP_WR_BIND_MW
 };
 
 enum iwarp_wr_flags {
@@ -285,6 +269,7 @@ struct iwarp_send_wr {
     uint64_t remote_to;
     uint32_t remote_stag;
     uint32_t reserved;
+    const struct iwarp_bind *bind; /* REG_MR, BIND_MW: copied while posting */
 };
 
 struct iwarp_recv_wr {

@@ -80,6 +80,8 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
         return "local protection error";
     case IWARP_WC_LOCAL_OPERATION:
         return "local operation error";
+    case IWARP_WC_LOCAL_BIND:
+        return "local bind error";
     case IWARP_WC_REMOTE_ACCESS:
         return "remote access error";
     case IWARP_WC_REMOTE_INVALID:

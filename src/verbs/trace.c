@@ -57,6 +57,12 @@ static const char *opcode_text(enum iwarp_wc_opcode opcode)
         return "RDMA Write";
     case IWARP_WC_READ:
         return "RDMA Read";
+    case IWARP_WC_REG_MR:
+        return "Register";
+    case IWARP_WC_LOCAL_INV:
+        return "Invalidate";
+    case IWARP_WC_BIND_MW:
+        return "Bind";
     case IWARP_WC_RECV:
         return "Receive";
     }

@@ -44,8 +44,13 @@ static void write_and_send(struct iwarp_qp *qp)
 {
     struct iwarp_sge from = {source, sizeof source, iwarp_mr_stag(source_mr)};
     struct iwarp_sge say = {note, sizeof note, iwarp_mr_stag(note_mr)};
-    struct iwarp_send_wr send = {NULL, 3, IWARP_WR_SEND, IWARP_WR_SIGNALED, &say, 1, 0, 0, 0, 0};
-    struct iwarp_send_wr write = {&send, 2, IWARP_WR_WRITE, 0, &from, 1, 0, 0, 0, 0};
+    struct iwarp_send_wr send = {.wr_id = 3,
+                                 .opcode = IWARP_WR_SEND,
+                                 .flags = IWARP_WR_SIGNALED,
+                                 .sg_list = &say,
+                                 .num_sge = 1};
+    struct iwarp_send_wr write = {
+        .next = &send, .wr_id = 2, .opcode = IWARP_WR_WRITE, .sg_list = &from, .num_sge = 1};
 
     write.remote_to = (uint64_t)(uintptr_t)target;
     write.remote_stag = iwarp_mr_stag(target_mr);

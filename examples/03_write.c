@@ -38,9 +38,14 @@ int main(void)
 
     strcpy(client.buffer, "written from afar");
     struct iwarp_sge sge = side_sge(&client, 0, strlen(client.buffer) + 1);
-    struct iwarp_send_wr done = {NULL, 2, IWARP_WR_SEND, 0, NULL, 0, 0, 0, 0, 0};
-    struct iwarp_send_wr write = {&done, 1, IWARP_WR_WRITE, 0,           &sge,
-                                  1,     0, advert.to,      advert.stag, 0};
+    struct iwarp_send_wr done = {.wr_id = 2, .opcode = IWARP_WR_SEND};
+    struct iwarp_send_wr write = {.next = &done,
+                                  .wr_id = 1,
+                                  .opcode = IWARP_WR_WRITE,
+                                  .sg_list = &sge,
+                                  .num_sge = 1,
+                                  .remote_to = advert.to,
+                                  .remote_stag = advert.stag};
     must(iwarp_post_send(client.qp, &write, NULL), "post a write and a send");
 
     /* This tells that the octets have left, not that they have arrived: the server's side does. */

@@ -21,7 +21,12 @@ static void *serve(void *arg)
 static struct iwarp_wc fetch(struct side *s, uint32_t stag, uint64_t to, uint32_t len)
 {
     struct iwarp_sge sge = side_sge(s, 0, len);
-    struct iwarp_send_wr wr = {NULL, 1, IWARP_WR_READ, 0, &sge, 1, 0, to, stag, 0};
+    struct iwarp_send_wr wr = {.wr_id = 1,
+                               .opcode = IWARP_WR_READ,
+                               .sg_list = &sge,
+                               .num_sge = 1,
+                               .remote_to = to,
+                               .remote_stag = stag};
     struct iwarp_wc wc;
 
     must(iwarp_post_send(s->qp, &wr, NULL), "post a read");

@@ -133,7 +133,7 @@ static inline void side_post_receive(struct side *s, size_t offset, size_t len)
 static inline void side_send(struct side *s, size_t offset, size_t len)
 {
     struct iwarp_sge sge = side_sge(s, offset, len);
-    struct iwarp_send_wr wr = {NULL, 0, IWARP_WR_SEND, 0, &sge, 1, 0, 0, 0, 0};
+    struct iwarp_send_wr wr = {.opcode = IWARP_WR_SEND, .sg_list = &sge, .num_sge = 1};
 
     must(iwarp_post_send(s->qp, &wr, NULL), "post a send");
 }

@@ -139,16 +139,86 @@ static void text_row(struct text *t, const struct iwarp_fault_row *row, const ui
     }
 }
 
-/* What the peer's Terminate means, if its code is one that this end could have sent itself. */
-static const char *terminate_meaning(uint64_t layer, uint64_t etype, uint64_t code)
+/* The row of a fault that this end would report in the same way. */
+static const char *same_here(const uint64_t *detail)
 {
     for (unsigned i = 1; i < IWARP_FAULT_COUNT; i++) {
-        if (rows[i].layer >= 0 && (uint64_t)rows[i].layer == layer && rows[i].etype == etype &&
-            rows[i].code == code) {
+        if (rows[i].layer >= 0 && (uint64_t)rows[i].layer == detail[0] &&
+            rows[i].etype == detail[1] && rows[i].code == detail[2]) {
             return rows[i].name;
         }
     }
     return NULL;
+}
+
+const char *iwarp_terminate_meaning(unsigned layer, unsigned etype, unsigned code)
+{
+    static const struct {
+        unsigned layer, etype;
+        int code;
+        const char *text;
+    } meanings[] = {
+#define TERMINATE(layer, etype, code, rfc, text) {layer, etype, code, text},
+#include <iwarp/terminates.def>
+#undef TERMINATE
+    };
+
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (meanings[i].layer == layer && meanings[i].etype == etype &&
+            (meanings[i].code < 0 || (unsigned)meanings[i].code == code)) {
+            return meanings[i].text;
+        }
+    }
+    return NULL;
+}
+
+static void text_quote(struct text *t, const struct iwarp_quote *q)
+{
+    char quote[160];
+
+    switch ((enum iwarp_quote_kind)q->kind) {
+    case IWARP_QUOTE_TAGGED:
+        snprintf(quote, sizeof quote,
+                 "; it quotes a tagged segment (opcode 0x%x) to STag 0x%08" PRIx32
+                 ", TO 0x%016" PRIx64,
+                 (unsigned)q->opcode, q->stag, q->to);
+        break;
+    case IWARP_QUOTE_UNTAGGED:
+        snprintf(quote, sizeof quote,
+                 "; it quotes message %" PRIu32 " of queue %" PRIu32 " (opcode 0x%x)", q->msn,
+                 q->qn, (unsigned)q->opcode);
+        break;
+    case IWARP_QUOTE_READ:
+        snprintf(quote, sizeof quote,
+                 "; it quotes RDMA Read Request %" PRIu32 " for %" PRIu32
+                 " octets of STag 0x%08" PRIx32 ", TO 0x%016" PRIx64,
+                 q->msn, q->len, q->stag, q->to);
+        break;
+    case IWARP_QUOTE_NONE:
+    default:
+        return;
+    }
+    text_str(t, quote);
+}
+
+/* All that is known about a Terminate behind its three numbers. */
+static void text_terminate(struct text *t, const struct iwarp_fault *fault)
+{
+    const uint64_t *d = fault->detail;
+    const char *name = same_here(d);
+    const char *meaning = iwarp_terminate_meaning((unsigned)d[0], (unsigned)d[1], (unsigned)d[2]);
+
+    if (name) {
+        text_str(t, " (");
+        text_str(t, name);
+        text_str(t, ")");
+    }
+    text_str(t, meaning ? ": " : ": not registered");
+    text_str(t, meaning ? meaning : "");
+    if (fault->quote.siw_bit_order) {
+        text_str(t, "; in the bit order of siw");
+    }
+    text_quote(t, &fault->quote);
 }
 
 size_t iwarp_fault_text(const struct iwarp_fault *fault, char *buf, size_t size)
@@ -162,13 +232,7 @@ size_t iwarp_fault_text(const struct iwarp_fault *fault, char *buf, size_t size)
     } else {
         text_row(&t, row, fault->detail);
         if (fault->code == IWARP_FAULT_PEER_TERMINATE) {
-            const char *meaning =
-                terminate_meaning(fault->detail[0], fault->detail[1], fault->detail[2]);
-            if (meaning) {
-                text_str(&t, " (");
-                text_str(&t, meaning);
-                text_str(&t, ")");
-            }
+            text_terminate(&t, fault);
         }
         snprintf(tail, sizeof tail, " [%s, %s, after %" PRIu64 " received octets]", row->name,
                  row->rfc, fault->rx_pos);

@@ -9,11 +9,30 @@
 #include <iwarp/status.h>
 #include <stdbool.h>
 
+/* What a received Terminate quotes of this end's segment that is to blame. */
+enum iwarp_quote_kind {
+    IWARP_QUOTE_NONE,
+    IWARP_QUOTE_TAGGED,
+    IWARP_QUOTE_UNTAGGED,
+    IWARP_QUOTE_READ
+};
+
+struct iwarp_quote {
+    uint8_t kind; /* enum iwarp_quote_kind */
+    uint8_t opcode;
+    bool siw_bit_order;
+    uint32_t qn, msn; /* UNTAGGED, READ */
+    uint32_t stag;    /* TAGGED; READ: of the source */
+    uint32_t len;     /* READ: octets */
+    uint64_t to;      /* TAGGED; READ: of the source */
+};
+
 struct iwarp_fault {
     enum iwarp_fault_code code;
     enum iwarp_fault_side side;
-    uint64_t rx_pos;    /* stream octets received when it was noticed */
-    uint64_t detail[3]; /* as the row's text says */
+    uint64_t rx_pos;          /* stream octets received when it was noticed */
+    uint64_t detail[3];       /* as the row's text says */
+    struct iwarp_quote quote; /* PEER_TERMINATE */
 };
 
 struct iwarp_fault_row {
@@ -30,6 +49,9 @@ const struct iwarp_fault_row *iwarp_fault_row(enum iwarp_fault_code code);
 /* Fill *fault unless it holds one already: the first fault wins (RFC 5040 7.1). */
 void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1, uint64_t d2);
+
+/* What a peer means by that Terminate; NULL if the combination is not registered. */
+const char *iwarp_terminate_meaning(unsigned layer, unsigned etype, unsigned code);
 
 /* Set iwarp_last_error() of this thread and return status, so that `return iwarp_fail(...)`. */
 enum iwarp_status iwarp_fail(enum iwarp_status status, const char *format, ...)

@@ -51,30 +51,6 @@ uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwar
 
 /* --- tolerances towards real peers ----------------------------------------------------------- */
 
-/* RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8; also those that this end never sends.
- */
-static bool registered(unsigned layer, unsigned etype, unsigned code)
-{
-    switch (layer << 4 | etype) {
-    case IWARP_TERM_RDMAP << 4 | IWARP_TERM_RDMAP_LOCAL:
-        return true; /* "any value in this field is acceptable" */
-    case IWARP_TERM_RDMAP << 4 | IWARP_TERM_RDMAP_PROTECTION:
-        return code <= 0x04 || code == 0x09 || code == 0xff;
-    case IWARP_TERM_RDMAP << 4 | IWARP_TERM_RDMAP_OPERATION:
-        return (code >= 0x05 && code <= 0x09) || code == 0xff;
-    case IWARP_TERM_DDP << 4 | IWARP_TERM_DDP_LOCAL:
-        return code == 0x00;
-    case IWARP_TERM_DDP << 4 | IWARP_TERM_DDP_TAGGED:
-        return code <= 0x04;
-    case IWARP_TERM_DDP << 4 | IWARP_TERM_DDP_UNTAGGED:
-        return code >= 0x01 && code <= 0x06;
-    case IWARP_TERM_LLP << 4 | IWARP_TERM_LLP_MPA:
-        return code >= 0x01 && code <= 0x07;
-    default: /* not a closed set: the octet is the peer's */
-        return false;
-    }
-}
-
 /*
  * siw's control word is a C bit-field: on little-endian hosts it sends EType<<4|Layer, and HdrCt in
  * the low bits (M 0x01, D 0x02, R 0x04). HdrCt tells the two apart; without headers the reading
@@ -88,7 +64,7 @@ static bool siw_order(const uint8_t *p, uint8_t high, uint8_t low)
     if (p[2] & 0x07) {
         return true;
     }
-    return registered(low, high, p[1]) && !registered(high, low, p[1]);
+    return iwarp_terminate_meaning(low, high, p[1]) && !iwarp_terminate_meaning(high, low, p[1]);
 }
 
 static uint8_t hdrct_from_siw(uint8_t octet)
@@ -98,18 +74,37 @@ static uint8_t hdrct_from_siw(uint8_t octet)
                      (octet & 0x04 ? IWARP_TERM_HDRCT_R : 0));
 }
 
-bool iwarp_rdmap_term_quoted_read(const uint8_t *p, uint32_t len,
-                                  const struct iwarp_term_info *info, uint32_t *msn)
+void iwarp_rdmap_term_quote(const uint8_t *p, uint32_t len, const struct iwarp_term_info *info,
+                            struct iwarp_quote *quote)
 {
     const uint8_t *ddp = p + IWARP_TERM_CTRL_LEN + 2;
+    uint32_t have = len < IWARP_TERM_CTRL_LEN + 2 ? 0 : len - IWARP_TERM_CTRL_LEN - 2;
 
-    if (!(info->hdrct & IWARP_TERM_HDRCT_D) ||
-        len < IWARP_TERM_CTRL_LEN + 2 + IWARP_DDP_UNTAGGED_HDR_LEN || (ddp[0] & IWARP_DDP_TAGGED) ||
-        (ddp[1] & IWARP_RDMAP_OPCODE_MASK) != IWARP_OP_READ_REQUEST) {
-        return false;
+    *quote = (struct iwarp_quote){.kind = IWARP_QUOTE_NONE, .siw_bit_order = info->siw_bit_order};
+    if (!(info->hdrct & IWARP_TERM_HDRCT_D) || have < IWARP_DDP_TAGGED_HDR_LEN) {
+        return;
     }
-    *msn = iwarp_get_be32(ddp + 10);
-    return true;
+    quote->opcode = ddp[1] & IWARP_RDMAP_OPCODE_MASK;
+    if (ddp[0] & IWARP_DDP_TAGGED) {
+        quote->kind = IWARP_QUOTE_TAGGED;
+        quote->stag = iwarp_get_be32(ddp + 2);
+        quote->to = iwarp_get_be64(ddp + 6);
+        return;
+    }
+    if (have < IWARP_DDP_UNTAGGED_HDR_LEN) {
+        return;
+    }
+    quote->kind = IWARP_QUOTE_UNTAGGED;
+    quote->qn = iwarp_get_be32(ddp + 6);
+    quote->msn = iwarp_get_be32(ddp + 10);
+    if (quote->opcode == IWARP_OP_READ_REQUEST && (info->hdrct & IWARP_TERM_HDRCT_R) &&
+        have >= IWARP_DDP_UNTAGGED_HDR_LEN + IWARP_RDMAP_READ_REQUEST_LEN) {
+        const uint8_t *request = ddp + IWARP_DDP_UNTAGGED_HDR_LEN;
+        quote->kind = IWARP_QUOTE_READ;
+        quote->len = iwarp_get_be32(request + 12);
+        quote->stag = iwarp_get_be32(request + 16);
+        quote->to = iwarp_get_be64(request + 20);
+    }
 }
 
 void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info)

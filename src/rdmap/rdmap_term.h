@@ -39,10 +39,10 @@ uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwar
 void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info);
 
 /*
- * Does the Terminate of len octets at p quote an RDMA Read Request? Then *msn is that one's. Quoted
- * headers may be missing, cut short or wrong: to be used as a hint.
+ * What the Terminate of len octets at p quotes. Quoted headers may be missing, cut short or wrong:
+ * what is here is a hint.
  */
-bool iwarp_rdmap_term_quoted_read(const uint8_t *p, uint32_t len,
-                                  const struct iwarp_term_info *info, uint32_t *msn);
+void iwarp_rdmap_term_quote(const uint8_t *p, uint32_t len, const struct iwarp_term_info *info,
+                            struct iwarp_quote *quote);
 
 #endif

@@ -267,16 +267,18 @@ static void deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
  * A Terminate that quotes one of this end's RDMA Read Requests tells which of them failed.
  * RFC 5040 4.8. What it quotes is only looked at, never relied on.
  */
-static void blame_read(struct iwarp_stream *s, const uint8_t *p, uint32_t len,
+static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
                        const struct iwarp_term_info *info)
 {
-    uint32_t oldest = s->tx.read_msn - s->reads.out_count, msn;
+    uint32_t oldest = s->tx.read_msn - s->reads.out_count;
+    bool read = quote->kind == IWARP_QUOTE_READ ||
+                (quote->kind == IWARP_QUOTE_UNTAGGED && quote->opcode == IWARP_OP_READ_REQUEST);
 
-    if (!iwarp_rdmap_term_quoted_read(p, len, info, &msn) || msn - oldest >= s->reads.out_count) {
+    if (!read || quote->msn - oldest >= s->reads.out_count) {
         return;
     }
     const struct iwarp_read_out *out =
-        &s->reads.out[(s->reads.out_head + (msn - oldest)) % s->reads.ord];
+        &s->reads.out[(s->reads.out_head + (quote->msn - oldest)) % s->reads.ord];
     if (!out->rtr) {
         iwarp_sq_at(s->config.sq, out->wqe)->status = info->etype == IWARP_TERM_RDMAP_PROTECTION
                                                           ? IWARP_WC_REMOTE_ACCESS
@@ -287,9 +289,14 @@ static void blame_read(struct iwarp_stream *s, const uint8_t *p, uint32_t len,
 static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     struct iwarp_term_info info;
+    struct iwarp_quote quote;
 
     iwarp_rdmap_term_get(p, &info);
-    blame_read(s, p, len, &info);
+    iwarp_rdmap_term_quote(p, len, &info, &quote);
+    blame_read(s, &quote, &info);
+    if (s->fault.code == IWARP_FAULT_NONE) {
+        s->fault.quote = quote;
+    }
     iwarp_fault_set(&s->fault, IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, info.layer, info.etype,
                     info.code);
     return false;

@@ -182,18 +182,25 @@ static const struct {
 } terminates[] = {
     {"20020000", "layer 2, error type 0, code 0x02 (MPA_CRC)", IWARP_WC_REMOTE_OPERATION},
     {"00000000", "layer 0, error type 0, code 0x00", IWARP_WC_REMOTE_OPERATION},
-    {"00ff0000", "layer 0, error type 0, code 0xff", IWARP_WC_REMOTE_OPERATION},
+    {"00ff0000", "layer 0, error type 0, code 0xff: it failed for reasons of its own [",
+     IWARP_WC_REMOTE_OPERATION},
     {"02060000", "layer 0, error type 2, code 0x06", IWARP_WC_REMOTE_OPERATION},
     {"10000000", "layer 1, error type 0, code 0x00", IWARP_WC_REMOTE_OPERATION},
     /* with M and D: a tagged and an untagged header */
     {"1100c000 0012c140 00010203 00000000 00001000",
-     "layer 1, error type 1, code 0x00 (DDP_STAG_INVALID)", IWARP_WC_REMOTE_ACCESS},
+     "layer 1, error type 1, code 0x00 (DDP_STAG_INVALID): the STag of a tagged segment is invalid "
+     "there; it quotes a tagged segment (opcode 0x0) to STag 0x00010203, TO 0x0000000000001000 [",
+     IWARP_WC_REMOTE_ACCESS},
     {"1202c000 00174143 00000000 00000000 00000001 00000000",
-     "layer 1, error type 2, code 0x02 (DDP_NO_BUFFER)", IWARP_WC_REMOTE_INVALID},
+     "code 0x02 (DDP_NO_BUFFER): a message came with no receive posted; it quotes message 1 of "
+     "queue 0 (opcode 0x3) [",
+     IWARP_WC_REMOTE_INVALID},
     /* with M, D and R */
     {"0102e000 002e4141 00000000 00000001 00000001 00000000 11223344 00000000 00002000 00000100"
      "11223344 00000000 00002000",
-     "layer 0, error type 1, code 0x02 (RDMAP_ACCESS)", IWARP_WC_REMOTE_ACCESS},
+     "code 0x02 (RDMAP_ACCESS): the region does not allow this remote access; it quotes RDMA Read "
+     "Request 1 for 256 octets of STag 0x11223344, TO 0x0000000000002000 [",
+     IWARP_WC_REMOTE_ACCESS},
     /* siw: type before layer, HdrCt in the low bits */
     {"02020000", "layer 2, error type 0, code 0x02 (MPA_CRC)", IWARP_WC_REMOTE_OPERATION},
     {"11000300 0012c140 00010203 00000000 00001000",
@@ -202,7 +209,10 @@ static const struct {
      IWARP_WC_REMOTE_INVALID},
     {"10010700 002e4141 00000000 00000001 00000001 00000000 11223344 00000000 00002000 00000100"
      "11223344 00000000 00002000",
-     "layer 0, error type 1, code 0x01 (RDMAP_BOUNDS)", IWARP_WC_REMOTE_ACCESS},
+     "code 0x01 (RDMAP_BOUNDS): a remote access went beyond its region; in the bit order of siw; "
+     "it "
+     "quotes RDMA Read Request 1 for 256 octets of STag 0x11223344, TO 0x0000000000002000 [",
+     IWARP_WC_REMOTE_ACCESS},
     /* Chelsio and Intel: MPA errors with type 3 */
     {"23020000", "layer 2, error type 0, code 0x02 (MPA_CRC)", IWARP_WC_REMOTE_OPERATION},
     {"23070000", "layer 2, error type 0, code 0x07 (MPA_NO_RTR)", IWARP_WC_REMOTE_OPERATION},
@@ -211,7 +221,10 @@ static const struct {
     {"1100e000 0012", "layer 1, error type 1, code 0x00", IWARP_WC_REMOTE_ACCESS},
     {"20020000 Nee*1400", "layer 2, error type 0, code 0x02", IWARP_WC_REMOTE_OPERATION},
     {"200200ff", "layer 2, error type 0, code 0x02", IWARP_WC_REMOTE_OPERATION},
-    {"f9a50000", "layer 15, error type 9, code 0xa5", IWARP_WC_REMOTE_OPERATION},
+    {"02090000", "code 0x09: the STag cannot be invalidated [", IWARP_WC_REMOTE_OPERATION},
+    {"20050000", "code 0x05: the start-up failed there for reasons of its own [",
+     IWARP_WC_REMOTE_OPERATION},
+    {"f9a50000", "layer 15, error type 9, code 0xa5: not registered [", IWARP_WC_REMOTE_OPERATION},
 };
 
 static void say_terminate(const char *payload)

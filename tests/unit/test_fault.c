@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <stdbool.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -216,30 +218,32 @@ static void text__examples__read_like_this(void **state)
         struct iwarp_fault fault;
         const char *text;
     } row[] = {
-        {{IWARP_FAULT_DDP_BOUNDS, IWARP_SIDE_LOCAL, 1234, {0xabcd42, 0x7f0012345678, 4096}},
+        {{IWARP_FAULT_DDP_BOUNDS, IWARP_SIDE_LOCAL, 1234, {0xabcd42, 0x7f0012345678, 4096}, {0}},
          "tagged segment outside its region: STag 0x00abcd42, TO 0x00007f0012345678, 4096 octets "
          "[DDP_BOUNDS, RFC 5041 7.1, after 1234 received octets]"},
-        {{IWARP_FAULT_MPA_CRC, IWARP_SIDE_LOCAL, 52, {20, 0x12345678, 0xff}},
+        {{IWARP_FAULT_MPA_CRC, IWARP_SIDE_LOCAL, 52, {20, 0x12345678, 0xff}, {0}},
          "CRC32c of the FPDU at stream octet 20 is wrong: it holds 0x12345678, computed 0xff "
          "[MPA_CRC, RFC 5044 4.4, after 52 received octets]"},
-        {{IWARP_FAULT_RDMAP_VERSION, IWARP_SIDE_LOCAL, 0, {3, 0, 0}},
+        {{IWARP_FAULT_RDMAP_VERSION, IWARP_SIDE_LOCAL, 0, {3, 0, 0}, {0}},
          "RDMAP version 3, expected 1 [RDMAP_VERSION, RFC 5040 7.2, after 0 received octets]"},
-        {{IWARP_FAULT_DDP_TO_WRAP, IWARP_SIDE_LOCAL, 9, {0, UINT64_MAX, UINT64_MAX}},
+        {{IWARP_FAULT_DDP_TO_WRAP, IWARP_SIDE_LOCAL, 9, {0, UINT64_MAX, UINT64_MAX}, {0}},
          "TO 0xffffffffffffffff plus 18446744073709551615 octets wraps past 2^64 (STag 0x00) "
          "[DDP_TO_WRAP, RFC 5041 7.1, after 9 received octets]"},
-        {{IWARP_FAULT_READ_RESPONSE_STAG, IWARP_SIDE_LOCAL, 2, {UINT32_MAX, 256, 0}},
+        {{IWARP_FAULT_READ_RESPONSE_STAG, IWARP_SIDE_LOCAL, 2, {UINT32_MAX, 256, 0}, {0}},
          "RDMA Read Response to STag 0xffffffff, the oldest outstanding RDMA Read has sink STag "
          "0x00000100 [READ_RESPONSE_STAG, RFC 5040 5.2, after 2 received octets]"},
-        {{IWARP_FAULT_READ_RESPONSE_STAG, IWARP_SIDE_LOCAL, 2, {1ull << 32, 255, 0}},
+        {{IWARP_FAULT_READ_RESPONSE_STAG, IWARP_SIDE_LOCAL, 2, {1ull << 32, 255, 0}, {0}},
          "RDMA Read Response to STag 0x0000000100000000, the oldest outstanding RDMA Read has sink "
          "STag 0xff [READ_RESPONSE_STAG, RFC 5040 5.2, after 2 received octets]"},
-        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {1, 2, 5}},
-         "the peer sent a Terminate: layer 1, error type 2, code 0x05 (DDP_TOO_LONG) "
+        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {1, 2, 5}, {0}},
+         "the peer sent a Terminate: layer 1, error type 2, code 0x05 (DDP_TOO_LONG): a message "
+         "was "
+         "longer than the receive posted for it "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
-        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {9, 9, 0x99}},
-         "the peer sent a Terminate: layer 9, error type 9, code 0x99 "
+        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {9, 9, 0x99}, {0}},
+         "the peer sent a Terminate: layer 9, error type 9, code 0x99: not registered "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
-        {{IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, 0, {ECONNREFUSED, 0, 0}},
+        {{IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, 0, {ECONNREFUSED, 0, 0}, {0}},
          "connecting failed: Connection refused "
          "[TCP_CONNECT, RFC 5044 8, after 0 received octets]"},
     };
@@ -372,9 +376,31 @@ static void fail_fault__sets_the_sentence_and_returns_the_status(void **state)
     assert_string_equal(iwarp_last_error(), text_of(&fault));
 }
 
+static void terminate_meaning__of_all_numbers__is_there_for_the_registered_ones(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 1u << 16; n++) {
+        unsigned layer = n >> 12, etype = n >> 8 & 15, code = n & 255;
+        bool expected = layer == 0 && etype == 0; /* any code */
+        for (size_t i = 0; i < COUNT(registered); i++) {
+            expected |=
+                registered[i][0] == layer && registered[i][1] == etype && registered[i][2] == code;
+        }
+        const char *meaning = iwarp_terminate_meaning(layer, etype, code);
+        assert_int_equal(meaning != NULL, expected);
+        assert_true(!meaning || strlen(meaning) > 10);
+    }
+    for (int i = 1; i < IWARP_FAULT_COUNT; i++) { /* what this end sends is registered */
+        const struct iwarp_fault_row *row = iwarp_fault_row((enum iwarp_fault_code)i);
+        assert_true(row->layer < 0 ||
+                    iwarp_terminate_meaning((unsigned)row->layer, row->etype, row->code));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(terminate_meaning__of_all_numbers__is_there_for_the_registered_ones),
         cmocka_unit_test(row__each__owes_a_registered_terminate_or_none),
         cmocka_unit_test(row__each__names_a_section_that_exists),
         cmocka_unit_test(row__each__has_a_name_of_its_own_and_a_fitting_status),

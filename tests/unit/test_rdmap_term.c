@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ddp/ddp_wire.h"
@@ -296,31 +297,71 @@ static void get__every_first_and_third_octet__stays_in_range(void **state)
     test_free(word);
 }
 
-static void get__quoted_read_request__tells_its_msn(void **state)
+/* What is quoted of this end's segments; cut short anywhere, nothing is read behind the end. */
+static void quote__of_each_kind__tells_what_is_there(void **state)
 {
-    /* 0/1/02 with M, D, R; DDP Segment Length 46; the header of a Read Request with MSN 7 */
-    static const uint8_t whole[] = {0x01, 0x02, 0xe0, 0x00, 0x00, 0x2e, 0x41, 0x41, 0, 0, 0, 0,
-                                    0,    0,    0,    1,    0,    0,    0,    7,    0, 0, 0, 0};
-    uint8_t other[sizeof whole];
-    struct iwarp_term_info info;
-    uint32_t msn = 0;
+    static const struct {
+        uint8_t octets[52];
+        uint32_t len;
+        struct iwarp_quote quote;
+        uint32_t less;             /* shorter than this: the quote below */
+        enum iwarp_quote_kind cut; /* of that */
+    } cases[] = {
+        /* 0/1/02 with M, D, R: Read Request 7 of 0x100 octets from STag 00010203, TO 0x1000 */
+        {{0x01, 0x02, 0xe0, 0x00, 0x00, 0x2e, 0x41, 0x41, 0,    0,    0, 0, 0, 0, 0,    1, 0,    0,
+          0,    7,    0,    0,    0,    0,    0x11, 0x22, 0x33, 0x44, 0, 0, 0, 0, 0,    0, 0x20, 0,
+          0,    0,    1,    0,    0x00, 0x01, 0x02, 0x03, 0,    0,    0, 0, 0, 0, 0x10, 0},
+         52,
+         {.kind = IWARP_QUOTE_READ,
+          .opcode = 1,
+          .qn = 1,
+          .msn = 7,
+          .stag = 0x00010203,
+          .len = 0x100,
+          .to = 0x1000},
+         52,
+         IWARP_QUOTE_UNTAGGED},
+        /* 1/2/02 with M, D, in siw's order: Send 9 */
+        {{0x21, 0x02, 0x03, 0x00, 0x00, 0x17, 0x41, 0x43, 0, 0, 0, 0,
+          0,    0,    0,    0,    0,    0,    0,    9,    0, 0, 0, 0},
+         24,
+         {.kind = IWARP_QUOTE_UNTAGGED, .opcode = 3, .siw_bit_order = true, .msn = 9},
+         24,
+         IWARP_QUOTE_NONE},
+        /* 1/1/01 with M, D: a Write */
+        {{0x11, 0x01, 0xc0, 0x00, 0x00, 0x12, 0xc1, 0x40, 0x00, 0x01,
+          0x02, 0x03, 0xff, 0,    0,    0,    0,    0,    0x10, 0},
+         20,
+         {.kind = IWARP_QUOTE_TAGGED, .stag = 0x00010203, .to = 0xff00000000001000},
+         20,
+         IWARP_QUOTE_NONE},
+        /* no flag: nothing, whatever follows */
+        {{0x11, 0x01, 0x00, 0x00, 0x00, 0x12, 0xc1, 0x40}, 20, {.kind = IWARP_QUOTE_NONE}, 0, 0},
+    };
 
     (void)state;
-    iwarp_rdmap_term_get(whole, &info);
-    assert_true(iwarp_rdmap_term_quoted_read(whole, sizeof whole, &info, &msn));
-    assert_int_equal(msn, 7);
-    for (uint32_t len = 4; len < sizeof whole; len++) { /* cut short: nothing is quoted */
-        assert_false(iwarp_rdmap_term_quoted_read(whole, len, &info, &msn));
-    }
-    static const struct {
-        unsigned at;
-        uint8_t octet;
-    } wrong[] = {{2, 0x80}, {7, 0x43}, {6, 0xc1}}; /* no DDP header; a Send; tagged */
-    for (unsigned i = 0; i < 3; i++) {
-        memcpy(other, whole, sizeof other);
-        other[wrong[i].at] = wrong[i].octet;
-        iwarp_rdmap_term_get(other, &info);
-        assert_false(iwarp_rdmap_term_quoted_read(other, sizeof other, &info, &msn));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t len = 4; len <= cases[i].len; len++) {
+            struct iwarp_term_info info;
+            struct iwarp_quote q;
+            uint8_t *exact = malloc(len); /* a sanitizer sees an octet too many */
+            memcpy(exact, cases[i].octets, len);
+            iwarp_rdmap_term_get(exact, &info);
+            iwarp_rdmap_term_quote(exact, len, &info, &q);
+            if (len >= cases[i].less) {
+                assert_int_equal(q.kind, cases[i].quote.kind);
+                assert_int_equal(q.opcode, cases[i].quote.opcode);
+                assert_int_equal(q.siw_bit_order, cases[i].quote.siw_bit_order);
+                assert_int_equal(q.qn, cases[i].quote.qn);
+                assert_int_equal(q.msn, cases[i].quote.msn);
+                assert_int_equal(q.stag, cases[i].quote.stag);
+                assert_int_equal(q.len, cases[i].quote.len);
+                assert_int_equal(q.to, cases[i].quote.to);
+            } else if (q.kind != IWARP_QUOTE_NONE) {
+                assert_int_equal(q.kind, cases[i].cut);
+            }
+            free(exact);
+        }
     }
 }
 
@@ -335,7 +376,7 @@ int main(void)
         cmocka_unit_test(get__mpa_error_with_type_3__is_type_0),
         cmocka_unit_test(get__reserved_bits__do_not_matter_beside_rfc_header_bits),
         cmocka_unit_test(get__every_first_and_third_octet__stays_in_range),
-        cmocka_unit_test(get__quoted_read_request__tells_its_msn),
+        cmocka_unit_test(quote__of_each_kind__tells_what_is_there),
     };
     return cmocka_run_group_tests_name("rdmap_term", tests, NULL, NULL);
 }

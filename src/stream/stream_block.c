@@ -49,6 +49,10 @@ bool iwarp_tx_block_lend(struct iwarp_stream *s)
 
     for (unsigned i = 0; i < b->refs; i++) {
         struct iwarp_region *r = iwarp_region_lend(s->config.regions, b->ref[i].stag);
+        if (r && r != b->ref[i].region) { /* another region that has got the STag meanwhile */
+            iwarp_region_settle(r);
+            r = NULL;
+        }
         if (!r) {
             uint32_t stag = b->ref[i].stag;
             b->refs = i;
@@ -56,7 +60,6 @@ bool iwarp_tx_block_lend(struct iwarp_stream *s)
             iwarp_stream_kill(s, IWARP_FAULT_LOCAL_DEREGISTERED, IWARP_SIDE_LOCAL, stag);
             return false;
         }
-        b->ref[i].region = r;
     }
     b->lent = true;
     return true;

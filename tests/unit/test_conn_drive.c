@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Driving a connection: a peer that never says goodbye, memory for what is unsent that runs out,
- * and one connection that has much to do beside one that has little.
+ * one connection that has much to do beside one that has little, and how much it sends in one turn.
  */
 #include "raw_peer.h"
 #include "verbs_pair.h"
 
 #include "verbs/clock.h"
+#include "verbs/verbs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -137,12 +139,105 @@ static void small_messages__beside_a_bulk_transfer__are_not_starved(void **state
     pair_close(&p);
 }
 
+/* --- one batch a turn ------------------------------------------------------------------------ */
+
+#define TURNS 3
+
+/* A transport that takes nothing or all it is given, and counts. */
+static struct {
+    const struct iwarp_transport *real;
+    struct iwarp_transport ops;
+    bool takes;
+    unsigned writes, writes_after[TURNS];
+    bool wanted, wanted_after[TURNS];
+} greedy;
+
+static ssize_t greedy_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    ssize_t total = 0;
+
+    (void)ep;
+    greedy.writes++;
+    for (int i = 0; i < n; i++) {
+        total += (ssize_t)iov[i].iov_len;
+    }
+    return greedy.takes ? total : -EAGAIN;
+}
+
+static void greedy_watch(struct iwarp_endpoint *ep, bool read, bool write)
+{
+    greedy.wanted = write;
+    greedy.real->watch(ep, read, false);
+}
+
+static void block_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    iwarp_mutex_lock(&conn->lock);
+    greedy.real = conn->ep->ops;
+    greedy.ops = *greedy.real;
+    greedy.ops.writev = greedy_writev;
+    greedy.ops.watch = greedy_watch;
+    greedy.takes = false;
+    conn->ep->ops = &greedy.ops;
+    iwarp_conn_unlock(conn);
+}
+
+static void settle_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    iwarp_mutex_lock(&conn->lock);
+    greedy.takes = true;
+    greedy.writes = 0;
+    conn->tx_blocked = false;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        greedy.wanted = false;
+        iwarp_conn_settle(conn);
+        greedy.writes_after[turn] = greedy.writes;
+        greedy.wanted_after[turn] = greedy.wanted;
+    }
+    conn->ep->ops =
+        greedy.real; /* what was taken never comes there: an abort is all that is left */
+    iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
+    iwarp_conn_settle(conn);
+    iwarp_conn_unlock(conn);
+}
+
+/* However much waits and the transport takes: others have their turn after each batch. */
+static void settle__with_much_to_send__sends_one_batch_a_turn(void **state)
+{
+    (void)state;
+    for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
+        struct pair_options o;
+        struct pair p;
+        pair_options_init(&o, t);
+        o.memory = 1 << 20;
+        pair_open(&p, &o);
+        struct iwarp_conn *conn = p.side[0].conn;
+        iwarp_worker_call(conn->worker, block_on_worker, conn);
+        for (uint64_t i = 0; i < 8; i++) {
+            pair_write(&p.side[0], i, 0, 1 << 20, &p.side[1], 0);
+        }
+        iwarp_worker_call(conn->worker, settle_on_worker, conn);
+        for (unsigned turn = 0; turn < TURNS; turn++) {
+            assert_int_equal(greedy.writes_after[turn], turn + 1);
+            assert_true(greedy.wanted_after[turn]);
+        }
+        must(iwarp_conn_wait_end(conn, PAIR_WAIT_MS));
+        must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+        pair_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(disconnect__from_a_peer_that_never_closes__ends_after_close_timeout),
         cmocka_unit_test(disconnect__with_work_that_cannot_be_sent__is_bounded),
         cmocka_unit_test(send__beyond_max_buffer_bytes__ends_that_stream_with_limit),
+        cmocka_unit_test(settle__with_much_to_send__sends_one_batch_a_turn),
         cmocka_unit_test(small_messages__beside_a_bulk_transfer__are_not_starved),
     };
 

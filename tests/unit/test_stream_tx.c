@@ -624,6 +624,52 @@ static void deregister__with_octets_unsent__resets(void **state)
     }
 }
 
+/* Those of the batch that were lent again before the missing one was found are given back. */
+static void deregister__of_one_of_three_unsent__gives_the_others_back(void **state)
+{
+    (void)state;
+    for (unsigned gone = 0; gone < 3; gone++) {
+        struct endpoint e;
+        struct area *area[3];
+        endpoint_init(&e, NULL);
+        for (unsigned i = 0; i < 3; i++) {
+            area[i] = endpoint_area(&e, KEY + 0x100 * i, 0x7000, 1400, 0, 1);
+            post_area(&e, area[i]);
+        }
+        endpoint_send(&e, 100);
+        endpoint_deregister(&e, area[gone]);
+        endpoint_drain(&e);
+        expect_fault(&e, IWARP_FAULT_LOCAL_DEREGISTERED);
+        assert_int_equal(e.sent.n, 100);
+        for (unsigned i = 0; i < 3; i++) {
+            assert_false(iwarp_region_lent(&area[i]->region));
+        }
+        endpoint_fini(&e);
+    }
+}
+
+/* What is half sent was of the first region: its octets must not go on, the other's neither. */
+static void deregister__and_another_gets_the_stag__resets(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
+    post_area(&e, a);
+    endpoint_send(&e, 100);
+    endpoint_deregister(&e, a);
+    struct area *b = endpoint_area(&e, KEY, 0x7000, 1400, 0, 2);
+    endpoint_drain(&e);
+    expect_fault(&e, IWARP_FAULT_LOCAL_DEREGISTERED);
+    assert_int_equal(e.s.life, STREAM_ENDED);
+    assert_true(e.s.abort);
+    assert_int_equal(e.sent.n, 100);
+    assert_false(iwarp_region_lent(&a->region));
+    assert_false(iwarp_region_lent(&b->region));
+    endpoint_fini(&e);
+}
+
 /* The first request's octets are all sent: its memory may go while others of the batch wait. */
 static void deregister__with_its_octets_sent__is_no_fault(void **state)
 {
@@ -786,6 +832,8 @@ int main(void)
         cmocka_unit_test(send__response_whose_source_goes_midway__quotes_what_is_left),
         cmocka_unit_test(gather__memory__is_lent_until_sent),
         cmocka_unit_test(deregister__with_octets_unsent__resets),
+        cmocka_unit_test(deregister__of_one_of_three_unsent__gives_the_others_back),
+        cmocka_unit_test(deregister__and_another_gets_the_stag__resets),
         cmocka_unit_test(deregister__with_its_octets_sent__is_no_fault),
         cmocka_unit_test(gather__many_regions__are_not_too_many),
         cmocka_unit_test(send__memory_that_is_not_mapped__is_a_fault),

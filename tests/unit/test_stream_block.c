@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The send block: memory is lent while the transport may look at it, given back in every case, and
+ * what was taken away meanwhile is not looked at again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "endpoint.h"
+
+#define KEY 0x00aabb00u
+
+static void expect_fault(const struct endpoint *e, enum iwarp_fault_code code)
+{
+    assert_string_equal(iwarp_fault_name(e->s.fault.code), iwarp_fault_name(code));
+}
+
+static void post_area(struct endpoint *e, const struct area *a)
+{
+    const struct iwarp_sge sge = area_sge(a, 0, a->n);
+    endpoint_post(e, &(struct iwarp_send_wr){.sg_list = &sge, .num_sge = 1});
+}
+
+static void gather__memory__is_lent_until_sent(void **state)
+{
+    struct endpoint e;
+    const struct iovec *iov;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
+    post_area(&e, a);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(iwarp_stream_gather(&e.s, &iov) > 0);
+        assert_true(iwarp_region_lent(&a->region));
+        iwarp_stream_sent(&e.s, i * 5);
+        assert_false(iwarp_region_lent(&a->region));
+    }
+    endpoint_fini(&e);
+}
+
+static void deregister__with_octets_unsent__resets(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    for (unsigned part = 0; part < 1424; part += 89) {
+        endpoint_init(&e, NULL);
+        struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
+        post_area(&e, a);
+        endpoint_send(&e, part);
+        endpoint_deregister(&e, a);
+        endpoint_drain(&e);
+        expect_fault(&e, IWARP_FAULT_LOCAL_DEREGISTERED);
+        assert_int_equal(e.s.life, STREAM_ENDED);
+        assert_true(e.s.abort);
+        assert_int_equal(e.sent.n, part);
+        assert_int_equal(e.sq.done, 0);
+        assert_int_equal(iwarp_stream_interest(&e.s), 0);
+        endpoint_fini(&e);
+    }
+}
+
+/* Those of the batch that were lent again before the missing one was found are given back. */
+static void deregister__of_one_of_three_unsent__gives_the_others_back(void **state)
+{
+    (void)state;
+    for (unsigned gone = 0; gone < 3; gone++) {
+        struct endpoint e;
+        struct area *area[3];
+        endpoint_init(&e, NULL);
+        for (unsigned i = 0; i < 3; i++) {
+            area[i] = endpoint_area(&e, KEY + 0x100 * i, 0x7000, 1400, 0, 1);
+            post_area(&e, area[i]);
+        }
+        endpoint_send(&e, 100);
+        endpoint_deregister(&e, area[gone]);
+        endpoint_drain(&e);
+        expect_fault(&e, IWARP_FAULT_LOCAL_DEREGISTERED);
+        assert_int_equal(e.sent.n, 100);
+        for (unsigned i = 0; i < 3; i++) {
+            assert_false(iwarp_region_lent(&area[i]->region));
+        }
+        endpoint_fini(&e);
+    }
+}
+
+/* What is half sent was of the first region: its octets must not go on, the other's neither. */
+static void deregister__and_another_gets_the_stag__resets(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
+    post_area(&e, a);
+    endpoint_send(&e, 100);
+    endpoint_deregister(&e, a);
+    struct area *b = endpoint_area(&e, KEY, 0x7000, 1400, 0, 2);
+    endpoint_drain(&e);
+    expect_fault(&e, IWARP_FAULT_LOCAL_DEREGISTERED);
+    assert_int_equal(e.s.life, STREAM_ENDED);
+    assert_true(e.s.abort);
+    assert_int_equal(e.sent.n, 100);
+    assert_false(iwarp_region_lent(&a->region));
+    assert_false(iwarp_region_lent(&b->region));
+    endpoint_fini(&e);
+}
+
+/* The first request's octets are all sent: its memory may go while others of the batch wait. */
+static void deregister__with_its_octets_sent__is_no_fault(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
+    struct area *b = endpoint_area(&e, KEY + 0x100, 0x7000, 1400, 0, 2);
+    post_area(&e, a);
+    post_area(&e, b);
+    assert_int_equal(endpoint_send(&e, 1424 + 700), 1424 + 700);
+    iwarp_stream_released(&e.s, 1424);
+    assert_int_equal(e.sq.done, 1);
+    endpoint_deregister(&e, a);
+    endpoint_drain(&e);
+    iwarp_stream_released(&e.s, 700);
+    assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
+    assert_int_equal(e.sq.done, 2);
+    endpoint_fini(&e);
+}
+
+/* More regions in one batch than may be lent at a time: several batches. */
+static void gather__many_regions__are_not_too_many(void **state)
+{
+    struct endpoint e;
+    struct iwarp_sge sgl[IWARP_MAX_SGE];
+
+    (void)state;
+    endpoint_init(&e, &(struct endpoint_options){.mulpdu = 64768});
+    for (uint32_t i = 0; i < ENDPOINT_REGIONS; i++) {
+        endpoint_area(&e, 0x00300000 + (i << 8), 0x9000, 600, 0, (uint8_t)i);
+    }
+    for (unsigned k = 0; k < 20; k++) {
+        for (unsigned i = 0; i < IWARP_MAX_SGE; i++) {
+            sgl[i] = area_sge(&e.area[(i + 11 * k) % ENDPOINT_REGIONS], 0, 600);
+        }
+        endpoint_post(&e, &(struct iwarp_send_wr){.sg_list = sgl, .num_sge = IWARP_MAX_SGE});
+    }
+    endpoint_drain(&e);
+    assert_int_equal(e.sq.done, 20);
+    assert_int_equal(e.sent.n, 20 * (2 + 18 + 600 * 32 + 4));
+    endpoint_fini(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gather__memory__is_lent_until_sent),
+        cmocka_unit_test(deregister__with_octets_unsent__resets),
+        cmocka_unit_test(deregister__of_one_of_three_unsent__gives_the_others_back),
+        cmocka_unit_test(deregister__and_another_gets_the_stag__resets),
+        cmocka_unit_test(deregister__with_its_octets_sent__is_no_fault),
+        cmocka_unit_test(gather__many_regions__are_not_too_many),
+    };
+
+    return cmocka_run_group_tests_name("stream_block", tests, NULL, NULL);
+}

@@ -3,8 +3,8 @@
 # timeout: 600
 #
 # iwarp-cp with a file above 4 GiB, where 32-bit arithmetic would show: its octets around every
-# boundary of 32 bits must be at their places.  Takes half a minute and 9 GB of disk or, with TMPDIR, memory, so only when
-# asked for by SLOW=1.
+# boundary of 32 bits must be at their places.  Takes half a minute and 9 GB of disk or, with
+# TMPDIR, memory, so only when asked for by SLOW=1.
 set -u
 if [ "${SLOW-}" != 1 ]; then
     echo "takes 9 GB of disk or, with TMPDIR, memory; run it with SLOW=1"

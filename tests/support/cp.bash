@@ -3,22 +3,67 @@
 # For the end-to-end tests of iwarp-cp: sourced by tests/scripts/cp-*.sh.  Gives a directory of its
 # own ($work), starts and ends servers by process id, and reports each check as a line of TAP.
 # Needs BUILD; everything is on loopback.
+#
+# Nothing is left running, whatever becomes of the script: every process of it works below $work, and
+# a watcher ends those, by process id, when the script itself was killed.
+#
+# Machines under load take their time: waits here are up to $patience seconds for what takes
+# milliseconds on others.
 : "${BUILD:?where the build is}"
 cp=$(realpath "$BUILD/bin/iwarp-cp")
-work=$(mktemp -d "${TMPDIR:-/tmp}/cp-XXXXXX") || exit 1
+work=$(realpath "$(mktemp -d "${TMPDIR:-/tmp}/cp-XXXXXX")") || exit 1
+patience=90
 children=()
 checks=0
 bad=0
 
-cleanup()
+# at_work: sets left to the processes that work below $work, but this one
+at_work()
 {
     local pid
-    for pid in "${children[@]}"; do
-        kill -KILL "$pid"
-        wait "$pid"
+    left=()
+    while read -r pid; do
+        [ "$pid" = $$ ] || left+=("$pid")
+    done < <(cd / && find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$work*" \
+        -printf '%h\n' 2>/dev/null | sed 's,/proc/,,')
+}
+
+# end_all: ends them, and those that they start meanwhile
+end_all()
+{
+    local i
+    for ((i = 0; i < 50; i++)); do
+        at_work
+        [ ${#left[@]} != 0 ] || return 0
+        kill -KILL "${left[@]}"
+        # Those of others cannot be waited for.
+        wait "${left[@]}" || sleep 0.1
     done 2>/dev/null
+}
+
+none_at_work()
+{
+    at_work
+    [ ${#left[@]} = 0 ] || { ps -o pid,args -p "${left[*]}"; return 1; }
+}
+
+cleanup()
+{
+    end_all
+    kill -KILL -- "-$watcher" 2>/dev/null
     cd / && rm -rf "$work"
 }
+
+# In a session of its own, for a timeout kills the whole process group.
+export work
+export -f at_work end_all
+# shellcheck disable=SC2016 # expanded by the watcher
+setsid bash -c 'cd / || exit
+    while kill -0 "$1"; do sleep 1; done
+    end_all
+    rm -rf "$work"' watcher $$ </dev/null >/dev/null 2>&1 &
+watcher=$!
+disown
 trap cleanup EXIT
 trap 'exit 1' INT TERM
 cd "$work" || exit 1
@@ -47,8 +92,14 @@ skip()
     echo "ok $checks - $1 # SKIP $2"
 }
 
+# finish: the last check and the end
 finish()
 {
+    local pid
+    for pid in "${children[@]}"; do
+        kill -KILL "$pid" && wait "$pid"
+    done 2>/dev/null
+    check "no process of this test is left" eventually none_at_work
     echo "1..$checks"
     [ $bad = 0 ]
     exit
@@ -62,7 +113,7 @@ serve()
     "$cp" serve --listen "${listen-127.0.0.1:0}" "$@" >server.out 2>server.err &
     server=$!
     children+=("$server")
-    for ((i = 0; i < 900; i++)); do
+    for ((i = 0; i < patience * 10; i++)); do
         address=$(sed -n 's/^listening on //p' server.out)
         [ -z "$address" ] || return 0
         sleep 0.1
@@ -77,11 +128,28 @@ stop()
     kill -TERM "$server" && wait_for "$server"
 }
 
-# wait_for PID: its exit status, within 90 seconds
+# eventually COMMAND...: succeeds within the time that a loaded machine may take
+eventually()
+{
+    local i
+    for ((i = 0; i < patience * 10; i++)); do
+        ! "$@" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+# receives PID: the process has an unfinished copy open
+receives()
+{
+    find "/proc/$1/fd" -lname "$work/*(deleted)" 2>/dev/null | grep -q .
+}
+
+# wait_for PID: its exit status
 wait_for()
 {
     local i
-    for ((i = 0; i < 900; i++)); do
+    for ((i = 0; i < patience * 10; i++)); do
         if ! kill -0 "$1" 2>/dev/null; then
             wait "$1"
             return
@@ -92,23 +160,12 @@ wait_for()
     return 99
 }
 
-# eventually COMMAND...: succeeds within 90 seconds
-eventually()
-{
-    local i
-    for ((i = 0; i < 900; i++)); do
-        ! "$@" || return 0
-        sleep 0.1
-    done
-    return 1
-}
-
 # fails STATUS REGEX COMMAND...: ends with that status and exactly one line of that kind
 fails()
 {
     local want=$1 text=$2 status
     shift 2
-    timeout "${limit:-90}" "$@" >client.out 2>client.err
+    timeout "${limit:-$patience}" "$@" >client.out 2>client.err
     status=$?
     if [ $status != "$want" ]; then
         echo "exit status $status, not $want"
@@ -123,7 +180,7 @@ fails()
 # succeeds COMMAND...: with nothing on standard error
 succeeds()
 {
-    timeout "${limit:-180}" "$@" >client.out 2>client.err && [ ! -s client.err ]
+    timeout "${limit:-$((2 * patience))}" "$@" >client.out 2>client.err && [ ! -s client.err ]
 }
 
 # same_tree A B: names, contents, permission bits and times of files and directories

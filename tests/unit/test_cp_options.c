@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,25 +17,31 @@
 
 static struct cp_options options;
 
-/* Parse a line of words. Its error line is not wanted. */
+static char said[512]; /* the error line of the last parse */
+
+/* Parse a line of words. */
 static bool parse(const char *line)
 {
     static char words[512];
     static char *argv[32];
     int argc = 0;
-    int keep = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
+    int keep = dup(STDERR_FILENO), pipe_fds[2];
 
+    assert_int_equal(pipe(pipe_fds), 0);
     snprintf(words, sizeof words, "%s", line);
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
         argv[argc++] = word;
     }
     argv[argc] = NULL;
     optind = 0; /* getopt starts anew */
-    dup2(null, STDERR_FILENO);
+    dup2(pipe_fds[1], STDERR_FILENO);
+    close(pipe_fds[1]);
     bool ok = cp_options_parse(argc, argv, &options);
     dup2(keep, STDERR_FILENO);
     close(keep);
-    close(null);
+    ssize_t len = read(pipe_fds[0], said, sizeof said - 1);
+    said[len > 0 ? len : 0] = '\0';
+    close(pipe_fds[0]);
     return ok;
 }
 
@@ -157,6 +162,43 @@ static void wrong_lines__are_refused(void **state)
     }
 }
 
+static void errors__name_the_option_as_it_was_typed(void **state)
+{
+    static const char *const cases[][2] = {
+        {"iwarp-cp ls --allow 10.0.0.0/8 iwarp://h/", "--allow: "},
+        {"iwarp-cp ls -a 10.0.0.0/8 iwarp://h/", "-a: "},
+        {"iwarp-cp ls --json -a10.0.0.0/8 iwarp://h/", "-a: "},
+        {"iwarp-cp serve -vj d", "-j: "},
+        {"iwarp-cp serve --read-only --json d", "--json: "},
+        {"iwarp-cp serve --allow 10.0.0.1/8 d", "--allow 10.0.0.1/8: "},
+        {"iwarp-cp serve --allow=10.0.0.1/8 d", "--allow 10.0.0.1/8: "},
+        {"iwarp-cp serve d --all 10.0.0.1/8", "--all 10.0.0.1/8: "},
+        {"iwarp-cp serve -a10.0.0.1/8 d", "-a 10.0.0.1/8: "},
+        {"iwarp-cp serve -va 10.0.0.1/8 d", "-a 10.0.0.1/8: "},
+        {"iwarp-cp serve --listen ::1:5 d", "--listen ::1:5: "},
+        {"iwarp-cp ls iwarp://h/ --depth 0", "--depth 0: "},
+        {"iwarp-cp ls iwarp://h/ --depth=0", "--depth 0: "},
+        {"iwarp-cp ls iwarp://h/ -t --json", "-t --json: "},
+        {"iwarp-cp ls iwarp://h/ --depth", "--depth: it needs a value"},
+        {"iwarp-cp ls iwarp://h/ -t", "-t: it needs a value"},
+        {"iwarp-cp ls iwarp://h/ --json -rt", "-t: it needs a value"},
+        {"iwarp-cp ls --json=5 iwarp://h/", "--json: it takes no value"},
+        {"iwarp-cp ls --help=5 iwarp://h/", "--help: it takes no value"},
+        {"iwarp-cp ls --unknown=5 iwarp://h/", "--unknown: no such option"},
+        {"iwarp-cp ls --json -rz iwarp://h/", "-z: no such option"},
+    };
+    char expected[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_false(parse(cases[i][0]));
+        snprintf(expected, sizeof expected, "iwarp-cp: %s", cases[i][1]);
+        if (strncmp(said, expected, strlen(expected)) != 0) {
+            fail_msg("%s: %s", cases[i][0], said);
+        }
+    }
+}
+
 static void allow__too_many__is_refused(void **state)
 {
     static char program[] = "iwarp-cp", serve[] = "serve", allow[] = "--allow=10.0.0.0/8",
@@ -190,6 +232,7 @@ int main(void)
         cmocka_unit_test(double_dash__ends_options),
         cmocka_unit_test(help_and_version__need_nothing_else),
         cmocka_unit_test(wrong_lines__are_refused),
+        cmocka_unit_test(errors__name_the_option_as_it_was_typed),
         cmocka_unit_test(allow__too_many__is_refused),
     };
 

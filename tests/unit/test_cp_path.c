@@ -178,15 +178,50 @@ static void make__ways_out__make_nothing(void **state)
 
 static void last__of_a_path__is_its_name(void **state)
 {
-    static const char *const cases[][2] = {{"a", "a"},   {"a/b", "b"}, {"a/b//", "b"},
-                                           {"/", ""},    {"", ""},     {".", ""},
-                                           {"a/..", ""}, {"./x", "x"}, {"/x", "x"}};
+    static const char *const cases[][2] = {{".iwarp-cp.1", ".iwarp-cp.1"},
+                                           {"d/.iwarp-cp.1/", ".iwarp-cp.1"},
+                                           {"a", "a"},
+                                           {"a/b", "b"},
+                                           {"a/b//", "b"},
+                                           {"/", ""},
+                                           {"", ""},
+                                           {".", ""},
+                                           {"a/..", ""},
+                                           {"./x", "x"},
+                                           {"/x", "x"}};
     char last[CP_NAME_MAX + 1];
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cp_path_last(cases[i][0], last, sizeof last);
         assert_string_equal(last, cases[i][1]);
+    }
+}
+
+/* The names of unfinished copies: never opened or made for a client, in any place of a path. */
+static void reserved__anywhere_in_a_path__is_refused(void **state)
+{
+    static const char *const paths[] = {".iwarp-cp.x",    "/.iwarp-cp.x", "dir/.iwarp-cp.x",
+                                        ".iwarp-cp.x/y",  ".iwarp-cp.",   "dir//.iwarp-cp.x/",
+                                        "./.iwarp-cp.x/y"};
+    static const char *const others[] = {".iwarp-cp", "iwarp-cp.x", "x.iwarp-cp.", "dir", "", "/"};
+
+    (void)state;
+    scratch_write("in/.iwarp-cp.x", "half", 4);
+    unsigned before = scratch_count("in"), below = scratch_count("in/dir");
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        assert_true(cp_path_reserved(paths[i]));
+        assert_int_equal(open_in(paths[i], O_RDONLY), -1);
+        assert_int_equal(errno, EINVAL);
+        assert_int_equal(make_in(paths[i], false), -1);
+        assert_int_equal(errno, EINVAL);
+        assert_int_equal(make_in(paths[i], true), -1);
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_int_equal(scratch_count("in"), before);
+    assert_int_equal(scratch_count("in/dir"), below);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(cp_path_reserved(others[i]));
     }
 }
 
@@ -238,6 +273,8 @@ static int run_all(bool with_child)
         cmocka_unit_test_setup_teardown(make__missing_directories__are_made, setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(make__ways_out__make_nothing, setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(reserved__anywhere_in_a_path__is_refused, setup,
+                                        scratch_teardown),
         cmocka_unit_test(last__of_a_path__is_its_name),
     };
     const struct CMUnitTest child[] = {

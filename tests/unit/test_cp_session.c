@@ -321,6 +321,25 @@ static void open__names_that_lead_out__are_refused(void **state)
     connect_well();
 }
 
+/* The names of unfinished copies are for the server alone. */
+static void open__reserved_names__are_refused(void **state)
+{
+    static const char *const names[] = {".iwarp-cp.x", "sub/.iwarp-cp.x", ".iwarp-cp.x/y"};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (int action = CP_ACTION_PUT; action <= CP_ACTION_LIST; action++) {
+            connect_well();
+            assert_int_equal(open_name((enum cp_action)action, CP_OPEN_INTO, names[i]).status,
+                             CP_RESERVED);
+            cp_channel_close(&channel);
+        }
+    }
+    assert_int_equal(scratch_count("in"), 2);
+    assert_int_equal(scratch_count("in/sub"), 0);
+    connect_well();
+}
+
 static void store__slot_or_length_out_of_bounds__ends_the_session(void **state)
 {
     static const struct {
@@ -493,6 +512,7 @@ int main(void)
         WITH_CLIENT(request__of_the_other_action__ends_the_session),
         WITH_CLIENT(open__twice__ends_the_session),
         WITH_CLIENT(open__names_that_lead_out__are_refused),
+        WITH_CLIENT(open__reserved_names__are_refused),
         WITH_CLIENT(store__slot_or_length_out_of_bounds__ends_the_session),
         WITH_CLIENT(store__records_that_make_no_sense__end_the_session_and_leave_nothing),
         WITH_CLIENT(write__outside_the_slots__is_terminated),

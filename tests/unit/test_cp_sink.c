@@ -287,6 +287,56 @@ static void top_name__replaces_the_first_component(void **state)
     assert_int_equal(scratch_count("in"), 2);
 }
 
+/* What a client asked for is one thing, whatever the server sends. */
+static void one_top__a_second_one__is_refused(void **state)
+{
+    (void)state;
+    sink.one_top = true;
+    add(CP_RECORD_DIRECTORY, "d", 0);
+    for (int i = 0; i < 2; i++) {
+        add(CP_RECORD_FILE, i == 0 ? "f" : "g", 0);
+        add(CP_RECORD_END, "", 0);
+    }
+    add(CP_RECORD_LEAVE, "", 0);
+    assert_true(take(""));
+    add(CP_RECORD_FILE, "second", 0);
+    assert_false(take(""));
+    add(CP_RECORD_DIRECTORY, "e", 0);
+    assert_false(take(""));
+    assert_int_equal(scratch_count("in"), 1);
+    assert_int_equal(scratch_count("in/d"), 2);
+}
+
+static void single__a_directory_or_a_second_file__is_refused(void **state)
+{
+    (void)state;
+    sink.one_top = sink.single = true;
+    add(CP_RECORD_DIRECTORY, "d", 0);
+    assert_false(take(""));
+    add(CP_RECORD_FILE, "f", 0);
+    add(CP_RECORD_END, "", 0);
+    assert_true(take(""));
+    add(CP_RECORD_FILE, "g", 0);
+    assert_false(take(""));
+    assert_int_equal(scratch_count("in"), 1);
+}
+
+static void file_over_a_fifo__fails_and_leaves_it(void **state)
+{
+    char expected[64];
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(mkfifoat(scratch_fd, "in/f", 0600), 0);
+    add(CP_RECORD_FILE, "f", 0);
+    add(CP_RECORD_END, "", 0);
+    assert_true(take(""));
+    snprintf(expected, sizeof expected, "0:f:%d ", CP_IS_FIFO);
+    assert_string_equal(told, expected);
+    assert_int_equal(fstatat(scratch_fd, "in/f", &st, 0), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+}
+
 int main(void)
 {
 #define WITH_SINK(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -300,6 +350,9 @@ int main(void)
         WITH_SINK(checksum__wrong_or_missing__fails_and_leaves_nothing),
         WITH_SINK(write_fails_in_the_middle__is_told_once_and_leaves_nothing),
         WITH_SINK(announced_size_impossible__fails_at_once),
+        WITH_SINK(one_top__a_second_one__is_refused),
+        WITH_SINK(single__a_directory_or_a_second_file__is_refused),
+        WITH_SINK(file_over_a_fifo__fails_and_leaves_it),
         WITH_SINK(top_name__replaces_the_first_component),
     };
 

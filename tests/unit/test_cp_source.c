@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -235,6 +236,33 @@ static void count__is_what_is_sent(void **state)
     assert_int_equal(totals.bytes, 0 + 1 + 4095 + 4096 + 4097 + 8192 + 50000 + 12345 + 1);
 }
 
+/* Not even opened: somebody who waits to write to it would take that for a reader. */
+static void top_is_a_fifo__is_told_and_not_opened(void **state)
+{
+    struct cp_source_options options = {.recursive = true};
+    char path[4200];
+    struct cp_top top = {-1, path, "pipe"};
+    struct cp_writer writer = {octets, sizeof octets, false};
+    struct cp_record record = {0};
+    uint32_t data_len;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/pipe", scratch_path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int notify = inotify_init1(IN_NONBLOCK);
+    assert_true(inotify_add_watch(notify, path, IN_OPEN) >= 0);
+    cp_source_begin(&source, &top, 1, &options, NULL);
+    assert_false(cp_source_fill(&source, slot, sizeof slot, &writer, &data_len));
+    cp_source_end(&source);
+    struct cp_reader reader = {octets, sizeof octets - writer.left, false};
+    assert_int_equal(cp_record_read(&reader, &record), 1);
+    assert_int_equal(record.type, CP_RECORD_SKIP);
+    assert_int_equal(record.result.status, CP_IS_FIFO);
+    assert_int_equal(cp_record_read(&reader, &record), 0);
+    assert_int_equal(read(notify, octets, sizeof octets), -1);
+    close(notify);
+}
+
 int main(void)
 {
 #define WITH_TREE(test) cmocka_unit_test_setup_teardown(test, setup, scratch_teardown)
@@ -244,6 +272,7 @@ int main(void)
         WITH_TREE(file__became_shorter__is_aborted_and_the_rest_goes_on),
         WITH_TREE(directory__without_recursive__is_skipped),
         WITH_TREE(drop__current_file__aborts_only_it),
+        WITH_TREE(top_is_a_fifo__is_told_and_not_opened),
         WITH_TREE(count__is_what_is_sent),
     };
 

@@ -64,8 +64,9 @@ static void tree__is_told_in_order(void **state)
     assert_int_equal(mkfifoat(scratch_fd, "pipe", 0600), 0);
     trace(false, line, sizeof line);
     snprintf(expected, sizeof expected,
-             "F:top/a D:top/b D:top/b/empty L F:top/b/z L F:top/c S%d:top/link S%d:top/pipe ",
-             CP_IS_LINK, CP_IS_SPECIAL);
+             "S%d:top/" CP_TEMP_PREFIX "x F:top/a D:top/b D:top/b/empty L F:top/b/z L F:top/c "
+             "S%d:top/link S%d:top/pipe ",
+             CP_RESERVED, CP_IS_LINK, CP_IS_FIFO);
     assert_string_equal(line, expected);
 }
 

@@ -44,7 +44,7 @@ static bool explain_refusal(struct cp_client *client)
         return false;
     }
     cp_report_broken(&client->report, client->server, cp_result_text(hello.result),
-                     cp_result_hint(hello.result));
+                     cp_result_hint(hello.result, true));
     return true;
 }
 
@@ -66,7 +66,10 @@ static void explain_failure(struct cp_client *client, enum iwarp_status status)
         const char *text = iwarp_last_error();
         snprintf(why, sizeof why, "%s", text[0] ? text : iwarp_status_text(status));
     }
-    cp_report_broken(&client->report, client->server, why, connect_hint(fault));
+    /* Without a connection that failed it is this process that could not begin one. */
+    cp_report_broken(&client->report, client->server, why,
+                     client->channel.conn ? connect_hint(fault)
+                                          : "check the limits and the environment of this process");
 }
 
 static enum iwarp_status try_address(struct cp_client *client, const struct addrinfo *address)
@@ -134,11 +137,9 @@ static bool connect_any(struct cp_client *client, const struct addrinfo *list)
     return false;
 }
 
-int cp_client_connect(struct cp_client *client, const struct cp_options *options, const char *verb,
-                      const char *url)
+int cp_client_begin(struct cp_client *client, const struct cp_options *options, const char *verb,
+                    const char *url)
 {
-    struct addrinfo *list = NULL;
-
     memset(client, 0, sizeof *client);
     client->options = options;
     const char *why = cp_url_parse(url, &client->url);
@@ -148,7 +149,14 @@ int cp_client_connect(struct cp_client *client, const struct cp_options *options
     }
     cp_address_format(&client->url.address, client->server, sizeof client->server);
     cp_report_begin(&client->report, verb, client->server, options->json, options->quiet);
-    why = cp_net_resolve(&client->url.address, false, &list);
+    return CP_EXIT_OK;
+}
+
+int cp_client_connect(struct cp_client *client)
+{
+    struct addrinfo *list = NULL;
+    const char *why = cp_net_resolve(&client->url.address, false, &list);
+
     if (why) {
         cp_report_broken(&client->report, client->server, why, "check the name of the host");
         (void)cp_client_finish(client);
@@ -170,7 +178,7 @@ int cp_client_connect(struct cp_client *client, const struct cp_options *options
 void cp_client_broken(struct cp_client *client, struct cp_result result)
 {
     cp_report_broken(&client->report, client->server, cp_result_text(result),
-                     cp_result_hint(result));
+                     cp_result_hint(result, true));
 }
 
 static void explain_end(struct cp_client *client, const struct cp_event *event)

@@ -21,9 +21,12 @@ struct cp_client {
     struct cp_report report;
 };
 
-/* Parse the URL and connect. CP_EXIT_OK, or what to exit with, after printing why. */
-int cp_client_connect(struct cp_client *client, const struct cp_options *options, const char *verb,
-                      const char *url);
+/* Parse the URL and begin the report. CP_EXIT_OK, or what to exit with, after printing why. */
+int cp_client_begin(struct cp_client *client, const struct cp_options *options, const char *verb,
+                    const char *url);
+
+/* Connect. CP_EXIT_OK; otherwise everything is finished, with why printed. */
+int cp_client_connect(struct cp_client *client);
 
 /* Ask for an action on the URL's name. False after printing why not. */
 bool cp_client_open(struct cp_client *client, enum cp_action action, unsigned flags,

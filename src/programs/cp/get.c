@@ -150,6 +150,8 @@ static void transfer(struct get *get)
     } while (!get->stopped && (!get->ended || get->asked > 0 || get->count > 0));
     if (!get->stopped && !cp_sink_complete(&get->sink)) {
         cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+    } else if (get->sink.sequence == 0 && get->client.report.failed == 0) {
+        cp_client_broken(&get->client, cp_result_of(CP_NOTHING_SENT));
     }
 }
 
@@ -219,6 +221,7 @@ static void copy(struct get *get)
     }
     get->sink.checksum = options->checksum;
     get->sink.sync = options->sync;
+    get->sink.one_top = true;
     get->sink.single = opened.kind != CP_KIND_DIRECTORY;
     transfer(get);
     cp_sink_end(&get->sink);
@@ -227,8 +230,19 @@ static void copy(struct get *get)
 int cp_run_get(const struct cp_options *options)
 {
     static struct get get;
-    int status = cp_client_connect(&get.client, options, "get", options->arguments[0]);
+    const char *target = options->arguments[1];
+    char last[CP_NAME_MAX + 1];
+    int status = cp_client_begin(&get.client, options, "get", options->arguments[0]);
 
+    if (status != CP_EXIT_OK) {
+        return status;
+    }
+    cp_path_last(target, last, sizeof last);
+    if (cp_name_reserved(last)) {
+        cp_report_entry(&get.client.report, target, 0, false, false, cp_result_of(CP_RESERVED));
+        return cp_client_finish(&get.client);
+    }
+    status = cp_client_connect(&get.client);
     if (status != CP_EXIT_OK) {
         return status;
     }

@@ -24,9 +24,9 @@ static void put(struct output *out, const char *text, size_t len)
     }
 }
 
-/* How many octets at text are one character of UTF-8; 0 if they are none. */
-static size_t utf8_len(const unsigned char *text)
+size_t cp_json_utf8_len(const char *character)
 {
+    const unsigned char *text = (const unsigned char *)character;
     static const struct {
         unsigned char low, high, second_low, second_high;
         size_t len;
@@ -77,7 +77,7 @@ size_t cp_json_string(const char *text, char *buf, size_t size)
     while (*text) {
         unsigned char octet = (unsigned char)*text;
         if (octet >= 0x80) {
-            size_t len = utf8_len((const unsigned char *)text);
+            size_t len = cp_json_utf8_len(text);
             if (len > 0) {
                 put(&out, text, len);
                 text += len;

@@ -14,4 +14,7 @@
  */
 size_t cp_json_string(const char *text, char *buf, size_t size);
 
+/* Octets of one character of UTF-8 above 0x7f; 0 if text, which is terminated, has none there. */
+size_t cp_json_utf8_len(const char *text);
+
 #endif

@@ -92,7 +92,7 @@ static void print_entry(struct list *list, const struct cp_record *record)
 
 static void print_skip(struct list *list, struct cp_record *record)
 {
-    if (record->result.status != CP_IS_LINK && record->result.status != CP_IS_SPECIAL) {
+    if (!cp_result_is_left_out(record->result) || record->result.status == CP_RESERVED) {
         cp_report_skipped(&list->client.report, record->name, true, record->result);
         return;
     }
@@ -195,8 +195,11 @@ int cp_run_list(const struct cp_options *options)
 {
     static struct list list;
     struct cp_opened opened;
-    int status = cp_client_connect(&list.client, options, "ls", options->arguments[0]);
+    int status = cp_client_begin(&list.client, options, "ls", options->arguments[0]);
 
+    if (status == CP_EXIT_OK) {
+        status = cp_client_connect(&list.client);
+    }
     if (status != CP_EXIT_OK) {
         return status;
     }

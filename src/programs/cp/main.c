@@ -7,14 +7,34 @@
 #include "plain.h"
 #include "server.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+/*
+ * Closed standard descriptors would be given to the next file or socket, which would then get the
+ * messages of this program. Those in their place can be neither read nor written usefully.
+ */
+static bool fill_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            return false;
+        }
+    }
+    return true;
+}
 
 int main(int argc, char **argv)
 {
     static struct cp_options options;
 
+    if (!fill_standard_descriptors()) {
+        return CP_EXIT_FAILED;
+    }
     if (!cp_options_parse(argc, argv, &options)) {
         return CP_EXIT_USAGE;
     }
@@ -40,5 +60,5 @@ int main(int argc, char **argv)
         printf("iwarp-cp %s\n", iwarp_version());
         break;
     }
-    return fflush(stdout) == 0 ? CP_EXIT_OK : CP_EXIT_FAILED;
+    return cp_output_flush() ? CP_EXIT_OK : CP_EXIT_FAILED;
 }

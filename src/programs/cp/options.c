@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for an option as it was typed; longer ones are cut. */
+#define TYPED_MAX 256
+
 #define SERVE  CP_COMMAND_SERVE
 #define CLIENT (CP_COMMAND_PUT | CP_COMMAND_GET | CP_COMMAND_LIST)
 #define COPY   (CP_COMMAND_PUT | CP_COMMAND_GET | CP_COMMAND_PLAIN)
@@ -116,7 +119,7 @@ static bool parse_number(const char *text, unsigned long low, unsigned long high
 }
 
 /* The options with a number: where it goes and what is allowed. */
-static bool set_number(struct cp_options *options, int letter, const char *text)
+static bool set_number(struct cp_options *options, int letter, const char *text, const char *typed)
 {
     unsigned long value = 0;
     char why[96];
@@ -155,32 +158,34 @@ static bool set_number(struct cp_options *options, int letter, const char *text)
     }
     if (!parse_number(text, low, high, &value)) {
         snprintf(why, sizeof why, "not a number from %lu to %lu", low, high);
-        return wrong(text, why);
+        return wrong(typed, why);
     }
     *target = (unsigned)value;
     return true;
 }
 
-static bool add_allow(struct cp_options *options, const char *text)
+static bool add_allow(struct cp_options *options, const char *text, const char *typed)
 {
     if (options->allow_count == CP_ALLOW_MAX) {
-        return wrong(text, "too many --allow");
+        return wrong(typed, "more networks than there is room for");
     }
     if (!cp_network_parse(text, &options->allow[options->allow_count++])) {
-        return wrong(text, "not a network; write 192.0.2.0/24 or 2001:db8::/32, with zeros behind "
-                           "the prefix");
+        cp_error(typed, "not a network",
+                 "write 192.0.2.0/24 or 2001:db8::/32, with zeros behind the prefix");
+        return false;
     }
     return true;
 }
 
-static bool set_listen(struct cp_options *options, const char *text)
+static bool set_listen(struct cp_options *options, const char *text, const char *typed)
 {
     const char *why = cp_address_parse(text, strlen(text), &options->listen);
 
-    return why ? wrong(text, why) : true;
+    return why ? wrong(typed, why) : true;
 }
 
-static bool set_option(struct cp_options *options, int letter, const char *value)
+/* typed: the option and its value, for errors. */
+static bool set_option(struct cp_options *options, int letter, const char *value, const char *typed)
 {
     switch (letter) {
     case 'r':
@@ -199,9 +204,9 @@ static bool set_option(struct cp_options *options, int letter, const char *value
         options->verbose = true;
         return true;
     case 'l':
-        return set_listen(options, value);
+        return set_listen(options, value, typed);
     case 'a':
-        return add_allow(options, value);
+        return add_allow(options, value, typed);
     case 256:
         options->sync = true;
         return true;
@@ -218,7 +223,7 @@ static bool set_option(struct cp_options *options, int letter, const char *value
         options->conn.placement = IWARP_PLACE_EARLY;
         return true;
     default:
-        return set_number(options, letter, value);
+        return set_number(options, letter, value, typed);
     }
 }
 
@@ -273,11 +278,43 @@ static const struct option_row *find_row(int letter)
     return NULL;
 }
 
+/* What getopt_long has just taken, as it was typed: long names may have been cut short there. */
+static void option_as_typed(int letter, bool is_long, char **argv, char typed[TYPED_MAX])
+{
+    if (!is_long) {
+        snprintf(typed, TYPED_MAX, "-%c", letter);
+        return;
+    }
+    /* The value is a word of its own, or in the same one behind '='. */
+    const char *word = argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1];
+    snprintf(typed, TYPED_MAX, "%.*s", (int)strcspn(word, "="), word);
+}
+
+/* What getopt_long could make nothing of: letter is '?' or ':', optopt says which option. */
+static bool refuse(int letter, const char *word)
+{
+    char typed[TYPED_MAX];
+
+    if (optopt > 0 && optopt != 'h' && !find_row(optopt)) {
+        snprintf(typed, sizeof typed, "-%c", optopt);
+        return wrong(typed, "no such option");
+    }
+    if (optopt > 0 && letter == ':' && strncmp(word, "--", 2) != 0) {
+        snprintf(typed, sizeof typed, "-%c", optopt);
+    } else {
+        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word, "="), word);
+    }
+    if (letter == ':') {
+        return wrong(typed, "it needs a value");
+    }
+    return wrong(typed, optopt > 0 ? "it takes no value" : "no such option, or short for several");
+}
+
 static bool parse_options(int argc, char **argv, struct cp_options *options)
 {
     struct option longs[ROW_COUNT + 2] = {{"help", no_argument, NULL, 'h'}};
     char letters[2 * ROW_COUNT + 3] = ":h";
-    int letter;
+    int letter, index = -1;
 
     for (size_t i = 0; i < ROW_COUNT; i++) {
         longs[i + 1] = (struct option){
@@ -288,19 +325,26 @@ static bool parse_options(int argc, char **argv, struct cp_options *options)
         }
     }
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, letters, longs, &index)) != -1) {
         const struct option_row *row = find_row(letter);
+        char typed[TYPED_MAX];
         if (letter == 'h') {
             options->command = CP_COMMAND_HELP;
             return true;
         }
         if (!row) {
-            return wrong(argv[optind - 1], letter == ':' ? "it needs a value" : "no such option");
+            return refuse(letter, argv[optind - 1]);
         }
+        option_as_typed(letter, index >= 0, argv, typed);
+        index = -1;
         if (!(row->commands & (unsigned)options->command)) {
-            return wrong(row->name, "this option is for another command");
+            return wrong(typed, "this option is for another command");
         }
-        if (!set_option(options, letter, optarg)) {
+        if (optarg) {
+            size_t len = strlen(typed);
+            snprintf(typed + len, sizeof typed - len, " %s", optarg);
+        }
+        if (!set_option(options, letter, optarg, typed)) {
             return false;
         }
     }

@@ -17,7 +17,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool cp_name_ok(const char *name, size_t len)
+bool cp_name_reserved(const char *name)
+{
+    return strncmp(name, CP_TEMP_PREFIX, sizeof CP_TEMP_PREFIX - 1) == 0;
+}
+
+bool cp_path_reserved(const char *path)
+{
+    for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+        if (cp_name_reserved(path)) {
+            return true;
+        }
+        path += strcspn(path, "/");
+    }
+    return false;
+}
+
+bool cp_name_is_component(const char *name, size_t len)
 {
     if (len == 0 || len > CP_NAME_MAX || memchr(name, '/', len) || memchr(name, '\0', len)) {
         return false;
@@ -25,13 +41,22 @@ bool cp_name_ok(const char *name, size_t len)
     if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) {
         return false;
     }
+    return true;
+}
+
+bool cp_name_ok(const char *name, size_t len)
+{
     size_t prefix = sizeof CP_TEMP_PREFIX - 1;
+
+    if (!cp_name_is_component(name, len)) {
+        return false;
+    }
     return len < prefix || memcmp(name, CP_TEMP_PREFIX, prefix) != 0;
 }
 
 /*
  * The next component of *path, which moves on behind it. Returns its length, 0 at the end, -1 with
- * errno for "..", names that are too long.
+ * errno for "..", names that are too long or reserved.
  */
 static int next_component(const char **path, char name[CP_NAME_MAX + 1])
 {
@@ -47,6 +72,10 @@ static int next_component(const char **path, char name[CP_NAME_MAX + 1])
         *path += len;
         if (strcmp(name, "..") == 0) {
             errno = EXDEV;
+            return -1;
+        }
+        if (cp_name_reserved(name)) {
+            errno = EINVAL;
             return -1;
         }
         if (strcmp(name, ".") != 0) {
@@ -67,7 +96,7 @@ void cp_path_last(const char *path, char *last, size_t size)
         start--;
     }
     size_t len = end - start;
-    if (len >= size || !cp_name_ok(path + start, len)) {
+    if (len >= size || !cp_name_is_component(path + start, len)) {
         len = 0;
     }
     memcpy(last, path + start, len);

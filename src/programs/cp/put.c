@@ -40,6 +40,9 @@ struct put {
     uint64_t first, next; /* numbers of the oldest entry and of the next */
     bool ended;           /* the source has told everything */
     bool stopped;         /* it makes no sense to go on */
+    struct cp_top *tops;  /* the FILEs, their names allocated */
+    size_t top_count;
+    bool is_directory; /* the last FILE is one */
 };
 
 static struct entry *entry_at(const struct put *put, uint64_t number)
@@ -79,6 +82,11 @@ static void on_problem(void *context, const char *path, bool is_begun, struct cp
 {
     struct put *put = context;
 
+    if (!is_begun && !put->source.walking) {
+        /* A FILE itself: it was asked for. */
+        cp_report_entry(&put->client.report, path, 0, false, false, result);
+        return;
+    }
     if (!is_begun) {
         cp_report_skipped(&put->client.report, path, false, result);
         return;
@@ -227,15 +235,15 @@ static char *name_of(const char *path)
 }
 
 /* Totals are for the progress bar only. */
-static void count_totals(struct put *put, const struct cp_top *tops, size_t count)
+static void count_totals(struct put *put)
 {
     struct cp_totals totals = {0};
 
     if (!put->client.report.bar) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        int fd = open(tops[i].path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    for (size_t i = 0; i < put->top_count; i++) {
+        int fd = open(put->tops[i].path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd >= 0) {
             cp_source_count(fd, put->client.options->recursive, &totals);
             close(fd);
@@ -245,7 +253,7 @@ static void count_totals(struct put *put, const struct cp_top *tops, size_t coun
     put->client.report.total_files = totals.files;
 }
 
-static bool open_target(struct put *put, const struct stat *only, struct cp_opened *opened)
+static bool open_target(struct put *put, struct cp_opened *opened)
 {
     const struct cp_options *options = put->client.options;
     const char *name = put->client.url.name;
@@ -254,7 +262,7 @@ static bool open_target(struct put *put, const struct stat *only, struct cp_open
 
     if (options->argument_count > 2 || len == 0 || name[len - 1] == '/') {
         flags |= CP_OPEN_INTO;
-    } else if (!S_ISDIR(only->st_mode)) {
+    } else if (!put->is_directory) {
         flags |= CP_OPEN_ONE_FILE;
     }
     flags |= options->checksum ? CP_OPEN_CHECKSUM : 0;
@@ -262,56 +270,152 @@ static bool open_target(struct put *put, const struct stat *only, struct cp_open
     return cp_client_open(&put->client, CP_ACTION_PUT, flags, opened);
 }
 
-static void copy(struct put *put, const struct stat *only)
+static void copy(struct put *put)
 {
     static const struct cp_source_events template = {NULL, on_begun, on_problem};
     const struct cp_options *options = put->client.options;
     struct cp_source_options how = {.recursive = options->recursive, .checksum = options->checksum};
     struct cp_source_events events = template;
-    size_t count = options->argument_count - 1;
-    struct cp_top *tops = calloc(count, sizeof *tops);
     struct cp_opened opened;
 
-    if (!tops || !open_target(put, only, &opened)) {
-        free(tops);
+    if (!open_target(put, &opened)) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        const char *path = options->arguments[i];
-        tops[i] = (struct cp_top){
-            -1, path, name_of(opened.kind == CP_KIND_DIRECTORY ? path : put->client.url.name)};
+    if (opened.kind != CP_KIND_DIRECTORY) {
+        free((char *)(uintptr_t)put->tops[0].name);
+        put->tops[0].name = name_of(put->client.url.name);
     }
-    count_totals(put, tops, count);
+    count_totals(put);
     events.context = put;
-    cp_source_begin(&put->source, tops, count, &how, &events);
+    cp_source_begin(&put->source, put->tops, put->top_count, &how, &events);
     transfer(put);
     cp_source_end(&put->source);
-    for (size_t i = 0; i < count; i++) {
-        free((char *)(uintptr_t)tops[i].name);
+}
+
+/* Why a FILE of the command line cannot be copied, as far as looking at it tells. */
+static struct cp_result judge(const struct cp_top *top, bool recursive, bool *is_directory)
+{
+    struct stat st;
+
+    *is_directory = false;
+    if (stat(top->path, &st) < 0) {
+        return cp_result_from_errno(errno);
     }
-    free(tops);
+    *is_directory = S_ISDIR(st.st_mode);
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        return cp_result_of_special(st.st_mode);
+    }
+    if (S_ISDIR(st.st_mode) && !recursive) {
+        return cp_result_of(CP_IS_DIRECTORY);
+    }
+    return cp_result_of(cp_name_reserved(top->name) ? CP_RESERVED : CP_OK);
+}
+
+/* Before anything is made at the server: leave the FILEs that can be copied, tell of the others. */
+static void sort_out(struct put *put)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < put->top_count; i++) {
+        struct cp_top top = put->tops[i];
+        struct cp_result why = judge(&top, put->client.options->recursive, &put->is_directory);
+        if (why.status == CP_OK) {
+            put->tops[kept++] = top;
+            continue;
+        }
+        cp_report_entry(&put->client.report, top.path, 0, put->is_directory, false, why);
+        free((char *)(uintptr_t)top.name);
+    }
+    put->top_count = kept;
+}
+
+static int compare_tops(const void *a, const void *b)
+{
+    const struct cp_top *const *left = a, *const *right = b;
+    int order = strcmp((*left)->name, (*right)->name);
+
+    /* Then as they were given, for the error to name them in that order. */
+    return order ? order : (*left > *right) - (*left < *right);
+}
+
+/* Two FILEs of one name would become one copy. True after printing which. */
+static bool has_same_names(const struct put *put)
+{
+    const struct cp_top **sorted = calloc(put->top_count, sizeof *sorted);
+    char why[4 * CP_NAME_MAX + 64];
+    bool found = false;
+
+    for (size_t i = 0; sorted && i < put->top_count; i++) {
+        sorted[i] = &put->tops[i];
+    }
+    if (sorted) {
+        qsort(sorted, put->top_count, sizeof(*sorted), compare_tops);
+    }
+    for (size_t i = 1; sorted && i < put->top_count && !found; i++) {
+        found = strcmp(sorted[i - 1]->name, sorted[i]->name) == 0;
+        if (found) {
+            char shown[4 * CP_NAME_MAX + 1];
+            cp_report_escape(sorted[i - 1]->path, shown, sizeof shown);
+            snprintf(why, sizeof why, "its copy would replace that of %s", shown);
+            cp_error(sorted[i]->path, why, "copy them one at a time, each to its own name");
+        }
+    }
+    free(sorted);
+    return found;
+}
+
+static bool name_tops(struct put *put, const struct cp_options *options)
+{
+    size_t count = options->argument_count - 1;
+
+    put->tops = calloc(count, sizeof *put->tops);
+    for (size_t i = 0; put->tops && i < count; i++) {
+        const char *path = options->arguments[i];
+        put->tops[i] = (struct cp_top){-1, path, name_of(path)};
+        if (!put->tops[i].name) {
+            return false;
+        }
+        put->top_count = i + 1;
+    }
+    return put->tops != NULL;
+}
+
+static void release(struct put *put)
+{
+    for (uint64_t i = put->first; i < put->next; i++) {
+        free(entry_at(put, i)->path);
+    }
+    free(put->entries);
+    for (size_t i = 0; i < put->top_count; i++) {
+        free((char *)(uintptr_t)put->tops[i].name);
+    }
+    free(put->tops);
 }
 
 int cp_run_put(const struct cp_options *options)
 {
     static struct put put;
-    struct stat only = {0};
-    const char *file = options->arguments[0];
+    int status = cp_client_begin(&put.client, options, "put",
+                                 options->arguments[options->argument_count - 1]);
 
-    /* Before anything is made at the server. */
-    if (options->argument_count == 2 && stat(file, &only) < 0) {
-        cp_error_result(file, false, cp_result_from_errno(errno));
-        return CP_EXIT_FAILED;
-    }
-    int status = cp_client_connect(&put.client, options, "put",
-                                   options->arguments[options->argument_count - 1]);
     if (status != CP_EXIT_OK) {
         return status;
     }
-    copy(&put, &only);
-    for (uint64_t i = put.first; i < put.next; i++) {
-        free(entry_at(&put, i)->path);
+    if (!name_tops(&put, options)) {
+        cp_error_result("put", false, cp_result_of(CP_NO_MEMORY));
+        status = CP_EXIT_FAILED;
+    } else if (has_same_names(&put)) {
+        status = CP_EXIT_USAGE;
+    } else {
+        sort_out(&put);
+        status = put.top_count > 0 ? cp_client_connect(&put.client) : CP_EXIT_OK;
+        if (status == CP_EXIT_OK) {
+            if (put.top_count > 0) {
+                copy(&put);
+            }
+            status = cp_client_finish(&put.client);
+        }
     }
-    free(put.entries);
-    return cp_client_finish(&put.client);
+    release(&put);
+    return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Encoding and decoding of records. A record that was read has a usable name (one component, not
- * one of iwarp-cp's own temporary names), permission bits only, a possible time and size. The order
- * of records is checked by the sink.
+ * one of iwarp-cp's own temporary names; only a SKIP may tell of those), permission bits only, a
+ * possible time and size. The order of records is checked by the sink.
  */
 #include "record.h"
 
@@ -24,12 +24,12 @@ static bool read_name(struct cp_reader *reader, struct cp_record *record)
     size_t len = cp_take_u16(reader);
     const uint8_t *name = cp_take(reader, len);
 
-    if (!name || !cp_name_ok((const char *)name, len)) {
+    if (!name || !cp_name_is_component((const char *)name, len)) {
         return false;
     }
     memcpy(record->name, name, len);
     record->name[len] = '\0';
-    return true;
+    return record->type == CP_RECORD_SKIP || !cp_name_reserved(record->name);
 }
 
 static void write_attributes(struct cp_writer *writer, const struct cp_record *record)

@@ -8,6 +8,7 @@
 #include "channel.h"
 #include "json.h"
 #include "options.h"
+#include "path.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,17 +31,30 @@ static double now_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Copy text with control characters as \ooo. */
-static void escape(const char *text, char *buf, size_t size)
+/* How many octets of one character at text may be shown as they are. 0: not even the first. */
+static size_t harmless_len(const char *text)
+{
+    const unsigned char *octets = (const unsigned char *)text;
+
+    if (octets[0] < 0x80) {
+        return octets[0] >= 0x20 && octets[0] != 0x7f;
+    }
+    /* U+0080 to U+009F are control characters, too. */
+    return octets[0] == 0xc2 && octets[1] < 0xa0 ? 0 : cp_json_utf8_len(text);
+}
+
+void cp_report_escape(const char *text, char *buf, size_t size)
 {
     size_t used = 0;
 
-    for (; *text && used + 5 < size; text++) {
-        unsigned char octet = (unsigned char)*text;
-        if (octet < 0x20 || octet == 0x7f) {
-            used += (size_t)snprintf(buf + used, size - used, "\\%03o", octet);
+    while (*text && used + 5 < size) {
+        size_t len = harmless_len(text);
+        if (len == 0) {
+            used += (size_t)snprintf(buf + used, size - used, "\\%03o", (unsigned char)*text++);
         } else {
-            buf[used++] = *text;
+            memcpy(buf + used, text, len);
+            used += len;
+            text += len;
         }
     }
     buf[used] = '\0';
@@ -50,7 +64,7 @@ void cp_error(const char *what, const char *why, const char *hint)
 {
     static _Thread_local char shown[SHOWN_MAX];
 
-    escape(what, shown, sizeof shown);
+    cp_report_escape(what, shown, sizeof shown);
     fprintf(stderr, "iwarp-cp: %s: %s; %s\n", shown, why, hint);
 }
 
@@ -59,7 +73,17 @@ void cp_error_result(const char *path, bool at_server, struct cp_result result)
     char why[256];
 
     snprintf(why, sizeof why, "%s%s", at_server ? "at the server, " : "", cp_result_text(result));
-    cp_error(path, why, cp_result_hint(result));
+    cp_error(path, why, cp_result_hint(result, at_server));
+}
+
+bool cp_output_flush(void)
+{
+    /* What did not fit a full buffer earlier is known to ferror only. */
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return true;
+    }
+    cp_error("standard output", "it cannot be written", "check where it goes");
+    return false;
 }
 
 void cp_report_name(const char *name, bool do_escape)
@@ -67,7 +91,7 @@ void cp_report_name(const char *name, bool do_escape)
     static char shown[SHOWN_MAX];
 
     if (do_escape) {
-        escape(name, shown, sizeof shown);
+        cp_report_escape(name, shown, sizeof shown);
     }
     fputs(do_escape ? shown : name, stdout);
 }
@@ -155,7 +179,7 @@ void cp_report_moved(struct cp_report *report, uint64_t bytes)
     }
 }
 
-static void print_json_result(struct cp_result result)
+static void print_json_result(bool at_server, struct cp_result result)
 {
     if (result.status == CP_OK) {
         fputs(",\"ok\":true}\n", stdout);
@@ -164,7 +188,7 @@ static void print_json_result(struct cp_result result)
     fputs(",\"ok\":false,\"error\":", stdout);
     cp_report_json_string(cp_result_text(result));
     fputs(",\"hint\":", stdout);
-    cp_report_json_string(cp_result_hint(result));
+    cp_report_json_string(cp_result_hint(result, at_server));
     fputs("}\n", stdout);
 }
 
@@ -190,18 +214,19 @@ void cp_report_entry(struct cp_report *report, const char *path, uint64_t size, 
         if (!is_dir) {
             printf(",\"bytes\":%" PRIu64, size);
         }
-        print_json_result(result);
+        print_json_result(at_server, result);
     }
 }
 
 void cp_report_skipped(struct cp_report *report, const char *path, bool at_server,
                        struct cp_result result)
 {
-    if (result.status != CP_IS_LINK && result.status != CP_IS_SPECIAL) {
+    if (!cp_result_is_left_out(result)) {
         cp_report_entry(report, path, 0, false, at_server, result);
         return;
     }
     report->skipped++;
+    report->reserved += result.status == CP_RESERVED;
     if (report->json) {
         fputs("{\"type\":\"skipped\",\"name\":", stdout);
         cp_report_json_string(path);
@@ -251,24 +276,36 @@ static void print_text_summary(const struct cp_report *report, double seconds)
             report->files == 1 ? "" : "s", bytes, seconds, rate);
 }
 
+static void print_left_out(const struct cp_report *report)
+{
+    uint64_t others = report->skipped - report->reserved;
+
+    if (others > 0) {
+        fprintf(stderr, "iwarp-cp: %" PRIu64 " symbolic link%s or special file%s left out\n",
+                others, others == 1 ? "" : "s", others == 1 ? "" : "s");
+    }
+    if (report->reserved > 0) {
+        fprintf(
+            stderr, "iwarp-cp: %" PRIu64 " name%s that begin%s with " CP_TEMP_PREFIX " left out\n",
+            report->reserved, report->reserved == 1 ? "" : "s", report->reserved == 1 ? "s" : "");
+    }
+}
+
 int cp_report_end(struct cp_report *report, const struct cp_counts *counts)
 {
     double seconds = now_seconds() - report->started;
 
     clear_bar(report);
-    if (report->skipped > 0) {
-        fprintf(stderr, "iwarp-cp: %" PRIu64 " symbolic link%s or special file%s left out\n",
-                report->skipped, report->skipped == 1 ? "" : "s", report->skipped == 1 ? "" : "s");
-    }
+    print_left_out(report);
     if (report->bar && !report->broken) {
         print_text_summary(report, seconds);
     }
     if (report->json) {
         print_json_summary(report, counts, seconds);
     }
-    if (fflush(stdout) != 0) {
-        cp_error("standard output", "it cannot be written", "check where it goes");
-        return CP_EXIT_FAILED;
+    bool written = cp_output_flush();
+    if (report->broken) {
+        return CP_EXIT_BROKEN;
     }
-    return report->broken ? CP_EXIT_BROKEN : report->failed ? CP_EXIT_FAILED : CP_EXIT_OK;
+    return report->failed || !written ? CP_EXIT_FAILED : CP_EXIT_OK;
 }

@@ -24,8 +24,9 @@ struct cp_report {
     double started, last_drawn;
     uint64_t total_files, total_bytes; /* 0: not known */
     uint64_t files, directories, bytes, failed, skipped;
-    uint64_t moved; /* octets so far, of unfinished files too */
-    bool broken;    /* an error that is not one of a file */
+    uint64_t reserved; /* of those skipped: because of their names */
+    uint64_t moved;    /* octets so far, of unfinished files too */
+    bool broken;       /* an error that is not one of a file */
 };
 
 /* Print an error line. Any thread. */
@@ -45,7 +46,8 @@ void cp_report_broken(struct cp_report *report, const char *what, const char *wh
 void cp_report_entry(struct cp_report *report, const char *path, uint64_t size, bool is_dir,
                      bool at_server, struct cp_result result);
 
-/* Something that was left out: links and special files are notes, the rest are failures. */
+/* Something that was left out: links, special files and reserved names are notes, the rest are
+ * failures. */
 void cp_report_skipped(struct cp_report *report, const char *path, bool at_server,
                        struct cp_result result);
 
@@ -54,6 +56,12 @@ void cp_report_moved(struct cp_report *report, uint64_t bytes);
 
 /* The end: the summary, and an exit status. */
 int cp_report_end(struct cp_report *report, const struct cp_counts *counts);
+
+/* Write out what was printed. False, and an error line, if not all of it could be written. */
+bool cp_output_flush(void);
+
+/* Copy text for one line of a terminal: control characters, and what is not UTF-8, as \ooo. */
+void cp_report_escape(const char *text, char *buf, size_t size);
 
 /* Write text as a JSON string, quotes included, to standard output. */
 void cp_report_json_string(const char *text);

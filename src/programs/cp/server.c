@@ -109,7 +109,8 @@ static void run(struct server *server)
     join_finished(server, true);
 }
 
-/* SIGTERM and SIGINT end the server in order; a full disk quota must be an errno, not a signal. */
+/* SIGTERM and SIGINT end the server in order. A log that goes to a pipe which nobody reads any more
+ * must not end it at all. */
 static int catch_signals(void)
 {
     sigset_t set;
@@ -160,8 +161,7 @@ static int start_listening(struct server *server, const struct addrinfo *address
         cp_net_format((struct sockaddr *)&addr, len, text, sizeof text);
     }
     printf("listening on %s\n", text);
-    fflush(stdout);
-    return CP_EXIT_OK;
+    return cp_output_flush() ? CP_EXIT_OK : CP_EXIT_FAILED;
 }
 
 static int serve_on(struct server *server)
@@ -196,12 +196,14 @@ static int open_export(struct server *server)
     server->export.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!server->sessions || server->signal_fd < 0 || server->export.stop_fd < 0 ||
         server->export.done_fd < 0) {
-        return fail("serve", strerror(errno), "raise the limits of this process");
+        return fail("serve", strerror(errno),
+                    "check the limits and the environment of this process");
     }
     raise_descriptor_limit();
     if (iwarp_device_open(NULL, &server->export.device) != IWARP_OK ||
         iwarp_eq_create(server->export.device, &server->eq) != IWARP_OK) {
-        return fail("serve", iwarp_last_error(), "raise the limits of this process");
+        return fail("serve", iwarp_last_error(),
+                    "check the limits and the environment of this process");
     }
     return CP_EXIT_OK;
 }
@@ -214,6 +216,9 @@ int cp_run_serve(const struct cp_options *options)
     int status = open_export(&server);
     if (status == CP_EXIT_OK) {
         status = serve_on(&server);
+    }
+    if (server.listener) {
+        (void)iwarp_listener_close(server.listener);
     }
     if (server.eq) {
         (void)iwarp_eq_destroy(server.eq);

@@ -97,7 +97,7 @@ static struct cp_result open_for_reading(const struct cp_session *session, bool 
     }
     *kind = S_ISDIR(st.st_mode) ? CP_KIND_DIRECTORY : CP_KIND_FILE;
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
-        return cp_result_of(CP_IS_SPECIAL);
+        return cp_result_of_special(st.st_mode);
     }
     if (S_ISDIR(st.st_mode) && !recursive) {
         return cp_result_of(CP_IS_DIRECTORY);
@@ -145,6 +145,9 @@ static struct cp_result open_action(struct cp_session *session, const struct cp_
 
     memcpy(session->name, open->name, open->name_len);
     session->name[open->name_len] = '\0';
+    if (cp_path_reserved(session->name)) {
+        return cp_result_of(CP_RESERVED);
+    }
     struct cp_result result = open->action == CP_ACTION_PUT ? open_put(session, open->flags, opened)
                                                             : open_get(session, open, opened);
     if (result.status != CP_OK) {
@@ -353,9 +356,11 @@ static bool accept_client(struct cp_session *session)
         return false;
     }
     hello = grant(session->export->options, &wish);
-    if (cp_channel_open(&session->channel, session->export->device, hello.slots, hello.slot_size) !=
-        IWARP_OK) {
-        cp_session_refuse(session->conn, cp_result_of(CP_NO_MEMORY));
+    enum iwarp_status status =
+        cp_channel_open(&session->channel, session->export->device, hello.slots, hello.slot_size);
+    if (status != IWARP_OK) {
+        cp_session_refuse(session->conn, status == IWARP_LIMIT ? cp_result_from_errno(EMFILE)
+                                                               : cp_result_of(CP_NO_MEMORY));
         return false;
     }
     session->channel.conn = session->conn;
@@ -364,22 +369,9 @@ static bool accept_client(struct cp_session *session)
                         cp_hello_write(data, &hello), NULL) == IWARP_OK;
 }
 
-/* What a client named, fit for a terminal and for one line: control characters become '?'. */
-static void printable(char *buf, size_t size, const char *name)
-{
-    size_t n = 0;
-
-    for (; name[n] && n + 1 < size; n++) {
-        unsigned char c = (unsigned char)name[n];
-        buf[n] = c < 0x20 || c == 0x7f ? '?' : name[n];
-    }
-    buf[n] = '\0';
-}
-
 static void log_end(const struct cp_session *session)
 {
-    char name[256];
-
+    static _Thread_local char name[4 * CP_PATH_MAX + 1];
     static const char *const verbs[] = {"connected", "put", "get", "ls"};
     bool complete = session->sinking    ? cp_sink_complete(&session->sink)
                     : session->sourcing ? session->told_all
@@ -388,7 +380,7 @@ static void log_end(const struct cp_session *session)
                       : complete                   ? "done"
                                                    : "broken off by the client";
 
-    printable(name, sizeof name, session->name);
+    cp_report_escape(session->name, name, sizeof name);
     fprintf(stderr, "iwarp-cp: %s: %s /%s: %" PRIu64 " octets, %" PRIu64 " failed, %s\n",
             session->peer, verbs[session->action], name, session->bytes, session->failed, why);
 }

@@ -84,12 +84,17 @@ static int reserve(int fd, uint64_t size)
     return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
 }
 
+static bool is_one_too_many(const struct cp_sink *sink)
+{
+    return sink->one_top && sink->depth == 0 && sink->sequence > 0;
+}
+
 static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
 {
     struct stat st;
     int dir = here(sink)->fd;
 
-    if (sink->in_file || (sink->single && sink->sequence > 0)) {
+    if (sink->in_file || is_one_too_many(sink)) {
         return false;
     }
     sink->in_file = true;
@@ -106,7 +111,8 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
      * not. */
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode) &&
         !S_ISLNK(st.st_mode)) {
-        fail_file(sink, cp_result_of(S_ISDIR(st.st_mode) ? CP_IS_DIRECTORY : CP_IS_SPECIAL));
+        fail_file(sink, S_ISDIR(st.st_mode) ? cp_result_of(CP_IS_DIRECTORY)
+                                            : cp_result_of_special(st.st_mode));
         return true;
     }
     int error = cp_temp_create(&sink->temp, dir, name);
@@ -229,7 +235,7 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
         .fd = -1, .mode = record->mode, .mtime = record->mtime, .mtime_ns = record->mtime_ns};
     struct cp_result result = {0};
 
-    if (sink->in_file || sink->single || sink->depth == CP_DEPTH_MAX) {
+    if (sink->in_file || sink->single || is_one_too_many(sink) || sink->depth == CP_DEPTH_MAX) {
         return false;
     }
     const char *name = resolve_name(sink, record);

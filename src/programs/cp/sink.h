@@ -34,7 +34,8 @@ struct cp_sink {
     const struct cp_sink_events *events;
     char
         top_name[CP_NAME_MAX + 1]; /* replaces the first component; "": as it comes; ".": drop it */
-    bool single; /* one file was asked for: a second, or a directory, is not what was asked for */
+    bool one_top; /* one file or tree was asked for: what follows it is not what was asked for */
+    bool single;  /* and it is a file */
     bool sync;
     uint64_t sequence;
     /* the file being written */

@@ -34,7 +34,7 @@ static void problem(struct cp_source *source, struct cp_writer *records, const c
 {
     if (source->events) {
         source->events->problem(source->events->context, source->path, is_begun, result);
-    } else if (!is_begun && cp_name_ok(name, strlen(name))) {
+    } else if (!is_begun && cp_name_is_component(name, strlen(name))) {
         struct cp_record record = {.type = CP_RECORD_SKIP, .result = result};
         snprintf(record.name, sizeof record.name, "%s", name);
         cp_record_write(records, &record);
@@ -72,9 +72,9 @@ static void begin_file(struct cp_source *source, struct cp_writer *records, int 
     if (fd < 0 || fstat(fd, &st) < 0) {
         result = cp_result_from_errno(errno);
     } else if (!S_ISREG(st.st_mode)) {
-        result = cp_result_of(CP_IS_SPECIAL);
+        result = cp_result_of_special(st.st_mode);
     } else if (!cp_name_ok(name, strlen(name))) {
-        result = cp_result_of(CP_BAD_NAME);
+        result = cp_result_of(cp_name_reserved(name) ? CP_RESERVED : CP_BAD_NAME);
     } else if (source->options.checksum && !cp_digest_begin(&source->digest)) {
         result = cp_result_of(CP_NO_MEMORY);
     }
@@ -250,14 +250,22 @@ static void begin_directory(struct cp_source *source, struct cp_writer *records,
     }
 }
 
+/* Looks before it opens: opening a FIFO would be noticed by who writes to it. */
 static void begin_top(struct cp_source *source, struct cp_writer *records)
 {
     struct cp_top *top = &source->tops[source->top_next++];
-    int fd = top->fd >= 0 ? top->fd : open(top->path, FILE_FLAGS);
+    int fd = top->fd;
     struct stat st;
 
     top->fd = -1;
     snprintf(source->path, sizeof source->path, "%s", top->path);
+    if (fd < 0 && stat(top->path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        problem(source, records, top->name, false, cp_result_of_special(st.st_mode));
+        return;
+    }
+    if (fd < 0) {
+        fd = open(top->path, FILE_FLAGS);
+    }
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
         begin_directory(source, records, fd, top, &st);
     } else if (fd >= 0 && source->options.list) {

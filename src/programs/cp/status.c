@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct {
     const char *text;
@@ -36,6 +37,7 @@ static const struct {
     {EFBIG, CP_TOO_BIG},
     {EIO, CP_IO},
     {ENOMEM, CP_NO_MEMORY},
+    {EINVAL, CP_BAD_NAME},
 };
 
 struct cp_result cp_result_from_errno(int error)
@@ -58,6 +60,24 @@ struct cp_result cp_result_of(enum cp_status status)
     return (struct cp_result){status, 0};
 }
 
+struct cp_result cp_result_of_special(mode_t mode)
+{
+    if (S_ISFIFO(mode)) {
+        return cp_result_of(CP_IS_FIFO);
+    }
+    if (S_ISSOCK(mode)) {
+        return cp_result_of(CP_IS_SOCKET);
+    }
+    return cp_result_of(S_ISCHR(mode) || S_ISBLK(mode) ? CP_IS_DEVICE : CP_IS_SPECIAL);
+}
+
+bool cp_result_is_left_out(struct cp_result result)
+{
+    return result.status == CP_IS_LINK || result.status == CP_IS_SPECIAL ||
+           result.status == CP_IS_FIFO || result.status == CP_IS_SOCKET ||
+           result.status == CP_IS_DEVICE || result.status == CP_RESERVED;
+}
+
 const char *cp_result_text(struct cp_result result)
 {
     if (result.status == CP_SYSTEM && result.system_errno != 0) {
@@ -66,8 +86,12 @@ const char *cp_result_text(struct cp_result result)
     return result.status < CP_STATUS_COUNT ? rows[result.status].text : "unknown reason";
 }
 
-const char *cp_result_hint(struct cp_result result)
+const char *cp_result_hint(struct cp_result result, bool at_server)
 {
+    /* The row speaks of names at the server, which is where most of them are. */
+    if (result.status == CP_NOT_FOUND && !at_server) {
+        return "check the name";
+    }
     return result.status < CP_STATUS_COUNT ? rows[result.status].hint
                                            : "use the same version of iwarp-cp at both ends";
 }

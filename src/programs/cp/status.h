@@ -7,7 +7,9 @@
 #ifndef CP_STATUS_H
 #define CP_STATUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* ROW(name, text, what to do) */
 #define CP_STATUS_TABLE(ROW)                                                                       \
@@ -45,7 +47,14 @@
     ROW(IDLE, "the server waited too long for the next request", "repeat the transfer")            \
     ROW(SHUTDOWN, "the server is being shut down", "repeat when it is back")                       \
     ROW(NO_MEMORY, "not enough memory", "try a smaller --block or --depth")                        \
-    ROW(STOPPED, "given up because of an earlier error", "see the earlier error")
+    ROW(STOPPED, "given up because of an earlier error", "see the earlier error")                  \
+    ROW(IS_FIFO, "it is a FIFO, neither a file nor a directory", "leave it out")                   \
+    ROW(IS_SOCKET, "it is a socket, neither a file nor a directory", "leave it out")               \
+    ROW(IS_DEVICE, "it is a device, neither a file nor a directory", "leave it out")               \
+    ROW(RESERVED, "names that begin with .iwarp-cp. are kept for unfinished copies",               \
+        "use another name")                                                                        \
+    ROW(NOTHING_SENT, "the server ended the transfer without the file",                            \
+        "use the same version of iwarp-cp at both ends")
 
 enum cp_status {
 #define ROW(name, text, hint) CP_##name,
@@ -66,10 +75,16 @@ struct cp_result cp_result_from_errno(int error);
 /* A result without an errno. */
 struct cp_result cp_result_of(enum cp_status status);
 
+/* What is neither a file nor a directory: what it is. mode is st_mode. */
+struct cp_result cp_result_of_special(mode_t mode);
+
+/* Links, special files and reserved names inside trees are left out, and that is no failure. */
+bool cp_result_is_left_out(struct cp_result result);
+
 /* A sentence without full stop; never NULL, static or per thread. */
 const char *cp_result_text(struct cp_result result);
 
-/* What to do; never NULL. */
-const char *cp_result_hint(struct cp_result result);
+/* What to do, here or (at_server) there; never NULL. */
+const char *cp_result_hint(struct cp_result result, bool at_server);
 
 #endif

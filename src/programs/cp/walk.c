@@ -52,11 +52,9 @@ static bool grow(struct listing *list, size_t len)
     return true;
 }
 
-/* True if the walk has to tell of it: not "." and "..", not an unfinished copy. */
-static bool is_wanted(const char *name)
+static bool is_dots(const char *name)
 {
-    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-           strncmp(name, CP_TEMP_PREFIX, sizeof CP_TEMP_PREFIX - 1) != 0;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static int read_names(DIR *dir, struct listing *list)
@@ -65,7 +63,7 @@ static int read_names(DIR *dir, struct listing *list)
 
     while (errno = 0, (entry = readdir(dir)) != NULL) {
         size_t len = strlen(entry->d_name) + 2;
-        if (!is_wanted(entry->d_name)) {
+        if (is_dots(entry->d_name)) {
             continue;
         }
         if (!grow(list, len)) {
@@ -196,10 +194,7 @@ static unsigned char type_of(int dir, const char *name, unsigned char type)
 
     /* Some file systems do not say it in the directory. */
     if (type == DT_UNKNOWN && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        return S_ISREG(st.st_mode)   ? DT_REG
-               : S_ISDIR(st.st_mode) ? DT_DIR
-               : S_ISLNK(st.st_mode) ? DT_LNK
-                                     : DT_FIFO;
+        return (unsigned char)IFTODT(st.st_mode);
     }
     return type;
 }
@@ -214,6 +209,11 @@ static void next_entry(struct cp_walk *walk, struct cp_item *item)
     item->path = walk->path;
     item->dir = level->fd;
     unsigned char type = type_of(level->fd, item->name, (unsigned char)entry[0]);
+    if (cp_name_reserved(item->name)) {
+        item->type = CP_ITEM_SKIP;
+        item->result = cp_result_of(CP_RESERVED);
+        return;
+    }
     switch (type) {
     case DT_REG:
         item->type = CP_ITEM_FILE;
@@ -223,7 +223,8 @@ static void next_entry(struct cp_walk *walk, struct cp_item *item)
         break;
     default:
         item->type = CP_ITEM_SKIP;
-        item->result = cp_result_of(type == DT_LNK ? CP_IS_LINK : CP_IS_SPECIAL);
+        item->result =
+            type == DT_LNK ? cp_result_of(CP_IS_LINK) : cp_result_of_special(DTTOIF(type));
         break;
     }
 }

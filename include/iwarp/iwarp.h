@@ -3,8 +3,10 @@
 #ifndef IWARP_H
 #define IWARP_H
 
+#include <iwarp/async.h>
 #include <iwarp/conn.h>
 #include <iwarp/memory.h>
+#include <iwarp/srq.h>
 #include <iwarp/status.h>
 #include <iwarp/verbs.h>
 #include <iwarp/version.h>

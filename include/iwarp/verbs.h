@@ -43,6 +43,7 @@ struct iwarp_device;
 struct iwarp_pd;
 struct iwarp_cq;
 struct iwarp_qp;
+struct iwarp_srq; /* srq.h */
 
 /* --- device ---------------------------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ IWARP_API enum iwarp_status iwarp_device_call(struct iwarp_device *device, void 
 
 IWARP_API enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd);
 
-/* MISUSE while a region or queue pair of this PD exists. */
+/* MISUSE while a region, queue pair or SRQ of this PD exists. */
 IWARP_API enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd);
 
 /* --- completion queues ----------------------------------------------------------------------- */
@@ -158,19 +159,28 @@ IWARP_API const char *iwarp_wc_status_text(enum iwarp_wc_status status);
 IWARP_API enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
                                             void *user, struct iwarp_cq **cq);
 
-/* MISUSE while a queue pair uses it. */
+/* MISUSE while a queue pair uses it, AGAIN while an event of it is not acknowledged (async.h). */
 IWARP_API enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq);
+
+/*
+ * Give the queue another size, at any time; no completion and no notification is lost. MISUSE: more
+ * completions wait than it would hold. An overflow that has happened is not undone.
+ */
+IWARP_API enum iwarp_status iwarp_cq_resize(struct iwarp_cq *cq, unsigned entries);
+IWARP_API unsigned iwarp_cq_entries(const struct iwarp_cq *cq);
 IWARP_API void *iwarp_cq_user(const struct iwarp_cq *cq);
 
 /*
  * Take up to n completions. Returns how many (0 to n), or a negative status: LIMIT after the queue
- * overflowed, which has also ended the queue pairs whose completions were lost.
+ * overflowed, which has also ended the queue pairs whose completions were lost, and was reported
+ * once as IWARP_ASYNC_CQ_OVERFLOW.
  */
 IWARP_API int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n);
 
 /*
  * Ask for one notification at the next completion (solicited_only: at the next solicited receive or
  * failed completion). Completions that are there already do not trigger it: poll, arm, poll again.
+ * Asking for any and for solicited ones together asks for any, in whatever order.
  */
 IWARP_API enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only);
 
@@ -203,6 +213,7 @@ struct iwarp_qp_options {
     size_t size;              /* set by init */
     struct iwarp_cq *send_cq; /* required */
     struct iwarp_cq *recv_cq; /* required; may be the same */
+    struct iwarp_srq *srq;    /* receives come from there; max_recv_* then mean nothing */
     unsigned max_send_wr;     /* 1 to 65536; default 128 */
     unsigned max_recv_wr;     /* 0 to 65536; default 128 */
     unsigned max_send_sge;    /* 1 to 32; default 4 */
@@ -220,7 +231,8 @@ IWARP_API enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd,
 /*
  * Destroy a queue pair. One that is connected is aborted first (RST); destroy its connection object
  * separately, before or after. Completions not yet polled are discarded. Pending requests are
- * released without completions.
+ * released without completions. AGAIN while an event of it was taken and not acknowledged
+ * (async.h).
  */
 IWARP_API enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp);
 IWARP_API void *iwarp_qp_user(const struct iwarp_qp *qp);
@@ -291,7 +303,9 @@ struct iwarp_recv_wr {
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);
 
-/* The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full.
+/*
+ * The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full.
+ * MISUSE: the queue pair has an SRQ.
  */
 IWARP_API enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
                                             const struct iwarp_recv_wr **bad);

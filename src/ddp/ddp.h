@@ -31,6 +31,7 @@ struct iwarp_ddp_sink {
     unsigned num_sge;
     uint64_t capacity; /* SGL, CONTROL: octets; READ: octets of the whole RDMA Read */
     uint64_t done;     /* READ: octets that have come */
+    const void *pd;    /* SGL: whose memory it names; NULL: the stream's */
 };
 
 /* Where the payload goes: entries in order, together the payload's length (none for CONTROL). */

@@ -184,7 +184,8 @@ static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
     if (len == 0 || sink->kind == DDP_SINK_CONTROL) {
         return true;
     }
-    return iwarp_ddp_resolve(rx->regions, &rx->lends, rx->pd, sink->sgl, sink->num_sge, h->mo, len,
+    const void *pd = sink->pd ? sink->pd : rx->pd;
+    return iwarp_ddp_resolve(rx->regions, &rx->lends, pd, sink->sgl, sink->num_sge, h->mo, len,
                              IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 

@@ -28,13 +28,17 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 {
     struct iwarp_wq *rq = s->config.rq;
+    const struct iwarp_rwqe *w = iwarp_rq_current(rq);
 
-    if (!iwarp_wq_waiting(rq)) {
+    if (!w) {
         sink->kind = DDP_SINK_NONE;
         return;
     }
-    const struct iwarp_rwqe *w = iwarp_rq_at(rq, rq->next);
-    *sink = (struct iwarp_ddp_sink){DDP_SINK_SGL, w->sgl, w->num_sge, w->capacity, 0};
+    *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_SGL,
+                                    .sgl = w->sgl,
+                                    .num_sge = w->num_sge,
+                                    .capacity = w->capacity,
+                                    .pd = rq->pd};
 }
 
 static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -50,7 +54,8 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
         return true;
     }
     const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, out->wqe);
-    *sink = (struct iwarp_ddp_sink){DDP_SINK_READ, w->sgl, 1, w->len, out->done};
+    *sink = (struct iwarp_ddp_sink){
+        .kind = DDP_SINK_READ, .sgl = w->sgl, .num_sge = 1, .capacity = w->len, .done = out->done};
     return true;
 }
 
@@ -197,7 +202,7 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
                          uint32_t message_len)
 {
     struct iwarp_wq *rq = s->config.rq;
-    struct iwarp_rwqe *w = iwarp_rq_at(rq, rq->next);
+    struct iwarp_rwqe *w = iwarp_rq_current(rq); /* its sink: it is there */
     enum iwarp_opcode op = opcode_of(h);
 
     w->byte_len = message_len;
@@ -213,8 +218,7 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
         w->wc_flags |= IWARP_WC_SOLICITED;
     }
     w->status = IWARP_WC_SUCCESS;
-    rq->next++;
-    rq->done++;
+    iwarp_rq_finish(rq);
     return true;
 }
 

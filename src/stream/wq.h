@@ -6,6 +6,11 @@
  *
  * An entry's life:   posted --(stream)--> next --(stream)--> done --(verbs)--> reaped
  * Positions count up for ever (modulo 2^32); an entry is found at position & mask.
+ *
+ * A receive queue may instead be a share of a common block of entries that belongs to verbs. Then
+ * `take` gives the stream an entry when a message begins (it must neither call the stream nor
+ * wait), `taken` is the one being worked on, and those that are done form a list, oldest first,
+ * until verbs pops them. A stream holds no more than it has taken, and never takes two at a time.
  */
 #ifndef IWARP_STREAM_WQ_H
 #define IWARP_STREAM_WQ_H
@@ -38,10 +43,13 @@ struct iwarp_rwqe {
     uint8_t num_sge;
     uint8_t wc_flags; /* enum iwarp_wc_flags */
     uint8_t status;   /* enum iwarp_wc_status */
+    uint32_t link;    /* shared entries: the next in whatever list */
     struct iwarp_sge sgl[];
 };
 
-/* A ring of entries of equal size. */
+#define IWARP_RQ_NONE UINT32_MAX /* no entry of a shared block */
+
+/* A ring of entries of equal size, or a share of a block of such. */
 struct iwarp_wq {
     uint8_t *mem;
     uint32_t stride;         /* octets from entry to entry */
@@ -51,6 +59,11 @@ struct iwarp_wq {
     uint32_t next;           /* stream: first entry not yet begun (SQ), or not yet taken (RQ) */
     uint32_t done;           /* stream: first entry that is not finished */
     _Atomic uint32_t reaped; /* verbs: first entry whose completion was not yet produced */
+
+    uint32_t (*take)(void *shared); /* NULL: a ring. Returns an entry's number or NONE */
+    void *shared;
+    const void *pd; /* whose memory shared entries name; NULL: the stream's */
+    uint32_t taken, done_first, done_last;
 };
 
 static inline void *iwarp_wq_at(const struct iwarp_wq *q, uint32_t position)
@@ -98,6 +111,72 @@ static inline void iwarp_wq_push(struct iwarp_wq *q)
                           memory_order_release);
 }
 
+/* --- receives, of either kind ---------------------------------------------------------------- */
+
+/* The receive for the current message; NULL if nothing is posted. */
+static inline struct iwarp_rwqe *iwarp_rq_current(struct iwarp_wq *q)
+{
+    if (!q->take) {
+        return iwarp_wq_waiting(q) ? iwarp_rq_at(q, q->next) : NULL;
+    }
+    if (q->taken == IWARP_RQ_NONE) {
+        q->taken = q->take(q->shared);
+    }
+    return q->taken == IWARP_RQ_NONE ? NULL : iwarp_rq_at(q, q->taken);
+}
+
+/* It is done: its completion may be produced. */
+static inline void iwarp_rq_finish(struct iwarp_wq *q)
+{
+    if (!q->take) {
+        q->next++;
+        q->done++;
+        return;
+    }
+    iwarp_rq_at(q, q->taken)->link = IWARP_RQ_NONE;
+    if (q->done_first == IWARP_RQ_NONE) {
+        q->done_first = q->taken;
+    } else {
+        iwarp_rq_at(q, q->done_last)->link = q->taken;
+    }
+    q->done_last = q->taken;
+    q->taken = IWARP_RQ_NONE;
+}
+
+/* The oldest shared entry that is done, which leaves the list; NULL: none. */
+static inline struct iwarp_rwqe *iwarp_rq_pop(struct iwarp_wq *q)
+{
+    if (q->done_first == IWARP_RQ_NONE) {
+        return NULL;
+    }
+    struct iwarp_rwqe *w = iwarp_rq_at(q, q->done_first);
+    q->done_first = w->link;
+    return w;
+}
+
+/* The shared entry that a message began to use and will not finish; NULL: none. */
+static inline struct iwarp_rwqe *iwarp_rq_untake(struct iwarp_wq *q)
+{
+    struct iwarp_rwqe *w = q->taken == IWARP_RQ_NONE ? NULL : iwarp_rq_at(q, q->taken);
+
+    q->taken = IWARP_RQ_NONE;
+    return w;
+}
+
+/* Make q a share of a block of entries. */
+static inline void iwarp_rq_share(struct iwarp_wq *q, uint8_t *mem, uint32_t stride, const void *pd,
+                                  uint32_t (*take)(void *shared), void *shared)
+{
+    *q = (struct iwarp_wq){.mem = mem,
+                           .stride = stride,
+                           .mask = UINT32_MAX,
+                           .take = take,
+                           .shared = shared,
+                           .pd = pd,
+                           .taken = IWARP_RQ_NONE,
+                           .done_first = IWARP_RQ_NONE};
+}
+
 /* entries may be 0; entry_bytes is rounded up so that entries do not share cache lines needlessly.
  */
 static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t entry_bytes)
@@ -115,7 +194,9 @@ static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t en
 
 static inline void iwarp_wq_fini(struct iwarp_wq *q)
 {
-    free(q->mem);
+    if (!q->take) {
+        free(q->mem);
+    }
     q->mem = NULL;
 }
 

@@ -142,6 +142,7 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
     if (conn->qp) {
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
         iwarp_qp_reap(conn);
+        iwarp_qp_report_end(conn);
     }
     iwarp_conn_report(conn, IWARP_EVENT_DISCONNECTED);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues: a bounded ring, one-shot notification through an eventfd. Verbs 8.1.
+ * Completion queues: a bounded ring that can be resized, one-shot notification through an eventfd.
+ * Verbs 6.1, 8.2.5.
  */
 #include "base/limits.h"
 #include "verbs/clock.h"
@@ -13,24 +14,42 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* Room for at least so many; positions are taken modulo a power of two. */
+static struct iwarp_wc *new_ring(unsigned entries, uint32_t *mask)
+{
+    uint32_t size = 1;
+
+    while (size < entries) {
+        size *= 2;
+    }
+    *mask = size - 1;
+    return calloc(size, sizeof(struct iwarp_wc));
+}
+
+static enum iwarp_status check_entries(unsigned entries)
+{
+    if (entries < 1 || entries > IWARP_MAX_CQE) {
+        return iwarp_fail(IWARP_MISUSE, "completion queue: %u entries, allowed are 1 to %d",
+                          entries, IWARP_MAX_CQE);
+    }
+    return IWARP_OK;
+}
+
 enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries, void *user,
                                   struct iwarp_cq **cq)
 {
-    uint32_t size = 1;
+    enum iwarp_status status = check_entries(entries);
+    uint32_t mask;
 
     if (!device) {
         return iwarp_fail(IWARP_MISUSE, "a completion queue needs a device; it is NULL");
     }
     IWARP_ON_LOOP(device);
-    if (entries < 1 || entries > IWARP_MAX_CQE) {
-        return iwarp_fail(IWARP_MISUSE, "completion queue: %u entries, allowed are 1 to %d",
-                          entries, IWARP_MAX_CQE);
-    }
-    while (size < entries) {
-        size *= 2;
+    if (status != IWARP_OK) {
+        return status;
     }
     struct iwarp_cq *q = calloc(1, sizeof *q);
-    struct iwarp_wc *ring = calloc(size, sizeof *ring);
+    struct iwarp_wc *ring = new_ring(entries, &mask);
     if (!q || !ring) {
         free(q);
         free(ring);
@@ -40,8 +59,9 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
     q->user = user;
     q->ring = ring;
     q->size = entries;
-    q->mask = size - 1;
+    q->mask = mask;
     q->fd = -1;
+    q->async.device = device;
     iwarp_mutex_init(&q->lock, device->embedded);
     atomic_fetch_add(&device->cqs, 1);
     *cq = q;
@@ -54,6 +74,10 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     if (atomic_load(&cq->users)) {
         return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
     }
+    enum iwarp_status status = iwarp_async_leave(&cq->async);
+    if (status != IWARP_OK) {
+        return status;
+    }
     if (cq->fd >= 0) {
         close(cq->fd);
     }
@@ -62,6 +86,47 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     free(cq->ring);
     free(cq);
     return IWARP_OK;
+}
+
+/* Positions stay as they are, so pollers and producers notice nothing. */
+enum iwarp_status iwarp_cq_resize(struct iwarp_cq *cq, unsigned entries)
+{
+    enum iwarp_status status = check_entries(entries);
+    uint32_t mask;
+
+    IWARP_ON_LOOP(cq->device);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    struct iwarp_wc *ring = new_ring(entries, &mask);
+    if (!ring) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a completion queue of %u", entries);
+    }
+    iwarp_mutex_lock(&cq->lock);
+    struct iwarp_wc *unused = ring;
+    uint32_t head = cq->head, waiting = cq->tail - head;
+    if (waiting <= entries) {
+        for (uint32_t pos = head; pos != head + waiting; pos++) {
+            ring[pos & mask] = cq->ring[pos & cq->mask];
+        }
+        unused = cq->ring;
+        cq->ring = ring;
+        cq->mask = mask;
+        cq->size = entries;
+    }
+    iwarp_mutex_unlock(&cq->lock);
+    free(unused);
+    if (waiting > entries) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "%u completions wait in a queue that should have %u entries", waiting,
+                          entries);
+    }
+    return IWARP_OK;
+}
+
+unsigned iwarp_cq_entries(const struct iwarp_cq *cq)
+{
+    return cq->size;
 }
 
 void *iwarp_cq_user(const struct iwarp_cq *cq)
@@ -117,11 +182,18 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     if (room) {
         cq->ring[tail & cq->mask] = *wc;
         atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-    } else {
-        cq->overflowed = true;
     }
+    bool tell = !room && !cq->overflowed;
+    cq->overflowed = cq->overflowed || !room;
     notify(cq, wc);
     iwarp_mutex_unlock(&cq->lock);
+    if (tell) {
+        const struct iwarp_async_event event = {.type = IWARP_ASYNC_CQ_OVERFLOW,
+                                                .fault = IWARP_FAULT_LOCAL_CQ_OVERFLOW,
+                                                .cq = cq,
+                                                .user = cq->user};
+        iwarp_async_report(&cq->async, 0, &event);
+    }
     return room;
 }
 
@@ -172,7 +244,8 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     bool overflowed = cq->overflowed && taken == 0 && n > 0;
     iwarp_mutex_unlock(&cq->lock);
     if (overflowed) {
-        return iwarp_fail(IWARP_LIMIT, "completion queue of %u entries overflowed", cq->size);
+        return iwarp_fail(IWARP_LIMIT, "completion queue of %u entries overflowed",
+                          iwarp_cq_entries(cq));
     }
     return taken;
 }

@@ -112,6 +112,7 @@ static void device_free(struct iwarp_device *d)
         free(chunk);
     }
     iwarp_region_table_fini(&d->regions);
+    iwarp_async_fini(&d->async);
     iwarp_mutex_fini(&d->lock);
     free(d);
 }
@@ -139,6 +140,11 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);
     iwarp_mutex_init(&d->lock, d->embedded);
+    if (!iwarp_async_init(&d->async, d->embedded)) {
+        int error = errno;
+        device_free(d);
+        return iwarp_fail(IWARP_LIMIT, "no eventfd for asynchronous events: %s", strerror(error));
+    }
     if (!iwarp_region_table_init(&d->regions)) {
         int error = errno;
         device_free(d);
@@ -271,8 +277,8 @@ enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd)
     unsigned users = atomic_load(&pd->users);
 
     if (users) {
-        return iwarp_fail(IWARP_MISUSE, "protection domain still has %u regions and queue pairs",
-                          users);
+        return iwarp_fail(IWARP_MISUSE,
+                          "protection domain still has %u regions, queue pairs and SRQs", users);
     }
     atomic_fetch_sub(&pd->device->pds, 1);
     free(pd);

@@ -137,16 +137,42 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
     return status;
 }
 
-static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr)
+enum iwarp_status iwarp_recv_check(const struct iwarp_recv_wr *wr, unsigned max_sge,
+                                   const char *queue)
 {
-    uint64_t len = 0;
-
-    if (wr->num_sge > qp->options.max_recv_sge) {
-        return iwarp_fail(IWARP_MISUSE, "%u SGEs, the queue pair was created for %u", wr->num_sge,
-                          qp->options.max_recv_sge);
+    if (wr->num_sge > max_sge) {
+        return iwarp_fail(IWARP_MISUSE, "%u SGEs, the %s was created for %u", wr->num_sge, queue,
+                          max_sge);
     }
     if (wr->num_sge > 0 && !wr->sg_list) {
         return iwarp_fail(IWARP_MISUSE, "%u SGEs, but sg_list is NULL", wr->num_sge);
+    }
+    return IWARP_OK;
+}
+
+void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr)
+{
+    uint64_t len = 0;
+
+    (void)total_len(wr->sg_list, wr->num_sge, &len);
+    *w = (struct iwarp_rwqe){.wr_id = wr->wr_id,
+                             .capacity = len <= UINT32_MAX ? len : UINT32_MAX,
+                             .num_sge = (uint8_t)wr->num_sge};
+    if (wr->num_sge) {
+        memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
+    }
+}
+
+static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr)
+{
+    enum iwarp_status status = iwarp_recv_check(wr, qp->options.max_recv_sge, "queue pair");
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (qp->options.srq) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u takes its receives from an SRQ: post there",
+                          qp->num);
     }
     if (!iwarp_wq_room(&qp->rq)) {
         return iwarp_fail(IWARP_AGAIN, "receive queue is full: %u receives are posted",
@@ -155,15 +181,8 @@ static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_r
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_recv(qp, wr);
     }
-    struct iwarp_rwqe *w =
-        iwarp_rq_at(&qp->rq, atomic_load_explicit(&qp->rq.head, memory_order_relaxed));
-    (void)total_len(wr->sg_list, wr->num_sge, &len);
-    *w = (struct iwarp_rwqe){.wr_id = wr->wr_id,
-                             .capacity = len <= UINT32_MAX ? len : UINT32_MAX,
-                             .num_sge = (uint8_t)wr->num_sge};
-    if (wr->num_sge) {
-        memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
-    }
+    iwarp_recv_fill(iwarp_rq_at(&qp->rq, atomic_load_explicit(&qp->rq.head, memory_order_relaxed)),
+                    wr);
     iwarp_wq_push(&qp->rq);
     return IWARP_OK;
 }

@@ -34,6 +34,9 @@ static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_
         return iwarp_fail(IWARP_MISUSE, "queue pair options: send_cq and recv_cq must be queues of "
                                         "the same device as the PD");
     }
+    if (o->srq && o->srq->pd->device != pd->device) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: the SRQ is of another device");
+    }
     if (o->max_send_wr < 1 || o->max_send_wr > IWARP_MAX_WR || o->max_recv_wr > IWARP_MAX_WR) {
         return iwarp_fail(
             IWARP_MISUSE,
@@ -61,8 +64,14 @@ static bool init_queues(struct iwarp_qp *qp)
     if (sgl < o->max_inline) {
         sgl = o->max_inline;
     }
-    return iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl) &&
-           iwarp_wq_init(&qp->rq, o->max_recv_wr,
+    if (!iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl)) {
+        return false;
+    }
+    if (o->srq) {
+        iwarp_srq_attach(o->srq, &qp->rq);
+        return true;
+    }
+    return iwarp_wq_init(&qp->rq, o->max_recv_wr,
                          sizeof(struct iwarp_rwqe) + o->max_recv_sge * sizeof(struct iwarp_sge));
 }
 
@@ -87,6 +96,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for the work queues of a queue pair");
     }
     qp->pd = pd;
+    qp->async.device = pd->device;
     qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
@@ -101,6 +111,10 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     struct iwarp_conn *conn = qp->conn;
 
     IWARP_ON_LOOP(qp->pd->device);
+    enum iwarp_status status = iwarp_async_leave(&qp->async);
+    if (status != IWARP_OK) {
+        return status;
+    }
     if (conn) {
         iwarp_mutex_lock(&conn->lock);
         conn->qp = NULL;
@@ -117,6 +131,9 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     atomic_fetch_sub(&qp->options.send_cq->users, 1);
     atomic_fetch_sub(&qp->options.recv_cq->users, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
+    if (qp->options.srq) {
+        iwarp_srq_detach(qp->options.srq, &qp->rq);
+    }
     iwarp_wq_fini(&qp->sq);
     iwarp_wq_fini(&qp->rq);
     iwarp_mutex_fini(&qp->post_lock);
@@ -190,7 +207,8 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
         iwarp_trace_wc(wc);
     }
     if (!iwarp_cq_push(cq, wc) && conn->state != CONN_ENDED) {
-        iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_CQ_OVERFLOW, IWARP_SIDE_LOCAL, cq->size);
+        iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_CQ_OVERFLOW, IWARP_SIDE_LOCAL,
+                          iwarp_cq_entries(cq));
     }
 }
 
@@ -250,6 +268,25 @@ static bool anybody_blamed(const struct iwarp_wq *sq)
     return false;
 }
 
+/* An entry of an SRQ has its end: told, and free again at once, as whoever polls may post anew. */
+static void push_shared(struct iwarp_conn *conn, struct iwarp_rwqe *w, enum iwarp_wc_status status)
+{
+    const struct iwarp_rwqe copy = *w;
+
+    iwarp_srq_give_back(conn->qp->options.srq, w);
+    push_recv(conn, &copy, status);
+}
+
+/* Only what this queue pair has taken: the rest is for the others. */
+static void flush_shared(struct iwarp_conn *conn)
+{
+    struct iwarp_rwqe *w = iwarp_rq_untake(&conn->qp->rq);
+
+    if (w) {
+        push_shared(conn, w, IWARP_WC_FLUSHED);
+    }
+}
+
 /*
  * Verbs 6: everything that is left completes as flushed, except the first request under way, which
  * carries the real reason. Unsignaled requests are told too.
@@ -270,6 +307,10 @@ static void flush(struct iwarp_conn *conn)
     }
     sq->done = sq->next = head;
     atomic_store(&sq->reaped, head);
+    if (rq->take) {
+        flush_shared(conn);
+        return;
+    }
     head = iwarp_wq_head(rq);
     for (reaped = atomic_load(&rq->reaped); reaped != head; reaped++) {
         push_recv(conn, iwarp_rq_at(rq, reaped), IWARP_WC_FLUSHED);
@@ -294,6 +335,10 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
             push_send(conn, &w, IWARP_WC_SUCCESS);
         }
     }
+    struct iwarp_rwqe *shared;
+    while (qp->rq.take && (shared = iwarp_rq_pop(&qp->rq)) != NULL) {
+        push_shared(conn, shared, IWARP_WC_SUCCESS);
+    }
     pos = atomic_load_explicit(&qp->rq.reaped, memory_order_relaxed);
     for (; pos != qp->rq.done; pos++) {
         const struct iwarp_rwqe w = *iwarp_rq_at(&qp->rq, pos);
@@ -302,5 +347,45 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
     }
     if (conn->state == CONN_ENDED) {
         flush(conn);
+    }
+}
+
+/* Verbs 9.5: which of the events says how the stream ended. */
+static enum iwarp_async_type end_type(const struct iwarp_fault *fault)
+{
+    const struct iwarp_fault_row *row = iwarp_fault_row(fault->code);
+    bool rdmap_protection =
+        row->layer == IWARP_TERM_RDMAP && row->etype == IWARP_TERM_RDMAP_PROTECTION;
+    bool ddp_tagged = row->layer == IWARP_TERM_DDP && row->etype == IWARP_TERM_DDP_TAGGED;
+
+    if (fault->code == IWARP_FAULT_NONE) {
+        return IWARP_ASYNC_QP_CLOSED;
+    }
+    if (fault->code == IWARP_FAULT_PEER_TERMINATE) {
+        return IWARP_ASYNC_QP_TERMINATED;
+    }
+    if (fault->side == IWARP_SIDE_TRANSPORT || fault->code == IWARP_FAULT_RDMAP_PEER_CLOSED) {
+        return IWARP_ASYNC_QP_LOST;
+    }
+    return rdmap_protection || ddp_tagged ? IWARP_ASYNC_QP_ACCESS : IWARP_ASYNC_QP_FATAL;
+}
+
+void iwarp_qp_report_end(struct iwarp_conn *conn)
+{
+    struct iwarp_qp *qp = conn->qp;
+
+    if (!qp) {
+        return;
+    }
+    struct iwarp_async_event event = {.type = end_type(&conn->fault),
+                                      .fault = conn->fault.code,
+                                      .qp = qp,
+                                      .user = qp->options.user};
+    if (conn->fault.code != IWARP_FAULT_LOCAL_ABORT) {
+        iwarp_async_report(&qp->async, QP_ASYNC_END, &event);
+    }
+    if (qp->options.srq) {
+        event.type = IWARP_ASYNC_QP_LAST_WQE;
+        iwarp_async_report(&qp->async, QP_ASYNC_LAST_WQE, &event);
     }
 }

@@ -4,14 +4,16 @@
  *
  * Lock order (take from left to right, never the other way):
  *
- *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, pair lock (mem.c),
- *                                               conn.wait_lock -> worker.lock
+ *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, srq.lock, async.lock,
+ *                                               pair lock (mem.c), conn.wait_lock -> worker.lock
  *
  *   device.lock   region table changes, list of connections, pools
  *   conn.lock     everything of a connection: state, endpoint, stream, reaping of the queues;
  *                 given back with iwarp_conn_unlock, and nobody sleeps with it
  *   qp.post_lock  the producer side of both work queues, and qp.conn
  *   cq.lock       the ring of completions          eq.lock      the list of events
+ *   srq.lock      the lists of a shared receive queue
+ *   async.lock    the list of asynchronous events, and who has taken some; none is held with it
  *   worker.lock   the worker's lists of calls and kicks
  *
  * Any thread may drive the sending side of a connection under conn.lock; only its worker receives,
@@ -31,11 +33,51 @@
 #include "stream/stream.h"
 #include "transport/transport.h"
 
+#include <iwarp/async.h>
 #include <iwarp/conn.h>
+#include <iwarp/srq.h>
 #include <iwarp/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <uv.h>
+
+/* --- async.c --------------------------------------------------------------------------------- */
+
+#define IWARP_ASYNC_SLOTS 2 /* events of one object that may wait at a time */
+
+struct iwarp_async_source;
+
+struct iwarp_async_node {
+    struct iwarp_async_event event;
+    struct iwarp_async_source *source;
+    struct iwarp_async_node *prev, *next;
+    bool queued;
+};
+
+/* Part of each object that events tell of. */
+struct iwarp_async_source {
+    struct iwarp_device *device;
+    unsigned unacked; /* taken by the application; under async.lock, as the rest */
+    bool gone;        /* reports nothing any more */
+    struct iwarp_async_node node[IWARP_ASYNC_SLOTS];
+};
+
+struct iwarp_async_queue {
+    struct iwarp_mutex lock;
+    struct iwarp_async_node *first, *last;
+    int fd;
+};
+
+/* False: no descriptor; iwarp_async_fini is due all the same. */
+bool iwarp_async_init(struct iwarp_async_queue *q, bool no_locks);
+void iwarp_async_fini(struct iwarp_async_queue *q);
+
+/* Queue an event, unless one waits in this slot of its object already. */
+void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
+                        const struct iwarp_async_event *event);
+
+/* The object goes: its events vanish. AGAIN, and nothing has changed: some are unacknowledged. */
+enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source);
 
 /* --- device.c, worker.c, progress.c ---------------------------------------------------------- */
 
@@ -77,6 +119,7 @@ struct iwarp_device {
     uint8_t random[256];
     unsigned random_left;
     struct iwarp_budget budget;
+    struct iwarp_async_queue async;
     struct iwarp_conn *conns; /* all of them */
     unsigned conn_count;
     _Atomic unsigned half_open; /* inbound start-ups */
@@ -135,7 +178,7 @@ struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device);
 
 struct iwarp_pd {
     struct iwarp_device *device;
-    _Atomic unsigned users; /* regions and queue pairs */
+    _Atomic unsigned users; /* regions, queue pairs and SRQs */
 };
 
 struct iwarp_mr {
@@ -160,12 +203,14 @@ struct iwarp_cq {
     _Atomic unsigned users; /* queue pairs, counted per role */
     struct iwarp_mutex lock;
     struct iwarp_wc *ring;
-    uint32_t size, mask;
+    _Atomic uint32_t size; /* it and the ring change under lock */
+    uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
     bool notified; /* while there was no descriptor */
     _Atomic bool overflowed;
     _Atomic int fd; /* -1 until asked for */
+    struct iwarp_async_source async;
 };
 
 /* False: the queue is full, and the completion lost. */
@@ -173,6 +218,34 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
 
 /* Remove what a dying queue pair left behind. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
+
+/* --- srq.c ----------------------------------------------------------------------------------- */
+
+struct iwarp_srq {
+    struct iwarp_pd *pd;
+    struct iwarp_srq_options options;
+    _Atomic unsigned users; /* queue pairs */
+    struct iwarp_mutex lock;
+    uint8_t *mem; /* max_wr entries of stride octets; lists go by their numbers */
+    uint32_t stride;
+    uint32_t touched;     /* entries from here on were never used */
+    uint32_t free;        /* list of those that were */
+    uint32_t first, last; /* posted */
+    unsigned posted, in_use, limit;
+    struct iwarp_async_source async;
+};
+
+/* Make rq a queue pair's share, and end that: what it holds is free again. */
+void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq);
+void iwarp_srq_detach(struct iwarp_srq *srq, struct iwarp_wq *rq);
+
+/* An entry that was popped from a share has its completion, or needs none. */
+void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w);
+
+/* post.c, for both kinds of receive queue: is it right, and how does it look as an entry? */
+enum iwarp_status iwarp_recv_check(const struct iwarp_recv_wr *wr, unsigned max_sge,
+                                   const char *queue);
+void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr);
 
 /* --- qp.c, post.c ---------------------------------------------------------------------------- */
 
@@ -184,7 +257,11 @@ struct iwarp_qp {
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn; /* set once, when connecting or accepting; counted */
     _Atomic int state;       /* enum iwarp_qp_state, changed under conn.lock */
+    struct iwarp_async_source async;
 };
+
+/* Slots of its asynchronous events. */
+enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };
 
 /*
  * Turn everything that has finished since the last time into completions, and flush the rest if the
@@ -197,6 +274,9 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
 /* Undo that: connecting could not even begin. */
 void iwarp_qp_unbind(struct iwarp_qp *qp);
+
+/* The stream has ended, after Full Operation: tell. Under conn.lock, after reaping. */
+void iwarp_qp_report_end(struct iwarp_conn *conn);
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
 /* --- eq.c ------------------------------------------------------------------------------------ */

@@ -57,6 +57,14 @@ void pair_side_open(struct pair_side *s, struct iwarp_device *device, const stru
     qp.send_cq = s->send_cq;
     qp.recv_cq = s->recv_cq;
     qp.user = s;
+    if (o->srq) {
+        struct iwarp_srq_options srq;
+        iwarp_srq_options_init(&srq);
+        srq.max_wr = o->srq;
+        srq.user = s;
+        must(iwarp_srq_create(s->pd, &srq, &s->srq));
+        qp.srq = s->srq;
+    }
     must(iwarp_qp_create(s->pd, &qp, &s->qp));
     s->p = calloc(1, o->memory ? o->memory : 1);
     assert_non_null(s->p);
@@ -70,6 +78,9 @@ void pair_side_close(struct pair_side *s)
     }
     if (s->qp) {
         must(iwarp_qp_destroy(s->qp));
+    }
+    if (s->srq) {
+        must(iwarp_srq_destroy(s->srq));
     }
     if (s->mr) {
         must(iwarp_mr_deregister(s->mr));
@@ -200,6 +211,19 @@ struct iwarp_event pair_event(struct iwarp_eq *eq, enum iwarp_event_type type)
     return event;
 }
 
+struct iwarp_async_event pair_async(struct pair *p, enum iwarp_async_type type)
+{
+    struct iwarp_async_event event;
+
+    memset(&event, 0, sizeof event);
+    must(iwarp_async_get(p->device, &event, PAIR_WAIT_MS));
+    if (event.type != type) {
+        fail_msg("%s (%s), expected %s", iwarp_async_text(event.type),
+                 iwarp_fault_name(event.fault), iwarp_async_text(type));
+    }
+    return event;
+}
+
 struct iwarp_wc pair_wc(struct iwarp_cq *cq, uint64_t wr_id, enum iwarp_wc_status status)
 {
     struct iwarp_wc wc;
@@ -243,6 +267,14 @@ void pair_recv(struct pair_side *s, uint64_t wr_id, size_t off, size_t len)
     const struct iwarp_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
 
     must(iwarp_post_recv(s->qp, &wr, NULL));
+}
+
+void pair_srq_recv(struct pair_side *s, uint64_t wr_id, size_t off, size_t len)
+{
+    const struct iwarp_sge sge = pair_sge(s, off, len);
+    const struct iwarp_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+
+    must(iwarp_srq_post_recv(s->srq, &wr, NULL));
 }
 
 struct iwarp_send_wr pair_wr(enum iwarp_wr_opcode opcode, uint64_t wr_id, struct iwarp_sge *sge)

@@ -43,12 +43,14 @@ struct pair_options {
     struct iwarp_conn_options conn[2]; /* in memory, those of side 0 count for both */
     unsigned cq_entries;               /* of each of the four queues */
     size_t memory;                     /* octets on each side */
+    unsigned srq;                      /* entries of an SRQ on each side; 0: none */
     bool no_events;                    /* no event queue at the initiator */
 };
 
 struct pair_side {
     struct iwarp_pd *pd;
     struct iwarp_cq *send_cq, *recv_cq;
+    struct iwarp_srq *srq;
     struct iwarp_qp *qp;
     struct iwarp_conn *conn;
     uint8_t *p; /* the memory */
@@ -74,6 +76,12 @@ void pair_open(struct pair *p, const struct pair_options *o); /* prepare, connec
 
 /* Release whatever is still there (members that are NULL are skipped), and close the device. */
 void pair_close(struct pair *p);
+
+/* Take the next asynchronous event of the device, which is of this type. */
+struct iwarp_async_event pair_async(struct pair *p, enum iwarp_async_type type);
+
+/* Post to the SRQ of a side. */
+void pair_srq_recv(struct pair_side *s, uint64_t wr_id, size_t off, size_t len);
 
 /* The pieces that several tests put together themselves. */
 void pair_side_open(struct pair_side *s, struct iwarp_device *device, const struct pair_options *o);

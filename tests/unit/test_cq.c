@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 static struct iwarp_device *open_device(void)
@@ -274,6 +275,149 @@ static void overflow__ends_the_queue_pair_that_caused_it(void **state)
     }
 }
 
+/* Up and down at any place of the ring; what waits stays, in order; the bound is the new one. */
+static void resize__at_random__loses_nothing(void **state)
+{
+    struct chance chance = {chance_seed()};
+    struct iwarp_device *device = open_device();
+    uint64_t in = 0, out = 0;
+    unsigned size = 3;
+    struct iwarp_cq *cq;
+    struct iwarp_wc wc;
+
+    (void)state;
+    must(iwarp_cq_create(device, size, NULL, &cq));
+    for (unsigned step = 0; step < 20000; step++) {
+        unsigned to = (unsigned)chance_below(&chance, 20) + 1;
+        if (chance_one_in(&chance, 4)) {
+            if (to < in - out) {
+                must_fail(iwarp_cq_resize(cq, to), IWARP_MISUSE, "completions wait");
+            } else {
+                must(iwarp_cq_resize(cq, to));
+                size = to;
+            }
+            assert_int_equal(iwarp_cq_entries(cq), size);
+        } else if (in - out < size && chance_one_in(&chance, 2)) {
+            assert_true(push(cq, in++, NULL));
+        } else {
+            assert_int_equal(iwarp_cq_poll(cq, &wc, 1), in > out);
+            if (in > out) {
+                assert_int_equal(wc.wr_id, out++);
+            }
+        }
+    }
+    while (in - out < size) {
+        assert_true(push(cq, in++, NULL));
+    }
+    assert_false(push(cq, in, NULL)); /* the bound */
+    close_all(device, cq);
+}
+
+static void resize__to_the_impossible__changes_nothing(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_cq *cq;
+    struct iwarp_wc wc;
+
+    (void)state;
+    must(iwarp_cq_create(device, 4, NULL, &cq));
+    push(cq, 1, NULL);
+    must_fail(iwarp_cq_resize(cq, 0), IWARP_MISUSE, "0 entries");
+    must_fail(iwarp_cq_resize(cq, IWARP_MAX_CQE + 1), IWARP_MISUSE, "4194305");
+    alloc_fault_at(1);
+    must_fail(iwarp_cq_resize(cq, 8), IWARP_NO_MEMORY, "8");
+    alloc_fault_at(0);
+    assert_int_equal(iwarp_cq_entries(cq), 4);
+    must(iwarp_cq_arm(cq, false));
+    must(iwarp_cq_resize(cq, 1)); /* as many as wait; still armed */
+    int fd = iwarp_cq_fd(cq);
+    assert_false(readable(fd));
+    assert_int_equal(iwarp_cq_poll(cq, &wc, 1), 1);
+    assert_int_equal(wc.wr_id, 1);
+    push(cq, 2, NULL);
+    assert_true(readable(fd));
+    close_all(device, cq);
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+#define PRODUCERS  3
+#define PER_THREAD 4000u
+
+struct producer {
+    struct iwarp_cq *cq;
+    _Atomic unsigned *room;
+    uint64_t id;
+};
+
+static void *produce(void *arg)
+{
+    struct producer *p = arg;
+
+    for (uint64_t i = 0; i < PER_THREAD; i++) {
+        unsigned room = atomic_load(p->room);
+        while (room == 0 || !atomic_compare_exchange_weak(p->room, &room, room - 1)) {
+            sched_yield();
+            room = atomic_load(p->room);
+        }
+        const struct iwarp_wc wc = {.flags = i % 16 == 15 ? IWARP_WC_SOLICITED : 0};
+        assert_true(push(p->cq, p->id << 32 | i, &wc));
+    }
+    return NULL;
+}
+
+/*
+ * Poll, arm, poll, sleep, while producers push and another thread's wish is the resizing: nothing
+ * is lost, nothing comes twice, no sleep is for ever. Solicited only: every 16th wakes, and the
+ * last one is such.
+ */
+static void arm__between_polls__never_loses_a_completion(void **state)
+{
+    struct iwarp_device *device = open_device();
+    (void)state;
+
+    for (int solicited = 0; solicited < 2; solicited++) {
+        _Atomic unsigned room = 64;
+        struct producer p[PRODUCERS];
+        pthread_t thread[PRODUCERS];
+        uint64_t next[PRODUCERS] = {0};
+        struct iwarp_cq *cq;
+        unsigned done = 0, turns = 0;
+        must(iwarp_cq_create(device, 64, NULL, &cq));
+        struct pollfd fd = {.fd = iwarp_cq_fd(cq), .events = POLLIN};
+        for (unsigned i = 0; i < PRODUCERS; i++) {
+            p[i] = (struct producer){cq, &room, i};
+            assert_int_equal(pthread_create(&thread[i], NULL, produce, &p[i]), 0);
+        }
+        while (done < PRODUCERS * PER_THREAD) {
+            struct iwarp_wc wc[8];
+            int n = iwarp_cq_poll(cq, wc, 8);
+            if (n == 0) {
+                must(iwarp_cq_arm(cq, solicited != 0));
+                n = iwarp_cq_poll(cq, wc, 8);
+            }
+            if (n == 0) {
+                assert_int_equal(poll(&fd, 1, PAIR_WAIT_MS), 1);
+                iwarp_cq_drain(cq);
+            }
+            assert_true(n >= 0);
+            for (int k = 0; k < n; k++) {
+                assert_int_equal((uint32_t)wc[k].wr_id, next[wc[k].wr_id >> 32]++);
+            }
+            done += (unsigned)n;
+            atomic_fetch_add(&room, (unsigned)n);
+            if (turns++ % 8 == 0) {
+                must(iwarp_cq_resize(cq, turns % 16 ? 64 : 1000));
+            }
+        }
+        for (unsigned i = 0; i < PRODUCERS; i++) {
+            pthread_join(thread[i], NULL);
+        }
+        must(iwarp_cq_destroy(cq));
+    }
+    must(iwarp_device_close(device));
+}
+
 static void destroy__while_used__is_misuse(void **state)
 {
     struct pair_options o;
@@ -312,6 +456,9 @@ int main(void)
         cmocka_unit_test(wait__ends_with_a_completion_or_the_time),
         cmocka_unit_test(purge__of_one_queue_pair__keeps_the_others_in_order),
         cmocka_unit_test(overflow__ends_the_queue_pair_that_caused_it),
+        cmocka_unit_test(resize__at_random__loses_nothing),
+        cmocka_unit_test(resize__to_the_impossible__changes_nothing),
+        cmocka_unit_test(arm__between_polls__never_loses_a_completion),
         cmocka_unit_test(destroy__while_used__is_misuse),
         cmocka_unit_test(status_text__of_any_number__is_a_word),
     };

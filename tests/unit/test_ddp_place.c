@@ -383,7 +383,8 @@ static void advance__tagged_segment__changes_no_queue(void **state)
 static void untagged__mo_beside_the_expected__is_a_mo_fault(void **state)
 {
     const struct iwarp_sge sge = sge_at(0, LEN, STAG);
-    const struct iwarp_ddp_sink sink = {DDP_SINK_SGL, &sge, 1, LEN, 0};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_SGL, .sgl = &sge, .num_sge = 1, .capacity = LEN};
     struct iwarp_ddp_header first = {.control = 0x01, .msn = 1};
 
     (void)state;
@@ -409,7 +410,8 @@ static void untagged__mo_beside_the_expected__is_a_mo_fault(void **state)
 static void untagged__longer_than_the_buffer__is_too_long_at_one_octet(void **state)
 {
     const struct iwarp_sge sge = sge_at(0, LEN, STAG);
-    const struct iwarp_ddp_sink sink = {DDP_SINK_SGL, &sge, 1, LEN, 0};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_SGL, .sgl = &sge, .num_sge = 1, .capacity = LEN};
     const struct iwarp_ddp_header first = {.control = 0x01, .msn = 1};
 
     (void)state;
@@ -510,7 +512,8 @@ static void scatter__whole_of_32_entries__fills_the_target(void **state)
 {
     struct iwarp_sge sgl[IWARP_MAX_SGE];
     uint32_t total = many_sges(sgl);
-    const struct iwarp_ddp_sink sink = {DDP_SINK_SGL, sgl, IWARP_MAX_SGE, total, 0};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_SGL, .sgl = sgl, .num_sge = IWARP_MAX_SGE, .capacity = total};
 
     (void)state;
     assert_int_equal(untagged(0, 1, 0, total, &sink), IWARP_FAULT_NONE);
@@ -523,7 +526,8 @@ static void scatter__32_regions__are_all_lent_and_given_back(void **state)
 {
     static struct iwarp_region many[IWARP_MAX_SGE];
     struct iwarp_sge sgl[IWARP_MAX_SGE];
-    const struct iwarp_ddp_sink sink = {DDP_SINK_SGL, sgl, IWARP_MAX_SGE, IWARP_MAX_SGE, 0};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_SGL, .sgl = sgl, .num_sge = IWARP_MAX_SGE, .capacity = IWARP_MAX_SGE};
 
     (void)state;
     for (uint32_t i = 0; i < IWARP_MAX_SGE; i++) {
@@ -554,7 +558,8 @@ static void scatter__empty_entries__are_skipped_unseen(void **state)
 {
     struct iwarp_sge sgl[5] = {
         {NULL, 0, 0xdeadbeef}, sge_at(0, 4, STAG), {NULL, 0, 0}, sge_at(10, 4, STAG), {NULL, 0, 7}};
-    const struct iwarp_ddp_sink sink = {DDP_SINK_SGL, sgl, 5, 8, 0};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_SGL, .sgl = sgl, .num_sge = 5, .capacity = 8};
 
     (void)state;
     assert_int_equal(untagged(0, 1, 0, 8, &sink), IWARP_FAULT_NONE);
@@ -619,7 +624,8 @@ static void sge__wrong_key_pd_or_right__is_a_local_fault(void **state)
 static void receive__into_a_revoked_region__is_a_local_fault(void **state)
 {
     const struct iwarp_sge sge = sge_at(0, LEN, STAG);
-    const struct iwarp_ddp_sink sink = {DDP_SINK_SGL, &sge, 1, LEN, 0};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_SGL, .sgl = &sge, .num_sge = 1, .capacity = LEN};
 
     (void)state;
     assert_true(iwarp_region_invalidate(&region, STAG));
@@ -633,7 +639,8 @@ static enum iwarp_fault_code respond(uint32_t stag, uint64_t to, uint32_t len, b
                                      uint64_t capacity, uint64_t done)
 {
     const struct iwarp_sge sge = sge_at(0, (uint32_t)capacity, STAG);
-    const struct iwarp_ddp_sink sink = {DDP_SINK_READ, &sge, 1, capacity, done};
+    const struct iwarp_ddp_sink sink = {
+        .kind = DDP_SINK_READ, .sgl = &sge, .num_sge = 1, .capacity = capacity, .done = done};
     const struct iwarp_ddp_header h = {
         .control = last ? 0xc1 : 0x81, .tagged = true, .last = last, .stag = stag, .to = to};
 

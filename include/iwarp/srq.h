@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues: receives that several queue pairs take from, in the order in which they
+ * were posted, one when a message begins. draft-hilland-rddp-verbs-00 6.3.
+ *
+ * Completions go to the receive CQ of the queue pair that took the entry, in the order of its
+ * peer's Sends. A message that finds the queue empty ends its stream as with a receive queue of its
+ * own (RFC 5041 7.2, Terminate 1/2/02). When a stream ends, the entry that it has taken is flushed,
+ * and IWARP_ASYNC_QP_LAST_WQE tells that it takes none any more; all others stay for other queue
+ * pairs.
+ *
+ * Threads: as verbs.h; posting is safe from any thread.
+ */
+#ifndef IWARP_SRQ_H
+#define IWARP_SRQ_H
+
+#include <iwarp/verbs.h>
+
+IWARP_BEGIN_DECLS
+
+struct iwarp_srq_options {
+    size_t size;      /* set by init */
+    unsigned max_wr;  /* entries posted or being worked on, 1 to 65536; default 1024 */
+    unsigned max_sge; /* per entry, 1 to 32; default 4 */
+    unsigned limit;   /* see iwarp_srq_modify; default 0 */
+    void *user;
+};
+
+IWARP_API void iwarp_srq_options_init(struct iwarp_srq_options *options);
+
+/* The lkeys of its receives are of this PD, which may be another one than the queue pairs'. */
+IWARP_API enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd,
+                                             const struct iwarp_srq_options *options,
+                                             struct iwarp_srq **srq);
+
+/*
+ * MISUSE while a queue pair uses it, AGAIN while an event of it was taken and not acknowledged.
+ * What is still posted is released without completions.
+ */
+IWARP_API enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq);
+IWARP_API void *iwarp_srq_user(const struct iwarp_srq *srq);
+
+/*
+ * Ask for one IWARP_ASYNC_SRQ_LIMIT when fewer than `limit` receives are posted, at once if that is
+ * so already. 0 takes the request back. MISUSE: more than max_wr.
+ */
+IWARP_API enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit);
+
+struct iwarp_srq_info {
+    size_t size;              /* set by the caller to sizeof(struct iwarp_srq_info) */
+    unsigned max_wr, max_sge; /* as created */
+    unsigned limit;           /* 0: none, or reached already */
+    unsigned posted;          /* receives that no queue pair has taken */
+    unsigned in_use;          /* posted, or taken and not completed */
+    unsigned queue_pairs;     /* attached */
+};
+IWARP_API enum iwarp_status iwarp_srq_query(struct iwarp_srq *srq, struct iwarp_srq_info *info);
+
+/* As iwarp_post_recv. AGAIN: max_wr entries are posted or being worked on. */
+IWARP_API enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq,
+                                                const struct iwarp_recv_wr *wr,
+                                                const struct iwarp_recv_wr **bad);
+
+IWARP_END_DECLS
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Asynchronous events of a device: a list whose nodes lie in the objects, so that reporting never
+ * allocates; the eventfd is readable while the list is not empty. Connection events are another
+ * queue (eq.c). Verbs 9.5.
+ */
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+const char *iwarp_async_text(enum iwarp_async_type type)
+{
+    switch (type) {
+    case IWARP_ASYNC_QP_CLOSED:
+        return "queue pair: closed in order";
+    case IWARP_ASYNC_QP_FATAL:
+        return "queue pair: fatal error";
+    case IWARP_ASYNC_QP_ACCESS:
+        return "queue pair: access error of the peer";
+    case IWARP_ASYNC_QP_TERMINATED:
+        return "queue pair: Terminate received";
+    case IWARP_ASYNC_QP_LOST:
+        return "queue pair: connection lost";
+    case IWARP_ASYNC_QP_LAST_WQE:
+        return "queue pair: last receive taken from the SRQ";
+    case IWARP_ASYNC_CQ_OVERFLOW:
+        return "completion queue: overflow";
+    case IWARP_ASYNC_SRQ_LIMIT:
+        return "SRQ limit reached";
+    }
+    return "unknown event";
+}
+
+bool iwarp_async_init(struct iwarp_async_queue *q, bool no_locks)
+{
+    q->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    iwarp_mutex_init(&q->lock, no_locks);
+    return q->fd >= 0;
+}
+
+void iwarp_async_fini(struct iwarp_async_queue *q)
+{
+    if (q->fd >= 0) {
+        close(q->fd);
+    }
+    iwarp_mutex_fini(&q->lock);
+}
+
+void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
+                        const struct iwarp_async_event *event)
+{
+    struct iwarp_async_queue *q = &source->device->async;
+    struct iwarp_async_node *node = &source->node[slot];
+    const uint64_t one = 1;
+
+    iwarp_mutex_lock(&q->lock);
+    if (!source->gone && !node->queued) {
+        node->event = *event;
+        node->source = source;
+        node->queued = true;
+        node->next = NULL;
+        node->prev = q->last;
+        *(q->last ? &q->last->next : &q->first) = node;
+        if (q->first == node) {
+            (void)!write(q->fd, &one, sizeof one);
+        }
+        q->last = node;
+    }
+    iwarp_mutex_unlock(&q->lock);
+}
+
+/* q.lock held. */
+static void unlink_node(struct iwarp_async_queue *q, struct iwarp_async_node *node)
+{
+    uint64_t count;
+
+    *(node->prev ? &node->prev->next : &q->first) = node->next;
+    *(node->next ? &node->next->prev : &q->last) = node->prev;
+    node->queued = false;
+    if (!q->first) {
+        (void)!read(q->fd, &count, sizeof count);
+    }
+}
+
+enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source)
+{
+    struct iwarp_async_queue *q = &source->device->async;
+
+    iwarp_mutex_lock(&q->lock);
+    unsigned unacked = source->unacked;
+    for (unsigned i = 0; unacked == 0 && i < IWARP_ASYNC_SLOTS; i++) {
+        if (source->node[i].queued) {
+            unlink_node(q, &source->node[i]);
+        }
+    }
+    source->gone = unacked == 0;
+    iwarp_mutex_unlock(&q->lock);
+    if (unacked > 0) {
+        return iwarp_fail(IWARP_AGAIN,
+                          "%u asynchronous events of this object were taken and are not "
+                          "acknowledged yet",
+                          unacked);
+    }
+    return IWARP_OK;
+}
+
+int iwarp_async_fd(struct iwarp_device *device)
+{
+    return device->async.fd;
+}
+
+static bool take(struct iwarp_async_queue *q, struct iwarp_async_event *event)
+{
+    iwarp_mutex_lock(&q->lock);
+    struct iwarp_async_node *node = q->first;
+    if (node) {
+        *event = node->event;
+        node->source->unacked++;
+        unlink_node(q, node);
+    }
+    iwarp_mutex_unlock(&q->lock);
+    return node != NULL;
+}
+
+static bool has_one(void *arg)
+{
+    const struct iwarp_device *device = arg;
+
+    return device->async.first != NULL;
+}
+
+enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_async_event *event,
+                                  int timeout_ms)
+{
+    struct pollfd p = {.fd = device->async.fd, .events = POLLIN};
+    int64_t end = iwarp_now_ms() + timeout_ms;
+
+    IWARP_ON_LOOP(device);
+    if (device->polled && timeout_ms == 0) {
+        iwarp_device_drive(device);
+    }
+    while (!take(&device->async, event)) {
+        if (device->embedded && iwarp_device_run_until(device, has_one, device, timeout_ms)) {
+            continue;
+        }
+        int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
+        if (timeout_ms >= 0 && left <= 0) {
+            return iwarp_fail(IWARP_AGAIN, "no asynchronous event within %d ms", timeout_ms);
+        }
+        iwarp_device_hand_over(device);
+        (void)poll(&p, 1, (int)left);
+    }
+    return IWARP_OK;
+}
+
+void iwarp_async_ack(const struct iwarp_async_event *event)
+{
+    struct iwarp_async_source *source = event->qp    ? &event->qp->async
+                                        : event->srq ? &event->srq->async
+                                                     : &event->cq->async;
+
+    struct iwarp_async_queue *q = &source->device->async;
+    iwarp_mutex_lock(&q->lock);
+    source->unacked--;
+    iwarp_mutex_unlock(&q->lock);
+}

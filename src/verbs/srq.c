@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues: one block of entries, each of them free, posted, or taken by a queue pair
+ * until its completion is produced. Streams take through the function pointer in wq.h, under their
+ * connections' locks; srq.lock guards the lists and is never held while anything else is locked.
+ * Verbs 6.3.
+ */
+#include "base/limits.h"
+#include "verbs/verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void iwarp_srq_options_init(struct iwarp_srq_options *options)
+{
+    *options = (struct iwarp_srq_options){.size = sizeof *options, .max_wr = 1024, .max_sge = 4};
+}
+
+static enum iwarp_status check(const struct iwarp_srq_options *o)
+{
+    if (!o || o->size != sizeof *o) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ options: call iwarp_srq_options_init first");
+    }
+    if (o->max_wr < 1 || o->max_wr > IWARP_MAX_WR) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ options: max_wr is %u, allowed are 1 to %d", o->max_wr,
+                          IWARP_MAX_WR);
+    }
+    if (o->max_sge < 1 || o->max_sge > IWARP_MAX_SGE) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ options: %u SGEs, allowed are 1 to %d", o->max_sge,
+                          IWARP_MAX_SGE);
+    }
+    if (o->limit > o->max_wr) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ options: limit is %u, max_wr %u", o->limit, o->max_wr);
+    }
+    return IWARP_OK;
+}
+
+static struct iwarp_rwqe *entry(const struct iwarp_srq *srq, uint32_t i)
+{
+    return (void *)(srq->mem + (size_t)i * srq->stride);
+}
+
+enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_options *options,
+                                   struct iwarp_srq **out)
+{
+    enum iwarp_status status = check(options);
+
+    if (!pd) {
+        return iwarp_fail(IWARP_MISUSE, "an SRQ needs a protection domain; it is NULL");
+    }
+    IWARP_ON_LOOP(pd->device);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    size_t bytes = sizeof(struct iwarp_rwqe) + options->max_sge * sizeof(struct iwarp_sge);
+    size_t stride = (bytes + 31) & ~(size_t)31;
+    struct iwarp_srq *srq = calloc(1, sizeof *srq);
+    uint8_t *mem = calloc(options->max_wr, stride);
+    if (!srq || !mem) {
+        free(srq);
+        free(mem);
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for an SRQ of %u entries", options->max_wr);
+    }
+    srq->pd = pd;
+    srq->options = *options;
+    srq->mem = mem;
+    srq->stride = (uint32_t)stride;
+    srq->free = srq->first = srq->last = IWARP_RQ_NONE;
+    srq->limit = options->limit;
+    srq->async.device = pd->device;
+    iwarp_mutex_init(&srq->lock, pd->device->embedded);
+    atomic_fetch_add(&pd->users, 1);
+    *out = srq;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq)
+{
+    unsigned users = atomic_load(&srq->users);
+
+    IWARP_ON_LOOP(srq->pd->device);
+    if (users) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ is still used by %u queue pairs", users);
+    }
+    enum iwarp_status status = iwarp_async_leave(&srq->async);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    atomic_fetch_sub(&srq->pd->users, 1);
+    iwarp_mutex_fini(&srq->lock);
+    free(srq->mem);
+    free(srq);
+    return IWARP_OK;
+}
+
+void *iwarp_srq_user(const struct iwarp_srq *srq)
+{
+    return srq->options.user;
+}
+
+/* Is it time to tell? Then the limit is used up. srq.lock held. */
+static bool limit_reached(struct iwarp_srq *srq)
+{
+    bool reached = srq->posted < srq->limit;
+
+    if (reached) {
+        srq->limit = 0;
+    }
+    return reached;
+}
+
+static void report_limit(struct iwarp_srq *srq)
+{
+    const struct iwarp_async_event event = {
+        .type = IWARP_ASYNC_SRQ_LIMIT, .srq = srq, .user = srq->options.user};
+
+    iwarp_async_report(&srq->async, 0, &event);
+}
+
+enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit)
+{
+    IWARP_ON_LOOP(srq->pd->device);
+    if (limit > srq->options.max_wr) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ limit is %u, the queue was created for %u entries",
+                          limit, srq->options.max_wr);
+    }
+    iwarp_mutex_lock(&srq->lock);
+    srq->limit = limit;
+    bool tell = limit_reached(srq);
+    iwarp_mutex_unlock(&srq->lock);
+    if (tell) {
+        report_limit(srq);
+    }
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_srq_query(struct iwarp_srq *srq, struct iwarp_srq_info *info)
+{
+    IWARP_ON_LOOP(srq->pd->device);
+    if (info->size != sizeof *info) {
+        return iwarp_fail(IWARP_MISUSE, "SRQ info: set size to sizeof(struct iwarp_srq_info)");
+    }
+    iwarp_mutex_lock(&srq->lock);
+    *info = (struct iwarp_srq_info){.size = sizeof *info,
+                                    .max_wr = srq->options.max_wr,
+                                    .max_sge = srq->options.max_sge,
+                                    .limit = srq->limit,
+                                    .posted = srq->posted,
+                                    .in_use = srq->in_use,
+                                    .queue_pairs = atomic_load(&srq->users)};
+    iwarp_mutex_unlock(&srq->lock);
+    return IWARP_OK;
+}
+
+/* --- posting --------------------------------------------------------------------------------- */
+
+/* An entry that is free, of those that were used before or of the rest. srq.lock held. */
+static uint32_t take_free(struct iwarp_srq *srq)
+{
+    uint32_t i = srq->free;
+
+    if (i != IWARP_RQ_NONE) {
+        srq->free = entry(srq, i)->link;
+    } else if (srq->touched < srq->options.max_wr) {
+        i = srq->touched++;
+    }
+    return i;
+}
+
+static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr)
+{
+    enum iwarp_status status = iwarp_recv_check(wr, srq->options.max_sge, "SRQ");
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    uint32_t i = take_free(srq);
+    if (i == IWARP_RQ_NONE) {
+        return iwarp_fail(IWARP_AGAIN, "SRQ is full: %u receives are posted or being worked on",
+                          srq->in_use);
+    }
+    struct iwarp_rwqe *w = entry(srq, i);
+    iwarp_recv_fill(w, wr);
+    w->link = IWARP_RQ_NONE;
+    if (srq->first == IWARP_RQ_NONE) {
+        srq->first = i;
+    } else {
+        entry(srq, srq->last)->link = i;
+    }
+    srq->last = i;
+    srq->posted++;
+    srq->in_use++;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr,
+                                      const struct iwarp_recv_wr **bad)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    if (!srq) {
+        return iwarp_fail(IWARP_MISUSE, "posting: the SRQ is NULL");
+    }
+    IWARP_ON_LOOP(srq->pd->device);
+    iwarp_mutex_lock(&srq->lock);
+    for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
+        status = post_one(srq, wr);
+    }
+    iwarp_mutex_unlock(&srq->lock);
+    if (status != IWARP_OK && bad) {
+        *bad = wr;
+    }
+    return status;
+}
+
+/* --- queue pairs ----------------------------------------------------------------------------- */
+
+/* A message has begun. Called by a stream; see wq.h. */
+static uint32_t take(void *arg)
+{
+    struct iwarp_srq *srq = arg;
+
+    iwarp_mutex_lock(&srq->lock);
+    uint32_t i = srq->first;
+    bool tell = false;
+    if (i != IWARP_RQ_NONE) {
+        srq->first = entry(srq, i)->link;
+        srq->posted--;
+        tell = limit_reached(srq);
+    }
+    iwarp_mutex_unlock(&srq->lock);
+    if (tell) {
+        report_limit(srq);
+    }
+    return i;
+}
+
+void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq)
+{
+    iwarp_rq_share(rq, srq->mem, srq->stride, srq->pd, take, srq);
+    atomic_fetch_add(&srq->users, 1);
+}
+
+void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
+{
+    uint32_t i = (uint32_t)((size_t)((uint8_t *)w - srq->mem) / srq->stride);
+
+    iwarp_mutex_lock(&srq->lock);
+    w->link = srq->free;
+    srq->free = i;
+    srq->in_use--;
+    iwarp_mutex_unlock(&srq->lock);
+}
+
+void iwarp_srq_detach(struct iwarp_srq *srq, struct iwarp_wq *rq)
+{
+    struct iwarp_rwqe *w;
+
+    while ((w = iwarp_rq_pop(rq)) != NULL || (w = iwarp_rq_untake(rq)) != NULL) {
+        iwarp_srq_give_back(srq, w);
+    }
+    atomic_fetch_sub(&srq->users, 1);
+}

@@ -171,7 +171,7 @@ config:                     ## what was found, and the flags
 	    compile '$(call quote,$(COMPILE))' libs '$(LIBS)'
 
 help:                       ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 15
 	@echo 'Variables: V=1 CC= CFLAGS= LDFLAGS= SAN=address,undefined|thread COV=1'
 	@echo '           PREFIX= LIBDIR= DESTDIR= NO_APT=1 (demo and test never call apt)'
 

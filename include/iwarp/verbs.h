@@ -15,6 +15,17 @@
  * pass on what it does not know to the handler it displaced. A thread that posts may be the one
  * that sends: it must not block these two. SIGPIPE is never raised.
  *
+ * Processes. A fork does the parent no harm. In the child every call for an object of the parent's
+ * does nothing and returns MISUSE (NULL or nothing where there is no status to return), and the
+ * library's sockets are closed without a word to the peers; the child may open a device of its own.
+ * A process may exit at any time, from any thread, without closing anything. Threads may be
+ * cancelled (deferred) inside calls: iwarp_cq_wait, iwarp_eq_get, iwarp_conn_wait and
+ * iwarp_conn_wait_end end while they sleep; all others finish first, and are no cancellation
+ * points.
+ *
+ * Misuse. A handle that is NULL is IWARP_MISUSE with a sentence; one that was destroyed cannot be
+ * noticed.
+ *
  * Memory. The application owns registered memory until iwarp_mr_deregister returns, and lends the
  * buffers of a posted work request to the library until its completion has been polled.
  *

@@ -366,6 +366,16 @@ void iwarp_guard_refresh(void)
     }
 }
 
+void iwarp_guard_hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void iwarp_guard_release(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- the copies ---- */
 
 /* Octet by octet, upwards; volatile, so that it does not become a call of memcpy again. */

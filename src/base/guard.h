@@ -30,6 +30,10 @@ int iwarp_guard_install(void);
  */
 void iwarp_guard_refresh(void);
 
+/* For fork (process.c): nobody installs between the two. */
+void iwarp_guard_hold(void);
+void iwarp_guard_release(void);
+
 /*
  * Copies n octets into user memory; src is the library's own and does not overlap.  The last
  * octet becomes visible after all octets before it, on any CPU.  An aligned 2, 4 or 8 octets at

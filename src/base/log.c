@@ -231,6 +231,16 @@ void iwarp_log_set(const char *spec)
     pthread_mutex_unlock(&lock);
 }
 
+void iwarp_log_hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void iwarp_log_release(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
 void iwarp_log(enum iwarp_log_level level, const char *module, const char *format, ...)
 {
     int saved = errno;

@@ -55,4 +55,8 @@ void iwarp_log_rarely(struct iwarp_log_limit *limit, enum iwarp_log_level level,
 /* Replaces what IWARP_LOG says; NULL is the default.  Any thread; meant for tests. */
 void iwarp_log_set(const char *spec);
 
+/* For fork (process.c): nobody chooses levels between the two. */
+void iwarp_log_hold(void);
+void iwarp_log_release(void);
+
 #endif

@@ -5,6 +5,8 @@
  */
 #include "transport/transport.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -81,6 +83,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct tcp *t = handle->data;
 
+    iwarp_process_remove_fd(t->fd);
     close(t->fd);
     t->ep.closed(t->ep.user);
     free(t);
@@ -132,6 +135,7 @@ int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
         return rc;
     }
     t->poll.data = t;
+    iwarp_process_add_fd(fd);
     *ep = &t->ep;
     return 0;
 }

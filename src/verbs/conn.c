@@ -212,6 +212,7 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                                 const void *private_data, size_t pd_len, struct iwarp_eq *eq,
                                 void *user, struct iwarp_conn **out)
 {
+    IWARP_UNCANCELLED;
     enum iwarp_status status = iwarp_conn_addr_check(addr, addr_len);
 
     if (status != IWARP_OK) {
@@ -304,6 +305,7 @@ enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                const struct iwarp_conn_options *options, const void *private_data,
                                size_t pd_len, void *user)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_conn_options o;
     enum iwarp_status status = iwarp_conn_options_check(options, &o);
 
@@ -326,6 +328,7 @@ enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
 
 enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data, size_t pd_len)
 {
+    IWARP_UNCANCELLED;
     struct answer a = {.conn = conn, .pd = private_data, .pd_len = pd_len};
 
     if (!conn) {
@@ -369,6 +372,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
                                      struct iwarp_conn **initiator_conn,
                                      struct iwarp_conn **responder_conn)
 {
+    IWARP_UNCANCELLED;
     struct mem_side side[2] = {{NULL, NULL}, {NULL, NULL}};
     enum iwarp_status status;
 
@@ -429,11 +433,38 @@ static bool has_come(void *arg)
     return has_reached(a->conn, a->state);
 }
 
+static void unlock_wait(void *lock)
+{
+    pthread_mutex_unlock(lock);
+}
+
+/*
+ * Until something changed since `seen`, or *until has come (NULL: never): then false. The thread
+ * may end here if it is cancelled and its caller had not forbidden that.
+ */
+static bool sleep_until_changed(struct iwarp_conn *conn, unsigned seen,
+                                const struct timespec *until, int cancel_state)
+{
+    volatile int late = 0; /* cleanup handlers are made with setjmp */
+
+    pthread_mutex_lock(&conn->wait_lock);
+    pthread_cleanup_push(unlock_wait, &conn->wait_lock);
+    pthread_setcancelstate(cancel_state, NULL);
+    while (conn->changes == seen && late == 0) {
+        late = until ? pthread_cond_timedwait(&conn->changed, &conn->wait_lock, until)
+                     : pthread_cond_wait(&conn->changed, &conn->wait_lock);
+    }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cleanup_pop(1);
+    return late != ETIMEDOUT;
+}
+
 /*
  * Wait for a state of at least `state`. False: time is up. Sleeps with wait_lock only: who posts
  * and finds conn.lock taken relies on its holder to look again.
  */
-static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int timeout_ms)
+static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int timeout_ms,
+                     int cancel_state)
 {
     int64_t end = iwarp_now_ms() + timeout_ms;
     const struct timespec until = {end / 1000, (end % 1000) * 1000000};
@@ -443,30 +474,28 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
         return iwarp_device_run_until(conn->device, has_come, &awaited, timeout_ms);
     }
     iwarp_device_hand_over(conn->device);
-    for (int late = 0; late != ETIMEDOUT;) {
+    for (bool more = true; more;) {
         pthread_mutex_lock(&conn->wait_lock);
         unsigned seen = conn->changes;
         pthread_mutex_unlock(&conn->wait_lock);
         if (has_reached(conn, state)) {
             return true;
         }
-        pthread_mutex_lock(&conn->wait_lock);
-        while (conn->changes == seen && late == 0) {
-            late = timeout_ms < 0
-                       ? pthread_cond_wait(&conn->changed, &conn->wait_lock)
-                       : pthread_cond_timedwait(&conn->changed, &conn->wait_lock, &until);
-        }
-        pthread_mutex_unlock(&conn->wait_lock);
+        more = sleep_until_changed(conn, seen, timeout_ms < 0 ? NULL : &until, cancel_state);
     }
     return has_reached(conn, state);
 }
 
 enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn)) {
+        return IWARP_MISUSE;
+    }
     enum iwarp_status status = IWARP_OK;
 
     IWARP_ON_LOOP(conn->device);
-    if (!wait_for(conn, CONN_ESTABLISHED, timeout_ms)) {
+    if (!wait_for(conn, CONN_ESTABLISHED, timeout_ms, iwarp_cancel_before)) {
         return iwarp_fail(IWARP_AGAIN, "not established within %d ms", timeout_ms);
     }
     iwarp_mutex_lock(&conn->lock);
@@ -480,8 +509,12 @@ enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 
 enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(conn->device);
-    return wait_for(conn, CONN_ENDED, timeout_ms)
+    return wait_for(conn, CONN_ENDED, timeout_ms, iwarp_cancel_before)
                ? IWARP_OK
                : iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
 }
@@ -534,6 +567,10 @@ static void destroy_on_worker(void *arg)
 
 enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(conn->device);
     iwarp_worker_call(conn->worker, disconnect_on_worker, conn);
     return IWARP_OK;
@@ -541,6 +578,10 @@ enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn)
 
 enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(conn->device);
     iwarp_worker_call(conn->worker, abort_on_worker, conn);
     return IWARP_OK;
@@ -548,6 +589,10 @@ enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
 
 enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_eq *eq = conn->eq;
 
     IWARP_ON_LOOP(conn->device);
@@ -561,18 +606,27 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
-/* A question changes nothing, but what it asks for may be changing just now. */
+/* A question changes nothing, but what it asks for may be changing just now. NULL: not usable. */
 static struct iwarp_conn *lock_to_read(const struct iwarp_conn *conn)
 {
     struct iwarp_conn *c = (struct iwarp_conn *)(uintptr_t)conn;
 
+    if (!IWARP_GIVEN(conn) || !iwarp_device_usable(conn->device)) {
+        return NULL;
+    }
     iwarp_mutex_lock(&c->lock);
     return c;
 }
 
 const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_conn *c = lock_to_read(conn);
+
+    *pd_len = 0;
+    if (!c) {
+        return "";
+    }
     const void *data = c->private_data ? c->private_data : (const void *)"";
 
     *pd_len = c->private_data_len;
@@ -580,15 +634,20 @@ const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_le
     return data;
 }
 
-static enum iwarp_status copy_addr(const struct iwarp_conn *conn,
-                                   const struct sockaddr_storage *from, const socklen_t *from_len,
+static enum iwarp_status copy_addr(const struct iwarp_conn *conn, bool peer,
                                    struct sockaddr_storage *addr, socklen_t *addr_len)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(addr) || !IWARP_GIVEN(addr_len)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_conn *c = lock_to_read(conn);
-    socklen_t len = *from_len;
-
+    if (!c) {
+        return IWARP_MISUSE;
+    }
+    socklen_t len = peer ? c->peer_addr_len : c->local_addr_len;
     if (len > 0) {
-        *addr = *from;
+        *addr = peer ? c->peer_addr : c->local_addr;
         *addr_len = len;
     }
     iwarp_conn_unlock(c);
@@ -599,18 +658,23 @@ static enum iwarp_status copy_addr(const struct iwarp_conn *conn,
 enum iwarp_status iwarp_conn_peer_addr(const struct iwarp_conn *conn, struct sockaddr_storage *addr,
                                        socklen_t *addr_len)
 {
-    return copy_addr(conn, &conn->peer_addr, &conn->peer_addr_len, addr, addr_len);
+    return copy_addr(conn, true, addr, addr_len);
 }
 
 enum iwarp_status iwarp_conn_local_addr(const struct iwarp_conn *conn,
                                         struct sockaddr_storage *addr, socklen_t *addr_len)
 {
-    return copy_addr(conn, &conn->local_addr, &conn->local_addr_len, addr, addr_len);
+    return copy_addr(conn, false, addr, addr_len);
 }
 
 struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_conn *c = lock_to_read(conn);
+
+    if (!c) {
+        return NULL;
+    }
     struct iwarp_qp *qp = c->qp;
 
     iwarp_conn_unlock(c);
@@ -624,7 +688,12 @@ void *iwarp_conn_user(const struct iwarp_conn *conn)
 
 const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_conn *c = lock_to_read(conn);
+
+    if (!c) {
+        return NULL;
+    }
     const struct iwarp_fault *fault = c->fault.code ? &c->fault : NULL;
 
     iwarp_conn_unlock(c);
@@ -633,11 +702,18 @@ const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
 
 enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_conn_info *info)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(info)) {
+        return IWARP_MISUSE;
+    }
     if (info->size != sizeof *info) {
         return iwarp_fail(IWARP_MISUSE,
                           "connection info: set size to sizeof(struct iwarp_conn_info)");
     }
     struct iwarp_conn *c = lock_to_read(conn);
+    if (!c) {
+        return IWARP_MISUSE;
+    }
     bool was_established = c->was_established;
     if (was_established) {
         *info = (struct iwarp_conn_info){.size = sizeof *info,

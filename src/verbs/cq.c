@@ -38,6 +38,10 @@ static enum iwarp_status check_entries(unsigned entries)
 enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries, void *user,
                                   struct iwarp_cq **cq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq)) {
+        return IWARP_MISUSE;
+    }
     enum iwarp_status status = check_entries(entries);
     uint32_t mask;
 
@@ -70,6 +74,10 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
 
 enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(cq->device);
     if (atomic_load(&cq->users)) {
         return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
@@ -222,6 +230,9 @@ static bool is_empty(struct iwarp_cq *cq)
 
 int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 {
+    if (!IWARP_GIVEN(cq) || (n > 0 && !IWARP_GIVEN(wc))) {
+        return IWARP_MISUSE;
+    }
     int taken = 0;
 
     IWARP_ON_LOOP(cq->device);
@@ -252,6 +263,10 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 
 enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(cq->device);
     iwarp_mutex_lock(&cq->lock);
     if (cq->armed != CQ_ANY) { /* the wider request stands */
@@ -266,6 +281,10 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
 
 int iwarp_cq_fd(struct iwarp_cq *cq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq) || !iwarp_device_usable(cq->device)) {
+        return -1;
+    }
     iwarp_mutex_lock(&cq->lock);
     if (cq->fd < 0) {
         cq->fd = eventfd(cq->notified ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -280,6 +299,10 @@ int iwarp_cq_fd(struct iwarp_cq *cq)
 
 void iwarp_cq_drain(struct iwarp_cq *cq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq) || !iwarp_device_usable(cq->device)) {
+        return;
+    }
     uint64_t count;
 
     int fd = atomic_load(&cq->fd);
@@ -296,6 +319,10 @@ static bool has_some(void *cq)
 
 int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq) || !iwarp_device_usable(cq->device)) {
+        return IWARP_MISUSE;
+    }
     struct pollfd p = {.fd = -1, .events = POLLIN};
     int64_t end = iwarp_now_ms() + timeout_ms;
 
@@ -323,7 +350,7 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
         if (timeout_ms >= 0 && left <= 0) {
             return 0;
         }
-        if (poll(&p, 1, (int)left) > 0) {
+        if (IWARP_POLL_CANCELLABLY(&p, (int)left) > 0) {
             iwarp_cq_drain(cq);
         }
     }

@@ -86,6 +86,26 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
     return progress_check(out);
 }
 
+bool iwarp_is_null(const char *name)
+{
+    iwarp_fail(IWARP_MISUSE, "%s is NULL", name);
+    return false;
+}
+
+bool iwarp_device_usable(const struct iwarp_device *device)
+{
+    if (!IWARP_GIVEN(device)) {
+        return false;
+    }
+    if (device->generation != iwarp_process_generation()) {
+        iwarp_fail(IWARP_MISUSE, "this belongs to the process that forked this one, and is of no "
+                                 "use here; open another device");
+        return false;
+    }
+    return !device->embedded || !iwarp_device_is_elsewhere(device) ||
+           iwarp_device_wrong_thread() == IWARP_OK;
+}
+
 static enum iwarp_status start_workers(struct iwarp_device *d)
 {
     for (; d->workers < d->options.workers; d->workers++) {
@@ -120,6 +140,10 @@ static void device_free(struct iwarp_device *d)
 enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                                     struct iwarp_device **device)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(device)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_device_options o;
     enum iwarp_status status = options_check(options, &o);
 
@@ -135,6 +159,8 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a device");
     }
     d->options = o;
+    iwarp_process_watch();
+    d->generation = iwarp_process_generation();
     d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;
     d->polled = o.progress == IWARP_PROGRESS_POLLED;
     d->budget.limit = o.max_buffer_bytes;
@@ -226,6 +252,10 @@ void iwarp_device_maybe_free(struct iwarp_device *d)
 
 enum iwarp_status iwarp_device_close(struct iwarp_device *d)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(d)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(d);
     iwarp_mutex_lock(&d->lock);
     unsigned conns = 0;
@@ -261,6 +291,10 @@ struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d)
 
 enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd)
 {
+    IWARP_UNCANCELLED;
+    if (!iwarp_device_usable(device) || !IWARP_GIVEN(pd)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_pd *p = calloc(1, sizeof *p);
 
     if (!p) {
@@ -274,6 +308,10 @@ enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd *
 
 enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(pd) || !iwarp_device_usable(pd->device)) {
+        return IWARP_MISUSE;
+    }
     unsigned users = atomic_load(&pd->users);
 
     if (users) {

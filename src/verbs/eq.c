@@ -15,6 +15,10 @@
 
 enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq **eq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(device) || !IWARP_GIVEN(eq)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(device);
     struct iwarp_eq *q = calloc(1, sizeof *q);
     if (!q) {
@@ -35,6 +39,10 @@ enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq *
 
 enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(eq) || !iwarp_device_usable(eq->device)) {
+        return IWARP_MISUSE;
+    }
     unsigned users = atomic_load(&eq->users);
 
     if (users) {
@@ -119,6 +127,10 @@ static bool has_one(void *arg)
 
 enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, int timeout_ms)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(eq) || !IWARP_GIVEN(event)) {
+        return IWARP_MISUSE;
+    }
     struct pollfd p = {.fd = eq->fd, .events = POLLIN};
     int64_t end = iwarp_now_ms() + timeout_ms;
 
@@ -135,7 +147,7 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
             return iwarp_fail(IWARP_AGAIN, "no event within %d ms", timeout_ms);
         }
         iwarp_device_hand_over(eq->device);
-        (void)poll(&p, 1, (int)left);
+        (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }
     return IWARP_OK;
 }

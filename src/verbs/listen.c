@@ -107,6 +107,7 @@ static void open_on_worker(void *arg)
 
 static void release(struct iwarp_listener *l)
 {
+    iwarp_process_remove_fd(l->fd);
     close(l->fd);
     pthread_cond_destroy(&l->gone);
     pthread_mutex_destroy(&l->lock);
@@ -177,6 +178,7 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
                                int backlog, struct iwarp_eq *eq, void *user,
                                struct iwarp_listener **out)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_conn_options o;
     enum iwarp_status status = check(device, backlog, eq, out);
 
@@ -205,6 +207,7 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     l->eq = eq;
     l->user = user;
     l->fd = fd;
+    iwarp_process_add_fd(fd);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->gone, NULL);
     l->addr_len = sizeof l->addr;
@@ -261,6 +264,10 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
 
 enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(l)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_device *device = l->device;
     struct iwarp_eq *eq = l->eq;
     struct iwarp_conn *conn;

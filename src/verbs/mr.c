@@ -6,10 +6,11 @@
 #include "base/log.h"
 #include "verbs/verbs.h"
 
-#include <openssl/rand.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 /* The STag table in pages of 4 KiB: 15 bits of page, 9 of slot, and 8 of key make an STag. */
@@ -17,11 +18,14 @@
 #define PAGE_SLOTS 512u
 #define MIN_PAGES  4096u
 
-/* 32 unpredictable bits; RAND_bytes is asked for many at a time. device.lock held. */
+/*
+ * 32 unpredictable bits; the kernel is asked for many at a time, and gives up to 256 octets whole.
+ * Not OpenSSL: it frees its generator at exit while other threads may be here. device.lock held.
+ */
 static bool random32(struct iwarp_device *d, uint32_t *value)
 {
     if (d->random_left < sizeof *value) {
-        if (RAND_bytes(d->random, sizeof d->random) != 1) {
+        if (getrandom(d->random, sizeof d->random, 0) != (ssize_t)sizeof d->random) {
             return false;
         }
         d->random_left = sizeof d->random;
@@ -88,7 +92,8 @@ static enum iwarp_status insert(struct iwarp_device *d, struct iwarp_mr *mr)
 
     do {
         if (!next_stag(d, &stag)) {
-            return iwarp_fail(IWARP_LIMIT, "OpenSSL has no random octets for an STag");
+            return iwarp_fail(IWARP_LIMIT, "the kernel has no random octets for an STag: %s",
+                              strerror(errno));
         }
     } while (!iwarp_region_insert(&d->regions, &mr->region, stag));
     mr->stag = stag;
@@ -117,6 +122,10 @@ static enum iwarp_status check(const void *addr, size_t len, unsigned access)
 enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len, unsigned access,
                                     struct iwarp_mr **out)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(pd) || !IWARP_GIVEN(out)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_device *d = pd->device;
     enum iwarp_status status = check(addr, len, access);
 
@@ -156,6 +165,10 @@ enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
 
 enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(mr)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_device *d = mr->pd->device;
 
     IWARP_ON_LOOP(mr->pd->device);

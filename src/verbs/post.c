@@ -113,6 +113,7 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
 enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                   const struct iwarp_send_wr **bad)
 {
+    IWARP_UNCANCELLED;
     enum iwarp_status status = IWARP_OK;
 
     if (!qp) {
@@ -190,6 +191,7 @@ static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_r
 enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
                                   const struct iwarp_recv_wr **bad)
 {
+    IWARP_UNCANCELLED;
     enum iwarp_status status = IWARP_OK;
 
     if (!qp) {

@@ -202,6 +202,7 @@ void iwarp_worker_drive_calls(struct iwarp_worker *w)
 
 void iwarp_device_drive(struct iwarp_device *device)
 {
+    IWARP_UNCANCELLED;
     for (unsigned i = 0; i < device->workers; i++) {
         struct iwarp_worker *w = &device->worker[i];
         wake_watcher(w);

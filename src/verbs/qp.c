@@ -78,6 +78,10 @@ static bool init_queues(struct iwarp_qp *qp)
 enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_options *options,
                                   struct iwarp_qp **out)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(out)) {
+        return IWARP_MISUSE;
+    }
     enum iwarp_status status = check(pd, options);
 
     if (status != IWARP_OK) {
@@ -108,6 +112,10 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
 
 enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(qp)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_conn *conn = qp->conn;
 
     IWARP_ON_LOOP(qp->pd->device);
@@ -163,6 +171,10 @@ void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 
 const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(qp) || !iwarp_device_usable(qp->pd->device)) {
+        return NULL;
+    }
     iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
     iwarp_mutex_unlock(&qp->post_lock);

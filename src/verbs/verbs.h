@@ -28,6 +28,7 @@
 #include "base/budget.h"
 #include "base/fault.h"
 #include "base/mutex.h"
+#include "base/process.h"
 #include "ddp/ddp_region.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
@@ -126,6 +127,7 @@ struct iwarp_device {
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;
+    unsigned generation; /* of the process that opened it */
     unsigned workers;
     struct iwarp_worker worker[];
 };
@@ -158,13 +160,22 @@ bool iwarp_device_run_until(struct iwarp_device *device, bool (*done)(void *arg)
 bool iwarp_device_is_elsewhere(const struct iwarp_device *device);
 enum iwarp_status iwarp_device_wrong_thread(void);
 
-/* First line of public functions: embedded progress is for one thread. */
+/*
+ * May this thread use what belongs to the device? Not if it is of the process that forked this one,
+ * whose locks may be held for ever, or with embedded progress of another thread. iwarp_last_error
+ * says why.
+ */
+bool iwarp_device_usable(const struct iwarp_device *device);
+
+/* First lines of public functions, before any lock. */
 #define IWARP_ON_LOOP(device)                                                                      \
     do {                                                                                           \
-        if ((device)->embedded && iwarp_device_is_elsewhere(device)) {                             \
-            return iwarp_device_wrong_thread();                                                    \
+        if (!iwarp_device_usable(device)) {                                                        \
+            return IWARP_MISUSE;                                                                   \
         }                                                                                          \
     } while (0)
+#define IWARP_GIVEN(pointer) ((pointer) || iwarp_is_null(#pointer))
+bool iwarp_is_null(const char *name); /* false */
 
 /* Make the worker look at a connection soon. Any thread. */
 void iwarp_worker_kick(struct iwarp_conn *conn);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See process.h. The handlers of fork also keep the library's few global locks usable. */
+#include "base/process.h"
+
+#include "base/guard.h"
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORD_BITS 64
+
+static _Atomic unsigned generation;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t *fds; /* one bit for each; under lock */
+static size_t words;
+
+/* No thread is inside one of these locks while the process is copied. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    iwarp_guard_hold();
+    iwarp_log_hold();
+}
+
+static void after_fork(void)
+{
+    iwarp_log_release();
+    iwarp_guard_release();
+    pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_fetch_add(&generation, 1);
+    for (size_t fd = 0; fd < words * WORD_BITS; fd++) {
+        if (fds[fd / WORD_BITS] >> fd % WORD_BITS & 1) {
+            close((int)fd);
+        }
+    }
+    if (words > 0) {
+        memset(fds, 0, words * sizeof *fds);
+    }
+    after_fork();
+}
+
+static void watch(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void iwarp_process_watch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch);
+}
+
+unsigned iwarp_process_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+void iwarp_process_add_fd(int fd)
+{
+    size_t word = (size_t)fd / WORD_BITS;
+
+    pthread_mutex_lock(&lock);
+    if (word >= words) {
+        size_t more = word + 1 > 2 * words ? word + 1 : 2 * words;
+        uint64_t *larger = realloc(fds, more * sizeof *fds);
+        if (larger) {
+            memset(larger + words, 0, (more - words) * sizeof *fds);
+            fds = larger;
+            words = more;
+        }
+    }
+    if (word < words) {
+        fds[word] |= (uint64_t)1 << fd % WORD_BITS;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void iwarp_process_remove_fd(int fd)
+{
+    size_t word = (size_t)fd / WORD_BITS;
+
+    pthread_mutex_lock(&lock);
+    if (word < words) {
+        fds[word] &= ~((uint64_t)1 << fd % WORD_BITS);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int iwarp_process_poll(struct pollfd *fd, int timeout_ms, int cancel_state)
+{
+    int unused;
+
+    pthread_setcancelstate(cancel_state, NULL);
+    int n = poll(fd, 1, timeout_ms);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+    return n;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process may do to a library with threads: fork, and cancel threads.
+ *
+ * After a fork the child has none of the workers, and locks may be held for ever by threads that it
+ * does not have. So everything of the parent's is out of bounds in the child, known by the
+ * generation, and the sockets that are registered here are closed at once: no FIN is sent, since
+ * the parent still has them, and a close by the parent or its exit reaches the peer although the
+ * child lives. What cannot be registered for want of memory stays open in children.
+ */
+#ifndef IWARP_BASE_PROCESS_H
+#define IWARP_BASE_PROCESS_H
+
+#include <poll.h>
+#include <pthread.h>
+
+/* Any thread, any number of times; what follows works from the first call on. */
+void iwarp_process_watch(void);
+
+/* Forks between the first process that called iwarp_process_watch and this one. */
+unsigned iwarp_process_generation(void);
+
+/* A socket that children close; and no longer, before it is closed or given away. */
+void iwarp_process_add_fd(int fd);
+void iwarp_process_remove_fd(int fd);
+
+/*
+ * Calls of the library hold locks and descriptors over what POSIX makes cancellation points.
+ * IWARP_UNCANCELLED as the first line of a block puts (deferred) cancellation off to its end.
+ */
+static inline int iwarp_process_cancel_off(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void iwarp_process_cancel_back(const int *before)
+{
+    pthread_setcancelstate(*before, NULL);
+}
+
+#define IWARP_UNCANCELLED                                                                          \
+    int iwarp_cancel_before __attribute__((cleanup(iwarp_process_cancel_back), unused)) =          \
+        iwarp_process_cancel_off()
+
+/* Inside such a block: wait with no lock held, as its caller had set cancellation. */
+#define IWARP_POLL_CANCELLABLY(fds, timeout_ms)                                                    \
+    iwarp_process_poll(fds, timeout_ms, iwarp_cancel_before)
+int iwarp_process_poll(struct pollfd *fd, int timeout_ms, int cancel_state);
+
+#endif

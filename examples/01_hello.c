@@ -6,6 +6,7 @@
 #include <iwarp/iwarp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void must(enum iwarp_status status, const char *what)
 {
@@ -39,19 +40,30 @@ static void release_memory(void)
     iwarp_mr_deregister(inbox_mr);
 }
 
+/* What is not set is 0. Fields are set one by one so that this is C++17, too. */
+static struct iwarp_send_wr request(uint64_t id, enum iwarp_wr_opcode opcode,
+                                    const struct iwarp_sge *sge)
+{
+    struct iwarp_send_wr wr;
+
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.opcode = opcode;
+    wr.sg_list = sge;
+    wr.num_sge = 1;
+    return wr;
+}
+
 /* Two requests in one chain: an RDMA Write, and a Send behind it. */
 static void write_and_send(struct iwarp_qp *qp)
 {
     struct iwarp_sge from = {source, sizeof source, iwarp_mr_stag(source_mr)};
     struct iwarp_sge say = {note, sizeof note, iwarp_mr_stag(note_mr)};
-    struct iwarp_send_wr send = {.wr_id = 3,
-                                 .opcode = IWARP_WR_SEND,
-                                 .flags = IWARP_WR_SIGNALED,
-                                 .sg_list = &say,
-                                 .num_sge = 1};
-    struct iwarp_send_wr write = {
-        .next = &send, .wr_id = 2, .opcode = IWARP_WR_WRITE, .sg_list = &from, .num_sge = 1};
+    struct iwarp_send_wr send = request(3, IWARP_WR_SEND, &say);
+    struct iwarp_send_wr write = request(2, IWARP_WR_WRITE, &from);
 
+    send.flags = IWARP_WR_SIGNALED;
+    write.next = &send;
     write.remote_to = (uint64_t)(uintptr_t)target;
     write.remote_stag = iwarp_mr_stag(target_mr);
     must(iwarp_post_send(qp, &write, NULL), "post");

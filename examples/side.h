@@ -110,6 +110,8 @@ static inline void side_close(struct side *s)
     iwarp_pd_destroy(s->pd);
     if (s->listener) {
         iwarp_listener_close(s->listener);
+    }
+    if (s->eq) {
         iwarp_eq_destroy(s->eq);
     }
     must(iwarp_device_close(s->device), "close the device");

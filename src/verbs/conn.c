@@ -168,7 +168,7 @@ static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd
     return IWARP_OK;
 }
 
-static void use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
+void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
 {
     conn->eq = eq;
     if (eq) {
@@ -176,10 +176,10 @@ static void use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
     }
 }
 
-static struct iwarp_conn *new_initiator(struct iwarp_qp *qp,
-                                        const struct iwarp_conn_options *options, const void *pd,
-                                        size_t pd_len, struct iwarp_eq *eq, void *user,
-                                        enum iwarp_status *status)
+struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
+                                            const struct iwarp_conn_options *options,
+                                            const void *pd, size_t pd_len, struct iwarp_eq *eq,
+                                            void *user, enum iwarp_status *status)
 {
     struct iwarp_conn_options o;
 
@@ -203,7 +203,7 @@ static struct iwarp_conn *new_initiator(struct iwarp_qp *qp,
         return NULL;
     }
     conn->user = user;
-    use_eq(conn, eq);
+    iwarp_conn_use_eq(conn, eq);
     return conn;
 }
 
@@ -225,7 +225,8 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                                  : "private_data");
     }
     IWARP_ON_LOOP(qp->pd->device);
-    struct iwarp_conn *conn = new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+    struct iwarp_conn *conn =
+        iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
     if (!conn) {
         return status;
     }
@@ -336,79 +337,6 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
     }
     IWARP_ON_LOOP(conn->device);
     return answer(&a);
-}
-
-/* --- in memory ------------------------------------------------------------------------------- */
-
-struct mem_side {
-    struct iwarp_conn *conn;
-    struct iwarp_endpoint *ep;
-};
-
-static void mem_wake(void *user)
-{
-    iwarp_worker_kick(user);
-}
-
-static void mem_attach_on_worker(void *arg)
-{
-    struct mem_side *side = arg;
-
-    iwarp_mutex_lock(&side->conn->lock);
-    iwarp_conn_attach(side->conn, side->ep);
-    iwarp_conn_begin_startup(side->conn);
-    iwarp_conn_unlock(side->conn);
-}
-
-/* The responder accepts whatever its own initiator asks for. */
-static void mem_accept(struct iwarp_conn *conn, struct iwarp_qp *qp)
-{
-    (void)iwarp_qp_bind(qp, conn);
-    conn->auto_accept = true;
-}
-
-enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp *responder,
-                                     const struct iwarp_conn_options *options, struct iwarp_eq *eq,
-                                     struct iwarp_conn **initiator_conn,
-                                     struct iwarp_conn **responder_conn)
-{
-    IWARP_UNCANCELLED;
-    struct mem_side side[2] = {{NULL, NULL}, {NULL, NULL}};
-    enum iwarp_status status;
-
-    if (!initiator || !responder || !initiator_conn || !responder_conn) {
-        return iwarp_fail(IWARP_MISUSE, "connecting a pair: a queue pair or the place for a "
-                                        "connection is NULL");
-    }
-    struct iwarp_device *device = initiator->pd->device;
-    IWARP_ON_LOOP(device);
-    if (responder->pd->device != device || initiator == responder || responder->conn) {
-        return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
-    }
-    side[0].conn = new_initiator(initiator, options, NULL, 0, eq, NULL, &status);
-    if (!side[0].conn) {
-        return status;
-    }
-    side[1].conn = iwarp_conn_new(device, &side[0].conn->options, true, &status);
-    if (!side[1].conn ||
-        iwarp_mem_pair(mem_wake, side[0].conn, side[1].conn, &side[0].ep, &side[1].ep) != 0) {
-        if (side[1].conn) {
-            status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
-            iwarp_conn_put(side[1].conn);
-        }
-        side[0].conn->state = CONN_ENDED; /* never had an endpoint */
-        iwarp_qp_unbind(initiator);
-        iwarp_conn_destroy(side[0].conn);
-        return status;
-    }
-    use_eq(side[1].conn, eq);
-    mem_accept(side[1].conn, responder);
-    *initiator_conn = side[0].conn;
-    *responder_conn = side[1].conn;
-    for (int i = 1; i >= 0; i--) {
-        iwarp_worker_call(side[i].conn->worker, mem_attach_on_worker, &side[i]);
-    }
-    return IWARP_OK;
 }
 
 /* --- both sides ------------------------------------------------------------------------------ */

@@ -76,7 +76,7 @@ static void on_timer_closed(uv_handle_t *handle)
 void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 {
     conn->ep = ep;
-    ep->user = conn;
+    __atomic_store_n(&ep->user, conn, __ATOMIC_RELEASE); /* see iwarp_endpoint_wake */
     ep->ready = iwarp_conn_ready;
     ep->closed = on_endpoint_closed;
     uv_timer_init(conn->worker->loop, &conn->timer);
@@ -155,7 +155,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1)
 {
     /* A responder whose Request has not come yet is known to nobody. */
-    bool unknown = conn->responder && !conn->auto_accept && !conn->reported;
+    bool unknown = conn->responder && !conn->auto_accept && !conn->known && !conn->reported;
     bool asked = conn->state == CONN_REQUEST && !conn->qp;
 
     iwarp_fault_set(&conn->fault, code, side, d0, d1, 0);

@@ -351,6 +351,7 @@ struct iwarp_conn {
     bool fin_sent;
     bool lingering;         /* never established, last words said: waits for the peer's FIN */
     bool reported;          /* an event has told of it */
+    bool known;             /* responder: the application had the handle before the Request */
     _Atomic bool user_gone; /* no handle: nobody to report to */
     bool auto_accept;       /* responder of a pair in memory */
     bool has_accepted_fd;   /* responder, until its worker has taken it over */
@@ -385,6 +386,15 @@ void iwarp_conn_unlock(struct iwarp_conn *conn);
 enum iwarp_status iwarp_conn_addr_check(const struct sockaddr *addr, socklen_t addr_len);
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out);
+
+/* A connection that will send a Request, tied to qp. NULL: see *status. */
+struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
+                                            const struct iwarp_conn_options *options,
+                                            const void *pd, size_t pd_len, struct iwarp_eq *eq,
+                                            void *user, enum iwarp_status *status);
+
+/* Events go to eq (may be NULL). */
+void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq);
 
 /* What the options mean for the start-up. */
 void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish);

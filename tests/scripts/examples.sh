@@ -15,6 +15,7 @@ wanted[09_event_loop]='300 messages answered, the application.s timer ran beside
 arguments[09_event_loop]=300
 wanted[10_polled]='polling moves the octets'
 arguments[10_polled]=300
+wanted[11_transport]='memory now says: written over a transport of its own'
 
 n=0 failed=0
 for example in "$BUILD"/examples/[0-9]*; do

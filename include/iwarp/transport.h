@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Transports: what carries the octets of one stream. Kernel TCP is built in (iwarp_connect,
+ * iwarp_listen); whatever else delivers octets in order and complete can be used through an
+ * endpoint of your own: a user-space TCP stack, memory, a simulator. RFC 5044 1, "LLP".
+ *
+ * An endpoint is one connection of some transport. The library calls down through `ops`; the
+ * endpoint calls up through `ready` and `closed`, which the library sets when it takes it over.
+ *
+ *   operation        thread               notes
+ *   readv, writev    any, one at a time   octets moved; 0 from readv is the peer's FIN; -errno
+ *                                         otherwise, -EAGAIN: nothing now, wait for ready; -EFAULT
+ *                                         for memory that is not there
+ *   watch            the worker's         which readiness to report from now on; level-triggered
+ *   shutdown_write   the worker's         FIN behind what was written
+ *   close            the worker's         the end; calls `closed`, later or at once, and frees the
+ *                                         endpoint; reset: the peer should see a reset
+ *   emss             any                  octets of one segment of the path now (RFC 5044 4.5)
+ *   poll             the worker's         call `ready` if what is watched is there; called after
+ *                                         each iwarp_endpoint_wake, and after a read that left
+ *                                         something
+ *
+ * No operation blocks. `ready` and `closed` are called on the worker's thread, out of `poll` or
+ * `close`; after `close` was called `ready` is not. An endpoint that wants `poll` to be called asks
+ * for it with iwarp_endpoint_wake, on any thread, until `close` was called.
+ */
+#ifndef IWARP_TRANSPORT_H
+#define IWARP_TRANSPORT_H
+
+#include <iwarp/conn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+IWARP_BEGIN_DECLS
+
+struct iwarp_endpoint;
+
+struct iwarp_transport {
+    const char *name;
+    ssize_t (*readv)(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+    ssize_t (*writev)(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+    void (*watch)(struct iwarp_endpoint *ep, bool read, bool write);
+    void (*shutdown_write)(struct iwarp_endpoint *ep);
+    void (*close)(struct iwarp_endpoint *ep, bool reset);
+    uint32_t (*emss)(struct iwarp_endpoint *ep);
+    void (*poll)(struct iwarp_endpoint *ep);
+};
+
+/* To be the first member of a transport's own structure. */
+struct iwarp_endpoint {
+    const struct iwarp_transport *ops; /* set by the transport */
+    void *user;                        /* these by the library */
+    void (*ready)(void *user, bool readable, bool writable);
+    void (*closed)(void *user);
+};
+
+/*
+ * Connect qp (IDLE) over ep, which is connected already: send the MPA Request. As iwarp_connect
+ * otherwise; the connection has no addresses, and there is no retry with revision 1. ep belongs to
+ * the library from a successful call on.
+ */
+IWARP_API enum iwarp_status iwarp_connect_over(struct iwarp_qp *qp, struct iwarp_endpoint *ep,
+                                               const struct iwarp_conn_options *options,
+                                               const void *private_data, size_t pd_len,
+                                               struct iwarp_eq *eq, void *user,
+                                               struct iwarp_conn **conn);
+
+/*
+ * The other side: wait for an MPA Request on ep, as on a socket that a listener has accepted. The
+ * REQUEST event goes to eq (with no listener); FAILED if none comes. *conn is the connection that
+ * it will name.
+ */
+IWARP_API enum iwarp_status iwarp_accept_over(struct iwarp_device *device,
+                                              struct iwarp_endpoint *ep,
+                                              const struct iwarp_conn_options *options,
+                                              struct iwarp_eq *eq, void *user,
+                                              struct iwarp_conn **conn);
+
+/* Any thread: have `poll` of this endpoint called on its worker's thread, soon. */
+IWARP_API void iwarp_endpoint_wake(struct iwarp_endpoint *ep);
+
+IWARP_END_DECLS
+
+#endif

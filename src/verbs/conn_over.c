@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections over endpoints that are connected already: of the application's own transport
+ * (iwarp/transport.h), or two joined in memory.
+ */
+#include "base/guard.h"
+#include "verbs/verbs.h"
+
+struct over {
+    struct iwarp_conn *conn;
+    struct iwarp_endpoint *ep;
+};
+
+static void attach_on_worker(void *arg)
+{
+    struct over *side = arg;
+
+    iwarp_mutex_lock(&side->conn->lock);
+    iwarp_conn_attach(side->conn, side->ep);
+    iwarp_conn_begin_startup(side->conn);
+    iwarp_conn_unlock(side->conn);
+}
+
+/* --- of the application ---------------------------------------------------------------------- */
+
+/* A wake-up may come from now on: the endpoint's user is there before its worker knows of it. */
+static void hand_over(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
+{
+    struct over over = {conn, ep};
+
+    __atomic_store_n(&ep->user, conn, __ATOMIC_RELEASE);
+    iwarp_guard_refresh();
+    iwarp_worker_call(conn->worker, attach_on_worker, &over);
+}
+
+static enum iwarp_status check(const struct iwarp_endpoint *ep)
+{
+    const struct iwarp_transport *o = ep ? ep->ops : NULL;
+
+    if (!o || !o->readv || !o->writev || !o->watch || !o->shutdown_write || !o->close || !o->emss ||
+        !o->poll) {
+        return iwarp_fail(IWARP_MISUSE, "endpoint: %s",
+                          o ? "an operation is NULL" : "it is NULL, or has no operations");
+    }
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_connect_over(struct iwarp_qp *qp, struct iwarp_endpoint *ep,
+                                     const struct iwarp_conn_options *options,
+                                     const void *private_data, size_t pd_len, struct iwarp_eq *eq,
+                                     void *user, struct iwarp_conn **out)
+{
+    IWARP_UNCANCELLED;
+    enum iwarp_status status = check(ep);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!qp || !out || (pd_len > 0 && !private_data)) {
+        return iwarp_fail(IWARP_MISUSE, "connecting over an endpoint: %s is NULL",
+                          !qp    ? "the queue pair"
+                          : !out ? "the place for the connection"
+                                 : "private_data");
+    }
+    IWARP_ON_LOOP(qp->pd->device);
+    struct iwarp_conn *conn =
+        iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+    if (!conn) {
+        return status;
+    }
+    *out = conn; /* before the first event can tell of it */
+    hand_over(conn, ep);
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_accept_over(struct iwarp_device *device, struct iwarp_endpoint *ep,
+                                    const struct iwarp_conn_options *options, struct iwarp_eq *eq,
+                                    void *user, struct iwarp_conn **out)
+{
+    IWARP_UNCANCELLED;
+    struct iwarp_conn_options o;
+    enum iwarp_status status = check(ep);
+
+    if (status == IWARP_OK) {
+        status = iwarp_conn_options_check(options, &o);
+    }
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!device || !eq || !out || eq->device != device) {
+        return iwarp_fail(IWARP_MISUSE, "accepting over an endpoint needs a device, an event queue "
+                                        "of it, and a place for the connection");
+    }
+    IWARP_ON_LOOP(device);
+    struct iwarp_conn *conn = iwarp_conn_new(device, &o, true, &status);
+    if (!conn) {
+        return status;
+    }
+    conn->user = user;
+    conn->known = true;
+    iwarp_conn_use_eq(conn, eq);
+    *out = conn;
+    hand_over(conn, ep);
+    return IWARP_OK;
+}
+
+void iwarp_endpoint_wake(struct iwarp_endpoint *ep)
+{
+    struct iwarp_conn *conn = __atomic_load_n(&ep->user, __ATOMIC_ACQUIRE);
+
+    if (conn) {
+        iwarp_worker_kick(conn);
+    }
+}
+
+/* --- in memory ------------------------------------------------------------------------------- */
+
+static void mem_wake(void *user)
+{
+    iwarp_worker_kick(user);
+}
+
+/* The responder accepts whatever its own initiator asks for. */
+static void mem_accept(struct iwarp_conn *conn, struct iwarp_qp *qp)
+{
+    (void)iwarp_qp_bind(qp, conn);
+    conn->auto_accept = true;
+}
+
+enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp *responder,
+                                     const struct iwarp_conn_options *options, struct iwarp_eq *eq,
+                                     struct iwarp_conn **initiator_conn,
+                                     struct iwarp_conn **responder_conn)
+{
+    IWARP_UNCANCELLED;
+    struct over side[2] = {{NULL, NULL}, {NULL, NULL}};
+    enum iwarp_status status;
+
+    if (!initiator || !responder || !initiator_conn || !responder_conn) {
+        return iwarp_fail(IWARP_MISUSE, "connecting a pair: a queue pair or the place for a "
+                                        "connection is NULL");
+    }
+    struct iwarp_device *device = initiator->pd->device;
+    IWARP_ON_LOOP(device);
+    if (responder->pd->device != device || initiator == responder || responder->conn) {
+        return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
+    }
+    side[0].conn = iwarp_conn_new_initiator(initiator, options, NULL, 0, eq, NULL, &status);
+    if (!side[0].conn) {
+        return status;
+    }
+    side[1].conn = iwarp_conn_new(device, &side[0].conn->options, true, &status);
+    if (!side[1].conn ||
+        iwarp_mem_pair(mem_wake, side[0].conn, side[1].conn, &side[0].ep, &side[1].ep) != 0) {
+        if (side[1].conn) {
+            status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
+            iwarp_conn_put(side[1].conn);
+        }
+        side[0].conn->state = CONN_ENDED; /* never had an endpoint */
+        iwarp_qp_unbind(initiator);
+        iwarp_conn_destroy(side[0].conn);
+        return status;
+    }
+    iwarp_conn_use_eq(side[1].conn, eq);
+    mem_accept(side[1].conn, responder);
+    *initiator_conn = side[0].conn;
+    *responder_conn = side[1].conn;
+    for (int i = 1; i >= 0; i--) {
+        iwarp_worker_call(side[i].conn->worker, attach_on_worker, &side[i]);
+    }
+    return IWARP_OK;
+}

@@ -1,64 +1,188 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Verbs for memory: regions, and what may be done with their STags. Included by verbs.h, whose head
- * says what holds for threads and for memory that is not there.
+ * Verbs for memory: regions, windows, and what their STags stand for (verbs draft 7, RFC 5040 8.1).
+ * Included by verbs.h, whose head says what holds for threads and for memory that is not there.
+ *
+ * An STag is 24 bits of index, which the library draws, and 8 bits of key; all 32 have to match.
+ * It is valid or invalid. Whatever makes it invalid has waited, when it returns or completes, until
+ * no transfer touches the memory by it: from then on no octet changes or is read that way (RFC 5042
+ * 6.2.2). An STag may be
+ *
+ *   registered     iwarp_mr_register, iwarp_mr_create; iwarp_mr_reregister; work request REG_MR
+ *   bound          a window to part of a region: iwarp_mw_bind, work request BIND_MW
+ *   invalidated    work requests LOCAL_INV and READ_INV, the peer's Send with Invalidate
+ *   given back     iwarp_mr_deregister, iwarp_mw_free
+ *
+ * The work requests REG_MR, BIND_MW and LOCAL_INV send nothing. They are carried out in the order
+ * of the send queue and before any later request begins. LOCAL_INV and BIND_MW wait until earlier
+ * Sends and Writes have been handed to TCP, and with IWARP_WR_FENCE all three wait for all earlier
+ * requests, RDMA Reads too. One that is not possible completes as IWARP_WC_LOCAL_BIND and ends the
+ * stream; the completion's fault says what is wrong.
+ *
+ * A peer may invalidate (RFC 5040 5.3, 8.1.1) what has a remote right, no windows bound to it, and
+ * cannot be used by another stream: windows of type 2, regions limited to the queue pair, and other
+ * regions as long as theirs is the only queue pair of the protection domain. When the Receive
+ * completes, the STag is invalid already.
  */
 #ifndef IWARP_MEMORY_H
 #define IWARP_MEMORY_H
 
 #include <iwarp/api.h>
 #include <iwarp/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 IWARP_BEGIN_DECLS
 
 struct iwarp_pd;
+struct iwarp_qp;
 struct iwarp_mr;
 struct iwarp_mw;
 
-/* --- memory regions -------------------------------------------------------------------------- */
-
-/* Rights of a region. Remote rights let a peer use the STag; local ones are checked for SGEs. */
+/* Rights of a region or window. Remote rights let a peer use the STag; local ones are checked for
+ * SGEs. Reading locally needs no right. */
 enum iwarp_access {
-    IWARP_ACCESS_LOCAL_WRITE = 1 << 0,  /* receive buffers, RDMA Read sinks */
-    IWARP_ACCESS_REMOTE_WRITE = 1 << 1, /* needs LOCAL_WRITE */
+    IWARP_ACCESS_LOCAL_WRITE = 1 << 0,  /* receive buffers, RDMA Read sinks; not for windows */
+    IWARP_ACCESS_REMOTE_WRITE = 1 << 1, /* needs LOCAL_WRITE of the region */
     IWARP_ACCESS_REMOTE_READ = 1 << 2,
     IWARP_ACCESS_MW_BIND = 1 << 4,    /* windows may be bound to the region */
-    IWARP_ACCESS_ZERO_BASED = 1 << 5, /* no right: TO 0 is the first octet */
+    IWARP_ACCESS_ZERO_BASED = 1 << 5, /* no right: the TO of the first octet is 0 */
     IWARP_ACCESS_QP_ONLY = 1 << 6     /* no right: one queue pair alone may use the STag */
 };
 
+/* The same STag with another key. */
+static inline uint32_t iwarp_stag_with_key(uint32_t stag, uint8_t key)
+{
+    return (stag & 0xffffff00u) | key;
+}
+
+/* --- regions --------------------------------------------------------------------------------- */
+
+struct iwarp_mr_options {
+    size_t size; /* set by init */
+    void *addr;
+    size_t len;       /* octets, may be 0 */
+    unsigned access;  /* enum iwarp_access */
+    uint64_t to_base; /* TO of the first octet, in SGEs too; init: by virtual address, or 0 */
+    struct iwarp_qp
+        *qp; /* the only queue pair that may use the STag; default NULL: all of the PD */
+};
+
+IWARP_API void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t len,
+                                     unsigned access);
+
 /*
- * Register len octets at addr (len may be 0). O(1): a table entry, no pinning, no page walk; the
- * memory need not even be mapped yet. Memory that is not there when it is used ends the stream that
- * used it with a fault, and nothing else. The region is addressed by virtual address: the TO that a
- * peer uses for addr[i] is (uint64_t)(uintptr_t)addr + i. STags are unpredictable (RFC 5042 6.1.1).
+ * Register memory. O(1): a table entry, no pinning, no page walk; the memory need not even be
+ * mapped yet. Memory that is not there when it is used ends the stream that used it with a fault,
+ * and nothing else. STags are unpredictable (RFC 5042 6.1.1). MISUSE, LIMIT (max_regions),
+ * NO_MEMORY.
+ */
+IWARP_API enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd,
+                                            const struct iwarp_mr_options *options,
+                                            struct iwarp_mr **mr);
+
+/*
+ * The same for len octets at addr. The region is addressed by virtual address: the TO that a peer
+ * uses for addr[i] is (uint64_t)(uintptr_t)addr + i; or i, if access has ZERO_BASED.
  */
 IWARP_API enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
                                               unsigned access, struct iwarp_mr **mr);
 
+/* Allocate an STag without memory. It is invalid until a REG_MR or iwarp_mr_reregister. */
+IWARP_API enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr);
+
+/*
+ * Make a region stand for other memory, rights or a protection domain of the same device (pd may be
+ * NULL: as before), valid or not before; the STag's key changes. MISUSE while windows are bound to
+ * it; then nothing has changed. Returns when no transfer touches the memory of before any more. Not
+ * while another thread uses *mr.
+ */
+IWARP_API enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
+                                                const struct iwarp_mr_options *options);
+
 /*
  * Returns when no transfer touches the region any more; segments that arrive for its STag later end
- * their stream only. Freeing the memory is safe afterwards.
+ * their stream only. Freeing the memory is safe afterwards. MISUSE while windows are bound to it.
  */
 IWARP_API enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr);
 
-/* The STag; serves as the lkey of SGEs, and is what a peer is told if it has remote rights. */
+/*
+ * The STag; serves as the lkey of SGEs, and is what a peer is told if it has remote rights. After a
+ * REG_MR was posted it is the new one, which is valid once that is carried out.
+ */
 IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
+
+/* What was registered last; not while a REG_MR for it is under way. */
 IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
 IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
+IWARP_API unsigned iwarp_mr_access(const struct iwarp_mr *mr);
+IWARP_API uint64_t iwarp_mr_to_base(const struct iwarp_mr *mr);
 
-/* What a work request binds: REG_MR memory to a region, BIND_MW part of a region to a window. */
+/* --- windows --------------------------------------------------------------------------------- */
+
+/*
+ * A window opens part of a region to peers, with rights of its own, for a while: binding and
+ * invalidating cost no registration. The region needs MW_BIND, and LOCAL_WRITE if a peer may write;
+ * it may not be ZERO_BASED (the window may). The region's own remote rights do not matter.
+ */
+enum iwarp_mw_type {
+    IWARP_MW_TYPE_1 = 1, /* usable by all queue pairs of the PD; bound again at any time, and not
+                          * invalidated otherwise */
+    IWARP_MW_TYPE_2 = 2  /* usable by the queue pair that bound it; bound while it is invalid */
+};
+
+/* LIMIT (max_regions), NO_MEMORY. The window is invalid until it is bound. */
+IWARP_API enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type,
+                                           struct iwarp_mw **mw);
+
+/* Valid or not. Returns when no transfer touches memory by the window any more. */
+IWARP_API enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw);
+
+/* The STag; after a bind was posted the new one, which is valid once that is carried out. */
+IWARP_API uint32_t iwarp_mw_stag(const struct iwarp_mw *mw);
+
+/*
+ * What a work request binds: REG_MR memory to a region, BIND_MW part of a region to a window. The
+ * TO of a window's first octet is what it is in the region, or 0 with ZERO_BASED. A window of
+ * length 0 is invalid (mr may be NULL then).
+ */
 struct iwarp_bind {
     struct iwarp_mr *mr;
     struct iwarp_mw *mw; /* BIND_MW */
     void *addr;          /* the first octet */
     size_t len;
-    uint64_t to_base; /* REG_MR: TO of the first octet, usually (uint64_t)(uintptr_t)addr */
-    unsigned access;  /* enum iwarp_access */
-    uint8_t key;      /* the STag's new lowest 8 bits */
+    uint64_t to_base; /* REG_MR: TO of the first octet, usually (uint64_t)(uintptr_t)addr; with
+                       * ZERO_BASED it is 0 whatever is said here */
+    unsigned access;  /* REG_MR: of the region; BIND_MW: remote rights, ZERO_BASED */
+    uint8_t key;      /* the STag's new lowest 8 bits: different from the last is wise */
 };
+
+/*
+ * Post a BIND_MW for a window of type 1, with a key that differs from the last; iwarp_mw_stag has
+ * the new STag at once. Of *bind only mr, addr, len and access count. flags as in iwarp_send_wr.
+ */
+IWARP_API enum iwarp_status iwarp_mw_bind(struct iwarp_qp *qp, struct iwarp_mw *mw,
+                                          const struct iwarp_bind *bind, uint64_t wr_id,
+                                          unsigned flags);
+
+/* --- how it is now --------------------------------------------------------------------------- */
+
+struct iwarp_stag_info {
+    size_t size;      /* set by the caller to sizeof(struct iwarp_stag_info) */
+    uint32_t stag;    /* the STag, or what it was while it was valid */
+    bool valid;       /* the rest is what it stands for, or stood for */
+    unsigned access;  /* enum iwarp_access */
+    unsigned windows; /* bound to the region */
+    uint32_t qp_num;  /* the only queue pair that may use it, or 0 */
+    void *addr;
+    size_t len;
+    uint64_t to_base;
+};
+
+/* What requests that were carried out have made of it. Waits for a change that is under way. */
+IWARP_API enum iwarp_status iwarp_mr_query(struct iwarp_mr *mr, struct iwarp_stag_info *info);
+IWARP_API enum iwarp_status iwarp_mw_query(struct iwarp_mw *mw, struct iwarp_stag_info *info);
 
 IWARP_END_DECLS
 

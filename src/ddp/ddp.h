@@ -43,12 +43,14 @@ struct iwarp_ddp_target {
 struct iwarp_ddp_rx {
     struct iwarp_region_table *regions;
     const void *pd;
+    uint32_t qp;              /* number of the stream's queue pair */
     struct iwarp_lends lends; /* regions that targets of this batch point into */
     uint32_t msn[4];          /* next expected, per queue */
     uint32_t mo[4];           /* octets of that message so far */
 };
 
-void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd);
+void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd,
+                       uint32_t qp);
 
 /* RFC 5041 7.1: the version, in terms of the right error. True if it is 1. */
 bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_fault *fault);
@@ -71,12 +73,15 @@ void iwarp_ddp_advance(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h
  * `access` (0: reading). False: *fault is LOCAL_SGE. Shared by receives and by the send side.
  */
 bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *lends,
-                       const void *pd, const struct iwarp_sge *sgl, unsigned num_sge, uint64_t off,
-                       uint64_t len, unsigned access, struct iwarp_ddp_target *target,
+                       const void *pd, uint32_t qp, const struct iwarp_sge *sgl, unsigned num_sge,
+                       uint64_t off, uint64_t len, unsigned access, struct iwarp_ddp_target *target,
                        struct iwarp_fault *fault);
 
-/* Check a remote access to a region: PD, rights, wrap, bounds. Returns the address or NULL. */
-uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t stag, uint64_t to,
-                          uint64_t len, unsigned access, struct iwarp_fault *fault);
+/*
+ * Check a remote access to a region or window that is lent: PD, queue pair, rights, wrap, bounds.
+ * Returns the address or NULL.
+ */
+uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t qp, uint32_t stag,
+                          uint64_t to, uint64_t len, unsigned access, struct iwarp_fault *fault);
 
 #endif

@@ -9,8 +9,10 @@
 
 #include <assert.h>
 
-void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd)
+void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd,
+                       uint32_t qp)
 {
+    rx->qp = qp;
     rx->regions = regions;
     rx->pd = pd;
     rx->lends.n = 0;
@@ -41,17 +43,17 @@ bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_faul
 
 /* RFC 5041 7.1 speaks of placement, RFC 5040 5.2 of RDMA Read sources: same checks, other codes. */
 struct remote_faults {
-    enum iwarp_fault_code stream, access, wrap, bounds;
+    enum iwarp_fault_code stream, qp, access, wrap, bounds;
 };
 static const struct remote_faults write_faults = {IWARP_FAULT_DDP_STAG_STREAM,
-                                                  IWARP_FAULT_DDP_ACCESS, IWARP_FAULT_DDP_TO_WRAP,
-                                                  IWARP_FAULT_DDP_BOUNDS};
+                                                  IWARP_FAULT_DDP_STAG_QP, IWARP_FAULT_DDP_ACCESS,
+                                                  IWARP_FAULT_DDP_TO_WRAP, IWARP_FAULT_DDP_BOUNDS};
 static const struct remote_faults read_faults = {
-    IWARP_FAULT_RDMAP_STAG_STREAM, IWARP_FAULT_RDMAP_ACCESS, IWARP_FAULT_RDMAP_TO_WRAP,
-    IWARP_FAULT_RDMAP_BOUNDS};
+    IWARP_FAULT_RDMAP_STAG_STREAM, IWARP_FAULT_RDMAP_STAG_QP, IWARP_FAULT_RDMAP_ACCESS,
+    IWARP_FAULT_RDMAP_TO_WRAP, IWARP_FAULT_RDMAP_BOUNDS};
 
-uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t stag, uint64_t to,
-                          uint64_t len, unsigned access, struct iwarp_fault *fault)
+uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t qp, uint32_t stag,
+                          uint64_t to, uint64_t len, unsigned access, struct iwarp_fault *fault)
 {
     const struct remote_faults *f =
         access == IWARP_ACCESS_REMOTE_READ ? &read_faults : &write_faults;
@@ -59,6 +61,8 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
     assert(len > 0);
     if (r->pd != pd) {
         found(fault, f->stream, stag, 0, 0);
+    } else if (r->qp != 0 && r->qp != qp) { /* RFC 5041 8.3.1 (2) */
+        found(fault, f->qp, stag, r->qp, qp);
     } else if ((r->access & access) != access) {
         found(fault, f->access, stag, r->access, 0);
     } else if (len > UINT64_MAX - to) { /* RFC 5041 7.1: the sum may not be 2^64 either */
@@ -71,15 +75,16 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
     return NULL;
 }
 
-/* A local SGE piece: inside a region of this PD that has the rights. */
+/* A local SGE piece: inside a region of this PD that has the rights. Windows are for peers. */
 static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_lends *lends,
-                            const void *pd, const struct iwarp_sge *sge, uint64_t off, uint64_t len,
-                            unsigned access)
+                            const void *pd, uint32_t qp, const struct iwarp_sge *sge, uint64_t off,
+                            uint64_t len, unsigned access)
 {
     struct iwarp_region *r = iwarp_lends_get(lends, regions, sge->lkey);
     uint64_t to = (uint64_t)(uintptr_t)sge->addr;
 
-    if (!r || r->pd != pd || (r->access & access) != access) {
+    if (!r || r->pd != pd || (r->qp != 0 && r->qp != qp) || r->kind != REGION_MEMORY ||
+        (r->access & access) != access) {
         return NULL;
     }
     /* The whole SGE has to lie in the region, not only the piece: a request is right or wrong. */
@@ -91,8 +96,8 @@ static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_len
 }
 
 bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *lends,
-                       const void *pd, const struct iwarp_sge *sgl, unsigned num_sge, uint64_t off,
-                       uint64_t len, unsigned access, struct iwarp_ddp_target *target,
+                       const void *pd, uint32_t qp, const struct iwarp_sge *sgl, unsigned num_sge,
+                       uint64_t off, uint64_t len, unsigned access, struct iwarp_ddp_target *target,
                        struct iwarp_fault *fault)
 {
     target->n = 0;
@@ -102,7 +107,7 @@ bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *l
             continue;
         }
         uint64_t n = sgl[i].len - off < len ? sgl[i].len - off : len;
-        uint8_t *p = local_piece(regions, lends, pd, &sgl[i], off, n, access);
+        uint8_t *p = local_piece(regions, lends, pd, qp, &sgl[i], off, n, access);
         if (!p) {
             return found(fault, IWARP_FAULT_LOCAL_SGE, sgl[i].lkey,
                          (uint64_t)(uintptr_t)sgl[i].addr, sgl[i].len);
@@ -128,7 +133,8 @@ static bool place_write(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *
     if (!r) {
         return found(fault, IWARP_FAULT_DDP_STAG_INVALID, h->stag, 0, 0);
     }
-    uint8_t *p = iwarp_ddp_remote(r, rx->pd, h->stag, h->to, len, IWARP_ACCESS_REMOTE_WRITE, fault);
+    uint8_t *p =
+        iwarp_ddp_remote(r, rx->pd, rx->qp, h->stag, h->to, len, IWARP_ACCESS_REMOTE_WRITE, fault);
     if (!p) {
         return false;
     }
@@ -157,7 +163,7 @@ static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
     if (h->to != (uint64_t)(uintptr_t)sink->sgl->addr + sink->done) {
         return found(fault, IWARP_FAULT_READ_RESPONSE_BOUNDS, h->to, len, left);
     }
-    return iwarp_ddp_resolve(rx->regions, &rx->lends, rx->pd, sink->sgl, 1, sink->done, len,
+    return iwarp_ddp_resolve(rx->regions, &rx->lends, rx->pd, rx->qp, sink->sgl, 1, sink->done, len,
                              IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 
@@ -185,8 +191,8 @@ static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
         return true;
     }
     const void *pd = sink->pd ? sink->pd : rx->pd;
-    return iwarp_ddp_resolve(rx->regions, &rx->lends, pd, sink->sgl, sink->num_sge, h->mo, len,
-                             IWARP_ACCESS_LOCAL_WRITE, target, fault);
+    return iwarp_ddp_resolve(rx->regions, &rx->lends, pd, rx->qp, sink->sgl, sink->num_sge, h->mo,
+                             len, IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 
 bool iwarp_ddp_place(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,

@@ -3,6 +3,8 @@
  */
 #include "ddp/ddp_region.h"
 
+#include "base/pause.h"
+
 #include <assert.h>
 #include <sys/mman.h>
 
@@ -30,8 +32,8 @@ void iwarp_region_table_fini(struct iwarp_region_table *table)
     }
 }
 
-bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *region,
-                         uint32_t stag)
+static bool enter(struct iwarp_region_table *table, struct iwarp_region *region, uint32_t stag,
+                  bool valid)
 {
     uint32_t index = stag >> 8;
 
@@ -39,9 +41,23 @@ bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *
         return false;
     }
     region->index = index;
-    atomic_store_explicit(&region->stag, stag, memory_order_release);
+    region->last_stag = stag;
+    region->generation++;
+    atomic_store_explicit(&region->stag, valid ? stag : 0, memory_order_release);
     atomic_store_explicit(&table->slot[index], region, memory_order_release);
     return true;
+}
+
+bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *region,
+                         uint32_t stag)
+{
+    return enter(table, region, stag, true);
+}
+
+bool iwarp_region_reserve(struct iwarp_region_table *table, struct iwarp_region *region,
+                          uint32_t stag)
+{
+    return enter(table, region, stag, false);
 }
 
 void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *region)
@@ -51,9 +67,24 @@ void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *
     atomic_store(&region->stag, 0);
 }
 
-bool iwarp_region_invalidate(struct iwarp_region *region, uint32_t stag)
+void iwarp_region_claim(struct iwarp_region *region)
 {
-    return stag != 0 && atomic_compare_exchange_strong(&region->stag, &stag, 0);
+    for (unsigned i = 0; atomic_exchange_explicit(&region->claimed, true, memory_order_acquire);
+         i++) {
+        iwarp_pause(i);
+    }
+}
+
+void iwarp_region_unclaim(struct iwarp_region *region)
+{
+    atomic_store_explicit(&region->claimed, false, memory_order_release);
+}
+
+void iwarp_region_wait(struct iwarp_region *region)
+{
+    for (unsigned i = 0; iwarp_region_lent(region); i++) {
+        iwarp_pause(i);
+    }
 }
 
 struct iwarp_region *iwarp_lends_get(struct iwarp_lends *lends, struct iwarp_region_table *table,

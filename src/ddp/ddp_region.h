@@ -10,7 +10,13 @@
  * The table is one sparse array of 2^24 pointers: pages that no STag was ever drawn from cost
  * address space only, and a lookup is the same few instructions for one region and for a million.
  *
- * insert and revoke are serialised by the caller; lend and settle may run anywhere, any time.
+ * What an STag stands for may change while streams look it up: whoever changes it claims the
+ * region, makes the STag invalid, waits until nobody holds it lent, writes the fields, and makes
+ * the new STag valid. So nobody that holds a region lent ever sees its fields change. Nobody waits
+ * while it holds lends, or claims a region while it claims another, but for a window and then its
+ * region.
+ *
+ * insert is serialised by the caller; lend and settle may run anywhere, any time.
  */
 #ifndef IWARP_DDP_REGION_H
 #define IWARP_DDP_REGION_H
@@ -22,15 +28,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum iwarp_region_kind {
+    REGION_MEMORY,
+    REGION_WINDOW_1, /* a window that all queue pairs of its PD may use */
+    REGION_WINDOW_2  /* a window of the queue pair that bound it */
+};
+
 struct iwarp_region {
     _Atomic uint32_t lends; /* users of the memory right now */
     _Atomic uint32_t stag;  /* 0: not valid */
-    unsigned access;        /* enum iwarp_access */
-    const void *pd;         /* compared, never followed */
+    _Atomic bool claimed;   /* somebody changes what follows */
+    enum iwarp_region_kind kind;
+    unsigned access; /* enum iwarp_access */
+    uint32_t qp;     /* number of the only queue pair that may use it; 0: all of the PD */
+    const void *pd;  /* compared, never followed */
     uint8_t *addr;
     uint64_t len;
-    uint64_t to_base; /* TO of the first octet */
-    uint32_t index;   /* of the STag, also after it became invalid */
+    uint64_t to_base;            /* TO of the first octet */
+    uint32_t index;              /* of the STag, also after it became invalid */
+    uint32_t last_stag;          /* the STag, or what it was when it became invalid */
+    uint32_t generation;         /* counts what the STag has stood for */
+    struct iwarp_region *parent; /* of a valid window */
+    _Atomic unsigned windows;    /* valid ones that have this parent */
 };
 
 struct iwarp_region_table {
@@ -44,15 +63,20 @@ void iwarp_region_table_fini(struct iwarp_region_table *table);
 bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *region,
                          uint32_t stag);
 
+/* The same, but the STag is not valid yet: ddp_bind.h. */
+bool iwarp_region_reserve(struct iwarp_region_table *table, struct iwarp_region *region,
+                          uint32_t stag);
+
 /* Make the STag invalid and give its index back. The memory is free once iwarp_region_lent says no.
  */
 void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *region);
 
-/*
- * Make the STag invalid but keep its index (remote invalidation, RFC 5040 5.3). Lock-free against
- * everything else. False if it was not valid any more. The caller then waits as after revoke.
- */
-bool iwarp_region_invalidate(struct iwarp_region *region, uint32_t stag);
+/* Only one at a time may change a region. The caller holds no lends. */
+void iwarp_region_claim(struct iwarp_region *region);
+void iwarp_region_unclaim(struct iwarp_region *region);
+
+/* Wait until nobody holds it lent: the length of an I/O batch. The caller holds no lends. */
+void iwarp_region_wait(struct iwarp_region *region);
 
 static inline bool iwarp_region_lent(struct iwarp_region *region)
 {

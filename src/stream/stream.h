@@ -5,6 +5,7 @@
  *
  *   receive   want -> (read) -> placed, feed     stream_rx.c
  *   send      gather -> (write) -> sent, released  stream_tx.c
+ *   local     requests that send nothing           stream_local.c
  *   life      eof, close, interest                 stream_life.c
  *
  * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
@@ -60,6 +61,8 @@ enum iwarp_stream_rtr { STREAM_RTR_NONE, STREAM_RTR_SEND, STREAM_RTR_WRITE, STRE
 struct iwarp_stream_config {
     struct iwarp_region_table *regions;
     const void *pd;
+    uint32_t qp;                    /* number of the queue pair: windows of type 2, QP_ONLY */
+    const _Atomic unsigned *pd_qps; /* how many queue pairs the PD has; NULL: this one */
     struct iwarp_wq *sq, *rq;
     struct iwarp_budget *budget;
     bool crc;
@@ -190,6 +193,18 @@ void iwarp_stream_fail(struct iwarp_stream *s);
 
 /* Move sq.done over requests that are finished. */
 void iwarp_stream_retire(struct iwarp_stream *s);
+
+/* Who changes STags on behalf of this stream. */
+struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s);
+
+/* stream_local.c: may the next request, a local one, be carried out now? */
+bool iwarp_stream_local_ready(struct iwarp_stream *s, const struct iwarp_swqe *w);
+
+/* Carry it out: false if it cannot be, with w->status and the fault. */
+bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w);
+
+/* The response of a Read with Invalidate has come. False: fault. */
+bool iwarp_stream_invalidate_sink(struct iwarp_stream *s, struct iwarp_swqe *w);
 
 /* Is there something that could be framed now? */
 bool iwarp_stream_tx_waits(struct iwarp_stream *s);

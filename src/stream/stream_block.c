@@ -49,7 +49,8 @@ bool iwarp_tx_block_lend(struct iwarp_stream *s)
 
     for (unsigned i = 0; i < b->refs; i++) {
         struct iwarp_region *r = iwarp_region_lend(s->config.regions, b->ref[i].stag);
-        if (r && r != b->ref[i].region) { /* another region that has got the STag meanwhile */
+        /* Another region may have got the STag meanwhile, or this one other memory. */
+        if (r && (r != b->ref[i].region || r->generation != b->ref[i].generation)) {
             iwarp_region_settle(r);
             r = NULL;
         }
@@ -79,7 +80,7 @@ void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, boo
         if (k < b->refs) {
             iwarp_region_settle(r);
         } else {
-            b->ref[b->refs++] = (struct iwarp_tx_ref){r, 0, stag};
+            b->ref[b->refs++] = (struct iwarp_tx_ref){r, 0, stag, r->generation};
         }
         b->ref[k].end = s->tx.framed;
     }

@@ -30,6 +30,7 @@ struct iwarp_tx_ref {
     struct iwarp_region *region;
     uint64_t end;
     uint32_t stag;
+    uint32_t generation; /* an STag may have become valid again, for other memory */
 };
 
 struct iwarp_tx_block {

@@ -9,7 +9,6 @@
 #include "rdmap/rdmap_ops.h"
 
 #include <assert.h>
-#include <sched.h>
 
 static enum iwarp_opcode opcode_of(const struct iwarp_ddp_header *h)
 {
@@ -173,29 +172,14 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
 
 /* --- delivery -------------------------------------------------------------------------------- */
 
-/*
- * RFC 5040 5.3: on delivery the STag must be valid for this stream, then it becomes invalid. Waits
- * until no other stream's batch touches the region, so that nothing changes it afterwards.
- */
+/* RFC 5040 5.3: on delivery the STag must be valid for this stream, then it becomes invalid. */
 static bool invalidate(struct iwarp_stream *s, uint32_t stag)
 {
-    struct iwarp_region *r = iwarp_region_lend(s->config.regions, stag);
+    const struct iwarp_binder who = iwarp_stream_binder(s);
+    unsigned sharers = s->config.pd_qps ? atomic_load(s->config.pd_qps) : 1;
 
-    if (!r) {
-        return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
-    }
-    bool good = r->pd == s->config.pd &&
-                (r->access & (IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE)) != 0 &&
-                iwarp_region_invalidate(r, stag);
-    iwarp_region_settle(r);
-    if (!good) {
-        return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
-    }
     iwarp_lends_settle(&s->ddp.lends);
-    while (iwarp_region_lent(r)) {
-        sched_yield();
-    }
-    return true;
+    return iwarp_bind_invalidate_remote(&who, stag, sharers, &s->fault);
 }
 
 static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -244,7 +228,7 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
         if (!region) {
             return found(&s->fault, IWARP_FAULT_RDMAP_STAG_INVALID, r->src_stag, 0, 0);
         }
-        if (!iwarp_ddp_remote(region, s->config.pd, r->src_stag, r->src_to, r->size,
+        if (!iwarp_ddp_remote(region, s->config.pd, s->config.qp, r->src_stag, r->src_to, r->size,
                               IWARP_ACCESS_REMOTE_READ, &s->fault)) {
             return false;
         }
@@ -253,18 +237,24 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
     return true;
 }
 
-static void deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
+static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
 {
     struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
 
     out->done += len;
-    if (h->last) {
-        if (!out->rtr) {
-            iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
-        }
-        iwarp_rdmap_out_pop(&s->reads);
-        iwarp_stream_retire(s);
+    if (!h->last) {
+        return true;
     }
+    struct iwarp_swqe *w = out->rtr ? NULL : iwarp_sq_at(s->config.sq, out->wqe);
+    if (w && w->opcode == IWARP_WR_READ_INV && !iwarp_stream_invalidate_sink(s, w)) {
+        return false;
+    }
+    if (w) {
+        w->response_done = true;
+    }
+    iwarp_rdmap_out_pop(&s->reads);
+    iwarp_stream_retire(s);
+    return true;
 }
 
 /*
@@ -315,8 +305,7 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     iwarp_ddp_advance(&s->ddp, h, len);
     switch (opcode_of(h)) {
     case IWARP_OP_READ_RESPONSE:
-        deliver_response(s, h, len);
-        return true;
+        return deliver_response(s, h, len);
     case IWARP_OP_READ_REQUEST:
         return deliver_read_request(s, h, control);
     case IWARP_OP_SEND:

@@ -33,8 +33,8 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
         pieces->iov[0] = (struct iovec){(uint8_t *)iwarp_swqe_inline(w) + off, len};
         return true;
     }
-    return iwarp_ddp_resolve(s->config.regions, lends, s->config.pd, w->sgl, w->num_sge, off, len,
-                             0, pieces, &s->fault);
+    return iwarp_ddp_resolve(s->config.regions, lends, s->config.pd, s->config.qp, w->sgl,
+                             w->num_sge, off, len, 0, pieces, &s->fault);
 }
 
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
@@ -48,7 +48,7 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
         h->ulp_control = iwarp_rdmap_control(IWARP_OP_WRITE);
         h->stag = w->remote_stag;
         h->to = w->remote_to + off;
-    } else if (w->opcode == IWARP_WR_READ) {
+    } else if (iwarp_swqe_is_read(w)) {
         h->ulp_control = iwarp_rdmap_control(IWARP_OP_READ_REQUEST);
         h->qn = IWARP_DDP_QN_READ_REQUEST;
         h->msn = s->tx.read_msn;
@@ -70,7 +70,7 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
     w->end_pos = s->tx.framed;
     w->response_done = false;
     s->config.sq->next++;
-    if (w->opcode == IWARP_WR_READ) {
+    if (iwarp_swqe_is_read(w)) {
         s->tx.read_msn++;
         struct iwarp_read_out *out = iwarp_rdmap_out_slot(&s->reads);
         *out = (struct iwarp_read_out){.wqe = s->config.sq->next - 1};
@@ -102,8 +102,9 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
         return false;
     }
     lends.n = 0;
-    bool good = iwarp_ddp_resolve(s->config.regions, &lends, s->config.pd, w->sgl, w->num_sge, 0,
-                                  w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault);
+    bool good =
+        iwarp_ddp_resolve(s->config.regions, &lends, s->config.pd, s->config.qp, w->sgl, w->num_sge,
+                          0, w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault);
     iwarp_lends_settle(&lends);
     if (!good) {
         w->status = IWARP_WC_LOCAL_PROTECTION;
@@ -126,7 +127,10 @@ static bool frame_request(struct iwarp_stream *s)
     struct iwarp_ddp_header h;
     struct iwarp_lends lends;
 
-    if (w->opcode == IWARP_WR_READ) {
+    if (iwarp_swqe_is_local(w)) {
+        return iwarp_stream_local_do(s, w);
+    }
+    if (iwarp_swqe_is_read(w)) {
         return frame_read_request(s, w);
     }
     uint32_t header =
@@ -185,8 +189,8 @@ static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *
         iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_STAG_INVALID, IWARP_SIDE_LOCAL, r->src_stag, 0,
                         0);
     } else {
-        p = iwarp_ddp_remote(region, s->config.pd, r->src_stag, r->src_to + in->sent, len,
-                             IWARP_ACCESS_REMOTE_READ, &s->fault);
+        p = iwarp_ddp_remote(region, s->config.pd, s->config.qp, r->src_stag, r->src_to + in->sent,
+                             len, IWARP_ACCESS_REMOTE_READ, &s->fault);
     }
     pieces->n = 1;
     pieces->iov[0] = (struct iovec){p, len};
@@ -281,11 +285,14 @@ static bool request_ready(struct iwarp_stream *s)
         return false;
     }
     struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
-    if ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0) {
+    if (iwarp_swqe_is_local(w)) {
+        return iwarp_stream_local_ready(s, w);
+    }
+    if (s->config.hold_tx || ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0)) {
         return false;
     }
     /* With ORD 0 it will never be possible: framing it says so. */
-    return w->opcode != IWARP_WR_READ || s->reads.ord == 0 || s->reads.out_count < s->reads.ord;
+    return !iwarp_swqe_is_read(w) || s->reads.ord == 0 || s->reads.out_count < s->reads.ord;
 }
 
 static enum iwarp_tx_kind choose(struct iwarp_stream *s)
@@ -293,7 +300,7 @@ static enum iwarp_tx_kind choose(struct iwarp_stream *s)
     if (s->tx.kind != TX_NONE) {
         return s->tx.kind;
     }
-    bool response = s->reads.in_count > 0;
+    bool response = s->reads.in_count > 0 && !s->config.hold_tx;
     if (response && s->tx.response_turn) {
         s->tx.response_turn = false;
         return TX_RESPONSE;
@@ -310,7 +317,7 @@ static bool frame_next(struct iwarp_stream *s)
     if (s->life == STREAM_TERMINATING) {
         return !s->tx.terminate_framed && frame_terminate(s);
     }
-    if (s->config.rtr != STREAM_RTR_NONE) {
+    if (s->config.rtr != STREAM_RTR_NONE && !s->config.hold_tx) {
         return frame_rtr(s);
     }
     switch (choose(s)) {
@@ -334,8 +341,10 @@ bool iwarp_stream_tx_waits(struct iwarp_stream *s)
     switch (s->life) {
     case STREAM_RUNNING:
     case STREAM_CLOSING:
-        return !s->config.hold_tx && !s->shut &&
-               (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE ||
+        if (s->shut || s->config.hold_tx) {
+            return !s->shut && request_ready(s); /* a local one */
+        }
+        return (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE ||
                 s->reads.in_count > 0 || request_ready(s));
     case STREAM_TERMINATING:
         return !s->tx.terminate_framed;
@@ -407,7 +416,7 @@ void iwarp_stream_retire(struct iwarp_stream *s)
 
     while (sq->done != sq->next) {
         struct iwarp_swqe *w = iwarp_sq_at(sq, sq->done);
-        if (w->opcode == IWARP_WR_READ ? !w->response_done : s->tx.released < w->end_pos) {
+        if (iwarp_swqe_is_read(w) ? !w->response_done : s->tx.released < w->end_pos) {
             return;
         }
         w->status = IWARP_WC_SUCCESS;

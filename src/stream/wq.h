@@ -15,6 +15,8 @@
 #ifndef IWARP_STREAM_WQ_H
 #define IWARP_STREAM_WQ_H
 
+#include "ddp/ddp_bind.h"
+
 #include <iwarp/verbs.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -24,15 +26,15 @@ struct iwarp_swqe {
     uint64_t remote_to;
     uint64_t end_pos; /* stream position behind its last FPDU, set when that is framed */
     uint32_t remote_stag;
-    uint32_t invalidate_stag;
-    uint32_t len;   /* octets of the message */
-    uint8_t opcode; /* enum iwarp_wr_opcode */
-    uint8_t flags;  /* enum iwarp_wr_flags */
+    uint32_t invalidate_stag; /* SEND_INV, LOCAL_INV */
+    uint32_t len;             /* octets of the message */
+    uint8_t opcode;           /* enum iwarp_wr_opcode */
+    uint8_t flags;            /* enum iwarp_wr_flags */
     uint8_t num_sge;
     uint8_t status;         /* enum iwarp_wc_status, once it is done or has failed */
     bool response_done;     /* RDMA Read: the response has been delivered */
     uint32_t inline_len;    /* octets at iwarp_swqe_inline, if INLINE */
-    struct iwarp_sge sgl[]; /* or inline data */
+    struct iwarp_sge sgl[]; /* or inline data, or a binding */
 };
 
 struct iwarp_rwqe {
@@ -84,6 +86,25 @@ static inline struct iwarp_rwqe *iwarp_rq_at(const struct iwarp_wq *q, uint32_t 
 static inline void *iwarp_swqe_inline(struct iwarp_swqe *w)
 {
     return w->sgl;
+}
+
+/* REG_MR, BIND_MW: what is to be bound. */
+static inline struct iwarp_binding *iwarp_swqe_binding(struct iwarp_swqe *w)
+{
+    void *p = w->sgl;
+    return p;
+}
+
+static inline bool iwarp_swqe_is_read(const struct iwarp_swqe *w)
+{
+    return w->opcode == IWARP_WR_READ || w->opcode == IWARP_WR_READ_INV;
+}
+
+/* Carried out here, without a message. */
+static inline bool iwarp_swqe_is_local(const struct iwarp_swqe *w)
+{
+    return w->opcode == IWARP_WR_REG_MR || w->opcode == IWARP_WR_LOCAL_INV ||
+           w->opcode == IWARP_WR_BIND_MW;
 }
 
 static inline uint32_t iwarp_wq_head(struct iwarp_wq *q)

@@ -216,6 +216,8 @@ static bool begin_stream(struct iwarp_conn *conn)
 {
     const struct iwarp_stream_config config = {.regions = &conn->device->regions,
                                                .pd = conn->qp->pd,
+                                               .qp = conn->qp->num,
+                                               .pd_qps = &conn->qp->pd->qps,
                                                .sq = &conn->qp->sq,
                                                .rq = &conn->qp->rq,
                                                .budget = &conn->device->budget,

@@ -316,7 +316,8 @@ enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd)
 
     if (users) {
         return iwarp_fail(IWARP_MISUSE,
-                          "protection domain still has %u regions, queue pairs and SRQs", users);
+                          "protection domain still has %u regions, windows, queue pairs and SRQs",
+                          users);
     }
     atomic_fetch_sub(&pd->device->pds, 1);
     free(pd);

@@ -18,13 +18,26 @@ static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
     return *total <= UINT32_MAX;
 }
 
+static bool is_memory(enum iwarp_wr_opcode opcode)
+{
+    return opcode == IWARP_WR_REG_MR || opcode == IWARP_WR_LOCAL_INV || opcode == IWARP_WR_BIND_MW;
+}
+
+static bool known(enum iwarp_wr_opcode opcode)
+{
+    return (unsigned)opcode <= IWARP_WR_READ || opcode == IWARP_WR_READ_INV || is_memory(opcode);
+}
+
 static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                     uint64_t *len)
 {
     const struct iwarp_qp_options *o = &qp->options;
 
-    if ((unsigned)wr->opcode > IWARP_WR_READ) {
+    if (!known(wr->opcode)) {
         return iwarp_fail(IWARP_MISUSE, "unknown work request opcode %u", (unsigned)wr->opcode);
+    }
+    if (is_memory(wr->opcode)) {
+        return iwarp_post_memory_check(qp, wr);
     }
     if (wr->num_sge > o->max_send_sge) {
         return iwarp_fail(IWARP_MISUSE, "%u SGEs, the queue pair was created for %u", wr->num_sge,
@@ -37,8 +50,12 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "%llu octets in one request, at most 2^32-1 are possible",
                           (unsigned long long)*len);
     }
-    if (wr->opcode == IWARP_WR_READ && (wr->num_sge > 1 || (wr->flags & IWARP_WR_INLINE))) {
+    bool read = wr->opcode == IWARP_WR_READ || wr->opcode == IWARP_WR_READ_INV;
+    if (read && (wr->num_sge > 1 || (wr->flags & IWARP_WR_INLINE))) {
         return iwarp_fail(IWARP_MISUSE, "an RDMA Read has one SGE and cannot be inline");
+    }
+    if (wr->opcode == IWARP_WR_READ_INV && wr->num_sge != 1) {
+        return iwarp_fail(IWARP_MISUSE, "READ_INV needs an SGE, whose lkey it invalidates");
     }
     if ((wr->flags & IWARP_WR_INLINE) && *len > o->max_inline) {
         return iwarp_fail(IWARP_MISUSE, "%llu octets inline, the queue pair was created for %u",
@@ -63,7 +80,8 @@ static bool copy_inline(uint8_t *to, const struct iwarp_send_wr *wr)
 }
 
 /* False: inline data that cannot be read. */
-static bool fill_send(struct iwarp_swqe *w, const struct iwarp_send_wr *wr, uint32_t len)
+static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
+                      const struct iwarp_send_wr *wr, uint32_t len)
 {
     *w = (struct iwarp_swqe){.wr_id = wr->wr_id,
                              .remote_to = wr->remote_to,
@@ -74,6 +92,10 @@ static bool fill_send(struct iwarp_swqe *w, const struct iwarp_send_wr *wr, uint
                              .flags = (uint8_t)wr->flags,
                              .num_sge = (uint8_t)wr->num_sge,
                              .status = IWARP_WC_SUCCESS};
+    if (is_memory(wr->opcode)) {
+        iwarp_post_memory_fill(qp, wr, w);
+        return true;
+    }
     if (wr->flags & IWARP_WR_INLINE) {
         w->num_sge = 0;
         return copy_inline(iwarp_swqe_inline(w), wr);
@@ -103,7 +125,7 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
     }
     struct iwarp_swqe *w =
         iwarp_sq_at(&qp->sq, atomic_load_explicit(&qp->sq.head, memory_order_relaxed));
-    if (!fill_send(w, wr, (uint32_t)len)) {
+    if (!fill_send(qp, w, wr, (uint32_t)len)) {
         return IWARP_MISUSE;
     }
     iwarp_wq_push(&qp->sq);

@@ -64,6 +64,9 @@ static bool init_queues(struct iwarp_qp *qp)
     if (sgl < o->max_inline) {
         sgl = o->max_inline;
     }
+    if (sgl < sizeof(struct iwarp_binding)) {
+        sgl = sizeof(struct iwarp_binding);
+    }
     if (!iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl)) {
         return false;
     }
@@ -104,6 +107,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_add(&pd->qps, 1);
     atomic_fetch_add(&options->send_cq->users, 1);
     atomic_fetch_add(&options->recv_cq->users, 1);
     *out = qp;
@@ -138,6 +142,7 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     iwarp_cq_purge(qp->options.recv_cq, qp);
     atomic_fetch_sub(&qp->options.send_cq->users, 1);
     atomic_fetch_sub(&qp->options.recv_cq->users, 1);
+    atomic_fetch_sub(&qp->pd->qps, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
     if (qp->options.srq) {
         iwarp_srq_detach(qp->options.srq, &qp->rq);
@@ -227,10 +232,11 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
 static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                       enum iwarp_wc_status status)
 {
-    static const enum iwarp_wc_opcode opcodes[] = {[IWARP_WR_SEND] = IWARP_WC_SEND,
-                                                   [IWARP_WR_SEND_INV] = IWARP_WC_SEND,
-                                                   [IWARP_WR_WRITE] = IWARP_WC_WRITE,
-                                                   [IWARP_WR_READ] = IWARP_WC_READ};
+    static const enum iwarp_wc_opcode opcodes[] = {
+        [IWARP_WR_SEND] = IWARP_WC_SEND,           [IWARP_WR_SEND_INV] = IWARP_WC_SEND,
+        [IWARP_WR_WRITE] = IWARP_WC_WRITE,         [IWARP_WR_READ] = IWARP_WC_READ,
+        [IWARP_WR_READ_INV] = IWARP_WC_READ,       [IWARP_WR_REG_MR] = IWARP_WC_REG_MR,
+        [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV, [IWARP_WR_BIND_MW] = IWARP_WC_BIND_MW};
     struct iwarp_wc wc = {
         .wr_id = w->wr_id, .status = status, .opcode = opcodes[w->opcode], .byte_len = w->len};
 

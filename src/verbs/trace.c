@@ -19,20 +19,46 @@ static void sgl_text(char *buf, size_t size, const struct iwarp_sge *sgl, unsign
     }
 }
 
+static const char *request_text(enum iwarp_wr_opcode opcode)
+{
+    switch (opcode) {
+    case IWARP_WR_SEND:
+        return "Send";
+    case IWARP_WR_SEND_INV:
+        return "Send with Invalidate";
+    case IWARP_WR_WRITE:
+        return "RDMA Write";
+    case IWARP_WR_READ:
+        return "RDMA Read";
+    case IWARP_WR_READ_INV:
+        return "RDMA Read with Invalidate";
+    case IWARP_WR_REG_MR:
+        return "Register";
+    case IWARP_WR_LOCAL_INV:
+        return "Invalidate";
+    case IWARP_WR_BIND_MW:
+        return "Bind";
+    }
+    return "?";
+}
+
 void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
-    static const char *const names[] = {"Send", "Send with Invalidate", "RDMA Write", "RDMA Read"};
     char sgl[256], remote[80] = "";
 
     sgl_text(sgl, sizeof sgl, wr->sg_list, wr->num_sge);
-    if (wr->opcode == IWARP_WR_WRITE || wr->opcode == IWARP_WR_READ) {
+    if (wr->opcode == IWARP_WR_WRITE || wr->opcode == IWARP_WR_READ ||
+        wr->opcode == IWARP_WR_READ_INV) {
         snprintf(remote, sizeof remote, " remote STag 0x%08x TO 0x%" PRIx64, wr->remote_stag,
                  wr->remote_to);
-    } else if (wr->opcode == IWARP_WR_SEND_INV) {
+    } else if (wr->opcode == IWARP_WR_SEND_INV || wr->opcode == IWARP_WR_LOCAL_INV) {
         snprintf(remote, sizeof remote, " invalidate STag 0x%08x", wr->invalidate_stag);
+    } else if (wr->opcode == IWARP_WR_REG_MR || wr->opcode == IWARP_WR_BIND_MW) {
+        snprintf(remote, sizeof remote, " %p+%zu rights 0x%x key 0x%02x", wr->bind->addr,
+                 wr->bind->len, wr->bind->access, wr->bind->key);
     }
     iwarp_log(IWARP_LOG_TRACE, "wr", "qp %u post %s id 0x%" PRIx64 "%s flags%s%s%s%s sges %u:%s",
-              qp->num, names[wr->opcode], wr->wr_id, remote,
+              qp->num, request_text(wr->opcode), wr->wr_id, remote,
               wr->flags & IWARP_WR_SIGNALED ? " signaled" : "",
               wr->flags & IWARP_WR_SOLICITED ? " solicited" : "",
               wr->flags & IWARP_WR_INLINE ? " inline" : "",

@@ -16,6 +16,8 @@
  *   async.lock    the list of asynchronous events, and who has taken some; none is held with it
  *   worker.lock   the worker's lists of calls and kicks
  *
+ * Behind all of them a region may be claimed (ddp_region.h); nothing is locked meanwhile.
+ *
  * Any thread may drive the sending side of a connection under conn.lock; only its worker receives,
  * changes what is watched, and closes.
  *
@@ -29,7 +31,7 @@
 #include "base/fault.h"
 #include "base/mutex.h"
 #include "base/process.h"
-#include "ddp/ddp_region.h"
+#include "ddp/ddp_bind.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
 #include "transport/transport.h"
@@ -116,7 +118,7 @@ struct iwarp_device {
     struct iwarp_mr *free_mr; /* never given back while the device lives: ddp_region.h */
     struct iwarp_mr_chunk *chunks;
     unsigned mr_count;
-    uint32_t stag_pages, stag_factor, stag_offset; /* which pages of the table are in use: mr.c */
+    uint32_t stag_pages, stag_factor, stag_offset; /* which pages of the table are in use: stag.c */
     uint8_t random[256];
     unsigned random_left;
     struct iwarp_budget budget;
@@ -189,20 +191,40 @@ struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device);
 
 struct iwarp_pd {
     struct iwarp_device *device;
-    _Atomic unsigned users; /* regions, queue pairs and SRQs */
+    _Atomic unsigned users; /* regions, windows, queue pairs and SRQs */
+    _Atomic unsigned qps;
 };
 
 struct iwarp_mr {
     struct iwarp_region region;
     struct iwarp_pd *pd;
-    uint32_t stag;
+    _Atomic uint32_t stag; /* as it will be once all that is posted is carried out */
     struct iwarp_mr *next_free;
+};
+
+struct iwarp_mw {
+    struct iwarp_mr entry;
 };
 
 struct iwarp_mr_chunk {
     struct iwarp_mr_chunk *next;
-    struct iwarp_mr mr[64];
+    struct iwarp_mw mw[64]; /* regions and windows come from the same pool */
 };
+
+/* stag.c: draw an STag for a region or window. */
+enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind kind,
+                                  const struct iwarp_binding *b, bool valid, struct iwarp_mr **out);
+
+/* Make it invalid, wait for its users, and put it back into the pool: 0; or how many windows are
+ * bound to it, and nothing has changed. */
+unsigned iwarp_stag_give(struct iwarp_mr *mr);
+
+/* Another key for the same index. LIMIT: no random octets. */
+enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag);
+enum iwarp_status iwarp_stag_query(struct iwarp_mr *mr, struct iwarp_stag_info *info);
+
+/* mr.c: may memory be registered like this? */
+enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access);
 
 /* --- cq.c ------------------------------------------------------------------------------------ */
 
@@ -273,6 +295,12 @@ struct iwarp_qp {
 
 /* Slots of its asynchronous events. */
 enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };
+
+/* post_memory.c: requests that change what an STag stands for. post_lock held. */
+enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp,
+                                          const struct iwarp_send_wr *wr);
+void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                            struct iwarp_swqe *w);
 
 /*
  * Turn everything that has finished since the last time into completions, and flush the rest if the

@@ -15,10 +15,11 @@
 
 #include "ddp/ddp.h"
 
-#define STAG 0x00010203u
-#define BASE 0x1000u
-#define LEN  100u
-#define BOTH (IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE)
+#define STAG    0x00010203u
+#define BASE    0x1000u
+#define LEN     100u
+#define QP_HERE 3u
+#define BOTH    (IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE)
 
 static const int pd_here, pd_other;
 static struct iwarp_region_table table;
@@ -50,7 +51,7 @@ static int setup(void **state)
                                    .addr = memory + 8,
                                    .len = LEN,
                                    .to_base = BASE};
-    iwarp_ddp_rx_init(&rx, &table, &pd_here);
+    iwarp_ddp_rx_init(&rx, &table, &pd_here, QP_HERE);
     return iwarp_region_insert(&table, &region, STAG) ? 0 : -1;
 }
 
@@ -239,7 +240,7 @@ static void write__revoked_or_invalidated_in_the_batch__is_invalid(void **state)
     assert_true(iwarp_region_insert(&table, &other, STAG + 0x100));
     assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_NONE);
     assert_int_equal(write_to(STAG + 0x100, BASE, 1), IWARP_FAULT_NONE);
-    assert_true(iwarp_region_invalidate(&region, STAG));
+    atomic_store(&region.stag, 0);
     iwarp_region_revoke(&table, &other);
     assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_STAG_INVALID);
     assert_int_equal(write_to(STAG + 0x100, BASE, 1), IWARP_FAULT_DDP_STAG_INVALID);
@@ -254,6 +255,35 @@ static void write__region_of_another_pd__belongs_to_another_stream(void **state)
     rx.pd = &pd_other;
     assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_STAG_STREAM);
     expect_details(STAG, 0, 0);
+}
+
+/* What is limited to one queue pair is nobody else's: Writes, Reads, SGEs (RFC 5041 8.3.1). */
+static void access__region_of_another_queue_pair__is_refused(void **state)
+{
+    const struct iwarp_sge sge = {memory + 8, 4, STAG};
+
+    (void)state;
+    region.qp = QP_HERE;
+    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_NONE);
+    region.qp = QP_HERE + 1;
+    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_STAG_QP);
+    expect_details(STAG, QP_HERE + 1, QP_HERE);
+    assert_int_equal(write_to(STAG, BASE, 0), IWARP_FAULT_NONE); /* zero length: no check */
+    fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
+    assert_null(iwarp_ddp_remote(&region, &pd_here, QP_HERE, STAG, BASE, 1,
+                                 IWARP_ACCESS_REMOTE_READ, &fault));
+    assert_int_equal(fault.code, IWARP_FAULT_RDMAP_STAG_QP);
+    expect_details(STAG, QP_HERE + 1, QP_HERE);
+    region.to_base = (uint64_t)(uintptr_t)region.addr;
+    for (unsigned i = 0; i < 3; i++) { /* of a stranger; of this one; a window */
+        region.qp = i == 0 ? QP_HERE + 1 : QP_HERE;
+        region.kind = i == 2 ? REGION_WINDOW_2 : REGION_MEMORY;
+        fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
+        assert_int_equal(iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, &sge, 1, 0, 4, 0,
+                                           &target, &fault),
+                         i == 1);
+        assert_int_equal(fault.code, i == 1 ? IWARP_FAULT_NONE : IWARP_FAULT_LOCAL_SGE);
+    }
 }
 
 /* All eight combinations of rights: only REMOTE_WRITE counts. */
@@ -276,7 +306,8 @@ static void write__every_set_of_rights__needs_remote_write(void **state)
 static enum iwarp_fault_code read_from(uint64_t to, uint64_t len, const void *pd)
 {
     fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
-    uint8_t *p = iwarp_ddp_remote(&region, pd, STAG, to, len, IWARP_ACCESS_REMOTE_READ, &fault);
+    uint8_t *p =
+        iwarp_ddp_remote(&region, pd, QP_HERE, STAG, to, len, IWARP_ACCESS_REMOTE_READ, &fault);
     if (p) {
         assert_ptr_equal(p, memory + 8 + (to - BASE));
     }
@@ -494,8 +525,8 @@ static void scatter__32_entries_every_piece__falls_where_a_walk_says(void **stat
         for (uint32_t len = 1; len <= total - off; len += 1 + len / 8) {
             uint32_t at = off;
             memset(&target, 0, sizeof target);
-            assert_true(iwarp_ddp_resolve(&table, &rx.lends, &pd_here, sgl, IWARP_MAX_SGE, off, len,
-                                          IWARP_ACCESS_LOCAL_WRITE, &target, &fault));
+            assert_true(iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, sgl, IWARP_MAX_SGE,
+                                          off, len, IWARP_ACCESS_LOCAL_WRITE, &target, &fault));
             for (unsigned i = 0; i < target.n; i++) {
                 assert_true(target.iov[i].iov_len > 0);
                 for (size_t k = 0; k < target.iov[i].iov_len; k++) {
@@ -574,8 +605,8 @@ static enum iwarp_fault_code resolve_one(struct iwarp_sge sge, uint64_t off, uin
                                          unsigned access)
 {
     fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
-    bool good =
-        iwarp_ddp_resolve(&table, &rx.lends, &pd_here, &sge, 1, off, len, access, &target, &fault);
+    bool good = iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, &sge, 1, off, len, access,
+                                  &target, &fault);
     assert_int_equal(good, fault.code == IWARP_FAULT_NONE);
     if (!good) {
         expect_details(sge.lkey, (uint64_t)(uintptr_t)sge.addr, sge.len);
@@ -628,7 +659,7 @@ static void receive__into_a_revoked_region__is_a_local_fault(void **state)
         .kind = DDP_SINK_SGL, .sgl = &sge, .num_sge = 1, .capacity = LEN};
 
     (void)state;
-    assert_true(iwarp_region_invalidate(&region, STAG));
+    atomic_store(&region.stag, 0);
     assert_int_equal(untagged(0, 1, 0, 1, &sink), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(untagged(0, 1, 0, 0, &sink), IWARP_FAULT_NONE);
 }
@@ -708,7 +739,7 @@ static void response__sink_region_ended__is_a_local_fault(void **state)
     (void)state;
     region.access = IWARP_ACCESS_LOCAL_WRITE;
     assert_int_equal(respond(STAG, to, 20, false, 50, 0), IWARP_FAULT_NONE);
-    assert_true(iwarp_region_invalidate(&region, STAG));
+    atomic_store(&region.stag, 0);
     assert_int_equal(respond(STAG, to + 20, 30, true, 50, 20), IWARP_FAULT_LOCAL_SGE);
 }
 
@@ -728,6 +759,7 @@ int main(void)
         UNIT(write__unknown_stag_or_key__is_invalid),
         UNIT(write__revoked_or_invalidated_in_the_batch__is_invalid),
         UNIT(write__region_of_another_pd__belongs_to_another_stream),
+        UNIT(access__region_of_another_queue_pair__is_refused),
         UNIT(write__every_set_of_rights__needs_remote_write),
         UNIT(read_source__edges__give_the_codes_of_rdmap),
         UNIT(read_source__every_set_of_rights__needs_remote_read),

@@ -14,7 +14,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "ddp/ddp_region.h"
+#include "ddp/ddp_bind.h"
 
 #define STAG 0x00abcd42u
 
@@ -136,26 +136,20 @@ static void revoke__while_lent__leaves_it_lent_until_settled(void **state)
     assert_false(iwarp_region_lent(&r));
 }
 
-/* RFC 5040 5.3: the STag ends, its index stays taken until the region is revoked. */
-static void invalidate__valid_stag__ends_it_once_and_keeps_the_index(void **state)
+/* An STag that is allocated only: its index is taken, and no key opens it. */
+static void reserve__then_lend__is_null_until_it_is_made_valid(void **state)
 {
     struct iwarp_region r = {0}, other = {0};
 
     (void)state;
-    assert_true(iwarp_region_insert(&table, &r, STAG));
-    assert_false(iwarp_region_invalidate(&r, STAG ^ 1));
-    assert_false(iwarp_region_invalidate(&r, 0));
-    assert_ptr_equal(iwarp_region_lend(&table, STAG), &r);
-    iwarp_region_settle(&r);
-
-    assert_true(iwarp_region_invalidate(&r, STAG));
-    assert_false(iwarp_region_invalidate(&r, STAG));
-    assert_false(iwarp_region_invalidate(&r, 0)); /* an invalid region has STag 0 */
-    assert_null(iwarp_region_lend(&table, STAG));
-    assert_null(iwarp_region_lend(&table, STAG & ~0xffu));
+    assert_true(iwarp_region_reserve(&table, &r, STAG));
+    assert_int_equal(r.last_stag, STAG);
+    for (uint32_t key = 0; key < 256; key++) {
+        assert_null(iwarp_region_lend(&table, (STAG & ~0xffu) | key));
+    }
     assert_int_equal(r.lends, 0);
     assert_false(iwarp_region_insert(&table, &other, STAG));
-
+    assert_false(iwarp_region_reserve(&table, &other, STAG));
     iwarp_region_revoke(&table, &r);
     assert_true(iwarp_region_insert(&table, &other, STAG));
     iwarp_region_revoke(&table, &other);
@@ -235,7 +229,7 @@ static void lends_get__ended_within_the_batch__is_null_but_still_settled(void **
     assert_ptr_equal(iwarp_lends_get(&lends, &table, STAG), &r);
     assert_ptr_equal(iwarp_lends_get(&lends, &table, STAG + 0x100), &s);
     iwarp_region_revoke(&table, &r);
-    assert_true(iwarp_region_invalidate(&s, STAG + 0x100));
+    atomic_store(&s.stag, 0);
     assert_null(iwarp_lends_get(&lends, &table, STAG));
     assert_null(iwarp_lends_get(&lends, &table, STAG + 0x100));
     assert_null(iwarp_lends_get(&lends, &table, 0));
@@ -304,12 +298,14 @@ static void own(bool by_invalidation, uint32_t round)
         sched_yield();
     }
     if (by_invalidation) {
-        assert_true(iwarp_region_invalidate(r, stag));
+        const struct iwarp_binder who = {.regions = &table};
+        struct iwarp_fault fault = {.code = IWARP_FAULT_NONE};
+        assert_true(iwarp_bind_invalidate(&who, stag, &fault)); /* waits by itself */
     } else {
         iwarp_region_revoke(&table, r);
-    }
-    while (iwarp_region_lent(r)) {
-        sched_yield();
+        while (iwarp_region_lent(r)) {
+            sched_yield();
+        }
     }
     memset(race.memory, 0x5a, OCTETS);
     for (int pause = 0; pause < 3; pause++) {
@@ -354,7 +350,7 @@ int main(void)
         cmocka_unit_test(lend__wrong_key_or_unknown_index__is_null_and_counts_nothing),
         cmocka_unit_test(revoke__then_lend__is_null_and_the_index_is_free),
         cmocka_unit_test(revoke__while_lent__leaves_it_lent_until_settled),
-        cmocka_unit_test(invalidate__valid_stag__ends_it_once_and_keeps_the_index),
+        cmocka_unit_test(reserve__then_lend__is_null_until_it_is_made_valid),
         cmocka_unit_test(lends_get__same_stag_again__is_lent_once),
         cmocka_unit_test(lends_get__the_most_regions__are_all_given_back),
         cmocka_unit_test(lends_get__unknown_stag__is_null_and_holds_nothing),

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bind, register, invalidate: see ddp_bind.h, and ddp_region.h for how a change and the lock-free
+ * lookups keep out of each other's way. A valid window counts in its region's `windows`, and while
+ * that is not zero the region stays as it is.
+ */
+#include "ddp/ddp_bind.h"
+
+static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
+                  uint64_t d2)
+{
+    iwarp_fault_set(fault, code, IWARP_SIDE_LOCAL, d0, d1, d2);
+    return false;
+}
+
+/* The region with this STag's index if it is of the PD, claimed; or NULL. */
+static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag)
+{
+    _Atomic(struct iwarp_region *) *slot = &who->regions->slot[stag >> 8];
+    struct iwarp_region *r = atomic_load_explicit(slot, memory_order_acquire);
+
+    if (!r) {
+        return NULL;
+    }
+    iwarp_region_claim(r);
+    if (atomic_load_explicit(slot, memory_order_acquire) == r && r->pd == who->pd) {
+        return r;
+    }
+    iwarp_region_unclaim(r);
+    return NULL;
+}
+
+static bool usable_by(const struct iwarp_region *r, uint32_t qp)
+{
+    return r->qp == 0 || r->qp == qp;
+}
+
+void iwarp_region_fill(struct iwarp_region *r, const void *pd, const struct iwarp_binding *b)
+{
+    r->pd = pd;
+    r->addr = b->addr;
+    r->len = b->len;
+    r->to_base = b->to_base;
+    r->access = b->access;
+    r->qp = b->qp;
+}
+
+void iwarp_region_end(struct iwarp_region *r)
+{
+    /* Sequentially consistent against the increment in lend: one side sees the other. */
+    atomic_store(&r->stag, 0);
+    iwarp_region_wait(r);
+    if (r->parent) {
+        atomic_fetch_sub(&r->parent->windows, 1);
+        r->parent = NULL;
+    }
+}
+
+void iwarp_region_renew(struct iwarp_region *r, const void *pd, const struct iwarp_binding *b)
+{
+    iwarp_region_end(r);
+    iwarp_region_fill(r, pd, b);
+    r->last_stag = b->stag;
+    r->generation++;
+    atomic_store(&r->stag, b->stag);
+}
+
+bool iwarp_bind_region(const struct iwarp_binder *who, const struct iwarp_binding *b,
+                       struct iwarp_fault *fault)
+{
+    struct iwarp_region *r = claim(who, b->stag);
+    bool good = false;
+
+    if (!r) {
+        return found(fault, IWARP_FAULT_LOCAL_REGISTER, b->stag, 0, 0);
+    }
+    if (r->kind != REGION_MEMORY) {
+        found(fault, IWARP_FAULT_LOCAL_REGISTER, b->stag, 0, 0);
+    } else if (atomic_load(&r->stag) != 0) {
+        found(fault, IWARP_FAULT_LOCAL_REGISTER_VALID, b->stag, r->last_stag, 0);
+    } else {
+        iwarp_region_renew(r, who->pd, b);
+        good = true;
+    }
+    iwarp_region_unclaim(r);
+    return good;
+}
+
+/* Verbs draft 7.10.6.1: may this window be bound to that region? Both are claimed. */
+static bool check_parent(const struct iwarp_binder *who, const struct iwarp_region *p,
+                         const struct iwarp_binding *b, struct iwarp_fault *fault)
+{
+    const unsigned changes = IWARP_ACCESS_REMOTE_WRITE;
+    uint64_t from = (uint64_t)(uintptr_t)b->addr, start = (uint64_t)(uintptr_t)p->addr;
+
+    if (p->kind != REGION_MEMORY || atomic_load(&p->stag) == 0 || !usable_by(p, who->qp)) {
+        return found(fault, IWARP_FAULT_LOCAL_BIND_REGION, b->stag, p->last_stag, 0);
+    }
+    if (!(p->access & IWARP_ACCESS_MW_BIND) || (p->access & IWARP_ACCESS_ZERO_BASED) ||
+        ((b->access & changes) && !(p->access & IWARP_ACCESS_LOCAL_WRITE))) {
+        return found(fault, IWARP_FAULT_LOCAL_BIND_ACCESS, b->stag, b->access, p->access);
+    }
+    if (from < start || from - start > p->len || b->len > p->len - (from - start)) {
+        return found(fault, IWARP_FAULT_LOCAL_BIND_BOUNDS, b->stag, from, b->len);
+    }
+    return true;
+}
+
+/* Make a claimed window valid. */
+static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
+                        const struct iwarp_binding *b, struct iwarp_fault *fault)
+{
+    struct iwarp_region *p = b->region >> 8 != b->stag >> 8 ? claim(who, b->region) : NULL;
+
+    if (!p) {
+        return found(fault, IWARP_FAULT_LOCAL_BIND_REGION, b->stag, b->region, 0);
+    }
+    bool good = check_parent(who, p, b, fault);
+    struct iwarp_binding as = *b;
+    if (good) {
+        as.to_base =
+            b->access & IWARP_ACCESS_ZERO_BASED ? 0 : p->to_base + (uint64_t)(b->addr - p->addr);
+        as.qp = w->kind == REGION_WINDOW_2 ? who->qp : p->qp;
+        atomic_fetch_add(&p->windows, 1); /* from now on the region stays */
+    }
+    iwarp_region_unclaim(p);
+    if (good) {
+        iwarp_region_end(w);
+        w->parent = p;
+        iwarp_region_fill(w, who->pd, &as);
+        w->last_stag = b->stag;
+        w->generation++;
+        atomic_store(&w->stag, b->stag);
+    }
+    return good;
+}
+
+bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_binding *b,
+                       struct iwarp_fault *fault)
+{
+    struct iwarp_region *w = claim(who, b->stag);
+    bool good;
+
+    if (!w) {
+        return found(fault, IWARP_FAULT_LOCAL_BIND_WINDOW, b->stag, 0, 0);
+    }
+    if (w->kind == REGION_MEMORY) {
+        good = found(fault, IWARP_FAULT_LOCAL_BIND_WINDOW, b->stag, 0, 0);
+    } else if (w->kind == REGION_WINDOW_2 && atomic_load(&w->stag) != 0) {
+        good = found(fault, IWARP_FAULT_LOCAL_BIND_VALID, b->stag, w->last_stag, 0);
+    } else if (b->len == 0) {
+        iwarp_region_end(w);
+        w->last_stag = b->stag;
+        good = true;
+    } else {
+        good = open_window(who, w, b, fault);
+    }
+    iwarp_region_unclaim(w);
+    return good;
+}
+
+bool iwarp_bind_invalidate(const struct iwarp_binder *who, uint32_t stag, struct iwarp_fault *fault)
+{
+    struct iwarp_region *r = claim(who, stag);
+    bool good = false;
+
+    if (!r) {
+        return found(fault, IWARP_FAULT_LOCAL_INVALIDATE, stag, 0, 0);
+    }
+    bool valid = atomic_load(&r->stag) != 0;
+    unsigned windows = atomic_load(&r->windows);
+    if (r->last_stag != stag || r->kind == REGION_WINDOW_1 || (valid && !usable_by(r, who->qp))) {
+        found(fault, IWARP_FAULT_LOCAL_INVALIDATE, stag, 0, 0);
+    } else if (windows > 0) {
+        found(fault, IWARP_FAULT_LOCAL_INVALIDATE_BOUND, stag, windows, 0);
+    } else {
+        iwarp_region_end(r);
+        good = true;
+    }
+    iwarp_region_unclaim(r);
+    return good;
+}
+
+bool iwarp_bind_invalidate_remote(const struct iwarp_binder *who, uint32_t stag, unsigned sharers,
+                                  struct iwarp_fault *fault)
+{
+    const unsigned remote = IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE;
+    struct iwarp_region *r = claim(who, stag);
+    bool good = false;
+
+    if (!r) {
+        return found(fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
+    }
+    unsigned windows = atomic_load(&r->windows);
+    if (stag == 0 || atomic_load(&r->stag) != stag || r->kind == REGION_WINDOW_1 ||
+        !usable_by(r, who->qp) || !(r->access & remote)) {
+        found(fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
+    } else if (r->qp == 0 && sharers > 1) {
+        found(fault, IWARP_FAULT_RDMAP_INVALIDATE_SHARED, stag, sharers, 0);
+    } else if (windows > 0) {
+        found(fault, IWARP_FAULT_RDMAP_INVALIDATE_BOUND, stag, windows, 0);
+    } else {
+        iwarp_region_end(r);
+        good = true;
+    }
+    iwarp_region_unclaim(r);
+    return good;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests that change what an STag stands for and send nothing: registering, binding,
+ * invalidating. They are carried out in send queue order and before any later request (verbs
+ * draft 8.2.2.1), and complete in order with the rest. What they check and do is in ddp_bind.c.
+ */
+#include "stream/stream.h"
+
+struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s)
+{
+    return (struct iwarp_binder){s->config.regions, s->config.pd, s->config.qp};
+}
+
+/*
+ * What makes an STag invalid waits until nothing that is framed refers to its memory, so that a
+ * Send and the invalidation of its buffer may be posted together; and as the change waits for all
+ * who hold the region lent, this stream may not hold any. With a fence it waits for all earlier
+ * requests, RDMA Reads among them (verbs draft 8.2.2.2).
+ */
+bool iwarp_stream_local_ready(struct iwarp_stream *s, const struct iwarp_swqe *w)
+{
+    if ((w->flags & IWARP_WR_FENCE) && s->config.sq->done != s->config.sq->next) {
+        return false;
+    }
+    return w->opcode == IWARP_WR_REG_MR || iwarp_stream_drained(s);
+}
+
+bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    const struct iwarp_binder who = iwarp_stream_binder(s);
+    bool good;
+
+    if (w->opcode == IWARP_WR_REG_MR) {
+        good = iwarp_bind_region(&who, iwarp_swqe_binding(w), &s->fault);
+    } else if (w->opcode == IWARP_WR_BIND_MW) {
+        good = iwarp_bind_window(&who, iwarp_swqe_binding(w), &s->fault);
+    } else {
+        good = iwarp_bind_invalidate(&who, w->invalidate_stag, &s->fault);
+    }
+    if (!good) {
+        w->status = IWARP_WC_LOCAL_BIND;
+        return false;
+    }
+    w->end_pos = s->tx.framed;
+    s->config.sq->next++;
+    iwarp_stream_retire(s);
+    return true;
+}
+
+/* Verbs draft 8.2.2.1: behind the response, before the completion. */
+bool iwarp_stream_invalidate_sink(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    const struct iwarp_binder who = iwarp_stream_binder(s);
+
+    iwarp_lends_settle(&s->ddp.lends);
+    if (iwarp_bind_invalidate(&who, w->sgl[0].lkey, &s->fault)) {
+        return true;
+    }
+    w->status = IWARP_WC_LOCAL_BIND;
+    return false;
+}

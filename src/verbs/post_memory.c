@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting requests that change what an STag stands for: REG_MR, BIND_MW, LOCAL_INV. What can be
+ * known to be wrong now is misuse here; what depends on how things are when the request's turn
+ * comes is checked then, in ddp_bind.c. Verbs draft 8.1.
+ */
+#include "verbs/verbs.h"
+
+static enum iwarp_status check_register(const struct iwarp_qp *qp, const struct iwarp_bind *b)
+{
+    if (!b->mr || b->mr->pd->device != qp->pd->device) {
+        return iwarp_fail(IWARP_MISUSE, "REG_MR needs a region of the queue pair's device");
+    }
+    return iwarp_mr_check(b->addr, b->len, b->access & IWARP_ACCESS_ZERO_BASED ? 0 : b->to_base,
+                          b->access);
+}
+
+static enum iwarp_status check_bind(const struct iwarp_qp *qp, const struct iwarp_bind *b)
+{
+    const unsigned all =
+        IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_ZERO_BASED;
+
+    if (!b->mw || b->mw->entry.pd->device != qp->pd->device) {
+        return iwarp_fail(IWARP_MISUSE, "BIND_MW needs a window of the queue pair's device");
+    }
+    if (b->len > 0 && (!b->mr || b->mr->pd->device != qp->pd->device)) {
+        return iwarp_fail(IWARP_MISUSE, "BIND_MW needs a region of the queue pair's device");
+    }
+    if (b->access & ~all) {
+        return iwarp_fail(IWARP_MISUSE, "a window cannot have the rights 0x%x", b->access & ~all);
+    }
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    if (wr->num_sge > 0 || (wr->flags & (IWARP_WR_INLINE | IWARP_WR_SOLICITED))) {
+        return iwarp_fail(IWARP_MISUSE, "REG_MR, BIND_MW and LOCAL_INV carry no data: no SGEs, "
+                                        "INLINE or SOLICITED");
+    }
+    if (wr->opcode == IWARP_WR_LOCAL_INV) {
+        return IWARP_OK;
+    }
+    if (!wr->bind) {
+        return iwarp_fail(IWARP_MISUSE, "REG_MR and BIND_MW need `bind`");
+    }
+    return wr->opcode == IWARP_WR_REG_MR ? check_register(qp, wr->bind) : check_bind(qp, wr->bind);
+}
+
+void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                            struct iwarp_swqe *w)
+{
+    const struct iwarp_bind *b = wr->bind;
+
+    if (wr->opcode == IWARP_WR_LOCAL_INV) {
+        return;
+    }
+    struct iwarp_mr *named = wr->opcode == IWARP_WR_REG_MR ? b->mr : &b->mw->entry;
+    uint32_t stag = iwarp_stag_with_key(iwarp_mr_stag(named), b->key);
+    *iwarp_swqe_binding(w) = (struct iwarp_binding){
+        .addr = b->addr,
+        .len = b->len,
+        .to_base = b->access & IWARP_ACCESS_ZERO_BASED ? 0 : b->to_base,
+        .access = b->access,
+        .stag = stag,
+        .region = b->mr ? iwarp_mr_stag(b->mr) : 0,
+        .qp = b->access & IWARP_ACCESS_QP_ONLY ? qp->num : 0,
+    };
+    atomic_store(&named->stag, stag);
+}

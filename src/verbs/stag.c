@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * STags of a device: drawing them, and the pool of what they name, for regions and windows alike.
+ * STags are unpredictable (RFC 5042 6.1.1): index and key are random.
+ */
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* The STag table in pages of 4 KiB: 15 bits of page, 9 of slot, and 8 of key make an STag. */
+#define PAGES      32768u
+#define PAGE_SLOTS 512u
+#define MIN_PAGES  4096u
+
+/*
+ * 32 unpredictable bits; the kernel is asked for many at a time, and gives up to 256 octets whole.
+ * Not OpenSSL: it frees its generator at exit while other threads may be here. device.lock held.
+ */
+static bool random32(struct iwarp_device *d, uint32_t *value)
+{
+    if (d->random_left < sizeof *value) {
+        if (getrandom(d->random, sizeof d->random, 0) != (ssize_t)sizeof d->random) {
+            return false;
+        }
+        d->random_left = sizeof d->random;
+    }
+    d->random_left -= (unsigned)sizeof *value;
+    memcpy(value, d->random + d->random_left, sizeof *value);
+    /* A used STag is no secret, but the pool's past should not be readable either. */
+    memset(d->random + d->random_left, 0, sizeof *value);
+    return true;
+}
+
+static enum iwarp_status no_random(void)
+{
+    return iwarp_fail(IWARP_LIMIT, "the kernel has no random octets for an STag: %s",
+                      strerror(errno));
+}
+
+/* device.lock held. */
+static struct iwarp_mr *pool_take(struct iwarp_device *d)
+{
+    if (!d->free_mr) {
+        struct iwarp_mr_chunk *chunk = calloc(1, sizeof *chunk);
+        if (!chunk) {
+            return NULL;
+        }
+        chunk->next = d->chunks;
+        d->chunks = chunk;
+        for (size_t i = 0; i < sizeof chunk->mw / sizeof chunk->mw[0]; i++) {
+            chunk->mw[i].entry.next_free = d->free_mr;
+            d->free_mr = &chunk->mw[i].entry;
+        }
+    }
+    struct iwarp_mr *mr = d->free_mr;
+    d->free_mr = mr->next_free;
+    return mr;
+}
+
+static void pool_give(struct iwarp_device *d, struct iwarp_mr *mr)
+{
+    mr->next_free = d->free_mr;
+    d->free_mr = mr;
+}
+
+/*
+ * The next STag to try: random in its key, its place within a page of the table, and its page;
+ * pages are drawn from as many as keep the table at most a quarter full, at least MIN_PAGES. A
+ * device that registers and deregisters for ever thus touches 16 MiB of the table, not all of it,
+ * and a guess is right with a chance of 2^-29 for each region, or less. device.lock held.
+ */
+static bool next_stag(struct iwarp_device *d, uint32_t *stag)
+{
+    uint32_t r;
+
+    if (d->stag_pages == 0) {
+        if (!random32(d, &d->stag_factor) || !random32(d, &d->stag_offset)) {
+            return false;
+        }
+        d->stag_pages = MIN_PAGES;
+    }
+    while (d->stag_pages < PAGES && d->mr_count >= d->stag_pages * (PAGE_SLOTS / 4)) {
+        d->stag_pages *= 2;
+    }
+    if (!random32(d, &r)) {
+        return false;
+    }
+    uint32_t step = PAGES / d->stag_pages, n = (r >> 17) & (d->stag_pages - 1);
+    uint32_t page = n * step + ((n * d->stag_factor + d->stag_offset) >> 16) % step;
+    *stag = page << 17 | (r & 0x1ffff);
+    return true;
+}
+
+/* Enter a filled-in region under a fresh random STag. device.lock held. */
+static enum iwarp_status enter(struct iwarp_device *d, struct iwarp_mr *mr, bool valid)
+{
+    bool done;
+    uint32_t stag;
+
+    do {
+        if (!next_stag(d, &stag)) {
+            return no_random();
+        }
+        done = valid ? iwarp_region_insert(&d->regions, &mr->region, stag)
+                     : iwarp_region_reserve(&d->regions, &mr->region, stag);
+    } while (!done);
+    atomic_store(&mr->stag, stag);
+    d->mr_count++;
+    return IWARP_OK;
+}
+
+/* Claimed, as somebody who looked its STag up long ago may look at it even now. device.lock held.
+ */
+static enum iwarp_status fill_and_enter(struct iwarp_pd *pd, struct iwarp_mr *mr,
+                                        enum iwarp_region_kind kind, const struct iwarp_binding *b,
+                                        bool valid)
+{
+    iwarp_region_claim(&mr->region);
+    mr->pd = pd;
+    mr->region.kind = kind;
+    iwarp_region_fill(&mr->region, pd, b);
+    enum iwarp_status status = enter(pd->device, mr, valid);
+    iwarp_region_unclaim(&mr->region);
+    return status;
+}
+
+enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind kind,
+                                  const struct iwarp_binding *b, bool valid, struct iwarp_mr **out)
+{
+    struct iwarp_device *d = pd->device;
+    unsigned limit = d->options.max_regions;
+
+    iwarp_mutex_lock(&d->lock);
+    bool full = d->mr_count >= limit;
+    struct iwarp_mr *mr = full ? NULL : pool_take(d);
+    enum iwarp_status status = mr ? fill_and_enter(pd, mr, kind, b, valid) : IWARP_NO_MEMORY;
+    if (mr && status != IWARP_OK) {
+        pool_give(d, mr);
+    }
+    iwarp_mutex_unlock(&d->lock);
+    if (full) {
+        return iwarp_fail(IWARP_LIMIT, "device has max_regions (%u) regions and windows already",
+                          limit);
+    }
+    if (!mr) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a region");
+    }
+    if (status == IWARP_OK) {
+        atomic_fetch_add(&pd->users, 1);
+        *out = mr;
+    }
+    return status;
+}
+
+enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag)
+{
+    uint32_t r;
+
+    iwarp_mutex_lock(&d->lock);
+    bool good = random32(d, &r);
+    iwarp_mutex_unlock(&d->lock);
+    if (!good) {
+        return no_random();
+    }
+    *stag = iwarp_stag_with_key(*stag, (uint8_t)(*stag + 1 + r % 255)); /* never the same */
+    return IWARP_OK;
+}
+
+unsigned iwarp_stag_give(struct iwarp_mr *mr)
+{
+    struct iwarp_device *d = mr->pd->device;
+
+    iwarp_region_claim(&mr->region);
+    unsigned windows = atomic_load(&mr->region.windows);
+    if (windows == 0) {
+        iwarp_region_revoke(&d->regions, &mr->region);
+        iwarp_region_end(&mr->region);
+    }
+    iwarp_region_unclaim(&mr->region);
+    if (windows > 0) {
+        return windows;
+    }
+    atomic_fetch_sub(&mr->pd->users, 1);
+    iwarp_mutex_lock(&d->lock);
+    d->mr_count--;
+    pool_give(d, mr);
+    iwarp_mutex_unlock(&d->lock);
+    return 0;
+}
+
+enum iwarp_status iwarp_stag_query(struct iwarp_mr *mr, struct iwarp_stag_info *info)
+{
+    struct iwarp_region *r = &mr->region;
+
+    if (info->size != sizeof *info) {
+        return iwarp_fail(IWARP_MISUSE, "STag info: set size to sizeof(struct iwarp_stag_info)");
+    }
+    iwarp_region_claim(r);
+    *info = (struct iwarp_stag_info){.size = sizeof *info,
+                                     .stag = r->last_stag,
+                                     .valid = atomic_load(&r->stag) != 0,
+                                     .access = r->access,
+                                     .windows = atomic_load(&r->windows),
+                                     .qp_num = r->qp,
+                                     .addr = r->addr,
+                                     .len = (size_t)r->len,
+                                     .to_base = r->to_base};
+    iwarp_region_unclaim(r);
+    return IWARP_OK;
+}

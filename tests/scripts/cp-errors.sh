@@ -127,7 +127,12 @@ check "put of a directory without -r" fails 1 "add -r" "$cp" put tree "$url/x"
 mkdir plain
 echo a >plain/a
 check "a tree over a file" fails 1 "not a directory" "$cp" put -r plain "$url/file"
-check "a file over a directory" fails 1 "directory" "$cp" put -r hello "$url/dir/../dir"
+mkdir export/dir/hello
+check "a file over a directory" fails 1 "at the server, a directory has that name" "$cp" put hello "$url/dir"
+rmdir export/dir/hello
+mkdir -p has/file
+check "a file over a directory here" fails 1 "^iwarp-cp: has/file: a directory has that name" "$cp" get "$url/file" has
+check "a way up, even one that stays inside" fails 1 "leads out" "$cp" put hello "$url/dir/../dir/x"
 for name in ../hello dir/../../hello out/secret leak out; do
     check "get of $name" fails 1 "" "$cp" get "$url/$name" escaped
     check "put to $name" bash -c '! "$1" put hello "$2" 2>/dev/null || [ -L export/leak ]' - \

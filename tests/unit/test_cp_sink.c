@@ -199,7 +199,7 @@ static void file_over_directory__fails_alone(void **state)
     add(CP_RECORD_FILE, "g", 0);
     add(CP_RECORD_END, "", 0);
     assert_true(take("xx"));
-    snprintf(expected, sizeof expected, "0:f:%d 1:g:0 ", CP_IS_DIRECTORY);
+    snprintf(expected, sizeof expected, "0:f:%d 1:g:0 ", CP_HAS_DIRECTORY);
     assert_string_equal(told, expected);
 }
 

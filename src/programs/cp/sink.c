@@ -111,7 +111,7 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
      * not. */
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode) &&
         !S_ISLNK(st.st_mode)) {
-        fail_file(sink, S_ISDIR(st.st_mode) ? cp_result_of(CP_IS_DIRECTORY)
+        fail_file(sink, S_ISDIR(st.st_mode) ? cp_result_of(CP_HAS_DIRECTORY)
                                             : cp_result_of_special(st.st_mode));
         return true;
     }

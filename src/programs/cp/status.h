@@ -54,7 +54,8 @@
     ROW(RESERVED, "names that begin with .iwarp-cp. are kept for unfinished copies",               \
         "use another name")                                                                        \
     ROW(NOTHING_SENT, "the server ended the transfer without the file",                            \
-        "use the same version of iwarp-cp at both ends")
+        "use the same version of iwarp-cp at both ends")                                           \
+    ROW(HAS_DIRECTORY, "a directory has that name", "use another name or remove it")
 
 enum cp_status {
 #define ROW(name, text, hint) CP_##name,

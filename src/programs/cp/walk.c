@@ -224,7 +224,7 @@ static void next_entry(struct cp_walk *walk, struct cp_item *item)
     default:
         item->type = CP_ITEM_SKIP;
         item->result =
-            type == DT_LNK ? cp_result_of(CP_IS_LINK) : cp_result_of_special(DTTOIF(type));
+            type == DT_LNK ? cp_result_of(CP_IS_LINK) : cp_result_of_special(DTTOIF((mode_t)type));
         break;
     }
 }

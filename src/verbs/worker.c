@@ -7,8 +7,11 @@
 #include "base/log.h"
 #include "verbs/verbs.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One read takes at most this much: a quarter of a common L2 cache, see docs/copies.md. */
 #define STAGING_BYTES (256u * 1024u)
@@ -72,6 +75,27 @@ static void on_wake(uv_async_t *wake)
     }
 }
 
+/*
+ * The first loop of a process makes a pipe of libuv's own, and libuv aborts the process when it
+ * cannot have it: look first whether there are descriptors.
+ */
+static int init_loop(uv_loop_t *loop)
+{
+    int first[2], second[2];
+
+    if (pipe2(first, O_CLOEXEC) != 0) {
+        return -errno;
+    }
+    int rc = pipe2(second, O_CLOEXEC) != 0 ? -errno : 0;
+    if (rc == 0) {
+        close(second[0]);
+        close(second[1]);
+    }
+    close(first[0]);
+    close(first[1]);
+    return rc < 0 ? rc : uv_loop_init(loop);
+}
+
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)
 {
     w->device = device;
@@ -82,7 +106,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
     if (!w->staging) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a worker's staging area");
     }
-    int rc = w->loop == &w->own ? uv_loop_init(w->loop) : 0;
+    int rc = w->loop == &w->own ? init_loop(w->loop) : 0;
     if (rc < 0) {
         free(w->staging);
         return iwarp_fail(IWARP_LIMIT, "cannot create an event loop: %s", uv_strerror(rc));

@@ -299,7 +299,7 @@ check "the server goes on after that" succeeds "$cp" ls "iwarp://$address/"
 few_descriptors()
 {
     local n refused=0 status
-    for n in 7 8 9 10 11 12 13 14 15 16 20 24; do
+    for n in 5 6 7 8 9 10 11 12 13 14 15 16 20 24; do
         (ulimit -n $n && exec timeout "$patience" "$cp" get "iwarp://$address/file" few) >client.out 2>client.err
         status=$?
         if [ $status != 0 ]; then
@@ -317,7 +317,7 @@ stop
 few_at_the_server()
 {
     local n served=0
-    for n in 12 13 14 15 16 17 18 19 20 22 24; do
+    for n in 8 9 10 11 12 13 14 15 16 17 18 19 20 22 24; do
         (ulimit -n $n && exec "$cp" serve --listen 127.0.0.1:0 export) >few.out 2>few.err &
         few=$!
         children+=("$few")

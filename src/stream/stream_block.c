@@ -2,27 +2,83 @@
 /* The send block: memory, references, iovec. See stream_block.h. Knows nothing of FPDUs. */
 #include "stream/stream_block.h"
 
+/* A block with room for that much; all else in it is 0. */
+static struct iwarp_tx_block *block_new(struct iwarp_budget *budget, unsigned iov, unsigned refs,
+                                        size_t bytes, size_t *size, bool *over)
+{
+    *size = sizeof(struct iwarp_tx_block) + iov * sizeof(struct iovec) +
+            refs * sizeof(struct iwarp_tx_ref) + bytes;
+    struct iwarp_tx_block *b = iwarp_budget_alloc(budget, *size, over);
+    if (b) {
+        *b = (struct iwarp_tx_block){.size = *size, .iov = (struct iovec *)(void *)(b + 1)};
+        b->ref = (struct iwarp_tx_ref *)(void *)(b->iov + iov);
+        b->bytes = (uint8_t *)(b->ref + refs);
+    }
+    return b;
+}
+
 bool iwarp_tx_block_ready(struct iwarp_stream *s)
 {
     bool over = false;
+    size_t size;
 
     if (s->tx.block) {
         return true;
     }
-    struct iwarp_tx_block *b = iwarp_budget_alloc(s->config.budget, sizeof *b, &over);
+    struct iwarp_tx_block *b =
+        block_new(s->config.budget, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
     if (!b) {
         iwarp_fault_set(&s->fault,
                         over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY,
-                        IWARP_SIDE_LOCAL, sizeof *b, s->config.budget->limit, 0);
+                        IWARP_SIDE_LOCAL, size, s->config.budget->limit, 0);
         s->tx.terminate_framed = true; /* no memory for a Terminate either */
         iwarp_stream_fail(s);
         return false;
     }
-    b->first = b->n = b->refs = 0;
-    b->used = 0;
-    b->open = b->lent = false;
     s->tx.block = b;
     return true;
+}
+
+/* Does the entry lie in the block itself, rather than in the user's memory? */
+static bool is_inside(const struct iwarp_tx_block *b, const struct iovec *v)
+{
+    return (uintptr_t)v->iov_base - (uintptr_t)b->bytes < b->used;
+}
+
+void iwarp_tx_block_shrink(struct iwarp_stream *s)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+    struct iwarp_budget *budget = s->config.budget;
+    size_t bytes = 0, size;
+    bool over = false;
+
+    if (b->moved ||
+        atomic_load_explicit(&budget->used, memory_order_relaxed) < TX_SCARCE(budget->limit)) {
+        return;
+    }
+    for (unsigned i = b->first; i < b->n; i++) {
+        bytes += is_inside(b, &b->iov[i]) ? b->iov[i].iov_len : 0;
+    }
+    struct iwarp_tx_block *m = block_new(budget, b->n - b->first, b->refs, bytes, &size, &over);
+    if (!m) {
+        return; /* what there is does as well */
+    }
+    m->moved = true;
+    for (unsigned i = b->first; i < b->n; i++) {
+        const struct iovec *from = &b->iov[i];
+        struct iovec *to = &m->iov[m->n++];
+        *to = *from;
+        if (is_inside(b, from)) {
+            to->iov_base = m->bytes + m->used;
+            memcpy(to->iov_base, from->iov_base, from->iov_len);
+            m->used += (uint32_t)from->iov_len;
+        }
+    }
+    for (; m->refs < b->refs; m->refs++) {
+        m->ref[m->refs] = b->ref[m->refs];
+    }
+    iwarp_budget_free(budget, b, b->size);
+    s->tx.block = m;
 }
 
 void iwarp_tx_block_settle(struct iwarp_tx_block *b)
@@ -37,7 +93,7 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
 {
     if (s->tx.block) {
         iwarp_tx_block_settle(s->tx.block);
-        iwarp_budget_free(s->config.budget, s->tx.block, sizeof *s->tx.block);
+        iwarp_budget_free(s->config.budget, s->tx.block, s->tx.block->size);
         s->tx.block = NULL;
         s->tx.framed = s->tx.sent;
     }
@@ -122,7 +178,7 @@ void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov)
 
 bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
 {
-    return b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
+    return !b->moved && b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
            b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
 }
 

@@ -2,7 +2,9 @@
 /*
  * The send block: what a stream has framed and not yet sent. Headers, trailers and small payloads
  * lie in it, larger payload is referred to; the regions referred to are remembered by STag and lent
- * only between gather and sent. Exists only while something is unsent.
+ * only between gather and sent. Exists only while something is unsent, and is moved to a smaller
+ * one when the transport is full and memory is scarce, so that many stopped peers together hold
+ * little.
  */
 #ifndef IWARP_STREAM_BLOCK_H
 #define IWARP_STREAM_BLOCK_H
@@ -33,15 +35,20 @@ struct iwarp_tx_ref {
     uint32_t generation; /* an STag may have become valid again, for other memory */
 };
 
+/* Blocks are moved once this part of the budget is in use. */
+#define TX_SCARCE(limit) ((limit) / 8)
+
 struct iwarp_tx_block {
-    struct iovec iov[TX_IOV];
+    size_t size;       /* octets of the allocation, with the three arrays behind */
+    bool moved;        /* made to measure: has no room for more */
+    struct iovec *iov; /* TX_IOV of them, unless moved */
     unsigned first, n; /* entries first..n-1 are unsent */
     uint32_t used;     /* octets of `bytes` */
     bool open;         /* the last entry ends at bytes + used and may be extended */
     bool lent;
     unsigned refs;
-    struct iwarp_tx_ref ref[IWARP_MAX_LENDS];
-    uint8_t bytes[TX_BYTES];
+    struct iwarp_tx_ref *ref; /* IWARP_MAX_LENDS of them, unless moved */
+    uint8_t *bytes;           /* TX_BYTES of them, unless moved */
 };
 
 /* A point to go back to when an FPDU cannot be finished. */
@@ -67,6 +74,12 @@ void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, boo
 
 /* Forget the regions whose octets are all sent. They are not lent now. */
 void iwarp_tx_block_forget_sent(struct iwarp_stream *s);
+
+/*
+ * The transport is full; nothing is lent. If memory is scarce, keep no more of it than the unsent
+ * octets need. Nothing is framed until these are sent.
+ */
+void iwarp_tx_block_shrink(struct iwarp_stream *s);
 
 /* Is there room for one more FPDU? */
 bool iwarp_tx_block_room(const struct iwarp_tx_block *b);

@@ -401,6 +401,7 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
         iwarp_stream_tx_fini(s);
     } else {
         iwarp_tx_block_forget_sent(s);
+        iwarp_tx_block_shrink(s);
     }
 }
 

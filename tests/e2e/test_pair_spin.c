@@ -178,6 +178,7 @@ static void open_spin(struct spin *spin, enum pair_transport transport, unsigned
 
     *spin = (struct spin){.chance = {chance_seed()}};
     pair_options_init(&o, transport);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     o.memory = (size_t)SLOTS * SLOT;
     o.conn[0].ulpdu_max = o.conn[1].ulpdu_max = ulpdu_max;
     use_processor(true);

@@ -78,6 +78,7 @@ static void cancel__in_a_wait__ends_it(void **state)
 
     (void)state;
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_open(&p, &o);
     for (unsigned i = 0; i < 40; i++) {
         assert_int_equal(pthread_create(&thread, NULL, waits[i % 4], &p), 0);
@@ -154,6 +155,7 @@ static void cancel__while_posting__loses_and_locks_nothing(void **state)
 
     (void)state;
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_open(&b.pair, &o);
     for (unsigned i = 0; i < 60; i++) {
         const time_t end = time(NULL) + PAIR_WAIT_MS / 1000;
@@ -196,6 +198,7 @@ static int be_idle(void *arg)
 
     for (int i = 0; i < IDLE_PAIRS; i++) {
         pair_options_init(&o, i % 2 ? PAIR_MEMORY : PAIR_TCP4);
+        o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
         o.device.workers = 2;
         pair_open(&pair[i], &o);
         exchange(&pair[i], 1);

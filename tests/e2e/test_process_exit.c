@@ -89,6 +89,7 @@ static int leave_busy(void *arg)
 
     setenv("IWARP_CRC32C", b->crc, 1);
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     o.device.workers = 2;
     pair_open(&b->pair, &o);
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
@@ -136,6 +137,7 @@ static int watch_handlers(void *arg)
 
     (void)arg;
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_prepare(&p, &o);
     assert_true(action_of(SIGSEGV).sa_handler == segv.sa_handler);
     assert_true(action_of(SIGBUS).sa_handler == bus.sa_handler);
@@ -214,6 +216,7 @@ static int crash(void *arg)
     struct iwarp_mr *mr;
 
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     if (c->when == BEFORE) {
         install(c->signo);
     }
@@ -269,6 +272,7 @@ static int write_to_the_gone(void *arg)
 
     (void)arg;
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     o.device.workers = 2;
     for (int i = 0; i < 20; i++) {
         pair_open(&p, &o);

@@ -32,6 +32,7 @@ static void open_tcp(struct pair *p)
     struct pair_options o;
 
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_open(p, &o);
     exchange(p, 1);
 }
@@ -348,6 +349,7 @@ static int parent_that_goes(void *arg)
     struct pair p;
 
     pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_prepare(&p, &o);
     must(iwarp_connect(p.side[0].qp, (const struct sockaddr *)&s->to, sizeof s->to, NULL, NULL, 0,
                        NULL, NULL, &conn));

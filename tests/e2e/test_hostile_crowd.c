@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many peers that have stopped reading at a time: together they hold less than the memory that the
+ * device may use for what is unsent, so nobody's stream ends for want of it, and when they read on
+ * everything arrives. RFC 5042 6.4.
+ */
+#include "progress.h"
+#include "raw_peer.h"
+#include "verbs_pair.h"
+
+#include "verbs/verbs.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define PEERS  40u
+#define LIMIT  ((size_t)1 << 20) /* of 40 whole blocks 14 would fit */
+#define OCTETS ((size_t)1 << 20)
+#define WRITES 2u /* of OCTETS to each */
+#define MULPDU 1442u
+
+static const char request[] = "4d504120494420526571204672616d65 40010000"; /* revision 1, CRC */
+static const char reply[] = "4d504120494420526570204672616d65 40010000";
+static const char first[] = "000ec140 00000001 0000000000000000 ebd34c5f"; /* an empty Write */
+
+struct crowd {
+    struct pair_options o;
+    struct iwarp_device *device;
+    struct iwarp_eq *eq;
+    struct iwarp_listener *listener;
+    struct pair_side side[PEERS];
+    int fd[PEERS];
+};
+
+/* A window of a few segments, so that the kernel takes little for each; likewise at this end. */
+static int connect_small(const struct sockaddr_in *to)
+{
+    const int small = 8192;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof *to), 0);
+    return fd;
+}
+
+static void open_crowd(struct crowd *c)
+{
+    const int small = 32768;
+    struct sockaddr_storage at;
+    socklen_t len;
+
+    pair_options_init(&c->o, PAIR_TCP4);
+    c->o.device.max_buffer_bytes = LIMIT;
+    c->o.memory = OCTETS;
+    c->o.conn[1].ulpdu_max = MULPDU;
+    must(progress_open(&c->o.device, &c->device));
+    must(iwarp_eq_create(c->device, &c->eq));
+    c->listener = pair_listen(c->device, PAIR_TCP4, &c->o.conn[1], c->eq);
+    assert_int_equal(setsockopt(c->listener->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    must(iwarp_listener_addr(c->listener, &at, &len));
+    for (unsigned i = 0; i < PEERS; i++) {
+        struct pair_side *s = &c->side[i];
+        pair_side_open(s, c->device, &c->o);
+        pair_fill(s->p, OCTETS, i);
+        c->fd[i] = connect_small((const struct sockaddr_in *)(const void *)&at);
+        raw_say(c->fd[i], NULL, request);
+        s->conn = pair_event(c->eq, IWARP_EVENT_REQUEST).conn;
+        must(iwarp_accept(s->conn, s->qp, NULL, NULL, 0, s));
+        pair_event(c->eq, IWARP_EVENT_ESTABLISHED);
+        raw_hear(c->fd[i], NULL, reply, "Reply");
+        raw_say(c->fd[i], NULL, first);
+    }
+}
+
+static void post(struct pair_side *s)
+{
+    struct iwarp_sge sge = pair_sge(s, 0, OCTETS);
+    struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, 1, &sge);
+
+    wr.remote_stag = 0x11223344;
+    wr.remote_to = 0x1000;
+    for (unsigned i = 0; i < WRITES; i++) {
+        wr.wr_id = i;
+        must(iwarp_post_send(s->qp, &wr, NULL));
+    }
+}
+
+/* All FPDUs of the Write, their headers and their payload; CRCs are other tests' matter. */
+static void read_all(int fd, const uint8_t *expected)
+{
+    static uint8_t fpdu[2 + MULPDU + 2 + 4];
+    size_t off = 0;
+
+    while (off < OCTETS) {
+        size_t n = OCTETS - off < MULPDU - 14 ? OCTETS - off : MULPDU - 14;
+        size_t whole = (2 + 14 + n + 3) / 4 * 4 + 4;
+        struct octets head = {0};
+        raw_read(fd, fpdu, whole, "an FPDU");
+        octets_be(&head, 14 + n, 2);
+        octets_be(&head, off + n == OCTETS ? 0xc140 : 0x8140, 2);
+        octets_be(&head, 0x11223344, 4);
+        octets_be(&head, 0x1000 + off, 8);
+        octets_expect("header", fpdu, head.n, head.p, head.n);
+        assert_memory_equal(fpdu + head.n, expected + off, n);
+        octets_free(&head);
+        off += n;
+    }
+}
+
+static void no_reading__of_many__leaves_room_for_all(void **state)
+{
+    struct crowd *c = calloc(1, sizeof *c);
+    size_t used = 0;
+
+    (void)state;
+    assert_non_null(c);
+    open_crowd(c);
+    for (unsigned i = 0; i < PEERS; i++) {
+        post(&c->side[i]);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        size_t now = atomic_load(&c->device->budget.used);
+        used = now > used ? now : used;
+        progress_sleep(10000);
+    }
+    print_message("%u senders hold %zu octets\n", PEERS, used);
+    assert_in_range(used, PEERS * 1000, LIMIT / 2); /* they do hold something */
+    for (unsigned i = 0; i < PEERS; i++) {
+        assert_int_equal(iwarp_qp_state(c->side[i].qp), IWARP_QP_RTS);
+        assert_true(iwarp_stream_busy(&c->side[i].conn->stream));
+    }
+    for (unsigned i = 0; i < PEERS; i++) {
+        for (unsigned k = 0; k < WRITES; k++) {
+            read_all(c->fd[i], c->side[i].p);
+            pair_wc(c->side[i].send_cq, k, IWARP_WC_SUCCESS);
+        }
+    }
+    assert_int_equal(atomic_load(&c->device->budget.used), 0);
+    for (unsigned i = 0; i < PEERS; i++) {
+        pair_side_close(&c->side[i]);
+        raw_close(c->fd[i]);
+    }
+    must(iwarp_listener_close(c->listener));
+    must(iwarp_eq_destroy(c->eq));
+    must(progress_close(c->device));
+    free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_reading__of_many__leaves_room_for_all),
+    };
+
+    return cmocka_run_group_tests_name("hostile_crowd", tests, NULL, NULL);
+}

@@ -554,7 +554,7 @@ static void depths__reply_ord_above_own_ird__insufficient_ird(void **state)
 
 /* ---- peer-to-peer ---- */
 
-/* One flag, from the offered, Read before Write before Send. [MPA2-9.2-03] [MPA2-9.2-06] [MPA2-9.2-08] */
+/* One of the offered: Read before Write before Send. [MPA2-9.2-03] [MPA2-9.2-06] [MPA2-9.2-08] */
 static void rtr__chosen_by_a_responder__exactly_one(void **state)
 {
     static const char *const word[8] = {"80100008", "c0100008", "80108008", "c0108008",

@@ -114,7 +114,8 @@ static void create__at_the_bounds__works(void **state)
     assert_null(iwarp_qp_fault(p.side[0].qp));
     assert_ptr_equal(iwarp_qp_user(p.side[0].qp), &p.side[0]);
     assert_int_not_equal(iwarp_qp_num(p.side[0].qp), iwarp_qp_num(p.side[1].qp));
-    must_fail(iwarp_pd_destroy(p.side[0].pd), IWARP_MISUSE, "2 regions, windows, queue pairs and SRQs");
+    must_fail(iwarp_pd_destroy(p.side[0].pd), IWARP_MISUSE,
+              "2 regions, windows, queue pairs and SRQs");
     pair_connect(&p);
     assert_int_equal(iwarp_qp_state(p.side[0].qp), IWARP_QP_RTS);
     assert_int_equal(iwarp_qp_state(p.side[1].qp), IWARP_QP_RTS);

@@ -7,6 +7,7 @@
 #include <iwarp/conn.h>
 #include <iwarp/memory.h>
 #include <iwarp/srq.h>
+#include <iwarp/stats.h>
 #include <iwarp/status.h>
 #include <iwarp/verbs.h>
 #include <iwarp/version.h>

@@ -35,6 +35,7 @@
 #include "ddp/ddp.h"
 #include "rdmap/rdmap_read.h"
 #include "rdmap/rdmap_term.h"
+#include "stream/stream_count.h"
 #include "stream/wq.h"
 
 #include <iwarp/verbs.h>
@@ -65,6 +66,7 @@ struct iwarp_stream_config {
     const _Atomic unsigned *pd_qps; /* how many queue pairs the PD has; NULL: this one */
     struct iwarp_wq *sq, *rq;
     struct iwarp_budget *budget;
+    struct iwarp_stream_counts *counts;
     bool crc;
     bool markers_rx; /* the peer inserts markers; payload is then always collected first */
     bool markers_tx; /* the peer wants markers */

@@ -110,8 +110,14 @@ static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulp
     b->n += woven;
     b->open = false;
     s->tx.framed += iwarp_mpa_marked_len(s->tx.framed, fpdu);
-    s->tx.fpdus++;
     return true;
+}
+
+static void count(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t payload_len)
+{
+    s->tx.fpdus++;
+    iwarp_count_fpdu(&s->config.counts->tx, h->ulp_control & IWARP_RDMAP_OPCODE_MASK, h->last,
+                     payload_len);
 }
 
 bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -131,7 +137,9 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     uint32_t head_len = IWARP_MPA_LEN_FIELD + header + more_len;
     if (s->config.markers_tx) {
         bool framed = frame_marked(s, head_len, ulpdu, pieces, payload_len);
-        if (!framed) {
+        if (framed) {
+            count(s, h, payload_len);
+        } else {
             iwarp_tx_block_reset(b, &before);
         }
         return framed;
@@ -149,6 +157,6 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     memcpy(b->bytes + b->used, trailer, pad + IWARP_MPA_CRC_LEN);
     iwarp_tx_block_append(b, pad + IWARP_MPA_CRC_LEN);
     s->tx.framed += iwarp_mpa_fpdu_len(ulpdu);
-    s->tx.fpdus++;
+    count(s, h, payload_len);
     return true;
 }

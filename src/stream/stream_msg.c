@@ -301,7 +301,10 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
 {
     uint32_t message_len = h->mo + len;
 
+    bool control_only = opcode_of(h) == IWARP_OP_READ_REQUEST || opcode_of(h) == IWARP_OP_TERMINATE;
+
     s->rx.fpdus++;
+    iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
     iwarp_ddp_advance(&s->ddp, h, len);
     switch (opcode_of(h)) {
     case IWARP_OP_READ_RESPONSE:

@@ -445,6 +445,7 @@ void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)
 {
     const uint8_t *p = data;
 
+    iwarp_count(&s->config.counts->rx.octets, n);
     while (n > 0 && may_receive(s)) {
         size_t used = feed_step(s, p, n);
         p += used;
@@ -486,6 +487,7 @@ void iwarp_stream_placed(struct iwarp_stream *s, size_t n)
 {
     struct iwarp_ddp_target t;
 
+    iwarp_count(&s->config.counts->rx.octets, n);
     if (n > 0 && s->rx.state == RX_CARRY) {
         s->rx.carry_len += (uint32_t)n;
         s->rx.pos += n;

@@ -387,6 +387,7 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
     }
     iwarp_tx_block_settle(b);
     s->tx.sent += n;
+    iwarp_count(&s->config.counts->tx.octets, n);
     while (n > 0) {
         struct iovec *v = &b->iov[b->first];
         if (n < v->iov_len) {

@@ -111,7 +111,7 @@ enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source)
 
 int iwarp_async_fd(struct iwarp_device *device)
 {
-    return device->async.fd;
+    return IWARP_GIVEN(device) ? device->async.fd : -1;
 }
 
 static bool take(struct iwarp_async_queue *q, struct iwarp_async_event *event)
@@ -137,6 +137,10 @@ static bool has_one(void *arg)
 enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_async_event *event,
                                   int timeout_ms)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(device) || !IWARP_GIVEN(event)) {
+        return IWARP_MISUSE;
+    }
     struct pollfd p = {.fd = device->async.fd, .events = POLLIN};
     int64_t end = iwarp_now_ms() + timeout_ms;
 
@@ -153,13 +157,14 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
             return iwarp_fail(IWARP_AGAIN, "no asynchronous event within %d ms", timeout_ms);
         }
         iwarp_device_hand_over(device);
-        (void)poll(&p, 1, (int)left);
+        (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }
     return IWARP_OK;
 }
 
 void iwarp_async_ack(const struct iwarp_async_event *event)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_async_source *source = event->qp    ? &event->qp->async
                                         : event->srq ? &event->srq->async
                                                      : &event->cq->async;

@@ -88,6 +88,7 @@ void iwarp_conn_put(struct iwarp_conn *conn)
     }
     *(conn->prev ? &conn->prev->next : &d->conns) = conn->next;
     d->conn_count--;
+    iwarp_stats_conn_gone(conn);
     iwarp_mutex_unlock(&d->lock);
     if (d->embedded) {
         iwarp_device_maybe_free(d);
@@ -204,6 +205,7 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
     }
     conn->user = user;
     iwarp_conn_use_eq(conn, eq);
+    atomic_fetch_add(&conn->device->stats.connects, 1);
     return conn;
 }
 

@@ -138,6 +138,7 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
     }
     conn->state = CONN_ENDED;
     conn->fault = conn->stream.fault;
+    iwarp_stats_stream_ended(conn);
     log_end(conn);
     if (conn->qp) {
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);

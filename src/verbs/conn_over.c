@@ -99,6 +99,7 @@ enum iwarp_status iwarp_accept_over(struct iwarp_device *device, struct iwarp_en
     conn->user = user;
     conn->known = true;
     iwarp_conn_use_eq(conn, eq);
+    atomic_fetch_add(&device->stats.arrivals, 1);
     *out = conn;
     hand_over(conn, ep);
     return IWARP_OK;
@@ -163,6 +164,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     }
     iwarp_conn_use_eq(side[1].conn, eq);
     mem_accept(side[1].conn, responder);
+    atomic_fetch_add(&device->stats.arrivals, 1);
     *initiator_conn = side[0].conn;
     *responder_conn = side[1].conn;
     for (int i = 1; i >= 0; i--) {

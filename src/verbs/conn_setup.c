@@ -168,6 +168,12 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
         iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
     }
     conn->state = CONN_ENDED;
+    atomic_fetch_add(code == IWARP_FAULT_MPA_REJECTED ? &conn->device->stats.rejected_by_peer
+                                                      : &conn->device->stats.failed,
+                     1);
+    if (conn->has_stream) {
+        iwarp_stats_stream_ended(conn);
+    }
     if (conn->qp) {
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
         iwarp_qp_reap(conn);
@@ -221,6 +227,7 @@ static bool begin_stream(struct iwarp_conn *conn)
                                                .sq = &conn->qp->sq,
                                                .rq = &conn->qp->rq,
                                                .budget = &conn->device->budget,
+                                               .counts = &conn->counts,
                                                .crc = conn->settled.crc,
                                                .markers_rx = conn->settled.markers_rx,
                                                .markers_tx = conn->settled.markers_tx,
@@ -247,6 +254,7 @@ static void established(struct iwarp_conn *conn)
     conn->request = NULL;
     conn->state = CONN_ESTABLISHED;
     conn->was_established = true;
+    atomic_fetch_add(&conn->device->stats.established, 1);
     iwarp_qp_set_state(conn->qp, IWARP_QP_RTS);
     iwarp_log(IWARP_LOG_INFO, "conn",
               "qp %u established over %s as %s: revision %u, CRC %s, IRD %u, ORD %u, MULPDU %u",
@@ -343,6 +351,7 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
                         sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
     } else if (reject) {
+        atomic_fetch_add(&conn->device->stats.rejected_here, 1);
         conn->state = CONN_ENDED;
         iwarp_conn_linger(conn);
         iwarp_conn_changed(conn);

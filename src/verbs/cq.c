@@ -99,6 +99,10 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
 /* Positions stay as they are, so pollers and producers notice nothing. */
 enum iwarp_status iwarp_cq_resize(struct iwarp_cq *cq, unsigned entries)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq)) {
+        return IWARP_MISUSE;
+    }
     enum iwarp_status status = check_entries(entries);
     uint32_t mask;
 

@@ -59,6 +59,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     atomic_fetch_add(&l->eq->users, 1);
     conn->half_open = true;
     atomic_fetch_add(&l->device->half_open, 1);
+    atomic_fetch_add(&l->device->stats.arrivals, 1);
     conn->accepted_fd = fd;
     conn->has_accepted_fd = true;
     iwarp_mutex_unlock(&conn->lock);

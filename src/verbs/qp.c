@@ -108,6 +108,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&pd->qps, 1);
+    atomic_fetch_add(&pd->device->stats.qps, 1);
     atomic_fetch_add(&options->send_cq->users, 1);
     atomic_fetch_add(&options->recv_cq->users, 1);
     *out = qp;
@@ -144,6 +145,7 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     atomic_fetch_sub(&qp->options.recv_cq->users, 1);
     atomic_fetch_sub(&qp->pd->qps, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
+    atomic_fetch_sub(&qp->pd->device->stats.qps, 1);
     if (qp->options.srq) {
         iwarp_srq_detach(qp->options.srq, &qp->rq);
     }

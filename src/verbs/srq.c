@@ -43,11 +43,12 @@ static struct iwarp_rwqe *entry(const struct iwarp_srq *srq, uint32_t i)
 enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_options *options,
                                    struct iwarp_srq **out)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(pd) || !IWARP_GIVEN(out)) {
+        return IWARP_MISUSE;
+    }
     enum iwarp_status status = check(options);
 
-    if (!pd) {
-        return iwarp_fail(IWARP_MISUSE, "an SRQ needs a protection domain; it is NULL");
-    }
     IWARP_ON_LOOP(pd->device);
     if (status != IWARP_OK) {
         return status;
@@ -70,12 +71,17 @@ enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_o
     srq->async.device = pd->device;
     iwarp_mutex_init(&srq->lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_add(&pd->device->stats.srqs, 1);
     *out = srq;
     return IWARP_OK;
 }
 
 enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(srq)) {
+        return IWARP_MISUSE;
+    }
     unsigned users = atomic_load(&srq->users);
 
     IWARP_ON_LOOP(srq->pd->device);
@@ -87,6 +93,7 @@ enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq)
         return status;
     }
     atomic_fetch_sub(&srq->pd->users, 1);
+    atomic_fetch_sub(&srq->pd->device->stats.srqs, 1);
     iwarp_mutex_fini(&srq->lock);
     free(srq->mem);
     free(srq);
@@ -119,6 +126,10 @@ static void report_limit(struct iwarp_srq *srq)
 
 enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(srq)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(srq->pd->device);
     if (limit > srq->options.max_wr) {
         return iwarp_fail(IWARP_MISUSE, "SRQ limit is %u, the queue was created for %u entries",
@@ -136,6 +147,10 @@ enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit)
 
 enum iwarp_status iwarp_srq_query(struct iwarp_srq *srq, struct iwarp_srq_info *info)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(srq) || !IWARP_GIVEN(info)) {
+        return IWARP_MISUSE;
+    }
     IWARP_ON_LOOP(srq->pd->device);
     if (info->size != sizeof *info) {
         return iwarp_fail(IWARP_MISUSE, "SRQ info: set size to sizeof(struct iwarp_srq_info)");
@@ -196,11 +211,12 @@ static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv
 enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr,
                                       const struct iwarp_recv_wr **bad)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(srq)) {
+        return IWARP_MISUSE;
+    }
     enum iwarp_status status = IWARP_OK;
 
-    if (!srq) {
-        return iwarp_fail(IWARP_MISUSE, "posting: the SRQ is NULL");
-    }
     IWARP_ON_LOOP(srq->pd->device);
     iwarp_mutex_lock(&srq->lock);
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {

@@ -39,6 +39,7 @@
 #include <iwarp/async.h>
 #include <iwarp/conn.h>
 #include <iwarp/srq.h>
+#include <iwarp/stats.h>
 #include <iwarp/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,6 +83,25 @@ void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
 /* The object goes: its events vanish. AGAIN, and nothing has changed: some are unacknowledged. */
 enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source);
 
+/* --- stats.c --------------------------------------------------------------------------------- */
+
+/* Seldom counted, by whatever thread. */
+struct iwarp_device_counts {
+    struct iwarp_stream_counts gone; /* of connections that are no more; under device.lock */
+    _Atomic uint64_t crc_errors, receive_queue_empty, streams_lost;
+    _Atomic uint64_t terminates_sent[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
+    _Atomic uint64_t terminates_received[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
+    _Atomic uint64_t terminates_unknown;
+    _Atomic uint64_t connects, arrivals, established, rejected_here, rejected_by_peer, failed;
+    _Atomic unsigned qps, srqs;
+};
+
+/* Once per stream, when it has ended. conn.lock held. */
+void iwarp_stats_stream_ended(struct iwarp_conn *conn);
+
+/* Its counts are kept. device.lock held. */
+void iwarp_stats_conn_gone(struct iwarp_conn *conn);
+
 /* --- device.c, worker.c, progress.c ---------------------------------------------------------- */
 
 struct iwarp_call;
@@ -123,6 +143,7 @@ struct iwarp_device {
     unsigned random_left;
     struct iwarp_budget budget;
     struct iwarp_async_queue async;
+    struct iwarp_device_counts stats;
     struct iwarp_conn *conns; /* all of them */
     unsigned conn_count;
     _Atomic unsigned half_open; /* inbound start-ups */
@@ -387,8 +408,9 @@ struct iwarp_conn {
     bool swept;              /* by iwarp_device_close, under device.lock */
     _Atomic bool tx_pending; /* somebody posted */
     struct iwarp_stream stream;
-    struct iwarp_fault fault;        /* start-up failures; stream faults are copied here */
-    struct iwarp_listener *listener; /* responder, for its REQUEST event */
+    struct iwarp_stream_counts counts; /* never reset: read without a lock */
+    struct iwarp_fault fault;          /* start-up failures; stream faults are copied here */
+    struct iwarp_listener *listener;   /* responder, for its REQUEST event */
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_event_node open_event, end_event;

@@ -72,6 +72,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .sq = &e->sq,
         .rq = &e->rq,
         .budget = &e->budget,
+        .counts = &e->counts,
         .crc = !e->options.no_crc,
         .hold_tx = e->options.hold_tx,
         .early = e->options.early,

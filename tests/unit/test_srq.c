@@ -59,7 +59,7 @@ static void create__with_impossible_options__is_misuse(void **state)
     assert_ptr_equal(iwarp_srq_user(srq), &o);
     must_fail(iwarp_srq_query(srq, &info), IWARP_MISUSE, "set size");
     must_fail(iwarp_srq_modify(srq, 1025), IWARP_MISUSE, "1024 entries");
-    must_fail(iwarp_pd_destroy(p.side[0].pd), IWARP_MISUSE, "3 regions, queue pairs and SRQs");
+    must_fail(iwarp_pd_destroy(p.side[0].pd), IWARP_MISUSE, "SRQs");
     must(iwarp_srq_destroy(srq));
     pair_close(&p);
 }

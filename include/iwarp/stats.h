@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Statistics: what went over the streams of a device or a queue pair, and how they ended. They may
+ * be read at any time from any thread and stop nobody; numbers that are read while work goes on
+ * need not be of the same instant.
+ */
+#ifndef IWARP_STATS_H
+#define IWARP_STATS_H
+
+#include <iwarp/verbs.h>
+
+IWARP_BEGIN_DECLS
+
+/* One direction, in Full Operation (without the start-up frames). */
+struct iwarp_traffic {
+    uint64_t messages[16]; /* complete ones, by enum iwarp_opcode (protocol.h) */
+    uint64_t payload;      /* octets that were sent from or placed in the applications' memory */
+    uint64_t fpdus;
+    uint64_t octets; /* of the TCP stream: headers, payload, padding, markers, CRC */
+};
+
+/* Of the connection that the queue pair has or had last; all 0 before the first. */
+struct iwarp_qp_stats {
+    size_t size; /* set by the caller to sizeof(struct iwarp_qp_stats) */
+    struct iwarp_traffic sent, received;
+};
+IWARP_API enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *stats);
+
+/* Terminates by layer, error type and code; the last code stands for 0x0f and above. */
+#define IWARP_STATS_LAYERS 3
+#define IWARP_STATS_ETYPES 3
+#define IWARP_STATS_CODES  16
+
+struct iwarp_device_stats {
+    size_t size; /* set by the caller to sizeof(struct iwarp_device_stats) */
+
+    /* Since the device was opened. Streams that have ended are included. */
+    struct iwarp_traffic sent, received;
+    uint64_t crc_errors;          /* FPDUs with a wrong CRC; each ended its stream */
+    uint64_t receive_queue_empty; /* messages that found no receive posted; likewise */
+    uint64_t streams_lost;        /* ended by the connection below: reset, timed out */
+    uint64_t terminates_sent[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
+    uint64_t terminates_received[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
+    uint64_t terminates_unknown; /* received, with a layer or error type that there is not */
+    uint64_t connects;           /* connections that this side began */
+    uint64_t arrivals;           /* connections that peers began */
+    uint64_t established;        /* of both */
+    uint64_t rejected_here, rejected_by_peer;
+    uint64_t failed; /* start-ups that ended in any other way */
+
+    /* Objects now. */
+    unsigned pds, regions, cqs, srqs, qps, event_queues, listeners;
+    unsigned connections; /* with those that only wait for the end of a close */
+    unsigned half_open;   /* inbound start-ups */
+    size_t buffer_bytes;  /* library memory in use for partly received or unsent FPDUs */
+};
+IWARP_API enum iwarp_status iwarp_device_stats(struct iwarp_device *device,
+                                               struct iwarp_device_stats *stats);
+
+/*
+ * The numbers that are not 0, one "name value" a line, into buf, at most size octets with the
+ * terminating zero. Returns the length that the whole text has, as snprintf does.
+ */
+IWARP_API size_t iwarp_device_stats_text(const struct iwarp_device_stats *stats, char *buf,
+                                         size_t size);
+
+IWARP_END_DECLS
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Statistics of devices and queue pairs. Streams count in their connections (stream_count.h); what
+ * is asked of a device is the sum over its connections and over those that are gone. How streams
+ * ended is counted once per stream, here.
+ */
+#include "verbs/verbs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* --- counting -------------------------------------------------------------------------------- */
+
+static void add_traffic(struct iwarp_stream_traffic *to, const struct iwarp_stream_traffic *from)
+{
+    for (unsigned i = 0; i < STREAM_COUNT_OPCODES; i++) {
+        iwarp_count(&to->messages[i],
+                    atomic_load_explicit(&from->messages[i], memory_order_relaxed));
+    }
+    iwarp_count(&to->payload, atomic_load_explicit(&from->payload, memory_order_relaxed));
+    iwarp_count(&to->fpdus, atomic_load_explicit(&from->fpdus, memory_order_relaxed));
+    iwarp_count(&to->octets, atomic_load_explicit(&from->octets, memory_order_relaxed));
+}
+
+static void add_counts(struct iwarp_stream_counts *to, const struct iwarp_stream_counts *from)
+{
+    add_traffic(&to->tx, &from->tx);
+    add_traffic(&to->rx, &from->rx);
+}
+
+void iwarp_stats_conn_gone(struct iwarp_conn *conn)
+{
+    add_counts(&conn->device->stats.gone, &conn->counts);
+}
+
+static unsigned code_index(uint64_t code)
+{
+    return code < IWARP_STATS_CODES ? (unsigned)code : IWARP_STATS_CODES - 1;
+}
+
+void iwarp_stats_stream_ended(struct iwarp_conn *conn)
+{
+    struct iwarp_device_counts *c = &conn->device->stats;
+    const struct iwarp_fault *f = &conn->stream.fault;
+    const struct iwarp_fault_row *row = iwarp_fault_row(f->code);
+
+    if (f->code == IWARP_FAULT_MPA_CRC) {
+        atomic_fetch_add(&c->crc_errors, 1);
+    } else if (f->code == IWARP_FAULT_DDP_NO_BUFFER) {
+        atomic_fetch_add(&c->receive_queue_empty, 1);
+    } else if (f->side == IWARP_SIDE_TRANSPORT) {
+        atomic_fetch_add(&c->streams_lost, 1);
+    }
+    if (f->code == IWARP_FAULT_PEER_TERMINATE) {
+        if (f->detail[0] < IWARP_STATS_LAYERS && f->detail[1] < IWARP_STATS_ETYPES) {
+            atomic_fetch_add(
+                &c->terminates_received[f->detail[0]][f->detail[1]][code_index(f->detail[2])], 1);
+        } else {
+            atomic_fetch_add(&c->terminates_unknown, 1);
+        }
+    } else if (conn->stream.tx.terminate_framed) {
+        atomic_fetch_add(&c->terminates_sent[row->layer][row->etype][code_index(row->code)], 1);
+    }
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static void read_traffic(struct iwarp_traffic *to, const struct iwarp_stream_traffic *from)
+{
+    for (unsigned i = 0; i < STREAM_COUNT_OPCODES; i++) {
+        to->messages[i] = atomic_load_explicit(&from->messages[i], memory_order_relaxed);
+    }
+    to->payload = atomic_load_explicit(&from->payload, memory_order_relaxed);
+    to->fpdus = atomic_load_explicit(&from->fpdus, memory_order_relaxed);
+    to->octets = atomic_load_explicit(&from->octets, memory_order_relaxed);
+}
+
+enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *stats)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(qp) || !IWARP_GIVEN(stats)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(qp->pd->device);
+    if (stats->size != sizeof *stats) {
+        return iwarp_fail(IWARP_MISUSE, "statistics: set size to sizeof(struct iwarp_qp_stats)");
+    }
+    *stats = (struct iwarp_qp_stats){.size = sizeof *stats};
+    iwarp_mutex_lock(&qp->post_lock); /* a connection is not taken from it meanwhile */
+    if (qp->conn) {
+        read_traffic(&stats->sent, &qp->conn->counts.tx);
+        read_traffic(&stats->received, &qp->conn->counts.rx);
+    }
+    iwarp_mutex_unlock(&qp->post_lock);
+    return IWARP_OK;
+}
+
+static void read_ends(struct iwarp_device_stats *to, struct iwarp_device_counts *from)
+{
+    to->crc_errors = from->crc_errors;
+    to->receive_queue_empty = from->receive_queue_empty;
+    to->streams_lost = from->streams_lost;
+    to->terminates_unknown = from->terminates_unknown;
+    for (unsigned l = 0; l < IWARP_STATS_LAYERS; l++) {
+        for (unsigned e = 0; e < IWARP_STATS_ETYPES; e++) {
+            for (unsigned c = 0; c < IWARP_STATS_CODES; c++) {
+                to->terminates_sent[l][e][c] = from->terminates_sent[l][e][c];
+                to->terminates_received[l][e][c] = from->terminates_received[l][e][c];
+            }
+        }
+    }
+    to->connects = from->connects;
+    to->arrivals = from->arrivals;
+    to->established = from->established;
+    to->rejected_here = from->rejected_here;
+    to->rejected_by_peer = from->rejected_by_peer;
+    to->failed = from->failed;
+}
+
+enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device_stats *stats)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(d) || !IWARP_GIVEN(stats)) {
+        return IWARP_MISUSE;
+    }
+    struct iwarp_stream_counts sum = {.tx = {.payload = 0}};
+
+    IWARP_ON_LOOP(d);
+    if (stats->size != sizeof *stats) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "statistics: set size to sizeof(struct iwarp_device_stats)");
+    }
+    *stats = (struct iwarp_device_stats){.size = sizeof *stats,
+                                         .pds = atomic_load(&d->pds),
+                                         .cqs = atomic_load(&d->cqs),
+                                         .srqs = atomic_load(&d->stats.srqs),
+                                         .qps = atomic_load(&d->stats.qps),
+                                         .event_queues = atomic_load(&d->eqs),
+                                         .listeners = atomic_load(&d->listeners),
+                                         .half_open = atomic_load(&d->half_open),
+                                         .buffer_bytes = atomic_load(&d->budget.used)};
+    read_ends(stats, &d->stats);
+    iwarp_mutex_lock(&d->lock); /* connections come and go under it; none works with it */
+    add_counts(&sum, &d->stats.gone);
+    for (const struct iwarp_conn *c = d->conns; c; c = c->next) {
+        add_counts(&sum, &c->counts);
+    }
+    stats->connections = d->conn_count;
+    stats->regions = d->mr_count;
+    iwarp_mutex_unlock(&d->lock);
+    read_traffic(&stats->sent, &sum.tx);
+    read_traffic(&stats->received, &sum.rx);
+    return IWARP_OK;
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+struct text {
+    char *buf;
+    size_t size, len;
+};
+
+/* A line, if there is something to tell. */
+static __attribute__((format(printf, 3, 4))) void line(struct text *t, uint64_t value,
+                                                       const char *name, ...)
+{
+    char full[80];
+    va_list args;
+
+    if (value == 0) {
+        return;
+    }
+    va_start(args, name);
+    vsnprintf(full, sizeof full, name, args);
+    va_end(args);
+    size_t room = t->len < t->size ? t->size - t->len : 0;
+    int n =
+        snprintf(room ? t->buf + t->len : NULL, room, "%s %llu\n", full, (unsigned long long)value);
+    t->len += (size_t)n;
+}
+
+static void traffic_text(struct text *t, const char *way, const struct iwarp_traffic *traffic)
+{
+    static const char *const names[16] = {
+        "write",     "read-request", "read-response",  "send",
+        "send-inv",  "send-se",      "send-se-inv",    "terminate",
+        "immediate", "immediate-se", "atomic-request", "atomic-response",
+        "opcode-12", "opcode-13",    "opcode-14",      "opcode-15"};
+
+    for (unsigned i = 0; i < 16; i++) {
+        line(t, traffic->messages[i], "%s.%s", way, names[i]);
+    }
+    line(t, traffic->payload, "%s.payload", way);
+    line(t, traffic->fpdus, "%s.fpdus", way);
+    line(t, traffic->octets, "%s.octets", way);
+}
+
+static void terminates_text(struct text *t, const struct iwarp_device_stats *s)
+{
+    for (unsigned i = 0; i < IWARP_STATS_LAYERS * IWARP_STATS_ETYPES * IWARP_STATS_CODES; i++) {
+        unsigned l = i / IWARP_STATS_CODES / IWARP_STATS_ETYPES;
+        unsigned e = i / IWARP_STATS_CODES % IWARP_STATS_ETYPES, c = i % IWARP_STATS_CODES;
+        line(t, s->terminates_sent[l][e][c], "terminates-sent.%u/%u/%02x", l, e, c);
+        line(t, s->terminates_received[l][e][c], "terminates-received.%u/%u/%02x", l, e, c);
+    }
+    line(t, s->terminates_unknown, "terminates-unknown");
+}
+
+size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, size_t size)
+{
+    struct text t = {buf, size, 0};
+
+    if (size > 0) {
+        buf[0] = 0;
+    }
+    traffic_text(&t, "sent", &s->sent);
+    traffic_text(&t, "received", &s->received);
+    line(&t, s->crc_errors, "crc-errors");
+    line(&t, s->receive_queue_empty, "receive-queue-empty");
+    line(&t, s->streams_lost, "streams-lost");
+    terminates_text(&t, s);
+    line(&t, s->connects, "connects");
+    line(&t, s->arrivals, "arrivals");
+    line(&t, s->established, "established");
+    line(&t, s->rejected_here, "rejected-here");
+    line(&t, s->rejected_by_peer, "rejected-by-peer");
+    line(&t, s->failed, "failed");
+    line(&t, s->pds, "pds");
+    line(&t, s->regions, "regions");
+    line(&t, s->cqs, "cqs");
+    line(&t, s->srqs, "srqs");
+    line(&t, s->qps, "qps");
+    line(&t, s->event_queues, "event-queues");
+    line(&t, s->listeners, "listeners");
+    line(&t, s->connections, "connections");
+    line(&t, s->half_open, "half-open");
+    line(&t, s->buffer_bytes, "buffer-bytes");
+    return t.len;
+}

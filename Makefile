@@ -94,7 +94,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 # ---- what a person calls ----
 
 .PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress run-tests
-.PHONY: sim lint format symbols docs
+.PHONY: sim test-long lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
@@ -134,6 +134,9 @@ sim: $(OUT)/tests/unit/test_stream_pair ## random conversations; SEED=n SECONDS_
 
 test-spin: $(OUT)/tests/e2e/test_pair_spin ## spinning on memory, a million messages
 	@SPIN_MESSAGES=$${SPIN_MESSAGES-1000000} $(NO_ASLR) timeout 900 $<
+
+test-long: $(OUT)/tests/e2e/test_pair_long ## messages of 2^32-1 octets
+	@LONG_OCTETS=4294967295 $(NO_ASLR) timeout 1800 $<
 
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions: what may be registered, limits, and STags that nobody can guess (RFC 5042 6.1.1):
- * unique, spread over all 32 bits, and without a pattern from one to the next.
+ * Memory regions: what may be registered and how it is addressed, STags without memory, registering
+ * anew, and what a region says about itself. The limits, and what STags look like: test_stag.c.
  */
 #include "alloc_fault.h"
 #include "verbs_pair.h"
 
 #include "base/limits.h"
-
-#include <stdlib.h>
 
 struct set {
     struct iwarp_device *device;
@@ -39,7 +37,7 @@ static void register__with_wrong_arguments__is_misuse(void **state)
 
     (void)state;
     set_open(&s, 0);
-    must_fail(iwarp_mr_register(s.pd, octets, 8, 8, &mr), IWARP_MISUSE, "0x8");
+    must_fail(iwarp_mr_register(s.pd, octets, 8, 0x80, &mr), IWARP_MISUSE, "0x80");
     must_fail(iwarp_mr_register(s.pd, octets, 8, 0x100 | IWARP_ACCESS_LOCAL_WRITE, &mr),
               IWARP_MISUSE, "0x100");
     must_fail(iwarp_mr_register(s.pd, octets, 8, IWARP_ACCESS_REMOTE_WRITE, &mr), IWARP_MISUSE,
@@ -64,139 +62,199 @@ static void register__with_wrong_arguments__is_misuse(void **state)
     set_close(&s);
 }
 
-static void register__beyond_max_regions__is_limit(void **state)
+static void expect_info(struct iwarp_mr *mr, const struct iwarp_stag_info *want)
 {
-    struct iwarp_mr *mr[101];
-    struct set s;
-    char octet;
+    struct iwarp_stag_info info = {.size = sizeof info};
 
-    (void)state;
-    set_open(&s, 100);
-    for (int turn = 0; turn < 3; turn++) {
-        for (int i = 0; i < 100; i++) {
-            must(iwarp_mr_register(s.pd, &octet, 1, 0, &mr[i]));
-        }
-        must_fail(iwarp_mr_register(s.pd, &octet, 1, 0, &mr[100]), IWARP_LIMIT, "100");
-        must(iwarp_mr_deregister(mr[turn]));
-        must(iwarp_mr_register(s.pd, &octet, 1, 0, &mr[turn]));
-        for (int i = 0; i < 100; i++) {
-            must(iwarp_mr_deregister(mr[i]));
-        }
-    }
-    set_close(&s);
+    must(iwarp_mr_query(mr, &info));
+    assert_int_equal(info.stag, want->stag);
+    assert_int_equal(info.valid, want->valid);
+    assert_int_equal(info.access, want->access);
+    assert_int_equal(info.windows, want->windows);
+    assert_int_equal(info.qp_num, want->qp_num);
+    assert_ptr_equal(info.addr, want->addr);
+    assert_int_equal(info.len, want->len);
+    assert_int_equal(info.to_base, want->to_base);
 }
 
-static void register__without_memory__fails_and_may_be_tried_again(void **state)
+/* Verbs 7.6.1: by virtual address, from 0, and from a TO of the application's choice. */
+static void create__each_way_of_addressing__is_told(void **state)
 {
+    static char octets[8];
+    const unsigned w = IWARP_ACCESS_LOCAL_WRITE, zero = IWARP_ACCESS_ZERO_BASED;
+    const uint64_t va = (uint64_t)(uintptr_t)octets;
+    const struct {
+        unsigned access;
+        uint64_t to_base, told;
+    } row[] = {
+        {w, va, va}, {w | zero, 0, 0}, {w, 0, 0}, {w, 77, 77}, {w, UINT64_MAX - 7, UINT64_MAX - 7}};
+    struct iwarp_mr_options o;
     struct iwarp_mr *mr;
     struct set s;
-    char octet;
 
     (void)state;
     set_open(&s, 0);
-    alloc_fault_at(1);
-    must_fail(iwarp_mr_register(s.pd, &octet, 1, 0, &mr), IWARP_NO_MEMORY, "region");
-    alloc_fault_at(0);
-    must(iwarp_mr_register(s.pd, &octet, 1, 0, &mr));
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        iwarp_mr_options_init(&o, octets, 8, row[i].access);
+        assert_int_equal(o.to_base, row[i].access & zero ? 0 : va);
+        o.to_base = row[i].to_base;
+        must(iwarp_mr_create(s.pd, &o, &mr));
+        assert_int_equal(iwarp_mr_to_base(mr), row[i].told);
+        assert_int_equal(iwarp_mr_access(mr), row[i].access);
+        expect_info(mr, &(struct iwarp_stag_info){.stag = iwarp_mr_stag(mr),
+                                                  .valid = true,
+                                                  .access = row[i].access,
+                                                  .addr = octets,
+                                                  .len = 8,
+                                                  .to_base = row[i].told});
+        must(iwarp_mr_deregister(mr));
+    }
+    must(iwarp_mr_register(s.pd, octets, 8, zero, &mr));
+    assert_int_equal(iwarp_mr_to_base(mr), 0);
     must(iwarp_mr_deregister(mr));
     set_close(&s);
 }
 
-static int compare(const void *a, const void *b)
+static void create__with_wrong_options__is_misuse(void **state)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-#define MANY 40000u
-
-/*
- * Each bit is set in half of them: for a fair coin 6 standard deviations are 600 of 40000, which
- * fails once in 10^7 runs. The same for the difference to the one before, bit by bit.
- */
-static void expect_fair_bits(const uint32_t *stag, size_t n)
-{
-    for (unsigned bit = 0; bit < 32; bit++) {
-        long set = 0, flipped = 0;
-        for (size_t i = 0; i < n; i++) {
-            set += stag[i] >> bit & 1;
-            flipped += i > 0 && ((stag[i] ^ stag[i - 1]) >> bit & 1);
-        }
-        if (labs(set - (long)n / 2) > 600 || labs(flipped - (long)n / 2) > 600) {
-            fail_msg("bit %u: set %ld times of %zu, flipped %ld times", bit, set, n, flipped);
-        }
-    }
-}
-
-static void stags__of_many_regions__are_unpredictable(void **state)
-{
-    struct iwarp_mr **mr = calloc(MANY, sizeof(struct iwarp_mr *));
-    uint32_t *stag = calloc(MANY, sizeof *stag);
-    unsigned bucket[256] = {0};
-    struct set s;
-    char octet;
-
-    (void)state;
-    assert_true(mr && stag);
-    set_open(&s, 0);
-    for (size_t i = 0; i < MANY; i++) {
-        must(iwarp_mr_register(s.pd, &octet, 1, 0, &mr[i]));
-        stag[i] = iwarp_mr_stag(mr[i]);
-        bucket[stag[i] >> 24]++;
-        assert_true(stag[i] >> 8 != 0);
-    }
-    expect_fair_bits(stag, MANY);
-    for (unsigned i = 0; i < 256; i++) { /* 156 expected, 12.5 is one standard deviation */
-        assert_in_range(bucket[i], 156 - 90, 156 + 90);
-    }
-    qsort(stag, MANY, sizeof *stag, compare);
-    for (size_t i = 1; i < MANY; i++) {
-        assert_true(stag[i] >> 8 != stag[i - 1] >> 8); /* the table's index is unique too */
-    }
-    for (size_t i = 0; i < MANY; i++) {
-        must(iwarp_mr_deregister(mr[i]));
-    }
-    set_close(&s);
-    free(mr);
-    free(stag);
-}
-
-/* Registering the same memory again and again does not give an old STag back. */
-static void stags__of_the_same_memory__are_fresh_each_time(void **state)
-{
-    uint32_t *stag = calloc(MANY, sizeof *stag);
+    static char octets[8];
+    struct iwarp_mr_options o, good;
     struct iwarp_mr *mr;
     struct set s;
-    char octet;
 
     (void)state;
-    assert_non_null(stag);
-    set_open(&s, 1);
-    for (size_t i = 0; i < MANY; i++) {
-        must(iwarp_mr_register(s.pd, &octet, 1, 0, &mr));
-        stag[i] = iwarp_mr_stag(mr);
-        must(iwarp_mr_deregister(mr));
-    }
-    expect_fair_bits(stag, MANY);
-    qsort(stag, MANY, sizeof *stag, compare);
-    unsigned same = 0;
-    for (size_t i = 1; i < MANY; i++) {
-        same += stag[i] == stag[i - 1];
-    }
-    assert_true(same <= 4); /* 40000^2 / 2^33 = 0.2 expected by chance */
+    set_open(&s, 0);
+    iwarp_mr_options_init(&good, octets, 8, IWARP_ACCESS_LOCAL_WRITE);
+    must_fail(iwarp_mr_create(s.pd, NULL, &mr), IWARP_MISUSE, "init");
+    must_fail(iwarp_mr_create(NULL, &good, &mr), IWARP_MISUSE, "NULL");
+    must_fail(iwarp_mr_create(s.pd, &good, NULL), IWARP_MISUSE, "NULL");
+    o = good;
+    o.size--;
+    must_fail(iwarp_mr_create(s.pd, &o, &mr), IWARP_MISUSE, "init");
+    o = good;
+    o.to_base = UINT64_MAX - 6;
+    must_fail(iwarp_mr_create(s.pd, &o, &mr), IWARP_MISUSE, "2^64");
+    o = good;
+    o.access |= IWARP_ACCESS_ZERO_BASED; /* to_base is that of good still */
+    must_fail(iwarp_mr_create(s.pd, &o, &mr), IWARP_MISUSE, "ZERO_BASED");
+    o = good;
+    o.access |= IWARP_ACCESS_QP_ONLY;
+    must_fail(iwarp_mr_create(s.pd, &o, &mr), IWARP_MISUSE, "QP_ONLY");
     set_close(&s);
-    free(stag);
+}
+
+static void create__for_a_queue_pair__must_be_of_its_pd(void **state)
+{
+    struct pair_options po;
+    struct iwarp_mr_options o;
+    struct iwarp_mr *mr;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&po, PAIR_MEMORY);
+    pair_prepare(&p, &po);
+    iwarp_mr_options_init(&o, p.side[0].p, 8, IWARP_ACCESS_REMOTE_READ);
+    o.qp = p.side[1].qp;
+    must_fail(iwarp_mr_create(p.side[0].pd, &o, &mr), IWARP_MISUSE, "another protection domain");
+    o.qp = p.side[0].qp;
+    must(iwarp_mr_create(p.side[0].pd, &o, &mr));
+    expect_info(mr,
+                &(struct iwarp_stag_info){.stag = iwarp_mr_stag(mr),
+                                          .valid = true,
+                                          .access = IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_QP_ONLY,
+                                          .qp_num = iwarp_qp_num(p.side[0].qp),
+                                          .addr = p.side[0].p,
+                                          .len = 8,
+                                          .to_base = o.to_base});
+    must(iwarp_mr_deregister(mr));
+    pair_close(&p);
+}
+
+static void alloc__stag_without_memory__is_invalid(void **state)
+{
+    struct iwarp_mr *mr;
+    struct set s;
+
+    (void)state;
+    set_open(&s, 0);
+    must_fail(iwarp_mr_alloc(NULL, &mr), IWARP_MISUSE, "NULL");
+    must_fail(iwarp_mr_alloc(s.pd, NULL), IWARP_MISUSE, "NULL");
+    must(iwarp_mr_alloc(s.pd, &mr));
+    assert_true(iwarp_mr_stag(mr) >> 8 != 0);
+    expect_info(mr, &(struct iwarp_stag_info){.stag = iwarp_mr_stag(mr)});
+    must_fail(iwarp_pd_destroy(s.pd), IWARP_MISUSE, "1 regions");
+    must(iwarp_mr_deregister(mr));
+    must_fail(iwarp_mr_deregister(NULL), IWARP_MISUSE, "NULL");
+    set_close(&s);
+}
+
+static void reregister__other_memory_and_pd__keeps_the_index_with_another_key(void **state)
+{
+    static char octets[16];
+    struct iwarp_mr_options o;
+    struct iwarp_mr *mr;
+    struct iwarp_pd *pd;
+    struct set s;
+
+    (void)state;
+    set_open(&s, 0);
+    must(iwarp_pd_create(s.device, &pd));
+    must(iwarp_mr_alloc(s.pd, &mr));
+    uint32_t stag = iwarp_mr_stag(mr);
+    iwarp_mr_options_init(&o, octets + 8, 8, IWARP_ACCESS_REMOTE_READ);
+    o.to_base = 5;
+    must(iwarp_mr_reregister(mr, pd, &o));
+    assert_int_equal(iwarp_mr_stag(mr) >> 8, stag >> 8);
+    assert_int_not_equal(iwarp_mr_stag(mr), stag);
+    expect_info(mr, &(struct iwarp_stag_info){.stag = iwarp_mr_stag(mr),
+                                              .valid = true,
+                                              .access = IWARP_ACCESS_REMOTE_READ,
+                                              .addr = octets + 8,
+                                              .len = 8,
+                                              .to_base = 5});
+    must(iwarp_pd_destroy(s.pd)); /* the region has left it */
+    must_fail(iwarp_pd_destroy(pd), IWARP_MISUSE, "1 regions");
+    s.pd = pd;
+    stag = iwarp_mr_stag(mr);
+    o.access = IWARP_ACCESS_REMOTE_WRITE;
+    must_fail(iwarp_mr_reregister(mr, NULL, &o), IWARP_MISUSE, "LOCAL_WRITE");
+    must_fail(iwarp_mr_reregister(NULL, pd, &o), IWARP_MISUSE, "NULL");
+    must_fail(iwarp_mr_reregister(mr, NULL, NULL), IWARP_MISUSE, "init");
+    assert_int_equal(iwarp_mr_stag(mr), stag); /* as before */
+    o.access = 0;
+    must(iwarp_mr_reregister(mr, NULL, &o));
+    assert_int_equal(iwarp_mr_access(mr), 0);
+    must(iwarp_mr_deregister(mr));
+    set_close(&s);
+}
+
+static void reregister__into_a_pd_of_another_device__is_misuse(void **state)
+{
+    struct iwarp_mr_options o;
+    struct iwarp_mr *mr;
+    struct set s, t;
+
+    (void)state;
+    set_open(&s, 0);
+    set_open(&t, 0);
+    must(iwarp_mr_alloc(s.pd, &mr));
+    iwarp_mr_options_init(&o, &s, 1, 0);
+    must_fail(iwarp_mr_reregister(mr, t.pd, &o), IWARP_MISUSE, "another device");
+    must(iwarp_mr_deregister(mr));
+    set_close(&s);
+    set_close(&t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(register__with_wrong_arguments__is_misuse),
-        cmocka_unit_test(register__beyond_max_regions__is_limit),
-        cmocka_unit_test(register__without_memory__fails_and_may_be_tried_again),
-        cmocka_unit_test(stags__of_many_regions__are_unpredictable),
-        cmocka_unit_test(stags__of_the_same_memory__are_fresh_each_time),
+        cmocka_unit_test(create__each_way_of_addressing__is_told),
+        cmocka_unit_test(create__with_wrong_options__is_misuse),
+        cmocka_unit_test(create__for_a_queue_pair__must_be_of_its_pd),
+        cmocka_unit_test(alloc__stag_without_memory__is_invalid),
+        cmocka_unit_test(reregister__other_memory_and_pd__keeps_the_index_with_another_key),
+        cmocka_unit_test(reregister__into_a_pd_of_another_device__is_misuse),
     };
 
     return cmocka_run_group_tests_name("mr", tests, NULL, NULL);

@@ -80,7 +80,9 @@ PROGRAM_OBJ := $(call objects,src/programs/*/*.c)
 EXAMPLE_OBJ := $(call objects,examples/*.c)
 SUPPORT_OBJ := $(call objects,tests/support/*.c)
 TEST_OBJ := $(call objects,tests/unit/test_*.c tests/e2e/test_*.c)
-ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ)
+FUZZ_OBJ := $(call objects,tests/fuzz/fuzz_*.c)
+ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
+    $(FUZZ_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -89,6 +91,7 @@ PROVIDER := $(if $(PROVIDER_OBJ),$(OUT)/lib/ossl-modules/iwarp.so)
 PROGRAMS := $(PROGRAM_NAMES:%=$(OUT)/bin/iwarp-%)
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
+FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
@@ -137,6 +140,20 @@ test-spin: $(OUT)/tests/e2e/test_pair_spin ## spinning on memory, a million mess
 
 test-long: $(OUT)/tests/e2e/test_pair_long ## messages of 2^32-1 octets
 	@LONG_OCTETS=4294967295 $(NO_ASLR) timeout 1800 $<
+
+# Start-up, receive path and two streams, see tests/fuzz/README.md.  FUZZ=receive picks one.
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz fuzzers
+fuzz:                       ## libFuzzer, each target for FUZZ_SECONDS=60; FUZZ=name
+	@tools/install-packages build test fuzz
+	@$(MAKE) fuzzers VARIANT=fuzz SAN=fuzzer-no-link,address,undefined CC=$(CLANG) CFLAGS='-O1 -g'
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) BUILD=build/fuzz tools/fuzz $(FUZZ)
+fuzzers: $(FUZZERS)
+
+.PHONY: test-big-endian
+test-big-endian:            ## wire tests on an emulated big-endian processor
+	@tools/install-packages build test cross
+	@MAKEFLAGS= MAKELEVEL= tools/big-endian
 
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests
@@ -197,7 +214,7 @@ $(OBJ)/flags: FORCE
 	    echo >&2 'not found: $(MISSING); get them by: tools/install-packages build'; exit 1)
 	@mkdir -p $(@D); echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' >$@
 
-$(SUPPORT_OBJ) $(TEST_OBJ): LOCAL_FLAGS := -Itests/support -Itests $(call pkg,CMOCKA,--cflags)
+$(SUPPORT_OBJ) $(TEST_OBJ) $(FUZZ_OBJ): LOCAL_FLAGS := -Itests/support -Itests $(call pkg,CMOCKA,--cflags)
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
@@ -247,6 +264,11 @@ $(OUT)/tests/e2e/test_pair_spin: WRAP += -Wl,--wrap=iwarp_guard_copy_to
 $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) $(WRAP) -o $@ $(filter %.o,$^) $(LIB_A) $(call pkg,CMOCKA,--libs) $(LIBS)
+
+$(FUZZERS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -fsanitize=fuzzer $(WRAP) -o $@ $(filter %.o,$^) $(LIB_A) \
+	    $(call pkg,CMOCKA,--libs) $(LIBS)
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

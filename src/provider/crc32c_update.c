@@ -23,7 +23,9 @@
 
 /* table[k][v]: what octet v does to the register when k more zero octets follow it. */
 static uint32_t table[SLICES][256];
+#if defined(__x86_64__)
 static bool have_instruction;
+#endif
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 
 static void prepare(void)

@@ -398,6 +398,9 @@ static int play(const char *part, const char *env, char *text, size_t size)
     int status = -1;
     pid_t pid;
 
+    if (getenv("TEST_EMULATED")) { /* the emulator cannot be told to run this program anew */
+        skip();
+    }
     snprintf(argument, sizeof(argument), "%s", part);
     fflush(stdout);
     assert_int_equal(pipe(ends), 0);

@@ -406,6 +406,9 @@ static int play(const char *part, char *text, size_t size)
     int status = -1;
     pid_t pid;
 
+    if (getenv("TEST_EMULATED")) { /* the emulator cannot be told to run this program anew */
+        skip();
+    }
     snprintf(argument, sizeof(argument), "%s", part);
     fflush(stdout);
     assert_int_equal(pipe(ends), 0);

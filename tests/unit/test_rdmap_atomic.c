@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -440,7 +441,10 @@ static void execute__memory_not_there_or_read_only__is_left_unchanged(void **sta
         assert_int_equal(guarded(p + 5, aops[i], &original), -1);
         assert_true(original == 0x99);
     }
-    /* An address that no processor of this kind has. */
+    /* An address that no processor of this kind has; an emulator mistakes it for one of its own. */
+    if (getenv("TEST_EMULATED")) {
+        return;
+    }
     uint64_t original = 0x99;
     assert_int_equal(guarded((void *)(uintptr_t)0x8000000000001000, IWARP_AOP_FETCH_ADD, &original),
                      -1);

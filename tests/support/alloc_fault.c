@@ -2,6 +2,7 @@
 /* See alloc_fault.h. The names are what `ld --wrap` asks for. */
 #include "alloc_fault.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,8 +26,27 @@ unsigned alloc_fault_count(void)
     return count;
 }
 
+static _Atomic unsigned anywhere_count, anywhere_fail_at;
+
+void alloc_fault_anywhere_at(unsigned n)
+{
+    atomic_store(&anywhere_fail_at, 0);
+    atomic_store(&anywhere_count, 0);
+    atomic_store(&anywhere_fail_at, n);
+}
+
+unsigned alloc_fault_anywhere_count(void)
+{
+    return atomic_load(&anywhere_count);
+}
+
 static bool fails(void)
 {
+    unsigned n = atomic_load(&anywhere_fail_at);
+
+    if (n > 0 && atomic_fetch_add(&anywhere_count, 1) + 1 == n) {
+        return true;
+    }
     return ++count == fail_at;
 }
 

@@ -33,6 +33,15 @@ bool iwarp_tx_block_ready(struct iwarp_stream *s)
                         IWARP_SIDE_LOCAL, size, s->config.budget->limit, 0);
         s->tx.terminate_framed = true; /* no memory for a Terminate either */
         iwarp_stream_fail(s);
+        enum iwarp_fault_code code =
+            over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY;
+        if (s->fault.code == IWARP_FAULT_NONE) {
+            iwarp_fault_set(&s->fault, code, IWARP_SIDE_LOCAL, sizeof *b, s->config.budget->limit,
+                            0);
+            s->fault.rx_pos = s->rx.pos;
+        }
+        /* No memory for a Terminate either, and a FIN would pass for an orderly close. */
+        iwarp_stream_kill(s, code, IWARP_SIDE_LOCAL, 0);
         return false;
     }
     s->tx.block = b;

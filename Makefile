@@ -141,6 +141,10 @@ test-spin: $(OUT)/tests/e2e/test_pair_spin ## spinning on memory, a million mess
 test-long: $(OUT)/tests/e2e/test_pair_long ## messages of 2^32-1 octets
 	@LONG_OCTETS=4294967295 $(NO_ASLR) timeout 1800 $<
 
+.PHONY: test-matrix
+test-matrix: $(OUT)/tests/e2e/test_pair_matrix ## every combination of options, over TCP too; SAN=
+	@MATRIX=full $(NO_ASLR) timeout 1800 $<
+
 # Start-up, receive path and two streams, see tests/fuzz/README.md.  FUZZ=receive picks one.
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz fuzzers

@@ -28,16 +28,10 @@ bool iwarp_tx_block_ready(struct iwarp_stream *s)
     struct iwarp_tx_block *b =
         block_new(s->config.budget, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
     if (!b) {
-        iwarp_fault_set(&s->fault,
-                        over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY,
-                        IWARP_SIDE_LOCAL, size, s->config.budget->limit, 0);
-        s->tx.terminate_framed = true; /* no memory for a Terminate either */
-        iwarp_stream_fail(s);
         enum iwarp_fault_code code =
             over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY;
         if (s->fault.code == IWARP_FAULT_NONE) {
-            iwarp_fault_set(&s->fault, code, IWARP_SIDE_LOCAL, sizeof *b, s->config.budget->limit,
-                            0);
+            iwarp_fault_set(&s->fault, code, IWARP_SIDE_LOCAL, size, s->config.budget->limit, 0);
             s->fault.rx_pos = s->rx.pos;
         }
         /* No memory for a Terminate either, and a FIN would pass for an orderly close. */

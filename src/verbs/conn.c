@@ -553,13 +553,14 @@ const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_le
     IWARP_UNCANCELLED;
     struct iwarp_conn *c = lock_to_read(conn);
 
-    *pd_len = 0;
+    if (pd_len) {
+        *pd_len = c ? c->private_data_len : 0;
+    }
     if (!c) {
         return "";
     }
     const void *data = c->private_data ? c->private_data : (const void *)"";
 
-    *pd_len = c->private_data_len;
     iwarp_conn_unlock(c);
     return data;
 }

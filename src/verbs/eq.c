@@ -58,6 +58,9 @@ enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
 
 int iwarp_eq_fd(struct iwarp_eq *eq)
 {
+    if (!IWARP_GIVEN(eq)) {
+        return -1;
+    }
     return eq->fd;
 }
 

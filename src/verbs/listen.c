@@ -228,6 +228,9 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
 enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct sockaddr_storage *addr,
                                       socklen_t *addr_len)
 {
+    if (!IWARP_GIVEN(l) || !IWARP_GIVEN(addr) || !IWARP_GIVEN(addr_len)) {
+        return IWARP_MISUSE;
+    }
     *addr = l->addr;
     *addr_len = l->addr_len;
     return IWARP_OK;

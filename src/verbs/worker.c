@@ -188,8 +188,11 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
 
 enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg), void *arg)
 {
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(device)) {
+        return IWARP_MISUSE;
+    }
     struct iwarp_worker *w = &device->worker[0];
-
     if (w->progress != IWARP_PROGRESS_EMBEDDED || !fn) {
         return iwarp_fail(IWARP_MISUSE, "iwarp_device_call needs %s",
                           fn ? "a device with embedded progress" : "a function");

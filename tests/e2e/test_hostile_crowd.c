@@ -128,7 +128,10 @@ static void no_reading__of_many__leaves_room_for_all(void **state)
     assert_in_range(used, PEERS * 1000, LIMIT / 2); /* they do hold something */
     for (unsigned i = 0; i < PEERS; i++) {
         assert_int_equal(iwarp_qp_state(c->side[i].qp), IWARP_QP_RTS);
-        assert_true(iwarp_stream_busy(&c->side[i].conn->stream));
+        struct iwarp_conn *conn = c->side[i].conn;
+        iwarp_mutex_lock(&conn->lock);
+        assert_true(iwarp_stream_busy(&conn->stream));
+        iwarp_mutex_unlock(&conn->lock);
     }
     for (unsigned i = 0; i < PEERS; i++) {
         for (unsigned k = 0; k < WRITES; k++) {

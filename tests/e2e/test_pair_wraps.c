@@ -101,9 +101,11 @@ static void try_wraps(enum pair_transport transport, bool markers, bool crc)
     }
     for (int i = 0; i < 2; i++) {
         const struct iwarp_stream *s = &p.side[i].conn->stream;
+        iwarp_mutex_lock(&p.side[i].conn->lock);
         assert_true(s->tx.sent >> 32 == 1 && s->rx.pos >> 32 == 1);
         assert_true(s->tx.send_msn < ROUNDS && s->tx.read_msn < ROUNDS);
         assert_true(p.side[i].qp->sq.done < 4 * ROUNDS && p.side[i].qp->rq.done < ROUNDS);
+        iwarp_mutex_unlock(&p.side[i].conn->lock);
         assert_true(atomic_load(&p.side[i].send_cq->tail) < 4 * ROUNDS);
     }
     must(iwarp_disconnect(p.side[0].conn));

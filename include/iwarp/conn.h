@@ -37,10 +37,12 @@ enum iwarp_placement {
 struct iwarp_conn_options {
     size_t size;       /* set by init */
     unsigned mpa_rev;  /* initiator: 1 or 2 (default). The responder follows the Request. */
+    bool mpa_fallback; /* initiator, revision 2: if the peer hangs up without an octet of a Reply,
+                        * connect again with revision 1, once (RFC 6581 10); default true */
     bool crc;          /* ask for CRC32c (default true); it is off only if both say so */
     bool markers;      /* ask the peer for markers (default false); it gets them if it asks */
-    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default false);
-                        * with revision 1, and at a responder, it has no effect */
+    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default true); with
+                        * revision 1, and at a responder, it has no effect */
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
                         * initiator, all as responder */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */

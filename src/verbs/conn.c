@@ -127,116 +127,12 @@ void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
     iwarp_eq_push(conn->eq, node);
 }
 
-/* --- active side ----------------------------------------------------------------------------- */
-
-static void connect_on_worker(void *arg)
-{
-    struct iwarp_conn *conn = arg;
-    struct iwarp_endpoint *ep = NULL;
-
-    iwarp_mutex_lock(&conn->lock);
-    int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len);
-    int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
-    if (rc < 0) {
-        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
-    } else {
-        iwarp_conn_attach(conn, ep);
-        ep->ops->watch(ep, false, true);
-        iwarp_conn_start_timer(conn, conn->options.connect_timeout_ms);
-    }
-    iwarp_conn_unlock(conn);
-}
-
-/* Lay out the Request, so that too long private data is refused at once. */
-static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
-{
-    struct iwarp_mpa_wish wish;
-
-    conn->setup = malloc(sizeof *conn->setup);
-    conn->request = malloc(IWARP_MPA_FRAME_MAX);
-    if (!conn->setup || !conn->request) {
-        return iwarp_fail(IWARP_NO_MEMORY, "no memory for an MPA start-up");
-    }
-    iwarp_conn_wish(&conn->options, &wish);
-    iwarp_mpa_setup_init(conn->setup, IWARP_MPA_INITIATOR, &wish);
-    conn->request_len = iwarp_mpa_setup_request(conn->setup, pd, pd_len, conn->request);
-    if (conn->request_len == 0) {
-        return iwarp_fail(
-            IWARP_MISUSE, "%zu octets of private data, an MPA revision %u Request carries %d",
-            pd_len, conn->options.mpa_rev,
-            IWARP_MPA_PRIVATE_DATA_MAX - (conn->options.mpa_rev == 2 ? IWARP_MPA_ENHANCED_LEN : 0));
-    }
-    return IWARP_OK;
-}
-
 void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
 {
     conn->eq = eq;
     if (eq) {
         atomic_fetch_add(&eq->users, 1);
     }
-}
-
-struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
-                                            const struct iwarp_conn_options *options,
-                                            const void *pd, size_t pd_len, struct iwarp_eq *eq,
-                                            void *user, enum iwarp_status *status)
-{
-    struct iwarp_conn_options o;
-
-    *status = iwarp_conn_options_check(options, &o);
-    if (*status == IWARP_OK && eq && eq->device != qp->pd->device) {
-        *status = iwarp_fail(IWARP_MISUSE, "event queue and queue pair are of different devices");
-    }
-    if (*status != IWARP_OK) {
-        return NULL;
-    }
-    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, false, status);
-    if (!conn) {
-        return NULL;
-    }
-    *status = prepare_request(conn, pd, pd_len);
-    if (*status == IWARP_OK) {
-        *status = iwarp_qp_bind(qp, conn);
-    }
-    if (*status != IWARP_OK) {
-        iwarp_conn_put(conn);
-        return NULL;
-    }
-    conn->user = user;
-    iwarp_conn_use_eq(conn, eq);
-    atomic_fetch_add(&conn->device->stats.connects, 1);
-    return conn;
-}
-
-enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
-                                socklen_t addr_len, const struct iwarp_conn_options *options,
-                                const void *private_data, size_t pd_len, struct iwarp_eq *eq,
-                                void *user, struct iwarp_conn **out)
-{
-    IWARP_UNCANCELLED;
-    enum iwarp_status status = iwarp_conn_addr_check(addr, addr_len);
-
-    if (status != IWARP_OK) {
-        return status;
-    }
-    if (!qp || !out || (pd_len > 0 && !private_data)) {
-        return iwarp_fail(IWARP_MISUSE, "connecting: %s is NULL",
-                          !qp    ? "the queue pair"
-                          : !out ? "the place for the connection"
-                                 : "private_data");
-    }
-    IWARP_ON_LOOP(qp->pd->device);
-    struct iwarp_conn *conn =
-        iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
-    if (!conn) {
-        return status;
-    }
-    memcpy(&conn->peer_addr, addr, addr_len);
-    conn->peer_addr_len = addr_len;
-    *out = conn; /* before the first event can tell of it */
-    iwarp_worker_call(conn->worker, connect_on_worker, conn);
-    return IWARP_OK;
 }
 
 /* --- passive side ---------------------------------------------------------------------------- */

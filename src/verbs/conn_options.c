@@ -12,7 +12,9 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
     *options = (struct iwarp_conn_options){.size = sizeof *options,
                                            .mpa_rev = 2,
+                                           .mpa_fallback = true,
                                            .crc = true,
+                                           .peer_to_peer = true,
                                            .placement = IWARP_PLACE_VERIFIED,
                                            .ird = 32,
                                            .ord = 32,

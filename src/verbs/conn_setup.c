@@ -73,29 +73,43 @@ static void on_timer_closed(uv_handle_t *handle)
     iwarp_conn_put(handle->data);
 }
 
+void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
+{
+    struct iwarp_endpoint *ep = conn->ep;
+
+    conn->ep = NULL;
+    stop_timer(conn);
+    ep->ops->close(ep, false);
+}
+
 void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 {
     conn->ep = ep;
     __atomic_store_n(&ep->user, conn, __ATOMIC_RELEASE); /* see iwarp_endpoint_wake */
     ep->ready = iwarp_conn_ready;
     ep->closed = on_endpoint_closed;
-    uv_timer_init(conn->worker->loop, &conn->timer);
-    conn->timer.data = conn;
     iwarp_conn_get(conn); /* until the endpoint is closed */
-    iwarp_conn_get(conn); /* until the timer is closed */
+    if (!conn->timer_open) {
+        conn->timer_open = true;
+        uv_timer_init(conn->worker->loop, &conn->timer);
+        conn->timer.data = conn;
+        iwarp_conn_get(conn); /* until the timer is closed */
+    }
 }
 
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 {
     struct iwarp_endpoint *ep = conn->ep;
 
-    if (!ep) {
-        return;
-    }
     conn->ep = NULL;
     conn->timer_on = false;
-    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
-    ep->ops->close(ep, reset);
+    if (conn->timer_open) {
+        conn->timer_open = false;
+        uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
+    }
+    if (ep) {
+        ep->ops->close(ep, reset);
+    }
 }
 
 void iwarp_conn_linger(struct iwarp_conn *conn)
@@ -401,8 +415,12 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
         if (got == -EAGAIN) {
             return;
         }
+        if ((got == 0 || got == -ECONNRESET) && iwarp_conn_try_revision_1(conn)) {
+            return;
+        }
         if (got == 0) {
-            iwarp_conn_fail(conn, IWARP_FAULT_MPA_CLOSED, IWARP_SIDE_PEER, conn->setup->have, 0);
+            iwarp_conn_fail(conn, IWARP_FAULT_MPA_CLOSED, IWARP_SIDE_PEER, conn->setup->have,
+                            conn->options.mpa_rev);
             return;
         }
         if (got < 0) {

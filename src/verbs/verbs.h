@@ -381,7 +381,8 @@ struct iwarp_conn {
     struct iwarp_conn_options options;
     struct iwarp_qp *qp;       /* NULL: none, or destroyed */
     struct iwarp_endpoint *ep; /* NULL: none, or closed */
-    uv_timer_t timer;          /* open as long as ep */
+    uv_timer_t timer;
+    bool timer_open; /* the handle is initialised */
     bool timer_on;
     unsigned timer_ms;             /* what it was set to, for the text */
     struct iwarp_mpa_setup *setup; /* during start-up */
@@ -391,8 +392,9 @@ struct iwarp_conn {
     size_t request_len;
     struct iwarp_mpa_settled settled;
     bool responder;
-    bool qp_gone;   /* there was one, and it was destroyed */
-    bool half_open; /* counted in device.half_open */
+    bool reconnects; /* initiator over TCP to peer_addr: may connect again */
+    bool qp_gone;    /* there was one, and it was destroyed */
+    bool half_open;  /* counted in device.half_open */
     bool was_established;
     bool has_stream; /* `stream` was initialised */
     bool tx_blocked; /* the transport is full: the worker waits for room */
@@ -453,6 +455,13 @@ void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *
 
 /* Take over an endpoint and the timer; from now on the worker holds the connection. */
 void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
+
+/* Close the endpoint but go on with another one. */
+void iwarp_conn_drop_endpoint(struct iwarp_conn *conn);
+
+/* The peer hung up without an octet of a Reply: connect again with revision 1. False: it is not to
+ * be tried. */
+bool iwarp_conn_try_revision_1(struct iwarp_conn *conn);
 
 /* Wrap the socket that a listener accepted, and wait for the Request. */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn);

@@ -178,8 +178,9 @@ static void quiet_qp(struct tcp_host *h, int i)
 
     iwarp_qp_options_init(&o);
     o.send_cq = o.recv_cq = h->quiet_cq;
-    assert_int_equal(iwarp_qp_create(h->pd, &o, &h->quiet_qp[i]), IWARP_OK);
-    area_open(&h->quiet[i], h->pd, QUIET_AREA,
+    /* Of another protection domain: then the STags of the first are not shared (RFC 5040 8.1.1). */
+    assert_int_equal(iwarp_qp_create(h->foreign_pd, &o, &h->quiet_qp[i]), IWARP_OK);
+    area_open(&h->quiet[i], h->foreign_pd, QUIET_AREA,
               IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE);
 }
 
@@ -189,6 +190,9 @@ static void be_patient(struct iwarp_conn_options *o)
     o->connect_timeout_ms = RAW_PATIENCE_MS;
     o->startup_timeout_ms = 2 * RAW_PATIENCE_MS; /* a responder waits half of it for the Request */
     o->close_timeout_ms = RAW_PATIENCE_MS;
+    /* Tables of cases are client-server; peer-to-peer start-ups have tests of their own. */
+    o->peer_to_peer = false;
+    o->mpa_fallback = false;
 }
 
 void host_options(struct tcp_host *h)

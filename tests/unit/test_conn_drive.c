@@ -83,6 +83,7 @@ static void send__beyond_max_buffer_bytes__ends_that_stream_with_limit(void **st
     for (int tcp = 0; tcp < 2; tcp++) {
         pair_options_init(&o, tcp ? PAIR_TCP4 : PAIR_MEMORY);
         o.device.max_buffer_bytes = 1000;
+        o.conn[0].peer_to_peer = false;
         pair_open(&p, &o);
         pair_send(&p.side[0], 1, 0, 8);
         must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));

@@ -54,7 +54,8 @@ static void young_open(struct young *y, enum phase phase)
     } else {
         open_listener(y, phase == CONNECTING, &to);
     }
-    must(iwarp_connect(y->p.side[0].qp, (struct sockaddr *)&to, sizeof to, NULL, NULL, 0,
+    o.conn[0].mpa_fallback = false; /* nobody would answer the second Request either */
+    must(iwarp_connect(y->p.side[0].qp, (struct sockaddr *)&to, sizeof to, &o.conn[0], NULL, 0,
                        y->p.eq[0], NULL, &y->p.side[0].conn));
     if (phase == WAITING_FOR_REPLY) {
         uint8_t frame[24];

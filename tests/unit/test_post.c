@@ -106,6 +106,7 @@ static void post__to_a_full_queue__is_again(void **state)
     pair_options_init(&o, PAIR_TCP4);
     o.qp.max_send_wr = 3;
     o.qp.max_recv_wr = 2;
+    o.conn[0].peer_to_peer = false; /* the responder has to wait */
     open_pair(&p, &o);
     struct pair_side *a = &p.side[0], *b = &p.side[1];
     struct iwarp_sge sge = pair_sge(b, 0, 8);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The active side: laying out the Request, connecting, and the second try with MPA revision 1 for
+ * peers that hang up on a Request of revision 2 (RFC 6581 10). What follows the connection of TCP
+ * is in conn_setup.c.
+ */
+#include "base/guard.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lay out the Request, so that too long private data is refused at once. */
+static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
+{
+    struct iwarp_mpa_wish wish;
+
+    conn->setup = malloc(sizeof *conn->setup);
+    conn->request = malloc(IWARP_MPA_FRAME_MAX);
+    if (!conn->setup || !conn->request) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for an MPA start-up");
+    }
+    iwarp_conn_wish(&conn->options, &wish);
+    iwarp_mpa_setup_init(conn->setup, IWARP_MPA_INITIATOR, &wish);
+    conn->request_len = iwarp_mpa_setup_request(conn->setup, pd, pd_len, conn->request);
+    if (conn->request_len == 0) {
+        return iwarp_fail(
+            IWARP_MISUSE, "%zu octets of private data, an MPA revision %u Request carries %d",
+            pd_len, conn->options.mpa_rev,
+            IWARP_MPA_PRIVATE_DATA_MAX - (conn->options.mpa_rev == 2 ? IWARP_MPA_ENHANCED_LEN : 0));
+    }
+    return IWARP_OK;
+}
+
+struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
+                                            const struct iwarp_conn_options *options,
+                                            const void *pd, size_t pd_len, struct iwarp_eq *eq,
+                                            void *user, enum iwarp_status *status)
+{
+    struct iwarp_conn_options o;
+
+    *status = iwarp_conn_options_check(options, &o);
+    if (*status == IWARP_OK && eq && eq->device != qp->pd->device) {
+        *status = iwarp_fail(IWARP_MISUSE, "event queue and queue pair are of different devices");
+    }
+    if (*status != IWARP_OK) {
+        return NULL;
+    }
+    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, false, status);
+    if (!conn) {
+        return NULL;
+    }
+    *status = prepare_request(conn, pd, pd_len);
+    if (*status == IWARP_OK) {
+        *status = iwarp_qp_bind(qp, conn);
+    }
+    if (*status != IWARP_OK) {
+        iwarp_conn_put(conn);
+        return NULL;
+    }
+    conn->user = user;
+    iwarp_conn_use_eq(conn, eq);
+    atomic_fetch_add(&conn->device->stats.connects, 1);
+    return conn;
+}
+
+/* Begin a TCP connection to the peer; on the worker, locked. Returns 0 or -errno. */
+static int begin_tcp(struct iwarp_conn *conn)
+{
+    struct iwarp_endpoint *ep = NULL;
+    int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len);
+    int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
+
+    if (rc < 0) {
+        return rc;
+    }
+    conn->state = CONN_CONNECTING;
+    iwarp_conn_attach(conn, ep);
+    ep->ops->watch(ep, false, true);
+    iwarp_conn_start_timer(conn, conn->options.connect_timeout_ms);
+    return 0;
+}
+
+static void connect_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    iwarp_mutex_lock(&conn->lock);
+    int rc = begin_tcp(conn);
+    if (rc < 0) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
+    }
+    iwarp_conn_unlock(conn);
+}
+
+/* The same Request in revision 1; its private data is that of the first. */
+static bool lay_out_revision_1(struct iwarp_conn *conn)
+{
+    const size_t skip = IWARP_MPA_FRAME_HDR_LEN + IWARP_MPA_ENHANCED_LEN;
+    uint8_t *first = conn->request;
+    size_t pd_len = conn->request_len - skip;
+
+    free(conn->setup);
+    conn->setup = NULL;
+    conn->request = NULL;
+    conn->options.mpa_rev = 1;
+    enum iwarp_status status = prepare_request(conn, first + skip, pd_len);
+    free(first);
+    return status == IWARP_OK;
+}
+
+bool iwarp_conn_try_revision_1(struct iwarp_conn *conn)
+{
+    bool possible = !conn->responder && conn->reconnects && conn->options.mpa_rev == 2 &&
+                    conn->options.mpa_fallback && conn->setup->have == 0 && conn->qp &&
+                    !conn->user_gone;
+
+    if (!possible) {
+        return false;
+    }
+    iwarp_log(IWARP_LOG_INFO, "conn",
+              "the peer hung up on a Request of MPA revision 2: connecting again with revision 1");
+    iwarp_conn_drop_endpoint(conn);
+    if (!lay_out_revision_1(conn)) {
+        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof *conn->setup,
+                        0);
+        return true;
+    }
+    int rc = begin_tcp(conn);
+    if (rc < 0) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
+    }
+    return true;
+}
+
+enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
+                                socklen_t addr_len, const struct iwarp_conn_options *options,
+                                const void *private_data, size_t pd_len, struct iwarp_eq *eq,
+                                void *user, struct iwarp_conn **out)
+{
+    IWARP_UNCANCELLED;
+    enum iwarp_status status = iwarp_conn_addr_check(addr, addr_len);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!qp || !out || (pd_len > 0 && !private_data)) {
+        return iwarp_fail(IWARP_MISUSE, "connecting: %s is NULL",
+                          !qp    ? "the queue pair"
+                          : !out ? "the place for the connection"
+                                 : "private_data");
+    }
+    IWARP_ON_LOOP(qp->pd->device);
+    struct iwarp_conn *conn =
+        iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+    if (!conn) {
+        return status;
+    }
+    memcpy(&conn->peer_addr, addr, addr_len);
+    conn->peer_addr_len = addr_len;
+    conn->reconnects = true;
+    *out = conn; /* before the first event can tell of it */
+    iwarp_worker_call(conn->worker, connect_on_worker, conn);
+    return IWARP_OK;
+}

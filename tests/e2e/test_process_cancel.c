@@ -42,6 +42,7 @@ static void *in_conn_wait_end(void *arg)
     return NULL;
 }
 
+#if CHILD_SANITIZED != 1
 static void *in_conn_wait_end_bounded(void *arg)
 {
     const struct pair *p = arg;
@@ -58,6 +59,7 @@ static void cancel(pthread_t thread)
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, PTHREAD_CANCELED);
 }
+#endif
 
 static void exchange(struct pair *p, uint64_t id)
 {
@@ -67,6 +69,7 @@ static void exchange(struct pair *p, uint64_t id)
     pair_wc(p->side[0].send_cq, id, IWARP_WC_SUCCESS);
 }
 
+#if CHILD_SANITIZED != 1
 static void cancel__in_a_wait__ends_it(void **state)
 {
     static void *(*const waits[])(void *) = {in_cq_wait, in_eq_get, in_conn_wait_end,
@@ -176,6 +179,7 @@ static void cancel__while_posting__loses_and_locks_nothing(void **state)
     assert_null(iwarp_conn_fault(b.pair.side[1].conn));
     pair_close(&b.pair);
 }
+#endif
 
 /* ---- an idle process --------------------------------------------------------------------------
  */
@@ -227,8 +231,10 @@ static void idle__connections_and_waits__use_no_processor_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#if CHILD_SANITIZED != 1 /* ASan takes the frames that a cancelled thread leaves for alive */
         cmocka_unit_test(cancel__in_a_wait__ends_it),
         cmocka_unit_test(cancel__while_posting__loses_and_locks_nothing),
+#endif
         cmocka_unit_test(idle__connections_and_waits__use_no_processor_time),
     };
 

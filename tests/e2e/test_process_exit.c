@@ -114,6 +114,9 @@ static void exit__amid_traffic_and_calls__ends_the_process(void **state)
     for (int i = 0; i < LEAVES * 2 * (CHILD_SANITIZED ? 2 : 8); i++) {
         b.leave = (enum leave)(i % LEAVES);
         b.crc = i / LEAVES % 2 ? "auto" : "evp";
+        if (CHILD_SANITIZED == 1 && b.leave == BY_RETURN_OF_THREAD) {
+            continue; /* what cmocka has on the main thread's stack would count as leaked */
+        }
         assert_int_equal(child_run(leave_busy, &b), 7);
     }
 }

@@ -8,6 +8,8 @@
  */
 #include "base/log.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -97,6 +99,7 @@ __attribute__((format(printf, 4, 0))) static void put_line(uint64_t us, enum iwa
                                                            const char *module, const char *format,
                                                            va_list args)
 {
+    IWARP_UNCANCELLED; /* write is a cancellation point, and the caller may hold locks */
     int saved = errno;
     char line[LINE_MAX_OCTETS];
     size_t heading = put_heading(line, sizeof(line), us, level, module);

@@ -267,6 +267,7 @@ static void do_pending(struct iwarp_conn *conn)
 
 void iwarp_conn_poke(struct iwarp_conn *conn)
 {
+    IWARP_UNCANCELLED;
     atomic_store(&conn->tx_pending, true);
     do_pending(conn);
 }

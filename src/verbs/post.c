@@ -213,7 +213,6 @@ static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_r
 enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
                                   const struct iwarp_recv_wr **bad)
 {
-    IWARP_UNCANCELLED;
     enum iwarp_status status = IWARP_OK;
 
     if (!qp) {
@@ -230,6 +229,7 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
         *bad = wr;
     }
     /*
+     * No cancellation point so far, and turning cancellation off costs as much as posting does.
      * Only an ended stream has something to do with a receive: flush it. Read by an exchange, as
      * iwarp_qp_set_state writes by one: either the end is seen here, or the receive there.
      */

@@ -159,7 +159,8 @@ struct iwarp_wc {
     uint32_t invalidated_stag;
     uint32_t reserved0;
     struct iwarp_qp *qp;
-    const struct iwarp_fault *fault; /* the first fault of the stream; valid while qp exists */
+    const struct iwarp_fault
+        *fault; /* the first fault of the stream; until qp is gone or IDLE again */
     uint64_t reserved[2];
 };
 

@@ -117,6 +117,9 @@ struct iwarp_stream {
     bool abort; /* ENDED, and TCP should be reset rather than closed */
     struct iwarp_fault fault;
     struct iwarp_term_cause cause;
+    bool terminate_received; /* else, with a length, framed */
+    uint8_t terminate_len;   /* octets of it that are kept; 0: there was none */
+    uint8_t terminate[IWARP_TERM_MAX_LEN];
     struct iwarp_ddp_rx ddp;
     struct iwarp_rdmap_reads reads;
     struct iwarp_stream_rx rx;

@@ -286,6 +286,9 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     struct iwarp_quote quote;
 
     iwarp_rdmap_term_get(p, &info);
+    s->terminate_received = true;
+    s->terminate_len = (uint8_t)(len < sizeof s->terminate ? len : sizeof s->terminate);
+    memcpy(s->terminate, p, s->terminate_len);
     iwarp_rdmap_term_quote(p, len, &info, &quote);
     blame_read(s, &quote, &info);
     if (s->fault.code == IWARP_FAULT_NONE) {

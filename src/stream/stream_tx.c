@@ -273,6 +273,8 @@ static bool frame_terminate(struct iwarp_stream *s)
                                        .msn = 1};
 
     s->tx.terminate_framed = true;
+    s->terminate_len = (uint8_t)len;
+    memcpy(s->terminate, wire, len);
     return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
@@ -292,7 +294,7 @@ static bool request_ready(struct iwarp_stream *s)
         return false;
     }
     /* With ORD 0 it will never be possible: framing it says so. */
-    return !iwarp_swqe_is_read(w) || s->reads.ord == 0 || s->reads.out_count < s->reads.ord;
+    return !iwarp_swqe_is_read(w) || s->reads.ord == 0 || s->reads.out_count < s->config.ord;
 }
 
 static enum iwarp_tx_kind choose(struct iwarp_stream *s)

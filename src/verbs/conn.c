@@ -187,6 +187,9 @@ static void answer_on_worker(void *arg)
         if (a->options) {
             conn->options = *a->options;
         }
+        if (a->qp) {
+            iwarp_qp_bound(a->qp, &conn->options);
+        }
         iwarp_conn_reply(conn, a->qp == NULL, a->pd, a->pd_len);
     } else {
         snprintf(a->error, sizeof a->error, "%s", iwarp_last_error());
@@ -359,7 +362,7 @@ static void disconnect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-static void end_now(struct iwarp_conn *conn)
+void iwarp_conn_end_now(struct iwarp_conn *conn)
 {
     if (conn->state == CONN_ESTABLISHED) {
         iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
@@ -374,7 +377,7 @@ static void abort_on_worker(void *arg)
     struct iwarp_conn *conn = arg;
 
     iwarp_mutex_lock(&conn->lock);
-    end_now(conn);
+    iwarp_conn_end_now(conn);
     iwarp_conn_unlock(conn);
 }
 
@@ -386,7 +389,7 @@ static void destroy_on_worker(void *arg)
     iwarp_mutex_lock(&conn->lock);
     conn->user_gone = true;
     if (conn->state != CONN_ESTABLISHED || conn->stream.life == STREAM_RUNNING) {
-        end_now(conn);
+        iwarp_conn_end_now(conn);
     }
     iwarp_conn_unlock(conn);
 }

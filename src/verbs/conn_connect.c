@@ -49,6 +49,7 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
     if (*status != IWARP_OK) {
         return NULL;
     }
+    iwarp_qp_bound(qp, &o);
     struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, false, status);
     if (!conn) {
         return NULL;

@@ -125,6 +125,7 @@ static void mem_wake(void *user)
 static void mem_accept(struct iwarp_conn *conn, struct iwarp_qp *qp)
 {
     (void)iwarp_qp_bind(qp, conn);
+    iwarp_qp_bound(qp, &conn->options);
     conn->auto_accept = true;
 }
 

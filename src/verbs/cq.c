@@ -169,7 +169,7 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
     return "unknown completion status";
 }
 
-/* One-shot: the armed kind of completion has come. cq.lock held. */
+/* [VERBS-8.2.5-01 VERBS-8.2.5-02] One-shot: the armed kind has come. cq.lock held. */
 static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;
@@ -265,6 +265,7 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     return taken;
 }
 
+/* [VERBS-8.2.5-03] Nothing that comes from now on is missed. */
 enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
 {
     IWARP_UNCANCELLED;

@@ -224,6 +224,9 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one_recv(qp, wr);
     }
+    if (!conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
+        iwarp_qp_flush_unconnected(qp);
+    }
     iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;

@@ -104,6 +104,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     }
     qp->pd = pd;
     qp->async.device = pd->device;
+    qp->max_ird = qp->max_ord = IWARP_MAX_READ_DEPTH;
     qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
@@ -195,6 +196,8 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     iwarp_mutex_lock(&qp->post_lock);
     if (qp->conn) {
         status = iwarp_fail(IWARP_MISUSE, "queue pair %u has been connected before", qp->num);
+    } else if (iwarp_qp_state(qp) != IWARP_QP_IDLE) {
+        status = iwarp_fail(IWARP_MISUSE, "queue pair %u is in state ERROR, not IDLE", qp->num);
     } else if (qp->pd->device != conn->device) {
         status = iwarp_fail(IWARP_MISUSE, "queue pair and connection are of different devices");
     } else {
@@ -401,7 +404,8 @@ void iwarp_qp_report_end(struct iwarp_conn *conn)
                                       .fault = conn->fault.code,
                                       .qp = qp,
                                       .user = qp->options.user};
-    if (conn->fault.code != IWARP_FAULT_LOCAL_ABORT) {
+    if (conn->fault.code != IWARP_FAULT_LOCAL_ABORT &&
+        conn->fault.code != IWARP_FAULT_LOCAL_TERMINATE) {
         iwarp_async_report(&qp->async, QP_ASYNC_END, &event);
     }
     if (qp->options.srq) {

@@ -38,6 +38,7 @@
 
 #include <iwarp/async.h>
 #include <iwarp/conn.h>
+#include <iwarp/qp.h>
 #include <iwarp/srq.h>
 #include <iwarp/stats.h>
 #include <iwarp/verbs.h>
@@ -309,8 +310,9 @@ struct iwarp_qp {
     uint32_t num;
     struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
-    struct iwarp_conn *conn; /* set once, when connecting or accepting; counted */
-    _Atomic int state;       /* enum iwarp_qp_state, changed under conn.lock */
+    struct iwarp_conn *conn;           /* set once, when connecting or accepting; counted */
+    _Atomic int state;                 /* enum iwarp_qp_state, changed under conn.lock */
+    _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
     struct iwarp_async_source async;
 };
 
@@ -334,6 +336,12 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
 /* Undo that: connecting could not even begin. */
 void iwarp_qp_unbind(struct iwarp_qp *qp);
+
+/* qp_modify.c: what the queue pair allows of a connection's depths. */
+void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o);
+
+/* In ERROR without ever having had a connection: flush receives. post_lock held. */
+void iwarp_qp_flush_unconnected(struct iwarp_qp *qp);
 
 /* The stream has ended, after Full Operation: tell. Under conn.lock, after reaping. */
 void iwarp_qp_report_end(struct iwarp_conn *conn);
@@ -427,6 +435,9 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   enum iwarp_status *status);
 void iwarp_conn_get(struct iwarp_conn *conn);
 void iwarp_conn_put(struct iwarp_conn *conn); /* not with conn.lock held */
+
+/* Abort, in whatever state. On the worker, locked. */
+void iwarp_conn_end_now(struct iwarp_conn *conn);
 
 /* The state has changed: wake those that wait for it. Locked. */
 void iwarp_conn_changed(struct iwarp_conn *conn);

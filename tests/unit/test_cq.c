@@ -118,6 +118,7 @@ static void poll__after_overflow__gives_what_there_was_then_limit(void **state)
     close_all(device, cq);
 }
 
+/* [VERBS-8.2.5-01] */
 static void arm__for_any__notifies_once(void **state)
 {
     struct iwarp_device *device = open_device();
@@ -146,6 +147,7 @@ static void arm__for_any__notifies_once(void **state)
     close_all(device, cq);
 }
 
+/* [VERBS-8.2.5-02] */
 static void arm__for_solicited__skips_the_others(void **state)
 {
     const struct iwarp_wc solicited = {.flags = IWARP_WC_SOLICITED},
@@ -367,9 +369,9 @@ static void *produce(void *arg)
 }
 
 /*
- * Poll, arm, poll, sleep, while producers push and another thread's wish is the resizing: nothing
- * is lost, nothing comes twice, no sleep is for ever. Solicited only: every 16th wakes, and the
- * last one is such.
+ * [VERBS-8.2.5-03] Poll, arm, poll, sleep, while producers push and another thread's wish is the
+ * resizing: nothing is lost, nothing comes twice, no sleep is for ever. Solicited only: every 16th
+ * wakes, and the last one is such.
  */
 static void arm__between_polls__never_loses_a_completion(void **state)
 {

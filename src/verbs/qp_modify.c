@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs looked at and changed: query, the transitions that an application may ask for, and
+ * starting anew. Verbs 6.2, 9.2. What follows by itself is in conn_drive.c.
+ */
+#include "base/limits.h"
+#include "verbs/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const state_names[] = {"IDLE", "RTS", "CLOSING", "TERMINATE", "ERROR"};
+
+/* The connection, counted; NULL: none. */
+static struct iwarp_conn *hold_conn(struct iwarp_qp *qp)
+{
+    iwarp_mutex_lock(&qp->post_lock);
+    struct iwarp_conn *conn = qp->conn;
+    if (conn) {
+        iwarp_conn_get(conn);
+    }
+    iwarp_mutex_unlock(&qp->post_lock);
+    return conn;
+}
+
+/* --- query ----------------------------------------------------------------------------------- */
+
+static unsigned in_use(struct iwarp_wq *q)
+{
+    return iwarp_wq_head(q) - atomic_load(&q->reaped);
+}
+
+/* [VERBS-8.3.2-02] conn.lock held. */
+static void query_conn(struct iwarp_conn *conn, struct iwarp_qp_info *info)
+{
+    const struct iwarp_stream *s = &conn->stream;
+
+    info->fault = conn->fault.code;
+    if (!conn->has_stream) {
+        return;
+    }
+    info->ird = s->config.ird;
+    info->ord = s->config.ord;
+    info->reads_sent = s->reads.out_count;
+    info->reads_received = s->reads.in_count;
+    info->terminate_received = s->terminate_received;
+    info->terminate_len = s->terminate_len;
+    memcpy(info->terminate, s->terminate, sizeof info->terminate);
+}
+
+enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_info *info)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(qp) || !IWARP_GIVEN(info)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(qp->pd->device);
+    if (info->size != sizeof *info) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair info: set size to sizeof(struct iwarp_qp_info)");
+    }
+    struct iwarp_conn *conn = hold_conn(qp);
+    if (conn) {
+        iwarp_mutex_lock(&conn->lock);
+    }
+    *info = (struct iwarp_qp_info){.size = sizeof *info,
+                                   .state = iwarp_qp_state(qp),
+                                   .num = qp->num,
+                                   .options = qp->options,
+                                   .max_ird = atomic_load(&qp->max_ird),
+                                   .max_ord = atomic_load(&qp->max_ord),
+                                   .send_in_use = in_use(&qp->sq)};
+    if (!qp->rq.take) {
+        info->recv_in_use = in_use(&qp->rq);
+    } else if (conn) {
+        info->recv_in_use = qp->rq.taken != IWARP_RQ_NONE;
+    }
+    if (conn) {
+        query_conn(conn, info);
+        iwarp_conn_unlock(conn);
+        iwarp_conn_put(conn);
+    }
+    return IWARP_OK;
+}
+
+/* --- modify ---------------------------------------------------------------------------------- */
+
+struct change {
+    struct iwarp_qp *qp;
+    struct iwarp_conn *conn;
+    const struct iwarp_qp_changes *want;
+    enum iwarp_status status;
+    char error[200]; /* the last error is one of the calling thread */
+};
+
+static enum iwarp_status refuse(const struct iwarp_qp *qp, enum iwarp_qp_state from,
+                                enum iwarp_qp_state to)
+{
+    if (from == IWARP_QP_IDLE && to == IWARP_QP_RTS) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair %u goes from IDLE to RTS by iwarp_connect or iwarp_accept",
+                          qp->num);
+    }
+    return iwarp_fail(IWARP_MISUSE, "queue pair %u cannot be taken from state %s to %s", qp->num,
+                      state_names[from], state_names[to]);
+}
+
+/* [VERBS-6.2-01] What an application may ask for. */
+static bool allowed(enum iwarp_qp_state from, enum iwarp_qp_state to)
+{
+    switch (from) {
+    case IWARP_QP_IDLE:
+        return to == IWARP_QP_IDLE || to == IWARP_QP_ERROR;
+    case IWARP_QP_RTS:
+        return to != IWARP_QP_IDLE;
+    case IWARP_QP_ERROR:
+        return to == IWARP_QP_IDLE;
+    case IWARP_QP_CLOSING:
+    case IWARP_QP_TERMINATE:
+        break;
+    }
+    return false;
+}
+
+static enum iwarp_status check_depths(const struct iwarp_qp *qp, const struct iwarp_conn *conn,
+                                      enum iwarp_qp_state from, const struct iwarp_qp_changes *want)
+{
+    bool ird = (want->mask & IWARP_QP_CHANGE_IRD) != 0;
+    bool ord = (want->mask & IWARP_QP_CHANGE_ORD) != 0;
+
+    if ((ird && want->ird > IWARP_MAX_READ_DEPTH) || (ord && want->ord > IWARP_MAX_READ_DEPTH)) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u: ird %u and ord %u, at most %d", qp->num,
+                          want->ird, want->ord, IWARP_MAX_READ_DEPTH);
+    }
+    if (from == IWARP_QP_IDLE && conn && (ird || ord)) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u is connecting: its depths are settled",
+                          qp->num);
+    }
+    if (from == IWARP_QP_RTS && ird) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u is connected: its IRD stays", qp->num);
+    }
+    if (from == IWARP_QP_RTS && ord && (want->ord < 1 || want->ord > conn->stream.config.ord)) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair %u: ord %u, while connected 1 to %u are allowed", qp->num,
+                          want->ord, conn->stream.config.ord);
+    }
+    if (from == IWARP_QP_ERROR && (ird || ord)) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u: depths are changed in IDLE and RTS",
+                          qp->num);
+    }
+    return IWARP_OK;
+}
+
+/* RFC 5040 5.4: a Terminate without headers, as nothing of the peer's is to blame. */
+static void terminate(struct iwarp_conn *conn)
+{
+    if (conn->stream.life == STREAM_RUNNING) {
+        iwarp_fault_set(&conn->stream.fault, IWARP_FAULT_LOCAL_TERMINATE, IWARP_SIDE_LOCAL, 0, 0,
+                        0);
+        iwarp_stream_fail(&conn->stream);
+        iwarp_conn_settle(conn);
+    }
+}
+
+static void reset_ring(struct iwarp_wq *q)
+{
+    if (!q->take) {
+        atomic_store(&q->head, 0);
+        q->next = q->done = 0;
+        atomic_store(&q->reaped, 0);
+    }
+}
+
+/*
+ * [VERBS-6.2.4-02 VERBS-6.2.1.2-01] The connection goes its own way: once its stream has ended and
+ * what was posted is flushed, nothing of it refers to the queue pair any more.
+ */
+static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn)
+{
+    if (conn) {
+        iwarp_qp_reap(conn);
+        if (conn->state != CONN_ENDED || in_use(&qp->sq) || in_use(&qp->rq)) {
+            return iwarp_fail(IWARP_MISUSE, "queue pair %u has work that is not flushed yet",
+                              qp->num);
+        }
+        if (conn->has_stream) {
+            iwarp_stream_detach(&conn->stream);
+        }
+    }
+    iwarp_mutex_lock(&qp->post_lock);
+    reset_ring(&qp->sq);
+    reset_ring(&qp->rq);
+    if (conn) {
+        conn->qp = NULL;
+        qp->conn = NULL;
+    }
+    iwarp_qp_set_state(qp, IWARP_QP_IDLE);
+    iwarp_mutex_unlock(&qp->post_lock);
+    iwarp_cq_purge(qp->options.send_cq, qp);
+    iwarp_cq_purge(qp->options.recv_cq, qp);
+    if (conn) {
+        iwarp_conn_put(conn); /* the queue pair's; the caller holds another */
+    }
+    return IWARP_OK;
+}
+
+/* post_lock held. */
+void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
+{
+    uint32_t head = iwarp_wq_head(&qp->rq);
+
+    for (uint32_t pos = atomic_load(&qp->rq.reaped); pos != head; pos++) {
+        const struct iwarp_wc wc = {.wr_id = iwarp_rq_at(&qp->rq, pos)->wr_id,
+                                    .status = IWARP_WC_FLUSHED,
+                                    .opcode = IWARP_WC_RECV,
+                                    .qp = qp};
+        (void)iwarp_cq_push(qp->options.recv_cq, &wc);
+    }
+    qp->rq.done = qp->rq.next = head;
+    atomic_store(&qp->rq.reaped, head);
+}
+
+static void set_depths(struct iwarp_qp *qp, struct iwarp_conn *conn,
+                       const struct iwarp_qp_changes *want)
+{
+    if (want->mask & IWARP_QP_CHANGE_IRD) {
+        atomic_store(&qp->max_ird, want->ird);
+    }
+    if (want->mask & IWARP_QP_CHANGE_ORD) {
+        atomic_store(&qp->max_ord, want->ord);
+        if (conn) {
+            conn->stream.config.ord = want->ord;
+        }
+    }
+}
+
+static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state to)
+{
+    if (to == from) {
+        return;
+    }
+    switch (to) {
+    case IWARP_QP_IDLE:
+        c->status = start_anew(c->qp, c->conn);
+        break;
+    case IWARP_QP_CLOSING:
+        iwarp_stream_close(&c->conn->stream);
+        iwarp_conn_settle(c->conn);
+        break;
+    case IWARP_QP_TERMINATE:
+        terminate(c->conn);
+        break;
+    case IWARP_QP_ERROR:
+        if (c->conn) {
+            iwarp_conn_end_now(c->conn);
+            break;
+        }
+        iwarp_mutex_lock(&c->qp->post_lock);
+        iwarp_qp_set_state(c->qp, IWARP_QP_ERROR);
+        iwarp_qp_flush_unconnected(c->qp);
+        iwarp_mutex_unlock(&c->qp->post_lock);
+        break;
+    case IWARP_QP_RTS:
+        break;
+    }
+}
+
+/* conn.lock held, on its worker, if there is a connection. */
+static void change(struct change *c)
+{
+    enum iwarp_qp_state from = iwarp_qp_state(c->qp);
+    enum iwarp_qp_state to = c->want->mask & IWARP_QP_CHANGE_STATE ? c->want->state : from;
+
+    if (from == IWARP_QP_RTS && c->conn->stream.life != STREAM_RUNNING) {
+        from = IWARP_QP_CLOSING; /* or beyond, which is about to show */
+    }
+    c->status =
+        allowed(from, to) ? check_depths(c->qp, c->conn, from, c->want) : refuse(c->qp, from, to);
+    if (c->status == IWARP_OK) {
+        set_depths(c->qp, from == IWARP_QP_RTS ? c->conn : NULL, c->want);
+        go(c, from, to);
+    }
+    if (c->status != IWARP_OK) {
+        snprintf(c->error, sizeof c->error, "%s", iwarp_last_error());
+    }
+}
+
+static void change_on_worker(void *arg)
+{
+    struct change *c = arg;
+
+    iwarp_mutex_lock(&c->conn->lock);
+    change(c);
+    iwarp_conn_unlock(c->conn);
+}
+
+enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_changes *want)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(qp) || !IWARP_GIVEN(want)) {
+        return IWARP_MISUSE;
+    }
+    const unsigned known = IWARP_QP_CHANGE_STATE | IWARP_QP_CHANGE_IRD | IWARP_QP_CHANGE_ORD;
+
+    IWARP_ON_LOOP(qp->pd->device);
+    if (want->size != sizeof *want) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair changes: set size to sizeof(struct iwarp_qp_changes)");
+    }
+    if ((want->mask & ~known) || (unsigned)want->state > IWARP_QP_ERROR) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair changes: mask 0x%x (known are 0x%x), state %d",
+                          want->mask, known, (int)want->state);
+    }
+    struct change c = {.qp = qp, .conn = hold_conn(qp), .want = want, .status = IWARP_OK};
+    if (!c.conn) {
+        change(&c);
+        return c.status;
+    }
+    iwarp_worker_call(c.conn->worker, change_on_worker, &c);
+    iwarp_conn_put(c.conn);
+    return c.status == IWARP_OK ? IWARP_OK : iwarp_fail(c.status, "%s", c.error);
+}
+
+void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o)
+{
+    unsigned ird = atomic_load(&qp->max_ird), ord = atomic_load(&qp->max_ord);
+
+    o->ird = o->ird < ird ? o->ird : ird;
+    o->ord = o->ord < ord ? o->ord : ord;
+}

@@ -45,6 +45,7 @@ void iwarp_region_fill(struct iwarp_region *r, const void *pd, const struct iwar
     r->qp = b->qp;
 }
 
+/* [VERBS-7.10.4-01] */
 void iwarp_region_end(struct iwarp_region *r)
 {
     /* Sequentially consistent against the increment in lend: one side sees the other. */
@@ -135,6 +136,7 @@ static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
     return good;
 }
 
+/* [VERBS-7.10.6.1-01] */
 bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_binding *b,
                        struct iwarp_fault *fault)
 {
@@ -159,6 +161,7 @@ bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_bindin
     return good;
 }
 
+/* [VERBS-7.8-01] [VERBS-7.8-02] */
 bool iwarp_bind_invalidate(const struct iwarp_binder *who, uint32_t stag, struct iwarp_fault *fault)
 {
     struct iwarp_region *r = claim(who, stag);
@@ -181,6 +184,7 @@ bool iwarp_bind_invalidate(const struct iwarp_binder *who, uint32_t stag, struct
     return good;
 }
 
+/* [RDMAP-5.3-12] [RDMAP-7.2-08] [RDMAP-5.3-13] [RDMAP-7.2-07] [RDMAP-8.1.1-07] [SEC-6.4.5-01] */
 bool iwarp_bind_invalidate_remote(const struct iwarp_binder *who, uint32_t stag, unsigned sharers,
                                   struct iwarp_fault *fault)
 {

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 
+/* [DDP-4.3-09] */
 void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd,
                        uint32_t qp)
 {
@@ -29,6 +30,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
     return false;
 }
 
+/* [DDP-4.1-11] */
 bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_fault *fault)
 {
     unsigned version = h->control & IWARP_DDP_VERSION_MASK;
@@ -52,6 +54,12 @@ static const struct remote_faults read_faults = {
     IWARP_FAULT_RDMAP_STAG_STREAM, IWARP_FAULT_RDMAP_STAG_QP, IWARP_FAULT_RDMAP_ACCESS,
     IWARP_FAULT_RDMAP_TO_WRAP, IWARP_FAULT_RDMAP_BOUNDS};
 
+/* [DDP-4.2-06] [DDP-7.1-09] [DDP-8.2-01] [DDP-8.3.1-02] [RDMAP-8.1.1-01] [SEC-6.1.1-02] */
+/* [DDP-7.1-10] [DDP-7.1-11] [DDP-7.1-12] [DDP-8.3.1-04] [RDMAP-8.1.1-03] [SEC-6.2.1-01] */
+/* [VERBS-7.6.3-01] [DDP-7.1-13] [DDP-8.2-02] [DDP-8.2-04] [DDP-8.3-03] [DDP-8.3.1-03] */
+/* [RDMAP-8.1.1-02] [SEC-6.1.1-03] [SEC-6.1.1-01] [DDP-8.3.1-06] [RDMAP-8.1.1-05] [SEC-6.3.5-01] */
+/* [RDMAP-7.2-10] [RDMAP-7.2-11] [RDMAP-7.2-12] [RDMAP-7.2-13] [VERBS-7.10.6.2-01] */
+/* [VERBS-7.10.6.2-02] [VERBS-8.1.2.2-02] */
 uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t qp, uint32_t stag,
                           uint64_t to, uint64_t len, unsigned access, struct iwarp_fault *fault)
 {
@@ -95,6 +103,7 @@ static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_len
     return r->addr + (to - r->to_base) + off;
 }
 
+/* [VERBS-8.1.3.2-02] */
 bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *lends,
                        const void *pd, uint32_t qp, const struct iwarp_sge *sgl, unsigned num_sge,
                        uint64_t off, uint64_t len, unsigned access, struct iwarp_ddp_target *target,
@@ -122,6 +131,7 @@ bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *l
 }
 
 /* RDMA Write. Zero length: neither STag nor TO may be checked (RFC 5041 5.2). */
+/* [DDP-4.1-01] [DDP-5.2-05] [DDP-5.2-10] [DDP-5.2-11] [VERBS-7.10.6.2-03] [DDP-7.1-08] */
 static bool place_write(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
                         struct iwarp_ddp_target *target, struct iwarp_fault *fault)
 {
@@ -168,6 +178,8 @@ static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
 }
 
 /* RFC 5041 7.1, untagged: buffer there, MSN in order, MO in order, message fits. */
+/* [DDP-4.1-02] [DDP-7.1-01] [DDP-7.1-03] [DDP-7.1-05] [DDP-7.1-06] [VERBS-8.1.2.1-01] */
+/* [DDP-7.1-07] [RDMAP-7.2-04] */
 static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
                            const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
                            struct iwarp_fault *fault)
@@ -212,6 +224,7 @@ bool iwarp_ddp_place(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, 
     return place_untagged(rx, h, len, sink, target, fault);
 }
 
+/* [DDP-4.3-10] */
 void iwarp_ddp_advance(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len)
 {
     if (h->tagged) {

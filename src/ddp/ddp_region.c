@@ -48,6 +48,7 @@ static bool enter(struct iwarp_region_table *table, struct iwarp_region *region,
     return true;
 }
 
+/* [DDP-8.3-01] [DDP-8.3.1-05] [RDMAP-8.1.1-04] [VERBS-7.2.1-01] */
 bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *region,
                          uint32_t stag)
 {
@@ -60,6 +61,7 @@ bool iwarp_region_reserve(struct iwarp_region_table *table, struct iwarp_region 
     return enter(table, region, stag, false);
 }
 
+/* [DDP-8.3-02] [DDP-8.3.1-07] [RDMAP-8.1.1-06] [SEC-6.2.2-02] */
 void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *region)
 {
     atomic_store_explicit(&table->slot[region->index], NULL, memory_order_release);

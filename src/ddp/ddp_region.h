@@ -84,6 +84,7 @@ static inline bool iwarp_region_lent(struct iwarp_region *region)
 }
 
 /* The region of a valid STag, lent; or NULL. Give it back with iwarp_region_settle. */
+/* [VERBS-7.2-01] */
 static inline struct iwarp_region *iwarp_region_lend(struct iwarp_region_table *table,
                                                      uint32_t stag)
 {

@@ -27,6 +27,7 @@ static inline uint32_t iwarp_ddp_header_len(uint8_t control)
 }
 
 /* p holds at least iwarp_ddp_header_len(p[0]) octets. Reserved bits are ignored (RFC 5041 4.1). */
+/* [DDP-4.1-09] [DDP-4.2-03] [DDP-4.2-08] [DDP-4.3-03] [DDP-5.4-03] */
 static inline void iwarp_ddp_header_get(const uint8_t *p, struct iwarp_ddp_header *h)
 {
     h->control = p[0];
@@ -46,6 +47,7 @@ static inline void iwarp_ddp_header_get(const uint8_t *p, struct iwarp_ddp_heade
 }
 
 /* Write a header for this version of DDP; control is not looked at. Returns its length. */
+/* [MPA-3-12] [MPA-C.1-01] [DDP-4.1-10] [DDP-4.1-08] [DDP-4.2-01] [DDP-4.3-01] [DDP-4.4-01] */
 static inline uint32_t iwarp_ddp_header_put(uint8_t *p, const struct iwarp_ddp_header *h)
 {
     p[0] = (uint8_t)((h->tagged ? IWARP_DDP_TAGGED : 0) | (h->last ? IWARP_DDP_LAST : 0) |

@@ -35,6 +35,7 @@ static crc32c_fn *_Atomic crc32c_active = crc32c_first_use;
 /* Taken to change crc32c_active, never to read it. */
 static pthread_mutex_t crc32c_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* [MPA-4.4-01] [MPA-4.4-11] */
 uint32_t iwarp_crc32c(uint32_t crc, const void *data, size_t len)
 {
     crc32c_fn *fn = atomic_load_explicit(&crc32c_active, memory_order_acquire);

@@ -2,6 +2,7 @@
 /* The MULPDU formula of RFC 5044 4.5. */
 #include "mpa/mpa_frame.h"
 
+/* [MPA-3-04] [MPA-4.5-05] [MPA-4.5-06] [MPA-4.5-01] [MPA-4.5-02] */
 uint32_t iwarp_mpa_mulpdu(uint32_t emss, int markers)
 {
     uint32_t overhead = IWARP_MPA_LEN_FIELD + IWARP_MPA_CRC_LEN + emss % 4;

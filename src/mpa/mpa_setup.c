@@ -37,6 +37,7 @@ struct frame {
     uint16_t ird, ord;
 };
 
+/* [MPA2-6-07] */
 static void header_decode(const uint8_t *p, struct frame *f)
 {
     *f = (struct frame){.flags = p[AT_FLAGS], .rev = p[AT_REV]};
@@ -64,6 +65,7 @@ static void frame_decode(const uint8_t *p, struct frame *f)
 }
 
 /* f->pd_len is that of the ULP here; returns the frame's length, or 0 if it is too long. */
+/* [MPA-7.1.1-18] */
 static size_t frame_encode(const char *key, const struct frame *f, const void *pd, uint8_t *out)
 {
     size_t words = f->enhanced ? IWARP_MPA_ENHANCED_LEN : 0;
@@ -332,6 +334,7 @@ static void settle_initiator(struct iwarp_mpa_setup *s, const struct frame *repl
 
 /* --- sending --------------------------------------------------------------------------------- */
 
+/* [MPA2-10-03] */
 size_t iwarp_mpa_setup_request(const struct iwarp_mpa_setup *s, const void *pd, size_t pd_len,
                                uint8_t *out)
 {
@@ -417,6 +420,7 @@ static void key_check(struct iwarp_mpa_setup *s, size_t from)
 }
 
 /* Is this a revision that both ends can live with? [MPA-7.1.1-15] [MPA-7.1.1-16] RFC 5044 7.1.1 */
+/* [MPA2-6-04] [MPA2-10-04] */
 static bool revision_ok(const struct iwarp_mpa_setup *s, const struct frame *f)
 {
     if (f->rev <= s->wish.rev) {
@@ -426,6 +430,7 @@ static bool revision_ok(const struct iwarp_mpa_setup *s, const struct frame *f)
 }
 
 /* The header is there: check it before any private data is taken. */
+/* [MPA-7.1.2-21] [MPA-7.1.2-22] [MPA-7.1.2-24] */
 static void header_check(struct iwarp_mpa_setup *s)
 {
     struct frame f;
@@ -446,6 +451,7 @@ static void header_check(struct iwarp_mpa_setup *s)
 }
 
 /* The whole frame is there and properly formatted. */
+/* [MPA-7.1.2-10] */
 static void frame_complete(struct iwarp_mpa_setup *s)
 {
     struct frame f;

@@ -5,6 +5,7 @@
  */
 #include "rdmap/rdmap_ops.h"
 
+/* [RDMAP-4.1-04] [RDMAP-4.1-06] [RDMAP-4.2-01] */
 static const struct iwarp_rdmap_op ops[16] = {
     [IWARP_OP_WRITE] = {"RDMA Write", true, 0, 0, false},
     [IWARP_OP_READ_REQUEST] = {"RDMA Read Request", false, IWARP_DDP_QN_READ_REQUEST,
@@ -29,6 +30,8 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
     return false;
 }
 
+/* [DDP-7.1-02] [RDMAP-4.1-01] [RDMAP-4.1-07] [RDMAP-7.2-02] [RDMAP-7.2-03] [RDMAP-7.2-05] */
+/* [RDMAP-7.2-06] */
 bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *fault)
 {
     unsigned opcode = s->control & IWARP_RDMAP_OPCODE_MASK;

@@ -34,6 +34,7 @@ struct iwarp_rdmap_reads {
     uint32_t out_head, out_count; /* responses awaited */
 };
 
+/* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
 static inline bool iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord)
 {
     *r = (struct iwarp_rdmap_reads){.ird = ird, .ord = ord};

@@ -23,6 +23,8 @@ static uint8_t headers_owed(const struct iwarp_fault_row *row, const struct iwar
     return IWARP_TERM_HDRCT_M | IWARP_TERM_HDRCT_D;
 }
 
+/* [DDP-7.2-01] [RDMAP-4.8-03] [RDMAP-4.8-01] [RDMAP-4.8-02] [RDMAP-4.8-08] [RDMAP-4.8-09] */
+/* [RDMAP-4.8-10] [RDMAP-4.8-11] */
 uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwarp_term_cause *cause,
                               uint8_t *out)
 {
@@ -107,6 +109,7 @@ void iwarp_rdmap_term_quote(const uint8_t *p, uint32_t len, const struct iwarp_t
     }
 }
 
+/* [RDMAP-4.8-07] */
 void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info)
 {
     uint8_t high = p[0] >> 4, low = p[0] & 0x0f;

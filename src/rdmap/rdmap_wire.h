@@ -18,6 +18,7 @@ struct iwarp_rdmap_read_request {
     uint64_t src_to;
 };
 
+/* [RDMAP-3.1-01] [RDMAP-4.1-02] [RDMAP-4.1-05] */
 static inline uint8_t iwarp_rdmap_control(enum iwarp_opcode opcode)
 {
     return (uint8_t)(IWARP_RDMAP_VERSION | (unsigned)opcode);
@@ -34,6 +35,7 @@ static inline void iwarp_rdmap_read_request_get(const uint8_t *p,
     r->src_to = iwarp_get_be64(p + 20);
 }
 
+/* [RDMAP-4.4-01] */
 static inline uint32_t iwarp_rdmap_read_request_put(uint8_t *p,
                                                     const struct iwarp_rdmap_read_request *r)
 {

@@ -120,6 +120,7 @@ static void count(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint
                      payload_len);
 }
 
+/* [MPA-3-01] [MPA-4.1-01] [MPA-4.1-02] [MPA-4.4-10] */
 bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                         const uint8_t *more, uint32_t more_len,
                         const struct iwarp_ddp_target *pieces, uint32_t payload_len)

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+/* [VERBS-6.2.1.2-01] */
 bool iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config)
 {
     *s = (struct iwarp_stream){.config = *config, .life = STREAM_RUNNING};
@@ -49,6 +50,7 @@ static void end(struct iwarp_stream *s, bool with_reset)
  * A Terminate goes out if the row owes one and this end may send at all: the responder may not
  * before it has received a valid FPDU (RFC 5044 7.1.2 rule 4), nobody may twice or behind a FIN.
  */
+/* [MPA-8-08] [DDP-6.2.2-04] [VERBS-8.3.2-01] */
 void iwarp_stream_fail(struct iwarp_stream *s)
 {
     assert(s->fault.code != IWARP_FAULT_NONE);
@@ -91,6 +93,7 @@ bool iwarp_stream_drained(const struct iwarp_stream *s)
  * RFC 5041 6.2, verbs 6.2: a FIN while nothing is unfinished is an orderly close; otherwise the
  * peer is told (0/2/07), which works as its other direction may still be open.
  */
+/* [VERBS-6.2.2-01] */
 static void peer_closed(struct iwarp_stream *s)
 {
     uint32_t partial =
@@ -114,6 +117,7 @@ static void peer_closed(struct iwarp_stream *s)
     iwarp_stream_fail(s);
 }
 
+/* [DDP-3-10] [DDP-6.2.1-05] */
 void iwarp_stream_eof(struct iwarp_stream *s, int error)
 {
     if (s->life == STREAM_ENDED) {
@@ -130,6 +134,7 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
     (void)iwarp_stream_interest(s);
 }
 
+/* [DDP-6.2-01] */
 void iwarp_stream_close(struct iwarp_stream *s)
 {
     if (s->life == STREAM_RUNNING) {

@@ -17,6 +17,7 @@ struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s)
  * who hold the region lent, this stream may not hold any. With a fence it waits for all earlier
  * requests, RDMA Reads among them (verbs draft 8.2.2.2).
  */
+/* [VERBS-8.2.2.2-02] */
 bool iwarp_stream_local_ready(struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
     if ((w->flags & IWARP_WR_FENCE) && s->config.sq->done != s->config.sq->next) {
@@ -25,6 +26,7 @@ bool iwarp_stream_local_ready(struct iwarp_stream *s, const struct iwarp_swqe *w
     return w->opcode == IWARP_WR_REG_MR || iwarp_stream_drained(s);
 }
 
+/* [VERBS-8.2.2.1-03] */
 bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     const struct iwarp_binder who = iwarp_stream_binder(s);

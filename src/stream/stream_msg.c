@@ -58,6 +58,7 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
     return true;
 }
 
+/* [RDMAP-5.2.1-02] [RDMAP-5.2.2-02] [RDMAP-6.1-02] [RDMAP-6.1-06] */
 static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                               struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
 {
@@ -69,6 +70,7 @@ static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_hea
     return true;
 }
 
+/* [RDMAP-5.4-04] */
 static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                         struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
 {
@@ -99,6 +101,7 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     return found(fault, IWARP_FAULT_RDMAP_OPCODE, opcode_of(h), h->control, 0);
 }
 
+/* [RDMAP-7.2-01] */
 bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                          struct iwarp_ddp_target *target, struct iwarp_fault *fault)
 {
@@ -119,6 +122,7 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
 /* --- segments that lie whole in memory ------------------------------------------------------- */
 
 /* For a Terminate: the headers of the segment to blame. RFC 5040 4.8. */
+/* [RDMAP-7.1-03] [RDMAP-7.1-04] */
 static void remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     struct iwarp_term_cause *c = &s->cause;
@@ -150,6 +154,7 @@ static bool copy_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *
     return true;
 }
 
+/* [DDP-7.1-14] */
 bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     struct iwarp_ddp_header h;
@@ -182,6 +187,8 @@ static bool invalidate(struct iwarp_stream *s, uint32_t stag)
     return iwarp_bind_invalidate_remote(&who, stag, sharers, &s->fault);
 }
 
+/* [DDP-5.3-06] [DDP-5.3-07] [RDMAP-5.3-05] [RDMAP-5.5-03] [VERBS-8.2.2-03] [RDMAP-4.1-08] */
+/* [RDMAP-4.1-09] [RDMAP-5.3-02] [RDMAP-5.3-10] [VERBS-8.2.2.1-01] */
 static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                          uint32_t message_len)
 {
@@ -208,6 +215,8 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
 
 /* RFC 5040 5.2: source checked here, unless nothing is to be read; answered in order by the send
  * side. */
+/* [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] [RDMAP-5.2.1-04] [RDMAP-5.2.1-13] [RDMAP-7.2-09] */
+/* [RDMAP-5.5-05] [RDMAP-5.5-11] [VERBS-8.2.2-05] */
 static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                                  const uint8_t *p)
 {
@@ -237,6 +246,8 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
     return true;
 }
 
+/* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
+/* [VERBS-8.2.2.1-02] */
 static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
 {
     struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
@@ -280,6 +291,7 @@ static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
     }
 }
 
+/* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
 static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     struct iwarp_term_info info;
@@ -299,6 +311,7 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     return false;
 }
 
+/* [DDP-4.1-07] [DDP-5.4-01] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] [VERBS-8.2.2-04] */
 bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                           const uint8_t *control)
 {

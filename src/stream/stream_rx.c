@@ -28,6 +28,7 @@
 #define STAGING_SMALL 32
 #define STAGING_FULL  SIZE_MAX
 
+/* [MPA-8-07] [DDP-3-08] [DDP-3-09] [DDP-7.1-16] [RDMAP-7-01] [RDMAP-7-02] */
 static bool may_receive(const struct iwarp_stream *s)
 {
     return s->life == STREAM_RUNNING || s->life == STREAM_CLOSING;
@@ -35,6 +36,8 @@ static bool may_receive(const struct iwarp_stream *s)
 
 /* --- whole FPDUs ----------------------------------------------------------------------------- */
 
+/* [MPA-4.1-04] [MPA-4.4-08] [MPA-7.1.1-09] [MPA-4.4-06] [MPA-4.4-07] [MPA-4.4-14] [MPA-6-03] */
+/* [DDP-3-06] */
 static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *field)
 {
     uint32_t got = iwarp_get_le32(field);
@@ -48,12 +51,14 @@ static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *fie
 }
 
 /* The FPDU is valid. From the first such one on this end may send: RFC 5044 7.1.2 rule 4. */
+/* [MPA-7.1.2-14] */
 static void validated(struct iwarp_stream *s)
 {
     s->config.hold_tx = false;
 }
 
 /* An FPDU of len octets, without markers, lies whole at p. False: fault. */
+/* [MPA-3-07] [MPA-6-01] [MPA-4.4-13] [MPA-4.1-03] [MPA-4.3-11] [DDP-3-07] [DDP-5.4-02] */
 static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
@@ -66,6 +71,7 @@ static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 }
 
 /* The FPDU's length by its first two octets; 0 and a fault if it is more than MPA allows. */
+/* [MPA-5.2-01] [MPA-6-04] */
 static uint32_t fpdu_len(struct iwarp_stream *s, const uint8_t *p)
 {
     uint32_t ulpdu = iwarp_get_be16(p);
@@ -155,6 +161,7 @@ static bool begin_direct(struct iwarp_stream *s)
     return true;
 }
 
+/* [MPA-6-02] */
 static void next_fpdu(struct iwarp_stream *s)
 {
     s->rx.state = RX_HEAD;
@@ -232,6 +239,7 @@ static size_t feed_head(struct iwarp_stream *s, const uint8_t *p, size_t n)
     return used;
 }
 
+/* [MPA-5.1-05] [MPA-A.4-01] [DDP-3-04] [MPA-6-05] */
 static size_t feed_carry(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
     struct iwarp_stream_rx *rx = &s->rx;

@@ -18,6 +18,7 @@
 /* --- messages -------------------------------------------------------------------------------- */
 
 /* Payload octets of the next segment of a message that has `left` to go. */
+/* [MPA-3-05] */
 static uint32_t segment_len(const struct iwarp_stream *s, uint32_t header, uint32_t left)
 {
     uint32_t room = s->config.mulpdu - header;
@@ -37,6 +38,10 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
                              w->num_sge, off, len, 0, pieces, &s->fault);
 }
 
+/* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
+/* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
+/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] [RDMAP-5.3-01] */
+/* [RDMAP-5.3-07] [RDMAP-5.2.1-01] [RDMAP-5.2.1-06] [RDMAP-5.1-07] */
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
                            struct iwarp_ddp_header *h)
 {
@@ -65,6 +70,8 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
 }
 
 /* The whole message is framed. */
+/* [DDP-4.3-08] [DDP-5.3-01] [DDP-5.3-02] [RDMAP-5.1-05] [RDMAP-5.3-08] [RDMAP-5.5-07] */
+/* [VERBS-8.2.2-01] */
 static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     w->end_pos = s->tx.framed;
@@ -83,6 +90,7 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
 }
 
 /* Is the sink of an RDMA Read inside a region that may be written? Found out before asking. */
+/* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     const struct iwarp_rdmap_read_request r = {
@@ -120,6 +128,8 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
+/* [DDP-4.1-03] [DDP-4.1-04] [DDP-4.1-05] [DDP-4.1-06] [DDP-5.2-01] [DDP-5.2-02] [DDP-5.2-04] */
+/* [DDP-5.2-09] */
 static bool frame_request(struct iwarp_stream *s)
 {
     struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
@@ -174,6 +184,7 @@ static void response_cause(struct iwarp_stream *s, const struct iwarp_read_in *i
     iwarp_rdmap_read_request_put(s->cause.header + IWARP_DDP_UNTAGGED_HDR_LEN, &left);
 }
 
+/* [RDMAP-5.2.1-14] [RDMAP-5.2.1-15] */
 static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *in, uint32_t len,
                             struct iwarp_lends *lends, struct iwarp_ddp_target *pieces)
 {
@@ -197,6 +208,8 @@ static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *
     return p != NULL;
 }
 
+/* [RDMAP-4.4-02] [RDMAP-5.2.2-01] [RDMAP-5.2.2-07] [RDMAP-5.2.1-08] [RDMAP-5.2.2-05] */
+/* [RDMAP-5.5-14] */
 static bool frame_response(struct iwarp_stream *s)
 {
     struct iwarp_read_in *in = iwarp_rdmap_in_oldest(&s->reads);
@@ -263,6 +276,7 @@ static bool frame_rtr(struct iwarp_stream *s)
 }
 
 /* RFC 5040 5.4: QN 2, MSN 1, the last message of this direction. */
+/* [RDMAP-5.4-01] [RDMAP-5.4-02] [RDMAP-7.1-02] */
 static bool frame_terminate(struct iwarp_stream *s)
 {
     uint8_t wire[IWARP_TERM_MAX_LEN];
@@ -281,6 +295,7 @@ static bool frame_terminate(struct iwarp_stream *s)
 /* --- what comes next ------------------------------------------------------------------------- */
 
 /* Can the next send request begin? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */
+/* [RDMAP-6.1-03] [RDMAP-6.1-05] [VERBS-6.5-01] [VERBS-8.2.2-06] [VERBS-8.2.2.2-01] */
 static bool request_ready(struct iwarp_stream *s)
 {
     if (!iwarp_wq_waiting(s->config.sq)) {
@@ -312,6 +327,7 @@ static enum iwarp_tx_kind choose(struct iwarp_stream *s)
 }
 
 /* Frame one more FPDU. False: nothing to frame now. */
+/* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
 static bool frame_next(struct iwarp_stream *s)
 {
     bool good = true;
@@ -338,6 +354,7 @@ static bool frame_next(struct iwarp_stream *s)
     return s->life != STREAM_ENDED;
 }
 
+/* [RDMAP-5.4-08] */
 bool iwarp_stream_tx_waits(struct iwarp_stream *s)
 {
     switch (s->life) {
@@ -414,6 +431,7 @@ void iwarp_stream_released(struct iwarp_stream *s, size_t n)
     iwarp_stream_retire(s);
 }
 
+/* [RDMAP-5.5-08] [RDMAP-5.5-09] [VERBS-8.2.2-02] */
 void iwarp_stream_retire(struct iwarp_stream *s)
 {
     struct iwarp_wq *sq = s->config.sq;

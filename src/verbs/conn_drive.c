@@ -131,6 +131,7 @@ static void log_end(const struct iwarp_conn *conn)
               conn->fault.code ? text : "closed in order");
 }
 
+/* [DDP-3-11] [RDMAP-7-03] [DDP-6.2.2-01] [RDMAP-7.1-01] [DDP-8.3-04] */
 void iwarp_conn_ended(struct iwarp_conn *conn)
 {
     if (conn->state == CONN_ENDED) {

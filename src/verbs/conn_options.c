@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 
+/* [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
     *options = (struct iwarp_conn_options){.size = sizeof *options,

@@ -165,6 +165,7 @@ static void forget(struct iwarp_conn *conn)
     }
 }
 
+/* [MPA-7.1.2-04] [MPA-8-05] [MPA-7.1.2-11] */
 void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1)
 {
@@ -203,6 +204,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
 
 /* --- entering Full Operation ----------------------------------------------------------------- */
 
+/* [MPA-3-02] [DDP-3-01] */
 static uint32_t mulpdu_of(const struct iwarp_conn *conn)
 {
     uint32_t mulpdu = iwarp_mpa_mulpdu(conn->ep->ops->emss(conn->ep), conn->settled.markers_tx);
@@ -232,6 +234,7 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
 }
 
 /* Make the stream ready to receive. False: no memory. */
+/* [MPA-7.1-01] [MPA-7.1-04] [MPA2-9.1-04] */
 static bool begin_stream(struct iwarp_conn *conn)
 {
     const struct iwarp_stream_config config = {.regions = &conn->device->regions,
@@ -326,6 +329,7 @@ static void reply_came(struct iwarp_conn *conn)
     }
 }
 
+/* [MPA-7.1.2-03] */
 static void request_came(struct iwarp_conn *conn)
 {
     stop_timer(conn);
@@ -403,6 +407,7 @@ static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
     }
 }
 
+/* [MPA-7.1.5-04] */
 void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 {
     uint8_t buf[IWARP_MPA_FRAME_MAX];
@@ -446,6 +451,7 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
     iwarp_conn_begin_startup(conn);
 }
 
+/* [MPA-7.1.2-01] */
 void iwarp_conn_begin_startup(struct iwarp_conn *conn)
 {
     struct iovec iov = {conn->request, conn->request_len};

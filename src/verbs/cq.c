@@ -170,6 +170,7 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
 }
 
 /* [VERBS-8.2.5-01 VERBS-8.2.5-02] One-shot: the armed kind has come. cq.lock held. */
+/* [VERBS-8.2.5-01] */
 static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;
@@ -186,6 +187,7 @@ static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     }
 }
 
+/* [RDMAP-8.1.1-11] [SEC-6.4.6-01] [VERBS-8.2.5-02] */
 bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     iwarp_mutex_lock(&cq->lock);

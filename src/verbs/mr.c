@@ -17,6 +17,7 @@ void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t 
         .to_base = access & IWARP_ACCESS_ZERO_BASED ? 0 : (uint64_t)(uintptr_t)addr};
 }
 
+/* [VERBS-7.6.1-01] [VERBS-7.4.2-01] */
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access)
 {
     const unsigned all = IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE |
@@ -113,6 +114,7 @@ enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr)
     return status;
 }
 
+/* [VERBS-7.9-01] */
 static enum iwarp_status has_windows(const struct iwarp_mr *mr, unsigned windows)
 {
     return iwarp_fail(IWARP_MISUSE,

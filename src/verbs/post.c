@@ -9,6 +9,7 @@
 #include <string.h>
 
 /* Sum of the pieces; false if it is more than one message can carry (RFC 5041 5.2: < 2^32). */
+/* [DDP-5.2-03] [VERBS-8.1.3.2-01] */
 static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
 {
     *total = 0;
@@ -106,6 +107,7 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
     return true;
 }
 
+/* [VERBS-6.2.1-01] */
 static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
     uint64_t len = 0;
@@ -132,6 +134,7 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
     return IWARP_OK;
 }
 
+/* [DDP-6.2.1-02] [VERBS-8.1.1-01] [VERBS-8.2.1-01] [VERBS-8.3.1-01] */
 enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                   const struct iwarp_send_wr **bad)
 {

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+/* [VERBS-8.1.3.2-03] */
 void iwarp_qp_options_init(struct iwarp_qp_options *options)
 {
     *options = (struct iwarp_qp_options){.size = sizeof *options,
@@ -234,6 +235,7 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
     }
 }
 
+/* [VERBS-8.1.3.1-01] */
 static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                       enum iwarp_wc_status status)
 {
@@ -248,6 +250,7 @@ static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
     push(conn, conn->qp->options.send_cq, &wc);
 }
 
+/* [VERBS-8.1.2.1-02] [VERBS-9.3.2.1-01] */
 static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
                       enum iwarp_wc_status status)
 {
@@ -314,6 +317,7 @@ static void flush_shared(struct iwarp_conn *conn)
  * Verbs 6: everything that is left completes as flushed, except the first request under way, which
  * carries the real reason. Unsignaled requests are told too.
  */
+/* [DDP-3-03] [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] */
 static void flush(struct iwarp_conn *conn)
 {
     struct iwarp_wq *sq = &conn->qp->sq, *rq = &conn->qp->rq;
@@ -342,6 +346,7 @@ static void flush(struct iwarp_conn *conn)
     atomic_store(&rq->reaped, head);
 }
 
+/* [VERBS-8.2.4-01] */
 void iwarp_qp_reap(struct iwarp_conn *conn)
 {
     struct iwarp_qp *qp = conn->qp;

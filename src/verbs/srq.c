@@ -116,6 +116,7 @@ static bool limit_reached(struct iwarp_srq *srq)
     return reached;
 }
 
+/* [SEC-6.4.3.1-01] [DDP-8.3.2-06] [RDMAP-8.1.2-08] */
 static void report_limit(struct iwarp_srq *srq)
 {
     const struct iwarp_async_event event = {

@@ -72,6 +72,7 @@ static void pool_give(struct iwarp_device *d, struct iwarp_mr *mr)
  * device that registers and deregisters for ever thus touches 16 MiB of the table, not all of it,
  * and a guess is right with a chance of 2^-29 for each region, or less. device.lock held.
  */
+/* [RDMAP-8.1.1-08] */
 static bool next_stag(struct iwarp_device *d, uint32_t *stag)
 {
     uint32_t r;

@@ -154,6 +154,7 @@ static void fin__behind_a_read_request__is_answered_first(void **state)
 
 /* --- reset ----------------------------------------------------------------------------------- */
 
+/* [DDP-3-03] */
 static void reset__in_the_middle_of_an_fpdu__flushes_everything(void **state)
 {
     struct octets o = {0};
@@ -258,6 +259,7 @@ static void terminated(const char *says, enum iwarp_wc_status read)
     }
 }
 
+/* [RDMAP-5.4-04] */
 static void terminate__received__is_explained_and_has_no_answer(void **state)
 {
     (void)state;
@@ -313,6 +315,7 @@ static void terminate__then_a_reset_noticed_by_a_write_first__is_still_the_reaso
     over();
 }
 
+/* [DDP-6.2.2-01] [RDMAP-7.1-01] */
 static void reset__noticed_by_a_write_first__ends_as_lost(void **state)
 {
     pthread_t napping;
@@ -356,6 +359,7 @@ static void flood__behind_a_fault__does_not_destroy_the_terminate(void **state)
 }
 
 /* Nor does a good FPDU behind a bad one do anything (RFC 5041 7.1). */
+/* [MPA-6-02] [MPA-8-07] [DDP-3-08] [DDP-3-09] [DDP-7.1-16] [RDMAP-7-01] [RDMAP-7-02] */
 static void write__behind_a_fault__is_not_placed(void **state)
 {
     (void)state;
@@ -410,6 +414,7 @@ static void write__large_and_damaged__touches_memory_only_if_placed_early(void *
 
 /* --- faults of this end ---------------------------------------------------------------------- */
 
+/* [RDMAP-7.1-02] */
 static void send__from_memory_that_is_not_registered__is_0_0_00(void **state)
 {
     static uint8_t octets[16];

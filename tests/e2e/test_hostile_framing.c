@@ -11,6 +11,7 @@
 
 /* {name, what the peer sends, the Terminate that it gets back} */
 static const struct hostile_case cases[] = {
+    /* [MPA-8-08] [DDP-6.2.2-04] */
     {"send__crc_field_damaged__is_2_0_02",
      "000ec140 00000001 00000000 00000000 ebd34c5f | 00174143 00000000 00000000 00000001 "
      "00000000 68656c6c 6f000000 b990b10d",

@@ -269,6 +269,7 @@ static unsigned mulpdu_with(bool markers)
 }
 
 /* RFC 5044 4.5: three markers fit a segment of 1400 octets or a little less. */
+/* [MPA-3-02] [DDP-3-01] */
 static void markers__small_segments__leave_room_for_them(void **state)
 {
     unsigned without = mulpdu_with(false);

@@ -123,6 +123,7 @@ static const struct {
     {2, REPLY "50020004 80104010", IWARP_FAULT_MPA_RTR_MISMATCH},
 };
 
+/* [MPA-7.1.2-11] */
 static void reply__wrong__fails_without_a_further_octet(void **state)
 {
     (void)state;

@@ -82,6 +82,7 @@ static const struct {
     {"S with 3 octets", REQUEST "50020003 001000"},
 };
 
+/* [MPA-7.1.2-04] [MPA-8-05] */
 static void request__wrong__is_refused_without_an_answer(void **state)
 {
     (void)state;
@@ -275,6 +276,7 @@ static void request__followed_by_fin__can_be_accepted_and_ends_in_order(void **s
     host_finish(host);
 }
 
+/* [MPA-7.1-01] */
 static void request__followed_by_fpdus__are_taken_after_the_answer(void **state)
 {
     (void)state;
@@ -335,6 +337,7 @@ static void request__never_answered__ends_with_its_handle(void **state)
 
 /* --- the first FPDU -------------------------------------------------------------------------- */
 
+/* [MPA-7.1.2-14] */
 static void responder__before_the_first_fpdu__sends_nothing(void **state)
 {
     (void)state;

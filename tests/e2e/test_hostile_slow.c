@@ -203,12 +203,14 @@ static void session__at_once__works(void **state)
     all_settings(AT_ONCE, 8);
 }
 
+/* [MPA-5.1-05] [MPA-A.4-01] [DDP-3-04] [MPA-7.1.5-04] */
 static void session__octet_by_octet__is_the_same(void **state)
 {
     (void)state;
     all_settings(1, 8);
 }
 
+/* [MPA-5.2-01] [MPA-6-04] */
 static void session__in_random_pieces__is_the_same(void **state)
 {
     (void)state;

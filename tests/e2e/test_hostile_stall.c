@@ -338,6 +338,7 @@ static void no_fin__disconnect__ends_when_the_time_is_up(void **state)
 
 /* Nor after a Terminate: what it goes on sending is dropped for a while, then the socket is gone.
  */
+/* [DDP-3-11] [RDMAP-7-03] */
 static void no_fin__after_a_terminate__is_reset_when_the_time_is_up(void **state)
 {
     uint8_t octets[1000] = {0};

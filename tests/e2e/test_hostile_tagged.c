@@ -11,6 +11,7 @@
 
 /* {name, what the peer sends, the Terminate that it gets back} */
 static const struct hostile_case cases[] = {
+    /* [DDP-8.3-04] [RDMAP-7.1-03] */
     {"write__unknown_stag__is_1_1_00", "0012c140 00010203 00000000 00001000 deadbeef 17369156",
      "00264147 00000000 00000002 00000001 00000000 1100c000 0012c140 00010203 00000000 "
      "00001000 116f8760",
@@ -27,6 +28,7 @@ static const struct hostile_case cases[] = {
     {"write__wrong_key__is_1_1_00", "0012c140 X T deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1100c000 0012c140 X T C",
      FAULT(DDP_STAG_INVALID)},
+    /* [DDP-7.1-11] */
     {"write__begins_before_the_region__is_1_1_01", "0012c140 W T-1 deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1101c000 0012c140 W T-1 C", FAULT(DDP_BOUNDS)},
     {"write__ends_behind_the_region__is_1_1_01", "0012c140 W T+ffd deadbeef C",
@@ -47,9 +49,11 @@ static const struct hostile_case cases[] = {
      "00264147 00000000 00000002 00000001 00000000 1101c000 0012c140 W ffffffff fffffffb "
      "C",
      FAULT(DDP_BOUNDS)},
+    /* [DDP-7.1-14] */
     {"write__second_segment_leaves_the_region__is_1_1_01",
      "000e8140 00010203 00000000 00001000 d41d66c4 | 0012c140 W T+ffe deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1101c000 0012c140 W T+ffe C", FAULT(DDP_BOUNDS)},
+    /* [DDP-7.1-13] */
     {"write__to_wraps__is_1_1_03", "0012c140 W ffffffff fffffffe deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1103c000 0012c140 W ffffffff fffffffe "
      "C",
@@ -58,11 +62,13 @@ static const struct hostile_case cases[] = {
      "00264147 00000000 00000002 00000001 00000000 1103c000 0012c140 W ffffffff fffffffc "
      "C",
      FAULT(DDP_TO_WRAP)},
+    /* [DDP-4.2-06] [DDP-7.1-09] [DDP-8.2-01] [DDP-8.3.1-02] [RDMAP-8.1.1-01] [SEC-6.1.1-02] */
     {"write__stag_of_another_pd__is_1_1_02", "0012c140 P V deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1102c000 0012c140 P V C",
      FAULT(DDP_STAG_STREAM)},
     {"write__region_without_remote_rights__is_1_1_02", "0012c140 L Q deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1102c000 0012c140 L Q C", FAULT(DDP_ACCESS)},
+    /* [DDP-7.1-10] */
     {"write__region_for_remote_read_only__is_1_1_02", "0012c140 R U deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 1102c000 0012c140 R U C", FAULT(DDP_ACCESS)},
     {"write__ddp_version_0__is_1_1_04", "0012c040 W T deadbeef C",
@@ -80,6 +86,7 @@ static const struct hostile_case cases[] = {
      "00264147 00000000 00000002 00000001 00000000 0205c000 0012c180 W T C", FAULT(RDMAP_VERSION)},
     {"write__rdmap_version_3__is_0_2_05", "0012c1c0 W T deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 0205c000 0012c1c0 W T C", FAULT(RDMAP_VERSION)},
+    /* [RDMAP-7.2-05] */
     {"tagged__read_request__is_0_2_06", "0012c141 W T deadbeef C",
      "00264147 00000000 00000002 00000001 00000000 0206c000 0012c141 W T C", FAULT(RDMAP_OPCODE)},
     {"tagged__send__is_0_2_06", "0012c143 W T deadbeef C",

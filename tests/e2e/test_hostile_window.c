@@ -220,6 +220,7 @@ static const struct {
      TERM_SEND "0109c000 " SEND("W") "C", FAULT(RDMAP_INVALIDATE_SHARED)},
 };
 
+/* [VERBS-7.10.6.2-01] [VERBS-7.10.6.2-02] */
 static void window__used_wrongly__is_the_right_terminate(void **state)
 {
     struct scene s;
@@ -287,6 +288,7 @@ static void window__used_rightly__is_written_and_read(void **state)
  * Send with Invalidate: the Receive completes with the STag, from then on nothing lands, and the
  * window may be bound again. RFC 5040 5.3, verbs draft 8.2.2.1.
  */
+/* [VERBS-8.2.2.1-01] */
 static void window__invalidated_by_the_peer__is_closed_when_the_receive_completes(void **state)
 {
     struct scene s;

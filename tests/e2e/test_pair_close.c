@@ -128,6 +128,7 @@ static void disconnect__of_both_with_work_outstanding__ends_soon(void **state)
     }
 }
 
+/* [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] */
 static void abort__with_work_outstanding__flushes_both_sides(void **state)
 {
     (void)state;
@@ -160,6 +161,7 @@ static void abort__with_work_outstanding__flushes_both_sides(void **state)
 }
 
 /* Posting behind the end succeeds, and completes as flushed in order. */
+/* [DDP-6.2.1-02] */
 static void post__behind_the_end__is_flushed(void **state)
 {
     struct iwarp_wc wc;

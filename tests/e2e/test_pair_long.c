@@ -188,6 +188,7 @@ static void message__as_long_as_can_be__arrives(void **state)
 }
 
 /* One octet more cannot be said on the wire. */
+/* [DDP-5.2-03] [VERBS-8.1.3.2-01] */
 static void message__one_octet_longer__is_misuse(void **state)
 {
     struct iwarp_sge sge[2] = {{(void *)(uintptr_t)4096, UINT32_MAX, 1},

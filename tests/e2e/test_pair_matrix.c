@@ -113,6 +113,7 @@ static void transfer(struct pair_side *a, struct pair_side *b, uint64_t seed)
     pair_wc(a->send_cq, 3, IWARP_WC_SUCCESS);
 }
 
+/* [MPA-4.4-06] */
 static void converse(const struct combination *c, enum pair_transport transport)
 {
     struct pair_options o;

@@ -229,6 +229,7 @@ static void start__any_setting_in_memory__works(void **state)
     start_all(PAIR_MEMORY);
 }
 
+/* [MPA-7.1-04] [MPA-7.1.2-01] */
 static void start__any_setting_over_tcp4__works(void **state)
 {
     (void)state;

@@ -381,6 +381,7 @@ static unsigned count_wc(struct iwarp_cq *cq, unsigned expected)
 }
 
 /* Every request that was accepted completes exactly once, whenever the end came. */
+/* [VERBS-8.2.4-01] */
 static void post__beside_an_abort__completes_everything_once(void **state)
 {
     struct chance chance = {chance_seed()};

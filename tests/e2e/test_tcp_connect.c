@@ -46,6 +46,7 @@ static void expect_data(const struct iwarp_conn *conn, const void *data, size_t 
     octets_expect("private data", p, got, data, len);
 }
 
+/* [MPA-7.1.2-23] */
 static void private_data__of_any_length__arrives_both_ways(void **state)
 {
     static const size_t lengths[] = {0, 1, 3, 4, 255, 508, 512};
@@ -140,6 +141,7 @@ struct depths {
 };
 
 /* RFC 6581 9.1: nobody has more Reads outstanding than the other end answers. */
+/* [VERBS-6.5-02] */
 static void connect__with_read_depths__agrees_on_what_both_can(void **state)
 {
     static const struct depths cases[] = {

@@ -246,6 +246,7 @@ static void purge__of_one_queue_pair__keeps_the_others_in_order(void **state)
 }
 
 /* Only the queue pair whose completions were lost ends. */
+/* [RDMAP-8.1.1-11] [SEC-6.4.6-01] */
 static void overflow__ends_the_queue_pair_that_caused_it(void **state)
 {
     struct iwarp_wc wc[4];

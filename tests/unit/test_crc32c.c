@@ -115,6 +115,7 @@ static const uint8_t scsi_read_10[48] = {
     0x00, 0x00, 0x00, 0x00, /**/
 };
 
+/* [MPA-4.4-01] [MPA-4.4-11] */
 static void crc32c__published_vectors__match(void **state)
 {
     uint8_t octets[32];

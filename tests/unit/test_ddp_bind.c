@@ -153,6 +153,7 @@ static void bind__zero_based__counts_from_0(void **state)
     assert_int_equal(w1.qp, 0); /* type 1: all of the PD */
 }
 
+/* [VERBS-7.10.6.1-01] */
 static void bind__outside_the_region__is_refused_octet_by_octet(void **state)
 {
     const struct {
@@ -328,6 +329,7 @@ static void register__invalid_stag__gets_memory_and_key(void **state)
 
 /* --- invalidation from here --- */
 
+/* [VERBS-7.8-02] */
 static void invalidate__what_is_invalid_already__is_fine_with_the_right_key(void **state)
 {
     (void)state;
@@ -343,6 +345,7 @@ static void invalidate__what_is_invalid_already__is_fine_with_the_right_key(void
     expect_fault(IWARP_FAULT_LOCAL_INVALIDATE, MR, 0, 0);
 }
 
+/* [VERBS-7.8-01] */
 static void invalidate__of_a_window__needs_its_queue_pair_and_type_2(void **state)
 {
     struct iwarp_binding one = part(W1, 0, 8), two = part(W2, 0, 8);
@@ -522,6 +525,7 @@ static void *hold(void *arg)
     return NULL;
 }
 
+/* [VERBS-7.10.4-01] */
 static void invalidate__while_lent__waits_until_it_is_settled(void **state)
 {
     static struct holder h;

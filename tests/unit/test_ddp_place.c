@@ -94,6 +94,7 @@ static void expect_one(const void *at, size_t len)
 
 /* --- DDP version --- */
 
+/* [DDP-4.1-11] */
 static void check_version__every_control_octet__accepts_1_only(void **state)
 {
     (void)state;
@@ -137,6 +138,7 @@ static void write__inside_its_region__is_placed(void **state)
     assert_int_equal(region.lends, 1);
 }
 
+/* [DDP-7.1-12] [DDP-8.3.1-04] [RDMAP-8.1.1-03] [SEC-6.2.1-01] [VERBS-7.6.3-01] */
 static void write__one_octet_outside__is_a_bounds_fault(void **state)
 {
     static const struct {
@@ -232,6 +234,7 @@ static void write__unknown_stag_or_key__is_invalid(void **state)
     assert_int_equal(region.lends, 0);
 }
 
+/* [DDP-8.3-02] */
 static void write__revoked_or_invalidated_in_the_batch__is_invalid(void **state)
 {
     struct iwarp_region other = region;
@@ -258,6 +261,8 @@ static void write__region_of_another_pd__belongs_to_another_stream(void **state)
 }
 
 /* What is limited to one queue pair is nobody else's: Writes, Reads, SGEs (RFC 5041 8.3.1). */
+/* [DDP-8.2-02] [DDP-8.2-04] [DDP-8.3-03] [DDP-8.3.1-03] [RDMAP-8.1.1-02] [SEC-6.1.1-03] */
+/* [SEC-6.1.1-01] */
 static void access__region_of_another_queue_pair__is_refused(void **state)
 {
     const struct iwarp_sge sge = {memory + 8, 4, STAG};
@@ -287,6 +292,7 @@ static void access__region_of_another_queue_pair__is_refused(void **state)
 }
 
 /* All eight combinations of rights: only REMOTE_WRITE counts. */
+/* [DDP-8.3.1-06] [RDMAP-8.1.1-05] [SEC-6.3.5-01] */
 static void write__every_set_of_rights__needs_remote_write(void **state)
 {
     (void)state;
@@ -585,6 +591,7 @@ static void scatter__32_regions__are_all_lent_and_given_back(void **state)
 }
 
 /* verbs: the lkey of an entry of length 0 is not looked at, wherever the entry stands. */
+/* [VERBS-8.1.3.2-02] */
 static void scatter__empty_entries__are_skipped_unseen(void **state)
 {
     struct iwarp_sge sgl[5] = {

@@ -54,6 +54,7 @@ static void insert__valid_stag__is_found_and_lent(void **state)
     iwarp_region_revoke(&table, &r);
 }
 
+/* [VERBS-7.2.1-01] */
 static void insert__index_0_or_taken__is_refused(void **state)
 {
     struct iwarp_region r = {0}, other = {0};
@@ -85,6 +86,7 @@ static void insert__first_and_last_index__work(void **state)
     iwarp_region_revoke(&table, &last);
 }
 
+/* [VERBS-7.2-01] */
 static void lend__wrong_key_or_unknown_index__is_null_and_counts_nothing(void **state)
 {
     struct iwarp_region r = {0};
@@ -106,6 +108,7 @@ static void lend__wrong_key_or_unknown_index__is_null_and_counts_nothing(void **
 
 /* --- the end of an STag --- */
 
+/* [DDP-8.3-01] [DDP-8.3.1-05] [RDMAP-8.1.1-04] */
 static void revoke__then_lend__is_null_and_the_index_is_free(void **state)
 {
     struct iwarp_region r = {0}, next = {0};
@@ -322,6 +325,7 @@ static void own(bool by_invalidation, uint32_t round)
     }
 }
 
+/* [DDP-8.3.1-07] [RDMAP-8.1.1-06] [SEC-6.2.2-02] */
 static void revoke__while_threads_write__nobody_writes_afterwards(void **state)
 {
     pthread_t thread[USERS];

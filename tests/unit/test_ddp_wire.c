@@ -80,6 +80,7 @@ static void check_equal(const struct iwarp_ddp_header *a, const struct iwarp_ddp
     assert_int_equal(a->mo, b->mo);
 }
 
+/* [DDP-4.2-03] [DDP-4.2-08] [DDP-4.3-03] [DDP-5.4-03] */
 static void header_get__literal_octets__gives_the_fields(void **state)
 {
     (void)state;
@@ -91,6 +92,7 @@ static void header_get__literal_octets__gives_the_fields(void **state)
     }
 }
 
+/* [MPA-3-12] [MPA-C.1-01] [DDP-4.1-10] [DDP-4.1-08] [DDP-4.2-01] [DDP-4.3-01] [DDP-4.4-01] */
 static void header_put__fields__writes_these_octets_and_no_other(void **state)
 {
     (void)state;
@@ -121,6 +123,7 @@ static void header_get__tagged_at_the_end_of_its_memory__reads_14_octets(void **
 }
 
 /* RFC 5041 4.1: the four reserved bits are sent as 0 and not checked. */
+/* [DDP-4.1-09] */
 static void header_get__reserved_bits_set__are_ignored(void **state)
 {
     (void)state;

@@ -44,6 +44,7 @@ static void pad__every_length__is_the_least_that_aligns(void **state)
 }
 
 /* EMSS, MULPDU without markers, with markers. RFC 5044 4.5. */
+/* [MPA-4.5-01] [MPA-4.5-02] */
 static void mulpdu__known_segment_sizes__matches(void **state)
 {
     static const uint32_t row[][3] = {
@@ -59,6 +60,7 @@ static void mulpdu__known_segment_sizes__matches(void **state)
 }
 
 /* Where the clamps begin and end: RFC 5044 3, 128 to 64768. */
+/* [MPA-3-04] [MPA-4.5-05] [MPA-4.5-06] */
 static void mulpdu__around_the_bounds__is_clamped(void **state)
 {
     static const uint32_t row[][3] = {

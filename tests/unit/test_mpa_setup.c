@@ -54,7 +54,7 @@ static struct iwarp_mpa_wish with_rtr(struct iwarp_mpa_wish wish, unsigned rtr)
 /* [MPA-7.1.1-01] [MPA-7.1.1-14] [MPA-7.1.1-18] [MPA-7.1.2-02] RFC 5044 7.1.1 */
 static void request__rev_1__octets_of_m01_and_m03(void **state)
 {
-    struct iwarp_mpa_wish markers = rev1;
+    struct iwarp_mpa_wish markers = rev1; /* [MPA-7.1.1-12] [MPA2-10-03] */
 
     (void)state;
     markers.markers_rx = true;
@@ -69,7 +69,7 @@ static void request__rev_1__octets_of_m01_and_m03(void **state)
 /* [MPA2-6-01] [MPA2-9-01] [MPA2-9.2-01] [MPA2-9.2-02] [MPA2-9.2-11] [MPA2-9.2-13] RFC 6581 9 */
 static void request__rev_2__octets_of_m05_m07_m09(void **state)
 {
-    struct iwarp_mpa_wish all = with_rtr(depths(p2p, UNSPEC, UNSPEC), 7);
+    struct iwarp_mpa_wish all = with_rtr(depths(p2p, UNSPEC, UNSPEC), 7); /* [MPA2-6-06] */
     struct iwarp_mpa_wish quiet = with_rtr(rev2, 7);
 
     (void)state;

@@ -78,6 +78,7 @@ static void expect_info(struct iwarp_mr *mr, const struct iwarp_stag_info *want)
 }
 
 /* Verbs 7.6.1: by virtual address, from 0, and from a TO of the application's choice. */
+/* [VERBS-7.6.1-01] */
 static void create__each_way_of_addressing__is_told(void **state)
 {
     static char octets[8];
@@ -115,6 +116,7 @@ static void create__each_way_of_addressing__is_told(void **state)
     set_close(&s);
 }
 
+/* [VERBS-7.4.2-01] */
 static void create__with_wrong_options__is_misuse(void **state)
 {
     static char octets[8];

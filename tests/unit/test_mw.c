@@ -164,6 +164,7 @@ static void type_2__bound_and_invalidated__is_told(void **state)
 }
 
 /* VERBS-7.9-01 */
+/* [VERBS-7.9-01] */
 static void region__with_bound_windows__stays_until_they_are_gone(void **state)
 {
     struct iwarp_mr_options o;

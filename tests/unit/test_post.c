@@ -28,6 +28,7 @@ struct misuse {
     const char *part;
 };
 
+/* [VERBS-8.2.1-01] [VERBS-8.3.1-01] */
 static void post_send__against_the_rules__is_misuse(void **state)
 {
     static const struct iwarp_sge huge[] = {{NULL, UINT32_MAX, 1}, {NULL, 1, 1}};
@@ -77,6 +78,7 @@ static void post_send__against_the_rules__is_misuse(void **state)
     pair_close(&p);
 }
 
+/* [VERBS-6.2.1-01] */
 static void post__in_idle__takes_receives_only(void **state)
 {
     const struct iwarp_send_wr send = {.wr_id = 1};
@@ -138,6 +140,7 @@ static void post__to_a_full_queue__is_again(void **state)
 
 /* --- how work is reported -------------------------------------------------------------------- */
 
+/* [VERBS-8.1.1-01] [VERBS-8.1.3.1-01] */
 static void post_send__chained_and_silent__completes_the_signaled_only(void **state)
 {
     (void)state;
@@ -273,6 +276,7 @@ static void post_send__inline_of_missing_memory__is_misuse(void **state)
     munmap(gone, 2 * page);
 }
 
+/* [VERBS-8.1.3.2-03] */
 static void post__with_32_pieces__gathers_and_scatters(void **state)
 {
     struct chance chance = {chance_seed()};
@@ -324,6 +328,7 @@ static void post__with_32_pieces__gathers_and_scatters(void **state)
     }
 }
 
+/* [VERBS-8.1.2.1-02] [VERBS-9.3.2.1-01] */
 static void send__of_each_kind__carries_its_flags(void **state)
 {
     (void)state;
@@ -395,6 +400,7 @@ static void request__with_a_wrong_sge__is_a_local_protection_error(void **state)
 }
 
 /* The Read that was refused is told apart from those in front and behind. */
+/* [VERBS-8.1.2.2-02] */
 static void read__that_is_refused__is_a_remote_access_error(void **state)
 {
     (void)state;

@@ -124,6 +124,7 @@ static void check__high_queue_numbers__are_invalid(void **state)
 }
 
 /* RFC 5040 7.2: RV is looked at before anything else; the RDMA Consortium's 0 is not spoken. */
+/* [RDMAP-4.1-01] [RDMAP-4.1-07] */
 static void check__every_version__accepts_1_only_and_ignores_reserved_bits(void **state)
 {
     (void)state;
@@ -141,6 +142,7 @@ static void check__every_version__accepts_1_only_and_ignores_reserved_bits(void 
     }
 }
 
+/* [RDMAP-4.1-04] [RDMAP-4.1-06] [RDMAP-4.2-01] */
 static void op__every_opcode__has_the_row_of_the_rfc(void **state)
 {
     (void)state;

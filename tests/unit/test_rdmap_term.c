@@ -91,6 +91,7 @@ static const struct vector vectors[] = {
      {2, 0, 0x07, 0, false}},
 };
 
+/* [RDMAP-4.8-01] [RDMAP-4.8-02] [RDMAP-4.8-08] [RDMAP-4.8-09] [RDMAP-4.8-10] [RDMAP-4.8-11] */
 static void put__published_vectors__gives_these_fpdus(void **state)
 {
     const struct iwarp_ddp_header h = {.last = true, .ulp_control = 0x47, .qn = 2, .msn = 1};
@@ -190,6 +191,7 @@ static void check_row(enum iwarp_fault_code code, const uint8_t *segment, uint16
     expect_info(out, &info);
 }
 
+/* [DDP-7.2-01] [RDMAP-4.8-03] */
 static void put__every_row_and_segment__copies_what_figure_10_says(void **state)
 {
     (void)state;
@@ -268,6 +270,7 @@ static void get__mpa_error_with_type_3__is_type_0(void **state)
 }
 
 /* RFC 5040 4.8: reserved bits are ignored on receive. */
+/* [RDMAP-4.8-07] */
 static void get__reserved_bits__do_not_matter_beside_rfc_header_bits(void **state)
 {
     const struct iwarp_term_info info = {1, 2, 0x05, 0xc0, false};

@@ -49,6 +49,7 @@ static void read_request_get__literal_octets__gives_the_fields(void **state)
     assert_true(r.src_to == 0xb0b1b2b3b4b5b6b7);
 }
 
+/* [RDMAP-4.4-01] */
 static void read_request_put__fields__writes_28_octets_and_no_other(void **state)
 {
     const struct iwarp_rdmap_read_request r = {0xf0f1f2f3, 0xe0e1e2e3e4e5e6e7, 0xd0d1d2d3,
@@ -67,6 +68,7 @@ static void read_request_put__fields__writes_28_octets_and_no_other(void **state
 }
 
 /* RFC 5040 4.1: version 1 above the opcode. */
+/* [RDMAP-3.1-01] [RDMAP-4.1-02] [RDMAP-4.1-05] */
 static void control__every_opcode__is_0x40_and_the_opcode(void **state)
 {
     (void)state;

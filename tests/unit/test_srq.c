@@ -120,6 +120,7 @@ static void receive__through_an_srq__works_as_through_a_queue_of_its_own(void **
     }
 }
 
+/* [SEC-6.4.3.1-01] [DDP-8.3.2-06] [RDMAP-8.1.2-08] */
 static void limit__fewer_posted__tells_once(void **state)
 {
     struct iwarp_async_event event;

@@ -157,6 +157,7 @@ static void expect_fair_bits(const uint32_t *stag, size_t n)
     }
 }
 
+/* [RDMAP-8.1.1-08] */
 static void stags__of_many_regions__are_unpredictable(void **state)
 {
     struct iwarp_mr **mr = calloc(MANY, sizeof(struct iwarp_mr *));

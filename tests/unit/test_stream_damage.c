@@ -60,6 +60,7 @@ static void check_damage(struct endpoint *e, void *arg)
 }
 
 /* One wrong bit anywhere but in the length: nothing is placed, or nothing is delivered if early. */
+/* [MPA-3-07] [MPA-6-01] [MPA-4.4-13] [MPA-4.4-07] [MPA-4.4-14] [MPA-6-03] [DDP-3-06] */
 static void receive__one_bit_wrong__is_a_crc_fault(void **state)
 {
     struct chance c = {chance_seed()};
@@ -119,6 +120,7 @@ static void check_anything(struct endpoint *e, void *arg)
     assert_int_equal(endpoint_rwqe(e, 0)->byte_len, 2000);
 }
 
+/* [MPA-4.1-04] [MPA-4.4-08] [MPA-7.1.1-09] */
 static void receive__without_crc__takes_any_crc_field(void **state)
 {
     struct octets o = {0};
@@ -251,6 +253,7 @@ static void receive__memory_that_is_not_mapped__is_a_fault(void **state)
 /* --- which fault -------------------------------------------------------------------------------
  */
 
+/* [RDMAP-7.1-05] */
 static void fail__second_fault__is_not_told(void **state)
 {
     struct endpoint e;

@@ -92,6 +92,7 @@ static void responder__peer_leaves_before_its_first_fpdu__sends_nothing(void **s
 /* --- closing in order --------------------------------------------------------------------------
  */
 
+/* [DDP-6.2-01] */
 static void close__with_work_posted__finishes_it_first(void **state)
 {
     struct endpoint e;
@@ -165,6 +166,7 @@ static void shutdown__fault_behind_it__resets(void **state)
     endpoint_fini(&e);
 }
 
+/* [DDP-3-10] [DDP-6.2.1-05] */
 static void eof__of_an_idle_peer__closes_this_side_too(void **state)
 {
     struct endpoint e;
@@ -176,6 +178,7 @@ static void eof__of_an_idle_peer__closes_this_side_too(void **state)
     endpoint_fini(&e);
 }
 
+/* [VERBS-6.2.2-01] */
 static void eof__with_a_request_unfinished__is_told_to_the_peer(void **state)
 {
     struct endpoint e;
@@ -214,6 +217,7 @@ static void eof__with_an_error__resets(void **state)
  */
 
 /* The FPDU under way is finished, then comes the Terminate, then nothing. RFC 5040 5.4. */
+/* [RDMAP-5.4-08] [VERBS-6.4-01] */
 static void terminate__in_the_middle_of_an_fpdu__follows_it(void **state)
 {
     struct endpoint e;
@@ -387,6 +391,7 @@ static void allocation__each_one_failing__ends_the_stream_only(void **state)
  */
 
 /* All that counts up wraps or is wide enough; both directions. */
+/* [DDP-4.3-10] */
 static void counters__at_their_ends__wrap(void **state)
 {
     struct endpoint e;

@@ -93,6 +93,7 @@ static void local__alone__is_done_and_sends_nothing(void **state)
 }
 
 /* Posted together: register, send from it, invalidate. The Send's octets are literal. */
+/* [VERBS-8.2.2.1-03] */
 static void local__in_a_chain__takes_effect_before_what_follows(void **state)
 {
     struct endpoint e;
@@ -191,6 +192,7 @@ static void post_read(struct endpoint *e, enum iwarp_wr_opcode opcode)
 }
 
 /* VERBS-8.2.2.2-02 */
+/* [VERBS-8.2.2.2-02] */
 static void fence__local__waits_for_all_earlier_requests(void **state)
 {
     struct endpoint e;
@@ -291,6 +293,7 @@ static void local__not_possible__ends_the_stream(void **state)
 /* --- RDMA Read with Invalidate --- */
 
 /* VERBS-8.2.2.1-02: behind the last segment of the response, before the completion. */
+/* [VERBS-8.2.2.1-02] */
 static void read_inv__response_in_two_segments__invalidates_behind_the_last(void **state)
 {
     struct endpoint e;
@@ -379,6 +382,7 @@ static void half_sent__stag_registered_anew__resets_the_connection(void **state)
 
 /* RFC 5040 8.1.1 (7): not what several streams may use. The Send's payload has come nevertheless.
  */
+/* [RDMAP-8.1.1-07] [SEC-6.4.5-01] */
 static void peer_invalidates__region_of_several_streams__is_0_1_09(void **state)
 {
     _Atomic unsigned qps = 1;

@@ -648,6 +648,7 @@ static void one_send(uint64_t pos, size_t n, unsigned pieces, bool no_crc, struc
     octets_free(&like);
 }
 
+/* [MPA-4.3-01] */
 static void send__at_each_position__is_framed_and_taken(void **state)
 {
     static const size_t sizes[] = {0,   1,   2,   3,   4,   450, 483, 484,  485,

@@ -67,6 +67,7 @@ static const struct row rows[] = {
      PLAIN,
      "1100c000 000f c140 00000000 0000000000000000",
      {{"c140 00000000 0000000000000000", 1}}},
+    /* [DDP-7.1-08] */
     {"write_beyond_end",
      IWARP_FAULT_DDP_BOUNDS,
      PLAIN,
@@ -82,6 +83,7 @@ static const struct row rows[] = {
      PLAIN,
      "1101c000 000f c140 00010203 0000000000001400",
      {{"c140 00010203 0000000000001400", 1}}},
+    /* [RDMAP-7.2-01] */
     {"write_before_begin",
      IWARP_FAULT_DDP_BOUNDS,
      PLAIN,
@@ -189,6 +191,7 @@ static const struct row rows[] = {
      PLAIN,
      "1203c000 0012 4143 00000000 00000000 00000000 00000000",
      {{"4143 00000000 00000000 00000000 00000000", 0}}},
+    /* [RDMAP-5.3-02] */
     {"msn_twice",
      IWARP_FAULT_DDP_MSN,
      PLAIN,
@@ -210,6 +213,7 @@ static const struct row rows[] = {
      PLAIN,
      "1203c000 0016 4147 00000000 00000002 00000002 00000000",
      {{"4147 00000000 00000002 00000002 00000000 11000000", 0}}},
+    /* [RDMAP-6.1-06] */
     {"reads_beyond_ird",
      IWARP_FAULT_DDP_IRD_EXCEEDED,
      PLAIN,
@@ -243,6 +247,7 @@ static const struct row rows[] = {
      PLAIN,
      "1204c000 002e 4141 00000000 00000001 00000001 00000001",
      {{"4141 00000000 00000001 00000001 00000001" SINK "00000008 00020304 0000000000001000", 0}}},
+    /* [DDP-7.1-01] */
     {"send_too_long",
      IWARP_FAULT_DDP_TOO_LONG,
      PLAIN,

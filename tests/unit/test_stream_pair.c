@@ -614,6 +614,8 @@ static void converse(uint64_t seed)
     pair_fini(p);
 }
 
+/* [DDP-5.3-06] [DDP-5.3-07] [RDMAP-5.3-05] [RDMAP-5.5-03] [VERBS-8.2.2-03] [RDMAP-5.5-10] */
+/* [VERBS-8.2.2-04] */
 static void converse__random_schedules_and_troubles__end_rightly(void **state)
 {
     const char *seconds = getenv("SECONDS_TO_RUN");

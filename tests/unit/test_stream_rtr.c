@@ -139,6 +139,7 @@ static void rtr__cut_at_each_octet__is_the_literal_octets(void **state)
 }
 
 /* Whatever is posted before stands behind it, and counts on from its MSN. */
+/* [MPA2-5-01] */
 static void rtr__requests_posted_before__is_first(void **state)
 {
     static const char *const expected[] = {"3/1 3/2 1/1 0/0 3/3", "0/0 3/1 1/1 0/0 3/2",

@@ -65,6 +65,7 @@ static void receive_hello(const char *hex)
     octets_free(&o);
 }
 
+/* [MPA-4.1-03] */
 static void receive__padding_that_is_not_zero__is_taken(void **state)
 {
     (void)state;
@@ -72,12 +73,14 @@ static void receive__padding_that_is_not_zero__is_taken(void **state)
 }
 
 /* All reserved bits of DDP and RDMAP set, and the STag of a region where none is meant. */
+/* [RDMAP-4.1-08] [RDMAP-4.1-09] */
 static void receive__reserved_bits_and_stag__are_ignored(void **state)
 {
     (void)state;
     receive_hello("0017 7d73 12345678 00000000 00000001 00000000 68656c6c6f 000000");
 }
 
+/* [MPA-6-05] */
 static void receive__last_octet_missing__places_nothing(void **state)
 {
     static const enum delivery ways[] = {DELIVER_WHOLE, DELIVER_SINGLY};
@@ -99,6 +102,7 @@ static void receive__last_octet_missing__places_nothing(void **state)
     octets_free(&o);
 }
 
+/* [DDP-4.1-07] [DDP-5.4-01] */
 static void receive__last_segment_missing__delivers_nothing(void **state)
 {
     struct chance c = {chance_seed()};
@@ -119,6 +123,7 @@ static void receive__last_segment_missing__delivers_nothing(void **state)
     endpoint_fini(&e);
 }
 
+/* [RDMAP-5.5-04] [RDMAP-5.5-13] */
 static void read__last_segment_missing__is_not_complete(void **state)
 {
     struct chance c = {chance_seed()};
@@ -167,6 +172,7 @@ static void expect_answer(struct endpoint *e, void *arg)
     assert_int_equal(f.len, e->sent.n);
 }
 
+/* [RDMAP-5.5-05] [RDMAP-5.5-11] [VERBS-8.2.2-05] */
 static void read__behind_a_write__sees_what_was_written(void **state)
 {
     struct octets o = {0};

@@ -89,6 +89,7 @@ static void expect_five(struct endpoint *e, void *arg)
     assert_int_equal(e->sent.n, 0);
 }
 
+/* [MPA-4.3-11] [DDP-3-07] [DDP-5.4-02] [DDP-4.1-02] [RDMAP-5.3-10] */
 static void receive__sends__land_in_order_and_invalidate(void **state)
 {
     (void)state;
@@ -155,6 +156,7 @@ static void expect_v07_v08(struct endpoint *e, void *arg)
     assert_memory_equal(e->area[0].p, "\0\1\2\3\4\5\6\7\x08", 9);
 }
 
+/* [DDP-4.1-01] [DDP-5.2-05] */
 static void receive__writes__land_at_their_offset(void **state)
 {
     uint64_t low = 0x1000, high = 0x7ffffffffff0;
@@ -173,6 +175,7 @@ static void expect_nothing(struct endpoint *e, void *arg)
     assert_int_equal(e->sent.n, 0);
 }
 
+/* [DDP-5.2-10] [DDP-5.2-11] [VERBS-7.10.6.2-03] */
 static void receive__writes_of_nothing__are_not_checked(void **state)
 {
     (void)state;
@@ -199,6 +202,8 @@ static void expect_sent_hex(struct endpoint *e, void *arg)
     assert_int_equal(e->s.reads.in_count, 0);
 }
 
+/* [RDMAP-4.4-02] [RDMAP-5.2.2-01] [RDMAP-5.2.2-07] [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] */
+/* [RDMAP-5.2.1-04] [RDMAP-5.2.1-14] [RDMAP-5.2.1-15] */
 static void receive__read_requests__are_answered(void **state)
 {
     static char v12[] = V12, v13[] = V13, v26[] = V26;
@@ -257,6 +262,7 @@ static void expect_read_done(struct endpoint *e, void *arg)
     assert_int_equal(e->sq.done, 1);
 }
 
+/* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] */
 static void receive__read_responses__complete_the_read(void **state)
 {
     uint32_t zero = 0, one = 1;
@@ -285,6 +291,7 @@ static void expect_terminated(struct endpoint *e, void *arg)
     assert_int_equal(e->s.rx.fpdus, 1); /* what follows is dropped */
 }
 
+/* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
 static void receive__terminates__end_the_stream_and_say_why(void **state)
 {
     unsigned what[5][3] = {{1, 1, 0}, {0, 1, 2}, {2, 0, 2}, {0, 0, 0}, {2, 0, 7}};

@@ -187,6 +187,7 @@ static void setup_write(struct endpoint *e, void *arg)
     share(e, arg);
 }
 
+/* [RDMAP-5.1-02] [VERBS-8.1.2.2-01] */
 static void write__with_shared_receives__takes_none(void **state)
 {
     struct octets o = {0};

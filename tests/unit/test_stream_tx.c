@@ -63,6 +63,8 @@ static void post_five_sends(struct endpoint *e)
                                              .invalidate_stag = 0xabcdef01});
 }
 
+/* [MPA-4.1-01] [MPA-4.1-02] [MPA-4.4-10] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] */
+/* [DDP-5.2-09] [VERBS-6.2.1.2-01] */
 static void send__sends__are_the_literal_octets(void **state)
 {
     struct chance c = {chance_seed()};
@@ -103,6 +105,8 @@ static void expect_request(const struct iwarp_send_wr *wr, uint32_t mulpdu, cons
     }
 }
 
+/* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [RDMAP-5.1-01] [RDMAP-5.3-01] [RDMAP-5.3-07] */
+/* [RDMAP-5.2.1-01] [RDMAP-5.2.1-06] */
 static void send__writes_and_reads__are_the_literal_octets(void **state)
 {
     struct iwarp_sge beef = {(void *)(uintptr_t)0x7009, 4, KEY};
@@ -131,6 +135,7 @@ static void send__writes_and_reads__are_the_literal_octets(void **state)
     expect_request(&wr, 0, V10);
 }
 
+/* [RDMAP-5.4-01] [RDMAP-5.4-02] */
 static void send__terminates__are_the_literal_octets(void **state)
 {
     struct iwarp_sge wrong = {NULL, 4, 0x00111100};
@@ -171,6 +176,10 @@ static void send__terminates__are_the_literal_octets(void **state)
  */
 
 /* Check that the FPDUs from *at on are one message with these contents; moves *at behind it. */
+/* [MPA-3-01] [MPA-3-05] [DDP-4.1-03] [DDP-4.1-04] [DDP-4.1-05] [DDP-4.1-06] [DDP-5.2-01] */
+/* [DDP-5.2-02] [DDP-5.2-04] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] [DDP-4.3-04] */
+/* [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] [DDP-5.2-08] */
+/* [RDMAP-5.1-07] */
 static void expect_message(const struct endpoint *e, size_t *at, const struct fpdu *like,
                            const uint8_t *data, size_t n)
 {
@@ -305,6 +314,8 @@ static void random_requests(struct chance *c)
     endpoint_fini(&e);
 }
 
+/* [DDP-4.3-08] [DDP-5.3-01] [DDP-5.3-02] [RDMAP-5.1-05] [RDMAP-5.3-08] [RDMAP-5.5-07] */
+/* [VERBS-8.2.2-01] [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] [RDMAP-6.1-01] */
 static void send__random_requests__come_out_whole_and_in_order(void **state)
 {
     struct chance c = {chance_seed()};
@@ -370,6 +381,7 @@ static unsigned fpdus_sent(struct endpoint *e, unsigned opcode)
 }
 
 /* A Send that was posted behind a Read is sent at once but completes behind it. */
+/* [RDMAP-5.5-08] [RDMAP-5.5-09] [VERBS-8.2.2-02] */
 static void complete__send_behind_read__waits_for_the_response(void **state)
 {
     struct endpoint e;
@@ -388,6 +400,7 @@ static void complete__send_behind_read__waits_for_the_response(void **state)
 }
 
 /* ORD: the third Read waits until a response came; what is behind it waits too (order). */
+/* [RDMAP-6.1-03] [RDMAP-6.1-05] [VERBS-6.5-01] [VERBS-8.2.2-06] */
 static void reads__beyond_ord__wait(void **state)
 {
     struct endpoint e;
@@ -415,6 +428,7 @@ static void reads__beyond_ord__wait(void **state)
     endpoint_fini(&e);
 }
 
+/* [VERBS-8.2.2.2-01] */
 static void fence__with_reads_outstanding__waits_for_all(void **state)
 {
     struct endpoint e;
@@ -492,6 +506,7 @@ static void send__requests_and_responses__take_turns(void **state)
 }
 
 /* Responses are in the order of the requests, whatever their sizes. */
+/* [RDMAP-5.2.1-08] [RDMAP-5.2.2-05] [RDMAP-5.5-14] */
 static void send__responses__are_in_order(void **state)
 {
     static const uint32_t sizes[] = {5000, 0, 1, 600};
@@ -652,6 +667,7 @@ static void send__memory_that_is_not_mapped__leaves_the_batch_alone(void **state
 }
 
 /* A request that names memory it has no right to. */
+/* [VERBS-8.3.2-01] */
 static void send__wrong_sge__terminates(void **state)
 {
     (void)state;

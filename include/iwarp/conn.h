@@ -38,13 +38,14 @@ struct iwarp_conn_options {
     size_t size;       /* set by init */
     unsigned mpa_rev;  /* initiator: 1 or 2 (default). The responder follows the Request. */
     bool mpa_fallback; /* initiator, revision 2: if the peer hangs up without an octet of a Reply,
-                        * connect again with revision 1, once (RFC 6581 10); default true */
+                        * connect again with revision 1, once (RFC 6581 10); default true. The
+                        * time-outs hold for both tries together */
     bool crc;          /* ask for CRC32c (default true); it is off only if both say so */
     bool markers;      /* ask the peer for markers (default false); it gets them if it asks */
     bool peer_to_peer; /* initiator, revision 2: the responder may send first (default true); with
                         * revision 1, and at a responder, it has no effect */
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
-                        * initiator, all as responder */
+                        * initiator, all as responder. Read takes an ord of at least 1 */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
     unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size */
     unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */

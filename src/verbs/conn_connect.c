@@ -81,7 +81,7 @@ static int begin_tcp(struct iwarp_conn *conn)
     conn->state = CONN_CONNECTING;
     iwarp_conn_attach(conn, ep);
     ep->ops->watch(ep, false, true);
-    iwarp_conn_start_timer(conn, conn->options.connect_timeout_ms);
+    iwarp_conn_start_phase(conn, conn->options.connect_timeout_ms, &conn->connecting_ms);
     return 0;
 }
 
@@ -113,17 +113,23 @@ static bool lay_out_revision_1(struct iwarp_conn *conn)
     return status == IWARP_OK;
 }
 
-bool iwarp_conn_try_revision_1(struct iwarp_conn *conn)
+bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
 {
-    bool possible = !conn->responder && conn->reconnects && conn->options.mpa_rev == 2 &&
+    bool hung_up = error == 0 || error == ECONNRESET || error == EPIPE;
+    bool possible = hung_up && !conn->responder && conn->reconnects && conn->options.mpa_rev == 2 &&
                     conn->options.mpa_fallback && conn->setup->have == 0 && conn->qp &&
                     !conn->user_gone;
 
     if (!possible) {
         return false;
     }
-    iwarp_log(IWARP_LOG_INFO, "conn",
-              "the peer hung up on a Request of MPA revision 2: connecting again with revision 1");
+    iwarp_log(
+        IWARP_LOG_WARN, "conn",
+        "qp %u: the peer hung up on a Request of MPA revision 2: connecting again with revision "
+        "1, without peer-to-peer mode and without agreeing on read depths (mpa_fallback)",
+        conn->qp->num);
+    conn->retried = true;
+    iwarp_conn_end_phase(conn, &conn->startup_ms);
     iwarp_conn_drop_endpoint(conn);
     if (!lay_out_revision_1(conn)) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof *conn->setup,
@@ -135,6 +141,19 @@ bool iwarp_conn_try_revision_1(struct iwarp_conn *conn)
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
     }
     return true;
+}
+
+enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
+                                            enum iwarp_fault_code code)
+{
+    if (!conn->retried) {
+        return code;
+    }
+    return code == IWARP_FAULT_TCP_CONNECT || code == IWARP_FAULT_TCP_LOST
+               ? IWARP_FAULT_MPA_RETRY_FAILED
+           : code == IWARP_FAULT_TCP_TIMEOUT || code == IWARP_FAULT_MPA_TIMEOUT
+               ? IWARP_FAULT_MPA_RETRY_TIMEOUT
+               : code;
 }
 
 enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,

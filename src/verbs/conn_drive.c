@@ -42,6 +42,26 @@ static void write_failed(struct iwarp_conn *conn, int error, const void *addr, s
     }
 }
 
+/*
+ * A responder's first word has to wait, and without peer-to-peer mode nothing says for how long:
+ * two ends that wait for each other are hard to tell from a dead network. RFC 5044 7.1.2 rule 4.
+ */
+static void explain_hold(struct iwarp_conn *conn)
+{
+    const struct iwarp_stream *s = &conn->stream;
+
+    if (conn->hold_told || conn->settled.peer_to_peer || s->life != STREAM_RUNNING || !conn->qp ||
+        s->config.sq->done == iwarp_wq_head(s->config.sq)) {
+        return;
+    }
+    conn->hold_told = true;
+    iwarp_log(IWARP_LOG_WARN, "conn",
+              "qp %u: work is held until the initiator has sent something (RFC 5044 7.1.2 rule 4): "
+              "its Request %s; peer-to-peer mode of revision 2 would have let this end go first",
+              conn->qp->num,
+              conn->settled.rev < 2 ? "was of revision 1" : "did not ask for peer-to-peer mode");
+}
+
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
 {
     const struct iovec *iov;
@@ -49,6 +69,9 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
     while (conn->has_stream && conn->ep && !conn->tx_blocked && batches-- > 0) {
         unsigned n = iwarp_stream_gather(&conn->stream, &iov);
         if (n == 0) {
+            if (conn->stream.config.hold_tx) {
+                explain_hold(conn);
+            }
             break;
         }
         size_t offered = iov_total(iov, n);

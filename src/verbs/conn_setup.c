@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "mpa/mpa_frame.h"
+#include "verbs/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -61,6 +62,19 @@ static void stop_timer(struct iwarp_conn *conn)
 {
     conn->timer_on = false;
     uv_timer_stop(&conn->timer);
+}
+
+void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used)
+{
+    iwarp_conn_start_timer(conn, ms > *used ? ms - *used : 1);
+    conn->timer_ms = ms;
+    conn->phase_began = iwarp_now_ms();
+}
+
+void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
+{
+    *used += (unsigned)(iwarp_now_ms() - conn->phase_began);
+    stop_timer(conn);
 }
 
 static void on_endpoint_closed(void *user)
@@ -173,6 +187,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     bool unknown = conn->responder && !conn->auto_accept && !conn->known && !conn->reported;
     bool asked = conn->state == CONN_REQUEST && !conn->qp;
 
+    code = iwarp_conn_retry_code(conn, code);
     iwarp_fault_set(&conn->fault, code, side, d0, d1, 0);
     if (conn->setup) {
         conn->fault.rx_pos = conn->setup->have;
@@ -420,7 +435,7 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
         if (got == -EAGAIN) {
             return;
         }
-        if ((got == 0 || got == -ECONNRESET) && iwarp_conn_try_revision_1(conn)) {
+        if (got <= 0 && iwarp_conn_try_revision_1(conn, (int)-got)) {
             return;
         }
         if (got == 0) {
@@ -458,7 +473,7 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     unsigned ms = conn->options.startup_timeout_ms;
 
     conn->state = CONN_STARTUP;
-    iwarp_conn_start_timer(conn, conn->responder ? ms - ms / 2 : ms);
+    iwarp_conn_start_phase(conn, conn->responder ? ms - ms / 2 : ms, &conn->startup_ms);
     if (conn->responder) {
         const struct iwarp_mpa_wish wish = {.rev = 2, .crc = conn->options.crc};
         conn->setup = malloc(sizeof *conn->setup);
@@ -471,6 +486,9 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     } else {
         /* One write: several peers cannot take a frame in pieces (RFC 5044 asks for nothing). */
         ssize_t sent = conn->ep->ops->writev(conn->ep, &iov, 1);
+        if (sent < 0 && iwarp_conn_try_revision_1(conn, (int)-sent)) {
+            return;
+        }
         if (sent != (ssize_t)conn->request_len) {
             iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
                             sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
@@ -489,6 +507,6 @@ void iwarp_conn_startup_writable(struct iwarp_conn *conn)
         return;
     }
     iwarp_tcp_local_addr(conn->ep, &conn->local_addr, &conn->local_addr_len);
-    stop_timer(conn);
+    iwarp_conn_end_phase(conn, &conn->connecting_ms);
     iwarp_conn_begin_startup(conn);
 }

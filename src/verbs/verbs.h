@@ -392,7 +392,9 @@ struct iwarp_conn {
     uv_timer_t timer;
     bool timer_open; /* the handle is initialised */
     bool timer_on;
-    unsigned timer_ms;             /* what it was set to, for the text */
+    unsigned timer_ms;                  /* of which time-out, for the text */
+    unsigned connecting_ms, startup_ms; /* how much of each is used up, by both tries together */
+    int64_t phase_began;
     struct iwarp_mpa_setup *setup; /* during start-up */
     uint8_t *private_data;         /* the peer's */
     size_t private_data_len;
@@ -401,12 +403,14 @@ struct iwarp_conn {
     struct iwarp_mpa_settled settled;
     bool responder;
     bool reconnects; /* initiator over TCP to peer_addr: may connect again */
+    bool retried;    /* and has done so, with revision 1 */
     bool qp_gone;    /* there was one, and it was destroyed */
     bool half_open;  /* counted in device.half_open */
     bool was_established;
     bool has_stream; /* `stream` was initialised */
     bool tx_blocked; /* the transport is full: the worker waits for room */
     int tx_error;    /* errno of a write that failed; first everything that came is read */
+    bool hold_told;  /* the log says why early work of a responder waits */
     bool fin_sent;
     bool lingering;         /* never established, last words said: waits for the peer's FIN */
     bool reported;          /* an event has told of it */
@@ -470,9 +474,15 @@ void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
 /* Close the endpoint but go on with another one. */
 void iwarp_conn_drop_endpoint(struct iwarp_conn *conn);
 
-/* The peer hung up without an octet of a Reply: connect again with revision 1. False: it is not to
- * be tried. */
-bool iwarp_conn_try_revision_1(struct iwarp_conn *conn);
+/* The peer hung up (by FIN, error 0, or with that errno) without an octet of a Reply: connect again
+ * with revision 1. False: it is not to be tried. retry_code: how failures are called after that. */
+bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error);
+enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
+                                            enum iwarp_fault_code code);
+
+/* The timer for a part of the start-up that may take ms, of which *used are gone; and its end. */
+void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used);
+void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used);
 
 /* Wrap the socket that a listener accepted, and wait for the Request. */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn);

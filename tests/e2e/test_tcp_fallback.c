@@ -7,6 +7,9 @@
 #include "raw_peer.h"
 #include "verbs_pair.h"
 
+#include "verbs/verbs.h"
+
+#include <time.h>
 #include <unistd.h>
 
 #define REQUEST "4d504120494420526571204672616d65"
@@ -18,6 +21,14 @@
 static struct pair pair;
 static int listener, fd;
 static struct sockaddr_in at;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 static void begin(const struct iwarp_conn_options *o, const void *pd, size_t pd_len)
 {
@@ -176,9 +187,39 @@ static void connect__nobody_there_the_second_time__fails(void **state)
     raw_close(listener);
     raw_hear(fd, NULL, DEFAULT, "the Request");
     raw_close(fd);
-    failed(IWARP_FAULT_TCP_CONNECT, "refused");
+    failed(IWARP_FAULT_MPA_RETRY_FAILED, "refused");
     listener = -1;
     pair_close(&pair);
+}
+
+/* A second connection that is reset, or stays silent: bounded by the time for both. */
+static void connect__second_try_goes_wrong__says_what_came_before(void **state)
+{
+    struct iwarp_conn_options o;
+
+    (void)state;
+    iwarp_conn_options_init(&o);
+    o.startup_timeout_ms = 3000;
+    for (int i = 0; i < 2; i++) {
+        begin(&o, NULL, 0);
+        int64_t begun = now_ms();
+        raw_hear(fd, NULL, DEFAULT, "the Request");
+        progress_sleep(300000);
+        raw_close(fd);
+        fd = raw_accept(listener);
+        raw_hear(fd, NULL, REQUEST "40010000", "the second Request");
+        if (i == 0) {
+            raw_reset(fd);
+            failed(IWARP_FAULT_MPA_RETRY_FAILED, "reset");
+        } else {
+            assert_in_range(pair.side[0].conn->startup_ms, 290, 2999); /* they count */
+            failed(IWARP_FAULT_MPA_RETRY_TIMEOUT, "3000 ms for both");
+            assert_in_range(now_ms() - begun, 2950, 90000);
+            raw_close(fd);
+        }
+        no_other_try();
+        end();
+    }
 }
 
 /* Whatever ends it between the two tries, nothing is left. */
@@ -218,6 +259,7 @@ int main(void)
         cmocka_unit_test(connect__answered_or_told_not_to__does_not_come_again),
         cmocka_unit_test(connect__rejected__does_not_come_again),
         cmocka_unit_test(connect__nobody_there_the_second_time__fails),
+        cmocka_unit_test(connect__second_try_goes_wrong__says_what_came_before),
         cmocka_unit_test(connect__ended_during_the_second_try__leaves_nothing),
     };
 

@@ -6,10 +6,12 @@
 #include "raw_peer.h"
 #include "verbs_pair.h"
 
+#include "base/log.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -34,6 +36,60 @@ static int open_with_socket(struct pair *p, unsigned close_ms)
     pair_event(p->eq[1], IWARP_EVENT_ESTABLISHED);
     raw_read(fd, reply, sizeof reply, "Reply");
     return fd;
+}
+
+static unsigned count_in(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        n++;
+        text += strlen(what);
+    }
+    return n;
+}
+
+/* What a responder has to say before the initiator's first word is held, and the log says why. */
+static void responder__with_early_work__explains_the_wait_once(void **state)
+{
+    static const char *const why[] = {"was of revision 1", "did not ask for peer-to-peer mode", ""};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct pair_options o;
+        struct pair p;
+        char text[20000];
+        pair_options_init(&o, PAIR_TCP4);
+        o.conn[0].mpa_rev = i == 0 ? 1 : 2;
+        o.conn[0].peer_to_peer = i == 2;
+        FILE *log = tmpfile();
+        assert_non_null(log);
+        fflush(stderr);
+        int real = dup(STDERR_FILENO);
+        dup2(fileno(log), STDERR_FILENO);
+        iwarp_log_set("warn");
+        pair_open(&p, &o);
+        pair_recv(&p.side[0], 1, 0, 8);
+        pair_recv(&p.side[0], 2, 8, 8);
+        pair_send(&p.side[1], 3, 0, 8);
+        pair_send(&p.side[1], 4, 0, 8);
+        if (i < 2) {
+            pair_write(&p.side[0], 5, 0, 0, &p.side[1], 0);
+            pair_wc(p.side[0].send_cq, 5, IWARP_WC_SUCCESS);
+        }
+        pair_wc(p.side[0].recv_cq, 1, IWARP_WC_SUCCESS);
+        pair_wc(p.side[0].recv_cq, 2, IWARP_WC_SUCCESS);
+        pair_close(&p);
+        fflush(stderr);
+        dup2(real, STDERR_FILENO);
+        close(real);
+        iwarp_log_set(NULL);
+        rewind(log);
+        text[fread(text, 1, sizeof text - 1, log)] = '\0';
+        fclose(log);
+        assert_int_equal(count_in(text, "RFC 5044 7.1.2 rule 4"), i < 2);
+        assert_non_null(strstr(text, why[i]));
+    }
 }
 
 static void disconnect__from_a_peer_that_never_closes__ends_after_close_timeout(void **state)
@@ -237,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(disconnect__from_a_peer_that_never_closes__ends_after_close_timeout),
         cmocka_unit_test(disconnect__with_work_that_cannot_be_sent__is_bounded),
+        cmocka_unit_test(responder__with_early_work__explains_the_wait_once),
         cmocka_unit_test(send__beyond_max_buffer_bytes__ends_that_stream_with_limit),
         cmocka_unit_test(settle__with_much_to_send__sends_one_batch_a_turn),
         cmocka_unit_test(small_messages__beside_a_bulk_transfer__are_not_starved),

@@ -258,6 +258,7 @@ $(PROGRAMS):
 $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $< -L$(OUT)/lib -liwarp $(EXAMPLE_LIBS)
+$(OUT)/examples/08_registration_cost: EXAMPLE_LIBS := -lm
 $(OUT)/examples/09_event_loop: EXAMPLE_LIBS := $(call pkg,UV,--libs)
 
 # Tests see every internal function: the static library hides none. Allocations of the library and

@@ -178,9 +178,8 @@ static void quiet_qp(struct tcp_host *h, int i)
 
     iwarp_qp_options_init(&o);
     o.send_cq = o.recv_cq = h->quiet_cq;
-    /* Of another protection domain: then the STags of the first are not shared (RFC 5040 8.1.1). */
-    assert_int_equal(iwarp_qp_create(h->foreign_pd, &o, &h->quiet_qp[i]), IWARP_OK);
-    area_open(&h->quiet[i], h->foreign_pd, QUIET_AREA,
+    assert_int_equal(iwarp_qp_create(h->pd, &o, &h->quiet_qp[i]), IWARP_OK);
+    area_open(&h->quiet[i], h->pd, QUIET_AREA,
               IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE);
 }
 

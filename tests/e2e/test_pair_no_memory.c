@@ -198,6 +198,7 @@ static bool talk(enum pair_transport transport, unsigned n)
 
     memset(&t, 0, sizeof t);
     pair_options_init(&o, transport);
+    o.conn[0].mpa_fallback = false; /* nobody here would answer a second Request */
     t.p.options = o;
     pair_fill(memory[0], sizeof memory[0], 1);
     pair_fill(memory[1], sizeof memory[1], 2);

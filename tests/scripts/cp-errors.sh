@@ -89,7 +89,7 @@ check "a server that hangs up" within 60 fails 3 "" "$cp" ls "iwarp://127.0.0.1:
 listen_as 'push @keep, $c;'
 check "a silent server" within 60 fails 3 "MPA start-up.*" \
     "$cp" put --timeout 3 hello "iwarp://127.0.0.1:$port/x"
-listen_as 'read $c, $_, 44; print $c "MPA ID Rep Frame", pack("CCn", 0x50, 2, 4), pack("nn", 1, 1);
+listen_as 'read $c, $_, 44; print $c "MPA ID Rep Frame", pack("CCn", 0x50, 2, 4), pack("nn", 0x8001, 0x4001);
     push @keep, $c;'
 check "an iWARP server that is another program" within 60 fails 3 "not as iwarp-cp does" \
     "$cp" ls "iwarp://127.0.0.1:$port/"

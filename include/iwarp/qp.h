@@ -27,6 +27,7 @@ struct iwarp_qp_info {
     enum iwarp_qp_state state;
     uint32_t num;
     struct iwarp_qp_options options; /* as created */
+    unsigned access;                 /* enum iwarp_access: what it allows now */
     unsigned max_ird, max_ord;       /* bounds for the next connection, see iwarp_qp_modify */
     unsigned ird, ord;               /* of this connection; 0 before Full Operation */
     unsigned send_in_use;            /* requests whose completions were not produced yet */
@@ -46,7 +47,8 @@ IWARP_API enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_
 enum iwarp_qp_change {
     IWARP_QP_CHANGE_STATE = 1 << 0,
     IWARP_QP_CHANGE_IRD = 1 << 1,
-    IWARP_QP_CHANGE_ORD = 1 << 2
+    IWARP_QP_CHANGE_ORD = 1 << 2,
+    IWARP_QP_CHANGE_ACCESS = 1 << 3
 };
 
 struct iwarp_qp_changes {
@@ -54,6 +56,7 @@ struct iwarp_qp_changes {
     unsigned mask; /* enum iwarp_qp_change */
     enum iwarp_qp_state state;
     unsigned ird, ord; /* at most 16382 */
+    unsigned access;   /* as in struct iwarp_qp_options */
 };
 
 /*
@@ -61,6 +64,7 @@ struct iwarp_qp_changes {
  *
  * Attributes, in IDLE: bounds for the depths that its connection options ask for. In RTS: the ORD
  * in use, from 1 to what it is, for Reads not sent yet (the bound for the next connection with it).
+ * In both: what it allows its peer, for segments that have not come yet.
  *
  * CLOSING does what iwarp_disconnect does; ERROR what iwarp_abort does (no Terminate, TCP is
  * reset), and flushes. TERMINATE sends a Terminate 0/0/00, and the queue pair is in ERROR when it

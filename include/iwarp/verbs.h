@@ -232,6 +232,8 @@ struct iwarp_qp_options {
     unsigned max_recv_sge;    /* 1 to 32; default 4 */
     unsigned max_inline;      /* octets of inline data per request, 0 to 1024; default 64 */
     bool signal_all;          /* every send request completes visibly; default false */
+    unsigned access; /* what it allows at most, beside the rights of STags: REMOTE_WRITE and
+                      * REMOTE_READ to its peer, MW_BIND to BIND_MW; default all three */
     void *user;
 };
 

@@ -44,6 +44,7 @@ struct iwarp_ddp_rx {
     struct iwarp_region_table *regions;
     const void *pd;
     uint32_t qp;              /* number of the stream's queue pair */
+    unsigned denied;          /* rights that the queue pair withholds whatever STags say */
     struct iwarp_lends lends; /* regions that targets of this batch point into */
     uint32_t msn[4];          /* next expected, per queue */
     uint32_t mo[4];           /* octets of that message so far */

@@ -14,6 +14,7 @@ void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regio
                        uint32_t qp)
 {
     rx->qp = qp;
+    rx->denied = 0;
     rx->regions = regions;
     rx->pd = pd;
     rx->lends.n = 0;
@@ -138,6 +139,9 @@ static bool place_write(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *
     target->n = 0;
     if (len == 0) {
         return true;
+    }
+    if (rx->denied & IWARP_ACCESS_REMOTE_WRITE) {
+        return found(fault, IWARP_FAULT_DDP_QP_ACCESS, h->stag, rx->denied, 0);
     }
     struct iwarp_region *r = iwarp_lends_get(&rx->lends, rx->regions, h->stag);
     if (!r) {

@@ -183,6 +183,10 @@ static bool invalidate(struct iwarp_stream *s, uint32_t stag)
     const struct iwarp_binder who = iwarp_stream_binder(s);
     unsigned sharers = s->config.pd_qps ? atomic_load(s->config.pd_qps) : 1;
 
+    const unsigned remote = IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ;
+    if ((s->ddp.denied & remote) == remote) { /* verbs draft 7.8 */
+        return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
+    }
     iwarp_lends_settle(&s->ddp.lends);
     return iwarp_bind_invalidate_remote(&who, stag, sharers, &s->fault);
 }

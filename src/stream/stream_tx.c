@@ -194,6 +194,11 @@ static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *
     if (len == 0) {
         return true;
     }
+    if (s->ddp.denied & IWARP_ACCESS_REMOTE_READ) {
+        iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_QP_ACCESS, IWARP_SIDE_LOCAL, r->src_stag,
+                        s->ddp.denied, 0);
+        return false;
+    }
     struct iwarp_region *region = iwarp_lends_get(lends, s->config.regions, r->src_stag);
     uint8_t *p = NULL;
     if (!region) {

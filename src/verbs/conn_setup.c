@@ -252,24 +252,25 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
 /* [MPA-7.1-01] [MPA-7.1-04] [MPA2-9.1-04] */
 static bool begin_stream(struct iwarp_conn *conn)
 {
-    const struct iwarp_stream_config config = {.regions = &conn->device->regions,
-                                               .pd = conn->qp->pd,
-                                               .qp = conn->qp->num,
-                                               .pd_qps = &conn->qp->pd->qps,
-                                               .sq = &conn->qp->sq,
-                                               .rq = &conn->qp->rq,
-                                               .budget = &conn->device->budget,
-                                               .counts = &conn->counts,
-                                               .crc = conn->settled.crc,
-                                               .markers_rx = conn->settled.markers_rx,
-                                               .markers_tx = conn->settled.markers_tx,
-                                               .rtr = rtr_of(conn),
-                                               .hold_tx = conn->responder,
-                                               .early =
-                                                   conn->options.placement == IWARP_PLACE_EARLY,
-                                               .mulpdu = mulpdu_of(conn),
-                                               .ird = depth(conn->settled.ird, conn->options.ird),
-                                               .ord = depth(conn->settled.ord, conn->options.ord)};
+    const struct iwarp_stream_config config = {
+        .regions = &conn->device->regions,
+        .pd = conn->qp->pd,
+        .qp = conn->qp->num,
+        .denied = IWARP_QP_ACCESS & ~atomic_load(&conn->qp->access),
+        .pd_qps = &conn->qp->pd->qps,
+        .sq = &conn->qp->sq,
+        .rq = &conn->qp->rq,
+        .budget = &conn->device->budget,
+        .counts = &conn->counts,
+        .crc = conn->settled.crc,
+        .markers_rx = conn->settled.markers_rx,
+        .markers_tx = conn->settled.markers_tx,
+        .rtr = rtr_of(conn),
+        .hold_tx = conn->responder,
+        .early = conn->options.placement == IWARP_PLACE_EARLY,
+        .mulpdu = mulpdu_of(conn),
+        .ird = depth(conn->settled.ird, conn->options.ird),
+        .ord = depth(conn->settled.ord, conn->options.ord)};
 
     conn->has_stream = iwarp_stream_init(&conn->stream, &config);
     return conn->has_stream;

@@ -26,6 +26,9 @@ static enum iwarp_status check_bind(const struct iwarp_qp *qp, const struct iwar
     if (b->len > 0 && (!b->mr || b->mr->pd->device != qp->pd->device)) {
         return iwarp_fail(IWARP_MISUSE, "BIND_MW needs a region of the queue pair's device");
     }
+    if (!(atomic_load(&qp->access) & IWARP_ACCESS_MW_BIND)) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u does not allow MW_BIND", qp->num);
+    }
     if (b->access & ~all) {
         return iwarp_fail(IWARP_MISUSE, "a window cannot have the rights 0x%x", b->access & ~all);
     }

@@ -16,7 +16,8 @@ void iwarp_qp_options_init(struct iwarp_qp_options *options)
                                          .max_recv_wr = 128,
                                          .max_send_sge = 4,
                                          .max_recv_sge = 4,
-                                         .max_inline = 64};
+                                         .max_inline = 64,
+                                         .access = IWARP_QP_ACCESS};
 }
 
 static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_options *o)
@@ -49,6 +50,10 @@ static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_
         o->max_recv_sge > IWARP_MAX_SGE) {
         return iwarp_fail(IWARP_MISUSE, "queue pair options: %u and %u SGEs, allowed are 1 to %d",
                           o->max_send_sge, o->max_recv_sge, IWARP_MAX_SGE);
+    }
+    if (o->access & ~IWARP_QP_ACCESS) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: access 0x%x, known are 0x%x",
+                          o->access, IWARP_QP_ACCESS);
     }
     if (o->max_inline > IWARP_MAX_INLINE) {
         return iwarp_fail(IWARP_MISUSE, "queue pair options: max_inline %u, at most %d",
@@ -105,6 +110,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     }
     qp->pd = pd;
     qp->async.device = pd->device;
+    qp->access = options->access;
     qp->max_ird = qp->max_ord = IWARP_MAX_READ_DEPTH;
     qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);

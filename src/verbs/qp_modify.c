@@ -67,6 +67,7 @@ enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_info *info
                                    .state = iwarp_qp_state(qp),
                                    .num = qp->num,
                                    .options = qp->options,
+                                   .access = atomic_load(&qp->access),
                                    .max_ird = atomic_load(&qp->max_ird),
                                    .max_ord = atomic_load(&qp->max_ord),
                                    .send_in_use = in_use(&qp->sq)};
@@ -122,17 +123,23 @@ static bool allowed(enum iwarp_qp_state from, enum iwarp_qp_state to)
     return false;
 }
 
-static enum iwarp_status check_depths(const struct iwarp_qp *qp, const struct iwarp_conn *conn,
-                                      enum iwarp_qp_state from, const struct iwarp_qp_changes *want)
+static enum iwarp_status check_attributes(const struct iwarp_qp *qp, const struct iwarp_conn *conn,
+                                          enum iwarp_qp_state from,
+                                          const struct iwarp_qp_changes *want)
 {
     bool ird = (want->mask & IWARP_QP_CHANGE_IRD) != 0;
     bool ord = (want->mask & IWARP_QP_CHANGE_ORD) != 0;
+    bool access = (want->mask & IWARP_QP_CHANGE_ACCESS) != 0;
 
+    if (access && (want->access & ~IWARP_QP_ACCESS)) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair %u: access 0x%x, known are 0x%x", qp->num,
+                          want->access, IWARP_QP_ACCESS);
+    }
     if ((ird && want->ird > IWARP_MAX_READ_DEPTH) || (ord && want->ord > IWARP_MAX_READ_DEPTH)) {
         return iwarp_fail(IWARP_MISUSE, "queue pair %u: ird %u and ord %u, at most %d", qp->num,
                           want->ird, want->ord, IWARP_MAX_READ_DEPTH);
     }
-    if (from == IWARP_QP_IDLE && conn && (ird || ord)) {
+    if (from == IWARP_QP_IDLE && conn && (ird || ord || access)) {
         return iwarp_fail(IWARP_MISUSE, "queue pair %u is connecting: its depths are settled",
                           qp->num);
     }
@@ -144,9 +151,9 @@ static enum iwarp_status check_depths(const struct iwarp_qp *qp, const struct iw
                           "queue pair %u: ord %u, while connected 1 to %u are allowed", qp->num,
                           want->ord, conn->stream.config.ord);
     }
-    if (from == IWARP_QP_ERROR && (ird || ord)) {
-        return iwarp_fail(IWARP_MISUSE, "queue pair %u: depths are changed in IDLE and RTS",
-                          qp->num);
+    if (from == IWARP_QP_ERROR && (ird || ord || access)) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "queue pair %u: depths and access are changed in IDLE and RTS", qp->num);
     }
     return IWARP_OK;
 }
@@ -220,8 +227,8 @@ void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
     atomic_store(&qp->rq.reaped, head);
 }
 
-static void set_depths(struct iwarp_qp *qp, struct iwarp_conn *conn,
-                       const struct iwarp_qp_changes *want)
+static void set_attributes(struct iwarp_qp *qp, struct iwarp_conn *conn,
+                           const struct iwarp_qp_changes *want)
 {
     if (want->mask & IWARP_QP_CHANGE_IRD) {
         atomic_store(&qp->max_ird, want->ird);
@@ -230,6 +237,12 @@ static void set_depths(struct iwarp_qp *qp, struct iwarp_conn *conn,
         atomic_store(&qp->max_ord, want->ord);
         if (conn) {
             conn->stream.config.ord = want->ord;
+        }
+    }
+    if (want->mask & IWARP_QP_CHANGE_ACCESS) {
+        atomic_store(&qp->access, want->access);
+        if (conn) {
+            conn->stream.ddp.denied = IWARP_QP_ACCESS & ~want->access;
         }
     }
 }
@@ -274,10 +287,10 @@ static void change(struct change *c)
     if (from == IWARP_QP_RTS && c->conn->stream.life != STREAM_RUNNING) {
         from = IWARP_QP_CLOSING; /* or beyond, which is about to show */
     }
-    c->status =
-        allowed(from, to) ? check_depths(c->qp, c->conn, from, c->want) : refuse(c->qp, from, to);
+    c->status = allowed(from, to) ? check_attributes(c->qp, c->conn, from, c->want)
+                                  : refuse(c->qp, from, to);
     if (c->status == IWARP_OK) {
-        set_depths(c->qp, from == IWARP_QP_RTS ? c->conn : NULL, c->want);
+        set_attributes(c->qp, from == IWARP_QP_RTS ? c->conn : NULL, c->want);
         go(c, from, to);
     }
     if (c->status != IWARP_OK) {
@@ -300,7 +313,8 @@ enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_cha
     if (!IWARP_GIVEN(qp) || !IWARP_GIVEN(want)) {
         return IWARP_MISUSE;
     }
-    const unsigned known = IWARP_QP_CHANGE_STATE | IWARP_QP_CHANGE_IRD | IWARP_QP_CHANGE_ORD;
+    const unsigned known =
+        IWARP_QP_CHANGE_STATE | IWARP_QP_CHANGE_IRD | IWARP_QP_CHANGE_ORD | IWARP_QP_CHANGE_ACCESS;
 
     IWARP_ON_LOOP(qp->pd->device);
     if (want->size != sizeof *want) {

@@ -312,12 +312,17 @@ struct iwarp_qp {
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn;           /* set once, when connecting or accepting; counted */
     _Atomic int state;                 /* enum iwarp_qp_state, changed under conn.lock */
+    _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
     struct iwarp_async_source async;
 };
 
 /* Slots of its asynchronous events. */
 enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };
+
+/* Rights that a queue pair can allow or withhold. */
+#define IWARP_QP_ACCESS                                                                            \
+    ((unsigned)IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_MW_BIND)
 
 /* post_memory.c: requests that change what an STag stands for. post_lock held. */
 enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp,

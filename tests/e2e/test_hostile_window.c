@@ -23,6 +23,8 @@
 
 #include "tcp_host.h"
 
+#include <iwarp/qp.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,18 +38,42 @@ struct scene {
     struct iwarp_mw *a, *d, *e, *f, *i;
 };
 
+/* Two queue pairs of the same protection domain, connected with each other. */
+static struct {
+    struct iwarp_cq *cq;
+    struct iwarp_qp *qp[2];
+    struct iwarp_conn *conn[2];
+} others;
+
 static struct tcp_host *host;
 
 static int open_host(void **state)
 {
     (void)state;
+    struct iwarp_qp_options o;
+
     host = host_open(NULL, NULL);
+    assert_int_equal(iwarp_cq_create(host->device, 16, NULL, &others.cq), IWARP_OK);
+    iwarp_qp_options_init(&o);
+    o.send_cq = o.recv_cq = others.cq;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(iwarp_qp_create(host->pd, &o, &others.qp[i]), IWARP_OK);
+    }
+    assert_int_equal(iwarp_connect_pair(others.qp[0], others.qp[1], NULL, NULL, &others.conn[0],
+                                        &others.conn[1]),
+                     IWARP_OK);
+    assert_int_equal(iwarp_conn_wait(others.conn[0], RAW_PATIENCE_MS), IWARP_OK);
     return 0;
 }
 
 static int close_host(void **state)
 {
     (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(iwarp_qp_destroy(others.qp[i]), IWARP_OK);
+        assert_int_equal(iwarp_conn_destroy(others.conn[i]), IWARP_OK);
+    }
+    assert_int_equal(iwarp_cq_destroy(others.cq), IWARP_OK);
     host_close(host);
     return 0;
 }
@@ -99,7 +125,7 @@ static void bind_all(struct scene *s)
     s->a = bound(s, IWARP_MW_TYPE_2, wr, h->qp, h->cq);
     s->d =
         bound(s, IWARP_MW_TYPE_2, IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_ZERO_BASED, h->qp, h->cq);
-    s->e = bound(s, IWARP_MW_TYPE_2, wr, h->quiet_qp[0], h->quiet_cq);
+    s->e = bound(s, IWARP_MW_TYPE_2, wr, others.qp[0], others.cq);
     s->f = bound(s, IWARP_MW_TYPE_1, wr, h->qp, h->cq);
     name_window(s, 'G', s->f);
     const struct iwarp_bind again = {
@@ -242,6 +268,45 @@ static void window__used_wrongly__is_the_right_terminate(void **state)
     }
 }
 
+/*
+ * [VERBS-8.1.2.2-02 VERBS-7.10.6.2-01] The queue pair stops allowing what its STags still would.
+ * Zero lengths pass.
+ */
+static void window__of_a_queue_pair_that_withholds_rights__is_of_no_use(void **state)
+{
+    static const struct {
+        const char *sent, *answer;
+        enum iwarp_fault_code fault;
+    } row[] = {
+        {"0012c140 A B deadbeef C", TERM "1102c000 0012c140 A B C", FAULT(DDP_QP_ACCESS)},
+        {"002e4141 00000000 00000001 00000002 00000000 11223344 00000000 00002000"
+         "00000004 D " ZERO "C",
+         TERM_READ "0102e000 002e4141 00000000 00000001 00000002 00000000 11223344 00000000"
+                   "00002000 00000004 D " ZERO "C",
+         FAULT(RDMAP_QP_ACCESS)},
+        {SEND("A") "68656c6c 6f 000000 C", TERM_SEND "0109c000 " SEND("A") "C",
+         FAULT(RDMAP_INVALIDATE)},
+    };
+    const struct iwarp_qp_changes nothing = {.size = sizeof nothing,
+                                             .mask = IWARP_QP_CHANGE_ACCESS};
+    struct scene s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        open_scene(&s, HOST_INITIATOR, IWARP_PLACE_VERIFIED);
+        raw_say(host->fd, &host->names, "0012c140 A B 77777777 C"); /* allowed still */
+        assert_int_equal(iwarp_qp_modify(host->qp, &nothing), IWARP_OK);
+        raw_say(host->fd, &host->names, "000ec140 A B C |" READ "00000000 D " ZERO "C");
+        raw_hear(host->fd, &host->names, "000ec142 11223344 00000000 00002000 C", "the response");
+        raw_say(host->fd, &host->names, row[i].sent);
+        raw_hear(host->fd, &host->names, row[i].answer, "the Terminate");
+        raw_expect_fin(host->fd, "behind the Terminate");
+        host_ended(host, row[i].fault, HOST_RECEIVES);
+        check_memory(&s, 0, 0, 0);
+        close_scene(&s);
+    }
+}
+
 /* --- what is right --------------------------------------------------------------------------- */
 
 static void hear_the_end(struct scene *s, const char *terminate, enum iwarp_fault_code code,
@@ -331,6 +396,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window__used_wrongly__is_the_right_terminate),
+        cmocka_unit_test(window__of_a_queue_pair_that_withholds_rights__is_of_no_use),
         cmocka_unit_test(window__used_rightly__is_written_and_read),
         cmocka_unit_test(window__invalidated_by_the_peer__is_closed_when_the_receive_completes),
     };

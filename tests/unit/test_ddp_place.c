@@ -291,6 +291,18 @@ static void access__region_of_another_queue_pair__is_refused(void **state)
     }
 }
 
+/* [VERBS-8.1.2.2-02] What the queue pair withholds no STag gives; zero length is not checked. */
+static void write__queue_pair_that_takes_none__is_refused(void **state)
+{
+    (void)state;
+    rx.denied = IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_MW_BIND;
+    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_NONE);
+    rx.denied |= IWARP_ACCESS_REMOTE_WRITE;
+    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_QP_ACCESS);
+    expect_details(STAG, rx.denied, 0);
+    assert_int_equal(write_to(STAG, BASE, 0), IWARP_FAULT_NONE);
+}
+
 /* All eight combinations of rights: only REMOTE_WRITE counts. */
 /* [DDP-8.3.1-06] [RDMAP-8.1.1-05] [SEC-6.3.5-01] */
 static void write__every_set_of_rights__needs_remote_write(void **state)
@@ -767,6 +779,7 @@ int main(void)
         UNIT(write__revoked_or_invalidated_in_the_batch__is_invalid),
         UNIT(write__region_of_another_pd__belongs_to_another_stream),
         UNIT(access__region_of_another_queue_pair__is_refused),
+        UNIT(write__queue_pair_that_takes_none__is_refused),
         UNIT(write__every_set_of_rights__needs_remote_write),
         UNIT(read_source__edges__give_the_codes_of_rdmap),
         UNIT(read_source__every_set_of_rights__needs_remote_read),

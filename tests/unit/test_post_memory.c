@@ -117,6 +117,27 @@ static void post__what_can_never_work__is_misuse_and_changes_nothing(void **stat
     scene_close(&x);
 }
 
+/* [VERBS-7.10.6.1-01] Queue pairs may be kept from binding; that can be changed. */
+static void bind__queue_pair_without_mw_bind__is_misuse(void **state)
+{
+    struct iwarp_qp_changes to = {
+        .size = sizeof to, .mask = IWARP_QP_CHANGE_ACCESS, .access = IWARP_ACCESS_REMOTE_READ};
+    struct scene x;
+
+    (void)state;
+    scene_open(&x, 4);
+    struct iwarp_bind b = {.mw = x.mw}; /* length 0: possible otherwise */
+    must(post(&x, IWARP_WR_BIND_MW, &b));
+    pair_wc(x.s->send_cq, 1, IWARP_WC_SUCCESS);
+    must(iwarp_qp_modify(x.s->qp, &to));
+    must_fail(post(&x, IWARP_WR_BIND_MW, &b), IWARP_MISUSE, "MW_BIND");
+    to.access |= IWARP_ACCESS_MW_BIND;
+    must(iwarp_qp_modify(x.s->qp, &to));
+    must(post(&x, IWARP_WR_BIND_MW, &b));
+    pair_wc(x.s->send_cq, 1, IWARP_WC_SUCCESS);
+    scene_close(&x);
+}
+
 /* One SGE and no inline data: the entry of the queue still has room for a binding. */
 static void post__with_the_smallest_queue_entries__works(void **state)
 {
@@ -274,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(post__what_can_never_work__is_misuse_and_changes_nothing),
+        cmocka_unit_test(bind__queue_pair_without_mw_bind__is_misuse),
         cmocka_unit_test(post__with_the_smallest_queue_entries__works),
         cmocka_unit_test(chain__register_and_send__then_the_peer_writes_and_invalidates),
         cmocka_unit_test(complete__not_possible__is_told_and_flushes_the_rest),

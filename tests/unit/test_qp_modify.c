@@ -228,7 +228,45 @@ static void ord__lowered_in_rts__holds_reads_back(void **state)
     let_go();
 }
 
+static enum iwarp_status set_access(struct iwarp_qp *qp, unsigned access)
+{
+    const struct iwarp_qp_changes changes = {
+        .size = sizeof changes, .mask = IWARP_QP_CHANGE_ACCESS, .access = access};
+
+    return iwarp_qp_modify(qp, &changes);
+}
+
 /* --- in pairs -------------------------------------------------------------------------------- */
+
+/* What a queue pair allows: set in IDLE it counts for the connection, in RTS from then on. */
+static void access__changed__holds_for_what_comes(void **state)
+{
+    const unsigned rd = IWARP_ACCESS_REMOTE_READ, wr = IWARP_ACCESS_REMOTE_WRITE;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    assert_int_equal(o.qp.access, rd | wr | IWARP_ACCESS_MW_BIND);
+    pair_prepare(&p, &o);
+    must_fail(set_access(p.side[1].qp, IWARP_ACCESS_LOCAL_WRITE), IWARP_MISUSE, "0x1");
+    must(set_access(p.side[1].qp, rd));
+    assert_int_equal(query(p.side[1].qp).access, rd);
+    assert_int_equal(query(p.side[1].qp).options.access, rd | wr | IWARP_ACCESS_MW_BIND);
+    pair_connect(&p);
+    pair_read(&p.side[0], 1, 0, 64, &p.side[1], 0);
+    pair_wc(p.side[0].send_cq, 1, IWARP_WC_SUCCESS);
+    must(set_access(p.side[1].qp, wr));
+    pair_write(&p.side[0], 2, 0, 64, &p.side[1], 0);
+    pair_wc(p.side[0].send_cq, 2, IWARP_WC_SUCCESS);
+    pair_read(&p.side[0], 3, 0, 64, &p.side[1], 0);
+    pair_wc(p.side[0].send_cq, 3, IWARP_WC_REMOTE_ACCESS);
+    must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+    assert_int_equal(iwarp_fault_code(iwarp_conn_fault(p.side[1].conn)),
+                     IWARP_FAULT_RDMAP_QP_ACCESS);
+    must_fail(set_access(p.side[1].qp, rd), IWARP_MISUSE, "ERROR");
+    pair_close(&p);
+}
 
 static void depths__bounded_in_idle__bound_the_connection(void **state)
 {
@@ -417,8 +455,8 @@ static void modify__of_what_there_is_not__is_misuse(void **state)
     pair_prepare(&p, &o);
     must_fail(iwarp_qp_modify(p.side[0].qp, &c), IWARP_MISUSE, "set size");
     c.size = sizeof c;
-    c.mask = 8;
-    must_fail(iwarp_qp_modify(p.side[0].qp, &c), IWARP_MISUSE, "mask 0x8");
+    c.mask = 16;
+    must_fail(iwarp_qp_modify(p.side[0].qp, &c), IWARP_MISUSE, "mask 0x10");
     c.mask = IWARP_QP_CHANGE_STATE;
     c.state = (enum iwarp_qp_state)5;
     must_fail(iwarp_qp_modify(p.side[0].qp, &c), IWARP_MISUSE, "state 5");
@@ -434,6 +472,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(modify__in_rts__shows_the_peer_what_it_should, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(ord__lowered_in_rts__holds_reads_back, setup, teardown),
+        cmocka_unit_test(access__changed__holds_for_what_comes),
         cmocka_unit_test(depths__bounded_in_idle__bound_the_connection),
         cmocka_unit_test(query__tells_options_and_what_is_in_use),
         cmocka_unit_test(terminate__sent_and_received__can_be_queried),

@@ -45,7 +45,7 @@ static void create__with_impossible_options__is_misuse(void **state)
     must_fail(iwarp_qp_create(NULL, &q, &qp), IWARP_MISUSE, "protection domain");
     q.send_cq = q.recv_cq = s->send_cq;
     q.access |= IWARP_ACCESS_LOCAL_WRITE;
-    must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "access 0x13");
+    must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "access 0x17");
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "send_cq");
     q.send_cq = s->send_cq;
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "recv_cq");

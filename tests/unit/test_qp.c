@@ -43,9 +43,10 @@ static void create__with_impossible_options__is_misuse(void **state)
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "size is 8, expected");
     iwarp_qp_options_init(&q);
     must_fail(iwarp_qp_create(NULL, &q, &qp), IWARP_MISUSE, "protection domain");
-    q.send_cq = q.recv_cq = s->send_cq;
-    q.access |= IWARP_ACCESS_LOCAL_WRITE;
-    must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "access 0x17");
+    struct iwarp_qp_options local = q;
+    local.send_cq = local.recv_cq = s->send_cq;
+    local.access |= IWARP_ACCESS_LOCAL_WRITE;
+    must_fail(iwarp_qp_create(s->pd, &local, &qp), IWARP_MISUSE, "access 0x17");
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "send_cq");
     q.send_cq = s->send_cq;
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "recv_cq");

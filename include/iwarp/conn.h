@@ -55,6 +55,17 @@ struct iwarp_conn_options {
     unsigned
         startup_timeout_ms;    /* MPA start-up, default 10000 (initiator), half of it (responder) */
     unsigned close_timeout_ms; /* drain after close or Terminate, default 5000 */
+    unsigned
+        accept_timeout_ms; /* responder: a Request that nobody answers is rejected, default 60000 */
+    /*
+     * A peer that vanishes (kernel TCP only): sent octets that stay without acknowledgement, or
+     * find no room at the peer, for user_timeout_ms end the connection; a silent one is asked for
+     * signs of life after keepalive_s, and ended within twice that plus user_timeout_ms.
+     */
+    unsigned user_timeout_ms;       /* default 60000, 0: as the system has it, at most 2^31-1 */
+    unsigned keepalive_s;           /* default 30, 0: never asked, at most 32767 */
+    struct sockaddr_storage source; /* iwarp_connect: from this address, port 0: any */
+    socklen_t source_len;           /* of it; 0 (default): the system chooses */
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
@@ -101,8 +112,8 @@ IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event
  * option out of its bounds); TRANSPORT: what the system refuses.
  *
  * The device's max_half_open counts a connection only until its Request is complete. A Request that
- * waits for an answer has no time limit and is bounded by max_connections alone: answer or destroy
- * each. Nothing is read meanwhile, so that its peer has gone is noticed at the answer.
+ * waits for an answer is rejected after accept_timeout_ms, and ends if its peer goes; no further
+ * event tells of either, accepting it returns CLOSED. Destroy it all the same.
  */
 IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                          socklen_t addr_len,
@@ -127,7 +138,10 @@ IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_q
                                          const struct iwarp_conn_options *options,
                                          const void *private_data, size_t pd_len, void *user);
 
-/* Answer with a Reply that says no, and close. conn must still be destroyed. */
+/*
+ * Answer with a Reply that says no, and close. conn must still be destroyed. To disconnect or
+ * destroy a connection that waits for an answer sends the same Reply; iwarp_abort resets.
+ */
 IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data,
                                          size_t pd_len);
 

@@ -21,12 +21,19 @@ struct tcp {
     int events; /* what poll is started for */
 };
 
+static const struct iwarp_transport tcp_transport;
+
+static struct tcp *tcp_of(struct iwarp_endpoint *ep)
+{
+    return (struct tcp *)(void *)ep;
+}
+
 static ssize_t tcp_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     ssize_t got;
 
     do {
-        got = readv(((struct tcp *)(void *)ep)->fd, iov, n);
+        got = readv(tcp_of(ep)->fd, iov, n);
     } while (got < 0 && errno == EINTR);
     return got < 0 ? -errno : got;
 }
@@ -40,7 +47,7 @@ static ssize_t tcp_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
     memcpy(&msg.msg_iov, &iov, sizeof iov); /* sendmsg does not write to it */
     msg.msg_iovlen = (size_t)n;
     do {
-        sent = sendmsg(((struct tcp *)(void *)ep)->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = sendmsg(tcp_of(ep)->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : sent;
 }
@@ -60,7 +67,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
 {
-    struct tcp *t = (struct tcp *)(void *)ep;
+    struct tcp *t = tcp_of(ep);
     int events = (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
 
     if (events == t->events) {
@@ -74,9 +81,23 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
     }
 }
 
+bool iwarp_tcp_is(const struct iwarp_endpoint *ep)
+{
+    return ep->ops == &tcp_transport;
+}
+
+void iwarp_tcp_watch_end(struct iwarp_endpoint *ep)
+{
+    if (iwarp_tcp_is(ep)) {
+        struct tcp *t = tcp_of(ep);
+        t->events = UV_DISCONNECT;
+        uv_poll_start(&t->poll, t->events, on_poll);
+    }
+}
+
 static void tcp_shutdown_write(struct iwarp_endpoint *ep)
 {
-    shutdown(((struct tcp *)(void *)ep)->fd, SHUT_WR);
+    shutdown(tcp_of(ep)->fd, SHUT_WR);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -91,7 +112,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void tcp_close(struct iwarp_endpoint *ep, bool reset)
 {
-    struct tcp *t = (struct tcp *)(void *)ep;
+    struct tcp *t = tcp_of(ep);
 
     if (reset) {
         const struct linger now = {1, 0};
@@ -106,8 +127,7 @@ static uint32_t tcp_emss(struct iwarp_endpoint *ep)
     int mss = 0;
     socklen_t len = sizeof mss;
 
-    if (getsockopt(((struct tcp *)(void *)ep)->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) != 0 ||
-        mss <= 0) {
+    if (getsockopt(tcp_of(ep)->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) != 0 || mss <= 0) {
         return 536; /* RFC 9293 3.7.1: what every path carries */
     }
     return (uint32_t)mss;
@@ -140,14 +160,48 @@ int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
     return 0;
 }
 
-int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len)
+/* Several sockets may have one source address and port as long as their peers differ. */
+static int bind_source(int fd, const struct sockaddr *source, socklen_t source_len)
+{
+    const int on = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    return bind(fd, source, source_len);
+}
+
+/*
+ * Keepalive probes go on until user_timeout_ms have passed without a sign of life (tcp(7)); without
+ * such a limit until a few were in vain.
+ */
+void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s)
+{
+    const int on = keepalive_s > 0, idle = (int)keepalive_s, probes = 4;
+    const int interval = idle / probes > 0 ? idle / probes : 1;
+
+    if (!iwarp_tcp_is(ep)) {
+        return;
+    }
+    int fd = tcp_of(ep)->fd;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    if (on) {
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    }
+}
+
+int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
+                      const struct sockaddr *source, socklen_t source_len)
 {
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
         return -errno;
     }
-    if (connect(fd, addr, addr_len) != 0 && errno != EINPROGRESS && errno != EINTR) {
+    if ((source_len > 0 && bind_source(fd, source, source_len) != 0) ||
+        (connect(fd, addr, addr_len) != 0 && errno != EINPROGRESS && errno != EINTR)) {
         int error = errno;
         close(fd);
         return -error;
@@ -155,12 +209,12 @@ int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len)
     return fd;
 }
 
-int iwarp_tcp_connect_error(struct iwarp_endpoint *ep)
+int iwarp_tcp_error(struct iwarp_endpoint *ep)
 {
     int error = 0;
     socklen_t len = sizeof error;
 
-    if (getsockopt(((struct tcp *)(void *)ep)->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
+    if (getsockopt(tcp_of(ep)->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
         return errno;
     }
     return error;
@@ -170,7 +224,7 @@ void iwarp_tcp_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *ad
                           socklen_t *addr_len)
 {
     *addr_len = sizeof *addr;
-    if (getsockname(((struct tcp *)(void *)ep)->fd, (struct sockaddr *)addr, addr_len) != 0) {
+    if (getsockname(tcp_of(ep)->fd, (struct sockaddr *)addr, addr_len) != 0) {
         *addr_len = 0;
     }
 }

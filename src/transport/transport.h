@@ -19,11 +19,26 @@
  */
 int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep);
 
-/* Open a non-blocking socket and begin to connect. Returns the descriptor or -errno. */
-int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len);
+/* Open a non-blocking socket and begin to connect, from `source` (source_len 0: from any address).
+ * Returns the descriptor or -errno. */
+int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
+                      const struct sockaddr *source, socklen_t source_len);
 
-/* 0, or the errno value with which connecting failed. */
-int iwarp_tcp_connect_error(struct iwarp_endpoint *ep);
+/*
+ * How long the peer may be out of reach: TCP_USER_TIMEOUT (0: the system's), and keepalive probes
+ * from keepalive_s seconds of silence on (0: none). Does nothing to other transports' endpoints.
+ */
+void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
+
+/* Instead of watch: report `readable` once the peer has closed or the connection is lost, but not
+ * what it sent. Does nothing to other transports' endpoints. */
+void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
+
+/* 0, or the errno value with which connecting, or since then the connection, failed. */
+int iwarp_tcp_error(struct iwarp_endpoint *ep);
+
+/* Is it one of these? */
+bool iwarp_tcp_is(const struct iwarp_endpoint *ep);
 
 /* The socket's own address. */
 void iwarp_tcp_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,

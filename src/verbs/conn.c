@@ -186,6 +186,7 @@ static void answer_on_worker(void *arg)
         }
         if (a->options) {
             conn->options = *a->options;
+            iwarp_tcp_patience(conn->ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
         }
         if (a->qp) {
             iwarp_qp_bound(a->qp, &conn->options);
@@ -356,6 +357,8 @@ static void disconnect_on_worker(void *arg)
     if (conn->state == CONN_ESTABLISHED) {
         iwarp_stream_close(&conn->stream);
         iwarp_conn_settle(conn);
+    } else if (conn->state == CONN_REQUEST && !conn->qp) {
+        iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_ABORT, 0);
     } else if (conn->state != CONN_ENDED) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     }
@@ -388,7 +391,9 @@ static void destroy_on_worker(void *arg)
 
     iwarp_mutex_lock(&conn->lock);
     conn->user_gone = true;
-    if (conn->state != CONN_ESTABLISHED || conn->stream.life == STREAM_RUNNING) {
+    if (conn->state == CONN_REQUEST && !conn->qp) {
+        iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_ABORT, 0);
+    } else if (conn->state != CONN_ESTABLISHED || conn->stream.life == STREAM_RUNNING) {
         iwarp_conn_end_now(conn);
     }
     iwarp_conn_unlock(conn);

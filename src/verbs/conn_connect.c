@@ -72,7 +72,9 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
 static int begin_tcp(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = NULL;
-    int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len);
+    const struct iwarp_conn_options *o = &conn->options;
+    int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len,
+                               (const struct sockaddr *)&o->source, o->source_len);
     int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
 
     if (rc < 0) {
@@ -80,8 +82,9 @@ static int begin_tcp(struct iwarp_conn *conn)
     }
     conn->state = CONN_CONNECTING;
     iwarp_conn_attach(conn, ep);
+    iwarp_tcp_patience(ep, o->user_timeout_ms, o->keepalive_s);
     ep->ops->watch(ep, false, true);
-    iwarp_conn_start_phase(conn, conn->options.connect_timeout_ms, &conn->connecting_ms);
+    iwarp_conn_start_phase(conn, o->connect_timeout_ms, &conn->connecting_ms);
     return 0;
 }
 
@@ -172,6 +175,10 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                           !qp    ? "the queue pair"
                           : !out ? "the place for the connection"
                                  : "private_data");
+    }
+    if (options && options->source_len > 0 && options->source.ss_family != addr->sa_family) {
+        return iwarp_fail(IWARP_MISUSE, "connecting: source is of address family %d, addr of %d",
+                          options->source.ss_family, addr->sa_family);
     }
     IWARP_ON_LOOP(qp->pd->device);
     struct iwarp_conn *conn =

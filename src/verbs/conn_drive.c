@@ -229,6 +229,8 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         iwarp_conn_startup_writable(conn);
     } else if (conn->state == CONN_STARTUP && readable) {
         iwarp_conn_startup_readable(conn);
+    } else if (conn->state == CONN_REQUEST && conn->ep && iwarp_tcp_is(conn->ep)) {
+        iwarp_conn_request_gone(conn);
     } else if (conn->lingering && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);
     } else if (conn->has_stream && conn->ep) {
@@ -253,7 +255,9 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
     }
     struct iwarp_endpoint *ep = conn->ep;
     bool unwanted = conn->user_gone || conn->qp_gone;
-    if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {
+    if (ep && unwanted && conn->state == CONN_REQUEST) {
+        iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_ABORT, 0);
+    } else if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     }
     iwarp_conn_send(conn, 1);

@@ -6,7 +6,10 @@
 #include "base/limits.h"
 #include "verbs/verbs.h"
 
+#include <limits.h>
 #include <netinet/in.h>
+
+#define KEEPALIVE_MAX 32767 /* seconds; MAX_TCP_KEEPIDLE of Linux */
 
 /* [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
@@ -21,7 +24,10 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
                                            .ord = 32,
                                            .connect_timeout_ms = 10000,
                                            .startup_timeout_ms = 10000,
-                                           .close_timeout_ms = 5000};
+                                           .close_timeout_ms = 5000,
+                                           .accept_timeout_ms = 60000,
+                                           .user_timeout_ms = 60000,
+                                           .keepalive_s = 30};
 }
 
 static enum iwarp_status check_placement_and_times(const struct iwarp_conn_options *in)
@@ -31,7 +37,8 @@ static enum iwarp_status check_placement_and_times(const struct iwarp_conn_optio
         unsigned ms;
     } times[] = {{"connect_timeout_ms", in->connect_timeout_ms},
                  {"startup_timeout_ms", in->startup_timeout_ms},
-                 {"close_timeout_ms", in->close_timeout_ms}};
+                 {"close_timeout_ms", in->close_timeout_ms},
+                 {"accept_timeout_ms", in->accept_timeout_ms}};
 
     if (in->placement != IWARP_PLACE_VERIFIED && in->placement != IWARP_PLACE_EARLY) {
         return iwarp_fail(IWARP_MISUSE,
@@ -46,6 +53,22 @@ static enum iwarp_status check_placement_and_times(const struct iwarp_conn_optio
         }
     }
     return IWARP_OK;
+}
+
+/* What the kernel's TCP can be told. */
+static enum iwarp_status check_tcp(const struct iwarp_conn_options *in)
+{
+    if (in->user_timeout_ms > INT_MAX) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: user_timeout_ms is %u, at most %d",
+                          in->user_timeout_ms, INT_MAX);
+    }
+    if (in->keepalive_s > KEEPALIVE_MAX) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: keepalive_s is %u, at most %d",
+                          in->keepalive_s, KEEPALIVE_MAX);
+    }
+    return in->source_len == 0
+               ? IWARP_OK
+               : iwarp_conn_addr_check((const struct sockaddr *)&in->source, in->source_len);
 }
 
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
@@ -81,6 +104,9 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                           in->ulpdu_max, IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX);
     }
     enum iwarp_status status = check_placement_and_times(in);
+    if (status == IWARP_OK) {
+        status = check_tcp(in);
+    }
     if (status == IWARP_OK) {
         *out = *in;
     }

@@ -34,6 +34,7 @@ static void on_timer(uv_timer_t *timer)
                         conn->setup->have);
         break;
     case CONN_REQUEST:
+        iwarp_conn_decline(conn, IWARP_FAULT_MPA_UNANSWERED, conn->timer_ms);
         break;
     case CONN_ESTABLISHED:
     case CONN_ENDED: /* a close that takes too long */
@@ -356,6 +357,8 @@ static void request_came(struct iwarp_conn *conn)
     if (conn->auto_accept) {
         iwarp_conn_reply(conn, false, NULL, 0);
     } else {
+        iwarp_tcp_watch_end(conn->ep);
+        iwarp_conn_start_timer(conn, conn->options.accept_timeout_ms);
         iwarp_conn_report(conn, IWARP_EVENT_REQUEST);
     }
 }
@@ -391,6 +394,35 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
         iwarp_conn_changed(conn);
     } else {
         established(conn);
+    }
+}
+
+/*
+ * A Request that this end does not want is owed a Reply (RFC 5044 7.1.2 rule 6): a peer that only
+ * sees its connection closed takes that for a refusal of revision 2, and comes again.
+ */
+void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uint64_t detail)
+{
+    uint8_t frame[IWARP_MPA_FRAME_MAX];
+    struct iwarp_mpa_wish wish;
+
+    iwarp_conn_wish(&conn->options, &wish);
+    size_t len = iwarp_mpa_setup_reply(conn->setup, true, &wish, NULL, 0, frame);
+    struct iovec iov = {frame, len};
+    if (conn->ep->ops->writev(conn->ep, &iov, 1) == (ssize_t)len) {
+        iwarp_conn_linger(conn);
+    }
+    iwarp_conn_fail(conn, code, IWARP_SIDE_LOCAL, detail, 0);
+}
+
+void iwarp_conn_request_gone(struct iwarp_conn *conn)
+{
+    int error = iwarp_tcp_error(conn->ep);
+
+    if (error) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
+    } else {
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_GONE, IWARP_SIDE_PEER, 0, 0);
     }
 }
 
@@ -463,6 +495,7 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
         return;
     }
     iwarp_conn_attach(conn, ep);
+    iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
     iwarp_tcp_local_addr(ep, &conn->local_addr, &conn->local_addr_len);
     iwarp_conn_begin_startup(conn);
 }
@@ -501,7 +534,7 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
 
 void iwarp_conn_startup_writable(struct iwarp_conn *conn)
 {
-    int error = iwarp_tcp_connect_error(conn->ep);
+    int error = iwarp_tcp_error(conn->ep);
 
     if (error) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);

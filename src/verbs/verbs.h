@@ -501,6 +501,11 @@ void iwarp_conn_startup_writable(struct iwarp_conn *conn);
 void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data,
                       size_t pd_len);
 
+/* A Request that waits for an answer gets a no without the application, for this reason; or its
+ * peer has gone meanwhile. */
+void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uint64_t detail);
+void iwarp_conn_request_gone(struct iwarp_conn *conn);
+
 /* After last words: half-close, and drop what comes until the peer's FIN, so that no reset on
  * unread octets destroys them. Bounded by close_timeout_ms. */
 void iwarp_conn_linger(struct iwarp_conn *conn);

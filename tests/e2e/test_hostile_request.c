@@ -262,18 +262,43 @@ static void request__rejected_with_octets_behind_it__still_gets_the_reply(void *
     rejected("000ec140 00000001 00000000 00000000 ebd34c5f Nee*5000");
 }
 
-static void request__followed_by_fin__can_be_accepted_and_ends_in_order(void **state)
+/* Who has nothing more to say could not use the connection: a responder waits for its first FPDU.
+ */
+static void gone(void (*end)(int fd), enum iwarp_fault_code code)
+{
+    int fd = raw_connect(&host->addr);
+
+    raw_say(fd, NULL, REQUEST "40010000");
+    struct iwarp_conn *conn = host_request(host);
+    assert_int_equal(iwarp_conn_wait_end(conn, 0), IWARP_AGAIN);
+    end(fd);
+    assert_int_equal(iwarp_conn_wait_end(conn, RAW_PATIENCE_MS), IWARP_OK);
+    host_check_fault(iwarp_conn_fault(conn), code);
+    host_qp(host, 0);
+    assert_int_equal(iwarp_accept(conn, host->qp, NULL, NULL, 0, NULL), IWARP_CLOSED);
+    assert_int_equal(iwarp_qp_state(host->qp), IWARP_QP_IDLE);
+    assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_CLOSED);
+    host_no_event(host, 0);
+    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    assert_int_equal(iwarp_qp_destroy(host->qp), IWARP_OK);
+    host->qp = NULL;
+    if (end == raw_fin) {
+        raw_end(fd, "a connection that ended before its answer");
+        raw_close(fd);
+    }
+    host_check_quiet(host);
+}
+
+static void request__followed_by_fin__is_not_there_any_more(void **state)
 {
     (void)state;
-    host->fd = raw_connect(&host->addr);
-    raw_say(host->fd, NULL, REQUEST "40010000");
-    raw_fin(host->fd);
-    host_accept(host, host_request(host), 2);
-    raw_hear(host->fd, NULL, REPLY "40010000", "the Reply");
-    host_event(host, IWARP_EVENT_ESTABLISHED);
-    raw_expect_fin(host->fd, "behind the Reply");
-    host_ended(host, IWARP_FAULT_NONE, 2);
-    host_finish(host);
+    gone(raw_fin, IWARP_FAULT_MPA_GONE);
+}
+
+static void request__followed_by_a_reset__is_not_there_any_more(void **state)
+{
+    (void)state;
+    gone(raw_reset, IWARP_FAULT_TCP_LOST);
 }
 
 /* [MPA-7.1-01] */
@@ -300,38 +325,65 @@ static void request__followed_by_fpdus__are_taken_after_the_answer(void **state)
     host_reset_memory(host);
 }
 
-static void request__followed_by_a_reset__fails_when_it_is_accepted(void **state)
+/* R and C, no words in revision 1; as the Request otherwise. */
+static void request__never_answered__is_declined_with_its_handle(void **state)
 {
-    struct iwarp_event e;
+    static const char *const pairs[][2] = {
+        {REQUEST "40010000", REPLY "60010000"},
+        {REQUEST "50020004 80204020", REPLY "70020004 80204020"},
+    };
 
     (void)state;
-    int fd = raw_connect(&host->addr);
-    raw_say(fd, NULL, REQUEST "40010000");
-    struct iwarp_conn *conn = host_request(host);
-    raw_reset(fd);
-    progress_sleep(20000);
-    host_accept(host, conn, 2);
-    assert_int_equal(iwarp_eq_get(host->eq, &e, RAW_PATIENCE_MS), IWARP_OK);
-    assert_int_equal(e.type, IWARP_EVENT_FAILED);
-    assert_int_equal(e.status, IWARP_TRANSPORT);
-    host_check_fault(e.fault, IWARP_FAULT_TCP_LOST);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(host_completion(host).status, IWARP_WC_FLUSHED);
+    for (int i = 0; i < 4; i++) {
+        int fd = raw_connect(&host->addr);
+        raw_say(fd, NULL, pairs[i % 2][0]);
+        struct iwarp_conn *conn = host_request(host);
+        if (i == 0) {
+            raw_expect_silence(fd, HALF_MS + 200, "a Request without an answer");
+        }
+        if (i >= 2) {
+            assert_int_equal(iwarp_disconnect(conn), IWARP_OK);
+            assert_int_equal(iwarp_conn_wait_end(conn, 0), IWARP_OK);
+            host_check_fault(iwarp_conn_fault(conn), IWARP_FAULT_LOCAL_ABORT);
+        }
+        assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+        raw_hear(fd, NULL, pairs[i % 2][1], "a Request whose handle is gone");
+        raw_expect_fin(fd, "behind the Reply");
+        raw_close(fd);
+        host_no_event(host, 0);
     }
-    host_finish(host);
-    host_check_quiet(host);
 }
 
-static void request__never_answered__ends_with_its_handle(void **state)
+/* [MPA-7.1.2-20] for the application's part of it. */
+static void request__unanswered_for_too_long__is_declined(void **state)
 {
+    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct iwarp_conn_options o = host->options;
+    struct iwarp_listener *listener;
+    struct sockaddr_storage at;
+    struct sockaddr_in to;
+    socklen_t len;
+
     (void)state;
-    int fd = raw_connect(&host->addr);
-    raw_say(fd, NULL, REQUEST "40010000");
-    struct iwarp_conn *conn = host_request(host);
-    raw_expect_silence(fd, HALF_MS + 200, "a Request without an answer");
-    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
-    raw_end(fd, "a Request whose handle is gone");
+    o.accept_timeout_ms = 300;
+    assert_int_equal(iwarp_listen(host->device, (const struct sockaddr *)&any, sizeof any, &o, 8,
+                                  host->eq, NULL, &listener),
+                     IWARP_OK);
+    assert_int_equal(iwarp_listener_addr(listener, &at, &len), IWARP_OK);
+    memcpy(&to, &at, sizeof to);
+    int64_t begun = now_ms();
+    int fd = raw_connect(&to);
+    raw_say(fd, NULL, REQUEST "50020004 80204020");
+    struct iwarp_conn *conn = host_event(host, IWARP_EVENT_REQUEST).conn;
+    raw_hear(fd, NULL, REPLY "70020004 80204020", "a Request without an answer");
+    assert_true(now_ms() - begun >= 295);
+    raw_expect_fin(fd, "behind the Reply");
     raw_close(fd);
+    assert_int_equal(iwarp_conn_wait_end(conn, RAW_PATIENCE_MS), IWARP_OK);
+    host_check_fault(iwarp_conn_fault(conn), IWARP_FAULT_MPA_UNANSWERED);
+    assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_CLOSED);
+    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    assert_int_equal(iwarp_listener_close(listener), IWARP_OK);
     host_no_event(host, 0);
 }
 
@@ -390,10 +442,11 @@ int main(void)
         cmocka_unit_test(request__octet_by_octet__is_answered),
         cmocka_unit_test(request__rejected__gets_the_reply_and_fin),
         cmocka_unit_test(request__rejected_with_octets_behind_it__still_gets_the_reply),
-        cmocka_unit_test(request__followed_by_fin__can_be_accepted_and_ends_in_order),
+        cmocka_unit_test(request__followed_by_fin__is_not_there_any_more),
         cmocka_unit_test(request__followed_by_fpdus__are_taken_after_the_answer),
-        cmocka_unit_test(request__followed_by_a_reset__fails_when_it_is_accepted),
-        cmocka_unit_test(request__never_answered__ends_with_its_handle),
+        cmocka_unit_test(request__followed_by_a_reset__is_not_there_any_more),
+        cmocka_unit_test(request__never_answered__is_declined_with_its_handle),
+        cmocka_unit_test(request__unanswered_for_too_long__is_declined),
         cmocka_unit_test(responder__before_the_first_fpdu__sends_nothing),
         cmocka_unit_test(responder__first_fpdu_damaged__resets_without_an_octet),
     };

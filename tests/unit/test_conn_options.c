@@ -52,12 +52,14 @@ static void options__without_time_or_of_unknown_placement__are_misuse(void **sta
     struct iwarp_conn_options o, out;
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         iwarp_conn_options_init(&o);
-        unsigned *ms[] = {&o.connect_timeout_ms, &o.startup_timeout_ms, &o.close_timeout_ms};
+        unsigned *ms[] = {&o.connect_timeout_ms, &o.startup_timeout_ms, &o.close_timeout_ms,
+                          &o.accept_timeout_ms};
         static const char *const says[] = {"connect_timeout_ms is 0, expected at least 1",
                                            "startup_timeout_ms is 0, expected at least 1",
-                                           "close_timeout_ms is 0, expected at least 1"};
+                                           "close_timeout_ms is 0, expected at least 1",
+                                           "accept_timeout_ms is 0, expected at least 1"};
         *ms[i] = 0;
         must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, says[i]);
         *ms[i] = 1;
@@ -71,7 +73,31 @@ static void options__without_time_or_of_unknown_placement__are_misuse(void **sta
     o.placement = IWARP_PLACE_EARLY;
     must(iwarp_conn_options_check(&o, &out));
     assert_int_equal(out.placement, IWARP_PLACE_EARLY);
-    assert_int_equal(out.close_timeout_ms, UINT_MAX);
+    assert_int_equal(out.accept_timeout_ms, UINT_MAX);
+}
+
+static void options__of_tcp_beyond_what_the_kernel_takes__are_misuse(void **state)
+{
+    struct iwarp_conn_options o, out;
+
+    (void)state;
+    iwarp_conn_options_init(&o);
+    assert_int_equal(o.user_timeout_ms, 60000);
+    assert_int_equal(o.keepalive_s, 30);
+    o.user_timeout_ms = INT_MAX;
+    o.keepalive_s = 32767;
+    must(iwarp_conn_options_check(&o, &out));
+    o.user_timeout_ms = (unsigned)INT_MAX + 1;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "user_timeout_ms is 2147483648");
+    o.user_timeout_ms = 0;
+    o.keepalive_s = 32768;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE,
+              "keepalive_s is 32768, at most 32767");
+    o.keepalive_s = 0;
+    o.source.ss_family = AF_UNIX;
+    must(iwarp_conn_options_check(&o, &out)); /* without a length it is not looked at */
+    o.source_len = sizeof(struct sockaddr_in);
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "address family 1");
 }
 
 /* The longest time is one: a responder waits half of it. */
@@ -118,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options__beyond_their_bounds__are_misuse),
         cmocka_unit_test(options__without_time_or_of_unknown_placement__are_misuse),
+        cmocka_unit_test(options__of_tcp_beyond_what_the_kernel_takes__are_misuse),
         cmocka_unit_test(options__with_the_longest_times__connect),
         cmocka_unit_test(addr__of_each_family_and_length__is_taken_or_explained),
     };

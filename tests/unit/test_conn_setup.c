@@ -157,8 +157,9 @@ static void end__of_an_unanswered_request__tells_the_initiator(void **state)
             must_fail(iwarp_accept(conn, y.p.side[1].qp, NULL, NULL, 0, NULL), IWARP_CLOSED,
                       "gone");
         }
-        struct iwarp_event event = pair_event(y.p.eq[0], IWARP_EVENT_FAILED);
-        assert_true(event.status == IWARP_PEER || event.status == IWARP_TRANSPORT);
+        struct iwarp_event event =
+            pair_event(y.p.eq[0], i == ABORT ? IWARP_EVENT_FAILED : IWARP_EVENT_REJECTED);
+        assert_int_equal(event.status, i == ABORT ? IWARP_TRANSPORT : IWARP_PEER);
         assert_int_equal(iwarp_qp_state(y.p.side[1].qp), IWARP_QP_IDLE);
         young_close(&y, REQUESTED);
     }

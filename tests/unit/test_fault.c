@@ -31,6 +31,7 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(MPA_RTR_MISMATCH) = 3,
     ROW(MPA_CLOSED) = 3,
     ROW(MPA_TIMEOUT) = 3,
+    ROW(MPA_UNANSWERED) = 1,
     ROW(MPA_RETRY_FAILED) = 1,
     ROW(MPA_RETRY_TIMEOUT) = 1,
     ROW(MPA_IRD_INSUFFICIENT) = 3,

@@ -44,7 +44,7 @@ static void end_open(struct end *e)
     memset(e, 0, sizeof *e);
     assert_int_equal(uv_loop_init(&e->loop), 0);
     int listener = raw_listen(&at);
-    e->fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at);
+    e->fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at, NULL, 0);
     assert_true(e->fd >= 0);
     assert_int_equal(iwarp_tcp_attach(&e->loop, e->fd, &e->ep), 0);
     e->ep->user = e;
@@ -96,7 +96,7 @@ static void connect__to_a_listener__is_writable_then_readable(void **state)
     e.ep->ops->watch(e.ep, false, true);
     run(&e, 1);
     assert_true(e.writable && !e.readable);
-    assert_int_equal(iwarp_tcp_connect_error(e.ep), 0);
+    assert_int_equal(iwarp_tcp_error(e.ep), 0);
     iwarp_tcp_local_addr(e.ep, &addr, &len);
     assert_int_equal(len, sizeof(struct sockaddr_in));
     len = sizeof on;
@@ -220,14 +220,15 @@ static void listen_and_connect__that_cannot_work__return_the_reason(void **state
 
     (void)state;
     assert_int_equal(iwarp_tcp_listen((struct sockaddr *)&odd, sizeof odd, 1), -EAFNOSUPPORT);
-    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&odd, sizeof odd), -EAFNOSUPPORT);
-    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&at, 3), -EINVAL);
+    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&odd, sizeof odd, NULL, 0),
+                     -EAFNOSUPPORT);
+    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&at, 3, NULL, 0), -EINVAL);
     int fd = raw_listen(&at);
     assert_int_equal(iwarp_tcp_listen((struct sockaddr *)&at, sizeof at, 1), -EADDRINUSE);
     close(fd);
     memset(&e, 0, sizeof e);
     assert_int_equal(uv_loop_init(&e.loop), 0);
-    fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at);
+    fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at, NULL, 0);
     if (fd >= 0) { /* refused at once, or soon */
         assert_int_equal(iwarp_tcp_attach(&e.loop, fd, &e.ep), 0);
         e.ep->user = &e;
@@ -235,7 +236,7 @@ static void listen_and_connect__that_cannot_work__return_the_reason(void **state
         e.ep->closed = closed;
         e.ep->ops->watch(e.ep, false, true);
         run(&e, 1);
-        assert_int_equal(iwarp_tcp_connect_error(e.ep), ECONNREFUSED);
+        assert_int_equal(iwarp_tcp_error(e.ep), ECONNREFUSED);
         end_close(&e, false);
     } else {
         assert_int_equal(fd, -ECONNREFUSED);

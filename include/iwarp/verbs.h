@@ -81,6 +81,18 @@ enum iwarp_progress {
     IWARP_PROGRESS_EMBEDDED
 };
 
+/*
+ * The RDMA extensions of RFC 7306: Immediate Data and Atomic operations. There is no negotiation:
+ * a peer that does not know them ends the stream at the first one (Terminate 0/2/06), so the two
+ * applications have to agree beforehand (RFC 7306 1.1). OFF: this end is such a peer, and posting
+ * them is MISUSE.
+ */
+enum iwarp_rfc7306 {
+    IWARP_RFC7306_DEFAULT = 0, /* IWARP_RFC7306 in the environment: on or off; on */
+    IWARP_RFC7306_ON,
+    IWARP_RFC7306_OFF
+};
+
 struct uv_loop_s;
 
 /* Limits and resources of a device. Initialise with iwarp_device_options_init, then change. */
@@ -95,6 +107,7 @@ struct iwarp_device_options {
     enum iwarp_progress progress;
     struct uv_loop_s
         *loop; /* EMBEDDED: the application's uv_loop_t, else NULL; workers must be 1 */
+    enum iwarp_rfc7306 rfc7306;
 };
 
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
@@ -138,6 +151,7 @@ enum iwarp_wc_opcode {
     IWARP_WC_SEND = 0,
     IWARP_WC_WRITE,
     IWARP_WC_READ,
+    IWARP_WC_IMM,
     IWARP_WC_REG_MR = 16,
     IWARP_WC_LOCAL_INV,
     IWARP_WC_BIND_MW,
@@ -146,7 +160,8 @@ enum iwarp_wc_opcode {
 
 enum iwarp_wc_flags {
     IWARP_WC_WITH_INVALIDATE = 1 << 0, /* the peer invalidated `invalidated_stag` */
-    IWARP_WC_SOLICITED = 1 << 1        /* the message asked for an event */
+    IWARP_WC_SOLICITED = 1 << 1,       /* the message asked for an event */
+    IWARP_WC_WITH_IMM = 1 << 2         /* the peer sent Immediate Data: `imm` */
 };
 
 /* One completion. Only wr_id, status, fault and qp are valid unless status is SUCCESS. */
@@ -154,14 +169,15 @@ struct iwarp_wc {
     uint64_t wr_id;
     enum iwarp_wc_status status;
     enum iwarp_wc_opcode opcode;
-    uint32_t byte_len; /* received octets (RECV), read octets (READ) */
+    uint32_t byte_len; /* received octets (RECV), 0 WITH_IMM; read octets (READ) */
     uint32_t flags;    /* enum iwarp_wc_flags */
     uint32_t invalidated_stag;
     uint32_t reserved0;
     struct iwarp_qp *qp;
     const struct iwarp_fault
-        *fault; /* the first fault of the stream; until qp is gone or IDLE again */
-    uint64_t reserved[2];
+        *fault;   /* the first fault of the stream; until qp is gone or IDLE again */
+    uint64_t imm; /* WITH_IMM: the 8 octets, see IWARP_WR_IMM */
+    uint64_t reserved[1];
 };
 
 /* A word for a completion status ("flushed"); never NULL. */
@@ -265,11 +281,25 @@ struct iwarp_sge {
     uint32_t lkey;
 };
 
+/*
+ * IMM and WRITE_IMM are of RFC 7306 6 (see enum iwarp_rfc7306). IMM sends the 8 octets of `imm`,
+ * which take a posted receive of the peer (or its SRQ) as a Send does, and show in its completion:
+ * flag WITH_IMM, byte_len 0, its buffers untouched. WRITE_IMM is an RDMA Write and, behind it,
+ * Immediate Data: one request, one completion (of the opcode WRITE) here, one receive at the peer,
+ * which completes when the Write is in place. If there is nothing to write, the Immediate Data
+ * alone is sent. SOLICITED holds for both.
+ *
+ * On the wire `imm` is big-endian, most significant octet first: imm 0x0102030405060708 is the
+ * octets 01 02 03 04 05 06 07 08. A value of 32 bits is in the low half, the last four octets
+ * (00 00 00 00 and then the value, big-endian), so that `imm = value` is all it takes.
+ */
 enum iwarp_wr_opcode {
     IWARP_WR_SEND = 0,
     IWARP_WR_SEND_INV,      /* Send with Invalidate: invalidate_stag at the peer */
     IWARP_WR_WRITE,         /* to remote_stag/remote_to */
     IWARP_WR_READ,          /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
+    IWARP_WR_IMM,           /* Immediate Data; no SGE */
+    IWARP_WR_WRITE_IMM,     /* RDMA Write followed by Immediate Data */
     IWARP_WR_READ_INV = 16, /* the same; then the lkey of that SGE is invalid */
     IWARP_WR_REG_MR,        /* these three send nothing: see memory.h */
     IWARP_WR_LOCAL_INV,
@@ -278,7 +308,7 @@ enum iwarp_wr_opcode {
 
 enum iwarp_wr_flags {
     IWARP_WR_SIGNALED = 1 << 0,  /* complete visibly even without signal_all */
-    IWARP_WR_SOLICITED = 1 << 1, /* Sends: with Solicited Event */
+    IWARP_WR_SOLICITED = 1 << 1, /* Sends, Immediate Data: with Solicited Event */
     IWARP_WR_INLINE = 1 << 2,    /* data is copied while posting; at most max_inline octets, which
                                   * need not be registered; MISUSE if they cannot be read */
     IWARP_WR_FENCE = 1 << 3      /* wait for all earlier RDMA Reads of this queue pair */
@@ -296,6 +326,7 @@ struct iwarp_send_wr {
     uint32_t remote_stag;
     uint32_t reserved;
     const struct iwarp_bind *bind; /* REG_MR, BIND_MW: copied while posting */
+    uint64_t imm;                  /* IMM, WRITE_IMM */
 };
 
 struct iwarp_recv_wr {

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The opcode table and its check. RFC 5040 4.2, 7.2. Opcodes of RFC 7306 are not offered: they get
- * Terminate 0/2/06 as RFC 7306 1.1 expects from an endpoint without them.
+ * The opcode table and its check. RFC 5040 4.2, 7.2; RFC 7306 4.2. Where the opcodes of RFC 7306
+ * are switched off they get Terminate 0/2/06, as RFC 7306 1.1 expects from an endpoint without
+ * them.
  */
 #include "rdmap/rdmap_ops.h"
 
+static const struct iwarp_rdmap_op unknown;
+
 /* [RDMAP-4.1-04] [RDMAP-4.1-06] [RDMAP-4.2-01] */
 static const struct iwarp_rdmap_op ops[16] = {
-    [IWARP_OP_WRITE] = {"RDMA Write", true, 0, 0, false},
+    [IWARP_OP_WRITE] = {"RDMA Write", true, 0, 0, false, false},
     [IWARP_OP_READ_REQUEST] = {"RDMA Read Request", false, IWARP_DDP_QN_READ_REQUEST,
-                               IWARP_RDMAP_READ_REQUEST_LEN, true},
-    [IWARP_OP_READ_RESPONSE] = {"RDMA Read Response", true, 0, 0, false},
-    [IWARP_OP_SEND] = {"Send", false, IWARP_DDP_QN_SEND, 0, false},
-    [IWARP_OP_SEND_INV] = {"Send with Invalidate", false, IWARP_DDP_QN_SEND, 0, false},
-    [IWARP_OP_SEND_SE] = {"Send with SE", false, IWARP_DDP_QN_SEND, 0, false},
-    [IWARP_OP_SEND_SE_INV] = {"Send with SE and Invalidate", false, IWARP_DDP_QN_SEND, 0, false},
-    [IWARP_OP_TERMINATE] = {"Terminate", false, IWARP_DDP_QN_TERMINATE, IWARP_TERM_CTRL_LEN, true},
+                               IWARP_RDMAP_READ_REQUEST_LEN, true, false},
+    [IWARP_OP_READ_RESPONSE] = {"RDMA Read Response", true, 0, 0, false, false},
+    [IWARP_OP_SEND] = {"Send", false, IWARP_DDP_QN_SEND, 0, false, false},
+    [IWARP_OP_SEND_INV] = {"Send with Invalidate", false, IWARP_DDP_QN_SEND, 0, false, false},
+    [IWARP_OP_SEND_SE] = {"Send with SE", false, IWARP_DDP_QN_SEND, 0, false, false},
+    [IWARP_OP_SEND_SE_INV] = {"Send with SE and Invalidate", false, IWARP_DDP_QN_SEND, 0, false,
+                              false},
+    [IWARP_OP_TERMINATE] = {"Terminate", false, IWARP_DDP_QN_TERMINATE, IWARP_TERM_CTRL_LEN, true,
+                            false},
+    [IWARP_OP_IMMEDIATE] = {"Immediate Data", false, IWARP_DDP_QN_SEND, IWARP_RDMAP_IMMEDIATE_LEN,
+                            true, true},
+    [IWARP_OP_IMMEDIATE_SE] = {"Immediate Data with SE", false, IWARP_DDP_QN_SEND,
+                               IWARP_RDMAP_IMMEDIATE_LEN, true, true},
 };
 
 const struct iwarp_rdmap_op *iwarp_rdmap_op(unsigned opcode)
@@ -35,7 +44,8 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *fault)
 {
     unsigned opcode = s->control & IWARP_RDMAP_OPCODE_MASK;
-    const struct iwarp_rdmap_op *op = iwarp_rdmap_op(opcode);
+    const struct iwarp_rdmap_op *op =
+        s->rfc7306 || opcode <= IWARP_OP_TERMINATE ? iwarp_rdmap_op(opcode) : &unknown;
 
     if ((s->control & IWARP_RDMAP_VERSION_MASK) != IWARP_RDMAP_VERSION) {
         return found(fault, IWARP_FAULT_RDMAP_VERSION, (uint64_t)s->control >> 6, 0, 0);
@@ -53,7 +63,7 @@ bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *
         return found(fault, IWARP_FAULT_RDMAP_NOT_LAST, opcode, 0, 0);
     }
     /* Longer than its buffer is DDP's "message too long"; shorter is a broken RDMAP header. */
-    if (s->payload_len < op->header_len) {
+    if (s->payload_len < op->header_len || (op->exact && s->payload_len > op->header_len)) {
         return found(fault, IWARP_FAULT_RDMAP_HEADER_LEN, opcode, s->payload_len, op->header_len);
     }
     return true;

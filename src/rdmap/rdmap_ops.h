@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The opcode table: for each RDMA Message its buffer model, queue, header and name; and the check
- * that a segment obeys it. RFC 5040 4.2 (figure 4) and 7.2.
+ * that a segment obeys it. RFC 5040 4.2 (figure 4) and 7.2; RFC 7306 4.2.
  */
 #ifndef IWARP_RDMAP_OPS_H
 #define IWARP_RDMAP_OPS_H
@@ -16,6 +16,7 @@ struct iwarp_rdmap_op {
     uint8_t qn;         /* untagged */
     uint8_t header_len; /* RDMAP header that must be there whole; 0: ULP payload only */
     bool single;        /* one segment, L set */
+    bool exact;         /* the header is all there may be */
 };
 
 /* Row of an opcode (0 to 15). */
@@ -28,6 +29,7 @@ struct iwarp_rdmap_segment {
     bool tagged, last;
     uint32_t qn;          /* untagged */
     uint32_t payload_len; /* octets behind the DDP header */
+    bool rfc7306;         /* its opcodes are known */
 };
 
 /* Version, opcode, buffer model, queue, header length. False: *fault says why. */

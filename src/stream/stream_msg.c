@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The meaning of received segments: RDMAP picks the sink, DDP computes the place, and the last
- * segment of a message is delivered. RFC 5040 5.1 to 5.4, 5.5; RFC 5041 5.4, 7.1.
+ * segment of a message is delivered. RFC 5040 5.1 to 5.4, 5.5; RFC 5041 5.4, 7.1; RFC 7306 6.
  */
 #include "stream/stream_msg.h"
 
 #include "base/guard.h"
+#include "rdmap/rdmap_atomic.h"
 #include "rdmap/rdmap_ops.h"
 
 #include <assert.h>
@@ -38,6 +39,15 @@ static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
                                     .num_sge = w->num_sge,
                                     .capacity = w->capacity,
                                     .pd = rq->pd};
+}
+
+/* It takes a receive, but nothing is put into its buffers. */
+static void sink_immediate(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
+{
+    bool posted = iwarp_rq_current(s->config.rq) != NULL;
+
+    *sink = (struct iwarp_ddp_sink){.kind = posted ? DDP_SINK_CONTROL : DDP_SINK_NONE,
+                                    .capacity = IWARP_RDMAP_IMMEDIATE_LEN};
 }
 
 static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -94,6 +104,8 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         return true;
     case IWARP_OP_IMMEDIATE:
     case IWARP_OP_IMMEDIATE_SE:
+        sink_immediate(s, sink);
+        return true;
     case IWARP_OP_ATOMIC_REQUEST:
     case IWARP_OP_ATOMIC_RESPONSE:
         break;
@@ -105,8 +117,8 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
 bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                          struct iwarp_ddp_target *target, struct iwarp_fault *fault)
 {
-    const struct iwarp_rdmap_segment segment = {h->control, h->ulp_control, h->tagged,
-                                                h->last,    h->qn,          len};
+    const struct iwarp_rdmap_segment segment = {
+        h->control, h->ulp_control, h->tagged, h->last, h->qn, len, s->config.rfc7306};
     struct iwarp_ddp_sink sink;
 
     if (!iwarp_ddp_check_version(h, fault) || !iwarp_rdmap_check(&segment, fault) ||
@@ -217,6 +229,22 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
     return true;
 }
 
+static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                              const uint8_t *p)
+{
+    struct iwarp_rwqe *w = iwarp_rq_current(s->config.rq);
+
+    w->byte_len = 0;
+    w->imm = iwarp_rdmap_immediate_get(p);
+    w->wc_flags = IWARP_WC_WITH_IMM;
+    if (opcode_of(h) == IWARP_OP_IMMEDIATE_SE) {
+        w->wc_flags |= IWARP_WC_SOLICITED;
+    }
+    w->status = IWARP_WC_SUCCESS;
+    iwarp_rq_finish(s->config.rq);
+    return true;
+}
+
 /* RFC 5040 5.2: source checked here, unless nothing is to be read; answered in order by the send
  * side. */
 /* [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] [RDMAP-5.2.1-04] [RDMAP-5.2.1-13] [RDMAP-7.2-09] */
@@ -321,7 +349,7 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
 {
     uint32_t message_len = h->mo + len;
 
-    bool control_only = opcode_of(h) == IWARP_OP_READ_REQUEST || opcode_of(h) == IWARP_OP_TERMINATE;
+    bool control_only = opcode_of(h) == IWARP_OP_READ_REQUEST || opcode_of(h) >= IWARP_OP_TERMINATE;
 
     s->rx.fpdus++;
     iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
@@ -338,9 +366,10 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
         return !h->last || deliver_send(s, h, message_len);
     case IWARP_OP_TERMINATE:
         return deliver_terminate(s, control, len);
-    case IWARP_OP_WRITE:
     case IWARP_OP_IMMEDIATE:
     case IWARP_OP_IMMEDIATE_SE:
+        return deliver_immediate(s, h, control);
+    case IWARP_OP_WRITE:
     case IWARP_OP_ATOMIC_REQUEST:
     case IWARP_OP_ATOMIC_RESPONSE:
         break;

@@ -4,10 +4,13 @@
  * 5041 5.2 (segments), RFC 5040 5.5 (order). One FPDU is framed in stream_frame.c; what is unsent
  * lies in the block of stream_block.c.
  *
- * Messages are never interleaved; at message borders requests and responses alternate.
+ * A Write with Immediate Data is two messages in a row (RFC 7306 6), the second of them framed when
+ * all octets of the first are. Messages are never interleaved; at message borders requests and
+ * responses alternate.
  */
 #include "stream/stream_frame.h"
 
+#include "rdmap/rdmap_atomic.h"
 #include "rdmap/rdmap_wire.h"
 
 #include <assert.h>
@@ -38,6 +41,13 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
                              w->num_sge, off, len, 0, pieces, &s->fault);
 }
 
+/* What is to be framed next of the request: its Immediate Data? A Write of no octets is left out.
+ */
+static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *w)
+{
+    return w->opcode == IWARP_WR_IMM || (w->opcode == IWARP_WR_WRITE_IMM && s->tx.off == w->len);
+}
+
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
 /* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] [RDMAP-5.3-01] */
@@ -48,7 +58,12 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
     bool solicited = (w->flags & IWARP_WR_SOLICITED) != 0;
 
     *h = (struct iwarp_ddp_header){0};
-    if (w->opcode == IWARP_WR_WRITE) {
+    if (is_immediate(s, w)) {
+        h->ulp_control =
+            iwarp_rdmap_control(solicited ? IWARP_OP_IMMEDIATE_SE : IWARP_OP_IMMEDIATE);
+        h->qn = IWARP_DDP_QN_SEND;
+        h->msn = s->tx.send_msn;
+    } else if (iwarp_swqe_is_write(w)) {
         h->tagged = true;
         h->ulp_control = iwarp_rdmap_control(IWARP_OP_WRITE);
         h->stag = w->remote_stag;
@@ -128,6 +143,21 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
+static bool frame_immediate(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    uint8_t wire[IWARP_RDMAP_IMMEDIATE_LEN];
+    struct iwarp_ddp_header h;
+
+    request_header(s, w, 0, &h);
+    h.last = true;
+    iwarp_rdmap_immediate_put(wire, w->imm);
+    if (!iwarp_stream_frame(s, &h, wire, sizeof wire, NULL, 0)) {
+        return false;
+    }
+    request_framed(s, w);
+    return true;
+}
+
 /* [DDP-4.1-03] [DDP-4.1-04] [DDP-4.1-05] [DDP-4.1-06] [DDP-5.2-01] [DDP-5.2-02] [DDP-5.2-04] */
 /* [DDP-5.2-09] */
 static bool frame_request(struct iwarp_stream *s)
@@ -143,8 +173,11 @@ static bool frame_request(struct iwarp_stream *s)
     if (iwarp_swqe_is_read(w)) {
         return frame_read_request(s, w);
     }
+    if (is_immediate(s, w)) {
+        return frame_immediate(s, w);
+    }
     uint32_t header =
-        w->opcode == IWARP_WR_WRITE ? IWARP_DDP_TAGGED_HDR_LEN : IWARP_DDP_UNTAGGED_HDR_LEN;
+        iwarp_swqe_is_write(w) ? IWARP_DDP_TAGGED_HDR_LEN : IWARP_DDP_UNTAGGED_HDR_LEN;
     uint32_t len = segment_len(s, header, w->len - s->tx.off);
     request_header(s, w, s->tx.off, &h);
     h.last = s->tx.off + len == w->len;
@@ -158,7 +191,7 @@ static bool frame_request(struct iwarp_stream *s)
     iwarp_tx_block_adopt(s, &lends, len <= TX_COPY_MAX);
     s->tx.kind = TX_REQUEST;
     s->tx.off += len;
-    if (h.last) {
+    if (h.last && w->opcode != IWARP_WR_WRITE_IMM) {
         request_framed(s, w);
     }
     return true;

@@ -24,6 +24,7 @@
 struct iwarp_swqe {
     uint64_t wr_id;
     uint64_t remote_to;
+    uint64_t imm;     /* IMM, WRITE_IMM */
     uint64_t end_pos; /* stream position behind its last FPDU, set when that is framed */
     uint32_t remote_stag;
     uint32_t invalidate_stag; /* SEND_INV, LOCAL_INV */
@@ -40,6 +41,7 @@ struct iwarp_swqe {
 struct iwarp_rwqe {
     uint64_t wr_id;
     uint64_t capacity; /* octets, at most 2^32-1 */
+    uint64_t imm;      /* if wc_flags say so */
     uint32_t byte_len; /* once delivered */
     uint32_t invalidated_stag;
     uint8_t num_sge;
@@ -98,6 +100,12 @@ static inline struct iwarp_binding *iwarp_swqe_binding(struct iwarp_swqe *w)
 static inline bool iwarp_swqe_is_read(const struct iwarp_swqe *w)
 {
     return w->opcode == IWARP_WR_READ || w->opcode == IWARP_WR_READ_INV;
+}
+
+/* Begins with an RDMA Write? */
+static inline bool iwarp_swqe_is_write(const struct iwarp_swqe *w)
+{
+    return w->opcode == IWARP_WR_WRITE || w->opcode == IWARP_WR_WRITE_IMM;
 }
 
 /* Carried out here, without a message. */

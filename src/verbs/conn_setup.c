@@ -268,6 +268,7 @@ static bool begin_stream(struct iwarp_conn *conn)
         .markers_tx = conn->settled.markers_tx,
         .rtr = rtr_of(conn),
         .hold_tx = conn->responder,
+        .rfc7306 = conn->device->rfc7306,
         .early = conn->options.placement == IWARP_PLACE_EARLY,
         .mulpdu = mulpdu_of(conn),
         .ird = depth(conn->settled.ird, conn->options.ird),

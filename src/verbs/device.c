@@ -22,6 +22,27 @@ void iwarp_device_options_init(struct iwarp_device_options *options)
 }
 
 /* DEFAULT becomes what the environment says. */
+static enum iwarp_status rfc7306_check(struct iwarp_device_options *o)
+{
+    const char *wish = getenv("IWARP_RFC7306");
+
+    if (o->rfc7306 == IWARP_RFC7306_DEFAULT) {
+        bool off = wish && strcmp(wish, "off") == 0;
+        if (wish && !off && strcmp(wish, "on") != 0) {
+            return iwarp_fail(IWARP_MISUSE,
+                              "IWARP_RFC7306 in the environment is \"%s\", expected on or off",
+                              wish);
+        }
+        o->rfc7306 = off ? IWARP_RFC7306_OFF : IWARP_RFC7306_ON;
+    }
+    if (o->rfc7306 > IWARP_RFC7306_OFF) {
+        return iwarp_fail(IWARP_MISUSE, "device options: rfc7306 is %d, allowed are 0 to %d",
+                          (int)o->rfc7306, (int)IWARP_RFC7306_OFF);
+    }
+    return IWARP_OK;
+}
+
+/* The same for the way of progress. */
 static enum iwarp_status progress_check(struct iwarp_device_options *o)
 {
     const char *wish = getenv("IWARP_PROGRESS");
@@ -83,7 +104,8 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
         return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",
                           out->max_regions, IWARP_MAX_REGIONS);
     }
-    return progress_check(out);
+    enum iwarp_status status = rfc7306_check(out);
+    return status != IWARP_OK ? status : progress_check(out);
 }
 
 bool iwarp_is_null(const char *name)
@@ -163,6 +185,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     d->generation = iwarp_process_generation();
     d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;
     d->polled = o.progress == IWARP_PROGRESS_POLLED;
+    d->rfc7306 = o.rfc7306 == IWARP_RFC7306_ON;
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);
     iwarp_mutex_init(&d->lock, d->embedded);

@@ -26,7 +26,32 @@ static bool is_memory(enum iwarp_wr_opcode opcode)
 
 static bool known(enum iwarp_wr_opcode opcode)
 {
-    return (unsigned)opcode <= IWARP_WR_READ || opcode == IWARP_WR_READ_INV || is_memory(opcode);
+    return (unsigned)opcode <= IWARP_WR_WRITE_IMM || opcode == IWARP_WR_READ_INV ||
+           is_memory(opcode);
+}
+
+static bool has_immediate(enum iwarp_wr_opcode opcode)
+{
+    return opcode == IWARP_WR_IMM || opcode == IWARP_WR_WRITE_IMM;
+}
+
+/* What RFC 7306 adds. */
+static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    if (!has_immediate(wr->opcode)) {
+        return IWARP_OK;
+    }
+    if (!qp->pd->device->rfc7306) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "Immediate Data is switched off for this device (device option rfc7306, "
+                          "or IWARP_RFC7306=off in the environment)");
+    }
+    if (wr->opcode == IWARP_WR_IMM && wr->num_sge != 0) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "IMM carries its 8 octets in imm and nothing else: %u SGEs, expected 0",
+                          wr->num_sge);
+    }
+    return IWARP_OK;
 }
 
 static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
@@ -62,7 +87,7 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "%llu octets inline, the queue pair was created for %u",
                           (unsigned long long)*len, o->max_inline);
     }
-    return IWARP_OK;
+    return check_extension(qp, wr);
 }
 
 /* The pieces, one behind the other. False: memory that cannot be read. */
@@ -86,6 +111,7 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
 {
     *w = (struct iwarp_swqe){.wr_id = wr->wr_id,
                              .remote_to = wr->remote_to,
+                             .imm = wr->imm,
                              .remote_stag = wr->remote_stag,
                              .invalidate_stag = wr->invalidate_stag,
                              .len = len,

@@ -245,11 +245,16 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
 static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                       enum iwarp_wc_status status)
 {
-    static const enum iwarp_wc_opcode opcodes[] = {
-        [IWARP_WR_SEND] = IWARP_WC_SEND,           [IWARP_WR_SEND_INV] = IWARP_WC_SEND,
-        [IWARP_WR_WRITE] = IWARP_WC_WRITE,         [IWARP_WR_READ] = IWARP_WC_READ,
-        [IWARP_WR_READ_INV] = IWARP_WC_READ,       [IWARP_WR_REG_MR] = IWARP_WC_REG_MR,
-        [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV, [IWARP_WR_BIND_MW] = IWARP_WC_BIND_MW};
+    static const enum iwarp_wc_opcode opcodes[] = {[IWARP_WR_SEND] = IWARP_WC_SEND,
+                                                   [IWARP_WR_SEND_INV] = IWARP_WC_SEND,
+                                                   [IWARP_WR_WRITE] = IWARP_WC_WRITE,
+                                                   [IWARP_WR_READ] = IWARP_WC_READ,
+                                                   [IWARP_WR_IMM] = IWARP_WC_IMM,
+                                                   [IWARP_WR_WRITE_IMM] = IWARP_WC_WRITE,
+                                                   [IWARP_WR_READ_INV] = IWARP_WC_READ,
+                                                   [IWARP_WR_REG_MR] = IWARP_WC_REG_MR,
+                                                   [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV,
+                                                   [IWARP_WR_BIND_MW] = IWARP_WC_BIND_MW};
     struct iwarp_wc wc = {
         .wr_id = w->wr_id, .status = status, .opcode = opcodes[w->opcode], .byte_len = w->len};
 
@@ -266,6 +271,7 @@ static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
         wc.byte_len = w->byte_len;
         wc.flags = w->wc_flags;
         wc.invalidated_stag = w->wc_flags & IWARP_WC_WITH_INVALIDATE ? w->invalidated_stag : 0;
+        wc.imm = w->wc_flags & IWARP_WC_WITH_IMM ? w->imm : 0;
     }
     push(conn, conn->qp->options.recv_cq, &wc);
 }

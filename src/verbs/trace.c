@@ -30,6 +30,10 @@ static const char *request_text(enum iwarp_wr_opcode opcode)
         return "RDMA Write";
     case IWARP_WR_READ:
         return "RDMA Read";
+    case IWARP_WR_IMM:
+        return "Immediate Data";
+    case IWARP_WR_WRITE_IMM:
+        return "RDMA Write with Immediate Data";
     case IWARP_WR_READ_INV:
         return "RDMA Read with Invalidate";
     case IWARP_WR_REG_MR:
@@ -44,11 +48,11 @@ static const char *request_text(enum iwarp_wr_opcode opcode)
 
 void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
-    char sgl[256], remote[80] = "";
+    char sgl[256], remote[80] = "", imm[40] = "";
 
     sgl_text(sgl, sizeof sgl, wr->sg_list, wr->num_sge);
     if (wr->opcode == IWARP_WR_WRITE || wr->opcode == IWARP_WR_READ ||
-        wr->opcode == IWARP_WR_READ_INV) {
+        wr->opcode == IWARP_WR_READ_INV || wr->opcode == IWARP_WR_WRITE_IMM) {
         snprintf(remote, sizeof remote, " remote STag 0x%08x TO 0x%" PRIx64, wr->remote_stag,
                  wr->remote_to);
     } else if (wr->opcode == IWARP_WR_SEND_INV || wr->opcode == IWARP_WR_LOCAL_INV) {
@@ -57,8 +61,11 @@ void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
         snprintf(remote, sizeof remote, " %p+%zu rights 0x%x key 0x%02x", wr->bind->addr,
                  wr->bind->len, wr->bind->access, wr->bind->key);
     }
-    iwarp_log(IWARP_LOG_TRACE, "wr", "qp %u post %s id 0x%" PRIx64 "%s flags%s%s%s%s sges %u:%s",
-              qp->num, request_text(wr->opcode), wr->wr_id, remote,
+    if (wr->opcode == IWARP_WR_IMM || wr->opcode == IWARP_WR_WRITE_IMM) {
+        snprintf(imm, sizeof imm, " imm 0x%016" PRIx64, wr->imm);
+    }
+    iwarp_log(IWARP_LOG_TRACE, "wr", "qp %u post %s id 0x%" PRIx64 "%s%s flags%s%s%s%s sges %u:%s",
+              qp->num, request_text(wr->opcode), wr->wr_id, remote, imm,
               wr->flags & IWARP_WR_SIGNALED ? " signaled" : "",
               wr->flags & IWARP_WR_SOLICITED ? " solicited" : "",
               wr->flags & IWARP_WR_INLINE ? " inline" : "",
@@ -83,6 +90,8 @@ static const char *opcode_text(enum iwarp_wc_opcode opcode)
         return "RDMA Write";
     case IWARP_WC_READ:
         return "RDMA Read";
+    case IWARP_WC_IMM:
+        return "Immediate Data";
     case IWARP_WC_REG_MR:
         return "Register";
     case IWARP_WC_LOCAL_INV:
@@ -97,16 +106,19 @@ static const char *opcode_text(enum iwarp_wc_opcode opcode)
 
 void iwarp_trace_wc(const struct iwarp_wc *wc)
 {
-    char fault[320] = "";
+    char fault[320] = "", imm[40] = "";
 
     if (wc->fault) {
         fault[0] = ':';
         fault[1] = ' ';
         iwarp_fault_text(wc->fault, fault + 2, sizeof fault - 2);
     }
-    iwarp_log(IWARP_LOG_TRACE, "wc", "qp %u completes %s id 0x%" PRIx64 " %s, %u octets%s%s%s",
+    if (wc->flags & IWARP_WC_WITH_IMM) {
+        snprintf(imm, sizeof imm, ", imm 0x%016" PRIx64, wc->imm);
+    }
+    iwarp_log(IWARP_LOG_TRACE, "wc", "qp %u completes %s id 0x%" PRIx64 " %s, %u octets%s%s%s%s",
               iwarp_qp_num(wc->qp), opcode_text(wc->opcode), wc->wr_id,
               iwarp_wc_status_text(wc->status), wc->byte_len,
               wc->flags & IWARP_WC_SOLICITED ? ", solicited" : "",
-              wc->flags & IWARP_WC_WITH_INVALIDATE ? ", invalidated an STag" : "", fault);
+              wc->flags & IWARP_WC_WITH_INVALIDATE ? ", invalidated an STag" : "", imm, fault);
 }

@@ -132,6 +132,7 @@ struct iwarp_worker {
 struct iwarp_device {
     struct iwarp_device_options options;
     bool embedded, polled;  /* options.progress, asked often */
+    bool rfc7306;           /* options.rfc7306 */
     bool closing;           /* embedded: waits for the loop to close what is left */
     _Atomic unsigned dying; /* embedded: listeners whose handles are not closed yet */
     struct iwarp_mutex lock;

@@ -78,6 +78,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .early = e->options.early,
         .markers_rx = e->options.markers_rx,
         .markers_tx = e->options.markers_tx,
+        .rfc7306 = e->options.rfc7306,
         .rtr = e->options.rtr,
         .mulpdu = e->options.mulpdu ? e->options.mulpdu : 1442,
         .ird = e->options.ird,
@@ -209,6 +210,7 @@ void endpoint_post(struct endpoint *e, const struct iwarp_send_wr *wr)
     assert_true(iwarp_wq_room(&e->sq));
     *w = (struct iwarp_swqe){.wr_id = wr->wr_id,
                              .remote_to = wr->remote_to,
+                             .imm = wr->imm,
                              .remote_stag = wr->remote_stag,
                              .invalidate_stag = wr->invalidate_stag,
                              .opcode = (uint8_t)wr->opcode,
@@ -394,8 +396,8 @@ void endpoint_dump(const struct endpoint *e, unsigned without, FILE *to)
     fprintf(to, "reads in %u out %u\n", s->reads.in_count, s->reads.out_count);
     for (uint32_t i = 0; i != e->rq.done; i++) {
         const struct iwarp_rwqe *w = endpoint_rwqe(e, i);
-        fprintf(to, "recv %u: status %u flags %u len %u inv %x\n", i, w->status, w->wc_flags,
-                w->byte_len, w->invalidated_stag);
+        fprintf(to, "recv %u: status %u flags %u len %u inv %x imm %" PRIx64 "\n", i, w->status,
+                w->wc_flags, w->byte_len, w->invalidated_stag, w->imm);
     }
     for (uint32_t i = 0; i != e->sq.done; i++) {
         fprintf(to, "send %u: status %u\n", i, endpoint_swqe(e, i)->status);

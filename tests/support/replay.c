@@ -32,8 +32,8 @@ void replay_free(struct replay *r)
 /* The segment must stand every check that needs no memory behind it. */
 static void check_segment(const struct replay_fpdu *f)
 {
-    const struct iwarp_rdmap_segment s = {f->h.control, f->h.ulp_control, f->h.tagged,
-                                          f->h.last,    f->h.qn,          f->payload_len};
+    const struct iwarp_rdmap_segment s = {f->h.control, f->h.ulp_control, f->h.tagged, f->h.last,
+                                          f->h.qn,      f->payload_len,   false};
     struct iwarp_fault fault = {.code = IWARP_FAULT_NONE};
 
     if ((f->h.control & IWARP_DDP_VERSION_MASK) != IWARP_DDP_VERSION ||

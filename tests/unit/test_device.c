@@ -41,6 +41,9 @@ static void open__with_impossible_options__is_misuse(void **state)
     must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_regions is 0");
     o.max_regions = 4194305;
     must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_regions is 4194305");
+    iwarp_device_options_init(&o);
+    o.rfc7306 = (enum iwarp_rfc7306)3;
+    must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "rfc7306 is 3, allowed are 0 to 2");
     assert_null(device);
 }
 

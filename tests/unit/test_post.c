@@ -35,13 +35,15 @@ static void post_send__against_the_rules__is_misuse(void **state)
     static const struct iwarp_sge five[5] = {{0}};
     static const struct iwarp_sge big = {NULL, 65, 1};
     const struct misuse cases[] = {
-        {{.opcode = (enum iwarp_wr_opcode)4}, "opcode 4"},
+        {{.opcode = (enum iwarp_wr_opcode)8}, "opcode 8"},
         {{.opcode = (enum iwarp_wr_opcode) - 1}, "opcode 4294967295"},
         {{.sg_list = five, .num_sge = 5}, "5 SGEs"},
         {{.sg_list = huge, .num_sge = 2}, "4294967296 octets"},
         {{.num_sge = 1}, "1 SGEs, but sg_list is NULL"},
         {{.opcode = IWARP_WR_READ, .sg_list = five, .num_sge = 2}, "RDMA Read"},
         {{.opcode = IWARP_WR_READ, .flags = IWARP_WR_INLINE}, "inline"},
+        {{.opcode = IWARP_WR_IMM, .sg_list = five, .num_sge = 1}, "1 SGEs, expected 0"},
+        {{.opcode = IWARP_WR_WRITE_IMM, .sg_list = five, .num_sge = 5}, "5 SGEs"},
         {{.flags = IWARP_WR_INLINE, .sg_list = &big, .num_sge = 1}, "65 octets inline"},
     };
     struct pair p;

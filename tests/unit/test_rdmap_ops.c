@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The opcode table and its check, against a table of its own that is written down from RFC 5040
- * figures 4 and 5: every opcode with both buffer models, queues 0 to 4, both values of L, and the
- * lengths around what its header needs. Opcodes of RFC 7306 are not offered here.
+ * figures 4 and 5 and RFC 7306 figures 2 and 3: every opcode with both buffer models, queues 0 to
+ * 4, both values of L, and the lengths around what its header needs; with RFC 7306 and without.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,15 +22,18 @@ static const struct {
     uint32_t header;
     bool one_segment;
     const char *name;
+    bool exact; /* of RFC 7306: not a single octet more */
 } rfc[16] = {
-    [0x0] = {true, true, 0, 0, false, "RDMA Write"},
-    [0x1] = {true, false, 1, 28, true, "RDMA Read Request"},
-    [0x2] = {true, true, 0, 0, false, "RDMA Read Response"},
-    [0x3] = {true, false, 0, 0, false, "Send"},
-    [0x4] = {true, false, 0, 0, false, "Send with Invalidate"},
-    [0x5] = {true, false, 0, 0, false, "Send with SE"},
-    [0x6] = {true, false, 0, 0, false, "Send with SE and Invalidate"},
-    [0x7] = {true, false, 2, 4, true, "Terminate"},
+    [0x0] = {true, true, 0, 0, false, "RDMA Write", false},
+    [0x1] = {true, false, 1, 28, true, "RDMA Read Request", false},
+    [0x2] = {true, true, 0, 0, false, "RDMA Read Response", false},
+    [0x3] = {true, false, 0, 0, false, "Send", false},
+    [0x4] = {true, false, 0, 0, false, "Send with Invalidate", false},
+    [0x5] = {true, false, 0, 0, false, "Send with SE", false},
+    [0x6] = {true, false, 0, 0, false, "Send with SE and Invalidate", false},
+    [0x7] = {true, false, 2, 4, true, "Terminate", false},
+    [0x8] = {true, false, 0, 8, true, "Immediate Data", true},
+    [0x9] = {true, false, 0, 8, true, "Immediate Data with SE", true},
 };
 
 /* The right answer: a queue that does not exist at all comes before the opcode. */
@@ -39,7 +42,7 @@ static enum iwarp_fault_code expected(unsigned opcode, const struct iwarp_rdmap_
     if (!s->tagged && s->qn > 2) {
         return IWARP_FAULT_DDP_QN;
     }
-    if (!rfc[opcode].known || rfc[opcode].tagged != s->tagged) {
+    if (!rfc[opcode].known || (opcode > 7 && !s->rfc7306) || rfc[opcode].tagged != s->tagged) {
         return IWARP_FAULT_RDMAP_OPCODE;
     }
     if (!s->tagged && rfc[opcode].qn != s->qn) {
@@ -47,6 +50,9 @@ static enum iwarp_fault_code expected(unsigned opcode, const struct iwarp_rdmap_
     }
     if (rfc[opcode].one_segment && !s->last) {
         return IWARP_FAULT_RDMAP_NOT_LAST;
+    }
+    if (rfc[opcode].exact && s->payload_len > rfc[opcode].header) {
+        return IWARP_FAULT_RDMAP_HEADER_LEN;
     }
     return s->payload_len < rfc[opcode].header ? IWARP_FAULT_RDMAP_HEADER_LEN : IWARP_FAULT_NONE;
 }
@@ -58,7 +64,7 @@ static void expect_details(const struct iwarp_fault *f, unsigned opcode,
     case IWARP_FAULT_DDP_QN:
         assert_int_equal(f->detail[0], s->qn);
         assert_int_equal(f->detail[1], opcode);
-        assert_int_equal(f->detail[2], rfc[opcode].qn);
+        assert_int_equal(f->detail[2], opcode > 7 && !s->rfc7306 ? 0 : rfc[opcode].qn);
         break;
     case IWARP_FAULT_RDMAP_OPCODE:
         assert_int_equal(f->detail[0], opcode);
@@ -88,22 +94,24 @@ static void check_one(unsigned opcode, const struct iwarp_rdmap_segment *s, unsi
 
 static void check__every_combination__is_as_the_rfc_table_says(void **state)
 {
-    static const uint32_t lengths[] = {0, 3, 4, 27, 28, 29, 64750};
-    unsigned accepted = 0;
+    static const uint32_t lengths[] = {0, 3, 4, 7, 8, 9, 27, 28, 29, 64750};
+    unsigned accepted[2] = {0};
 
     (void)state;
-    for (unsigned bits = 0; bits < 16 * 2 * 5 * 2 * 7; bits++) {
+    for (unsigned bits = 0; bits < 16 * 2 * 5 * 2 * 10 * 2; bits++) {
         unsigned opcode = bits % 16, rest = bits / 16;
         struct iwarp_rdmap_segment s = {.control = (uint8_t)(0x40 | opcode)};
         s.tagged = rest % 2;
         s.qn = rest / 2 % 5;
         s.last = rest / 10 % 2;
-        s.payload_len = lengths[rest / 20];
+        s.payload_len = lengths[rest / 20 % 10];
+        s.rfc7306 = rest / 200;
         s.ddp_control = (uint8_t)((s.tagged ? 0x81 : 0x01) | (s.last ? 0x40 : 0));
-        check_one(opcode, &s, &accepted);
+        check_one(opcode, &s, &accepted[s.rfc7306]);
     }
     /* Two tagged opcodes with any "queue", four Sends, one Read Request, one Terminate. */
-    assert_int_equal(accepted, 2 * 5 * 2 * 7 + 4 * 2 * 7 + 3 + 5);
+    assert_int_equal(accepted[0], 2 * 5 * 2 * 10 + 4 * 2 * 10 + 3 + 8);
+    assert_int_equal(accepted[1], accepted[0] + 2); /* two of Immediate Data */
 }
 
 /* QN is 32 bits on the wire. */
@@ -115,7 +123,7 @@ static void check__high_queue_numbers__are_invalid(void **state)
     for (size_t i = 0; i < sizeof qns / sizeof *qns; i++) {
         for (unsigned opcode = 1; opcode < 16; opcode++) {
             struct iwarp_rdmap_segment s = {0x41, (uint8_t)(0x40 | opcode), false, true, qns[i],
-                                            28};
+                                            28,   opcode % 3 == 0};
             unsigned accepted = 0;
             check_one(opcode, &s, &accepted);
             assert_int_equal(accepted, 0);
@@ -129,7 +137,7 @@ static void check__every_version__accepts_1_only_and_ignores_reserved_bits(void 
 {
     (void)state;
     for (unsigned control = 0; control < 256; control++) {
-        const struct iwarp_rdmap_segment s = {0xc1, (uint8_t)control, true, true, 0, 8};
+        const struct iwarp_rdmap_segment s = {0xc1, (uint8_t)control, true, true, 0, 8, true};
         struct iwarp_fault fault = {.code = IWARP_FAULT_NONE};
         unsigned opcode = control & 0x0f;
         bool good = iwarp_rdmap_check(&s, &fault);
@@ -157,6 +165,7 @@ static void op__every_opcode__has_the_row_of_the_rfc(void **state)
         assert_int_equal(op->qn, rfc[opcode].qn);
         assert_int_equal(op->header_len, rfc[opcode].header);
         assert_int_equal(op->single, rfc[opcode].one_segment);
+        assert_int_equal(op->exact, rfc[opcode].exact);
     }
 }
 

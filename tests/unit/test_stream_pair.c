@@ -44,6 +44,8 @@ struct request {
     size_t writes;  /* Send: octets of the peer's target that were written before */
     uint32_t stag;  /* Send: to be invalidated, or 0 */
     bool solicited;
+    bool has_imm;
+    uint64_t imm; /* and the octets of the target as for a Send */
 };
 
 struct side {
@@ -130,7 +132,8 @@ static void pair_init(struct pair *p, uint64_t seed)
     markers[0] = chance_one_in(c, 3);
     markers[1] = chance_one_in(c, 3);
     for (unsigned i = 0; i < 2; i++) {
-        options[i] = (struct endpoint_options){.no_crc = no_crc,
+        options[i] = (struct endpoint_options){.rfc7306 = true,
+                                               .no_crc = no_crc,
                                                .markers_rx = markers[i],
                                                .markers_tx = markers[1 - i],
                                                .early = chance_one_in(c, 3),
@@ -219,6 +222,33 @@ static bool post_send(struct side *s, struct chance *c, struct iwarp_send_wr *wr
     return true;
 }
 
+/* Immediate Data, behind a Write in half of the cases. */
+static bool post_immediate(struct side *s, struct chance *c, struct iwarp_send_wr *wr,
+                           const uint8_t *data, size_t len)
+{
+    struct side *to = s->peer;
+
+    wr->opcode = chance_one_in(c, 2) ? IWARP_WR_IMM : IWARP_WR_WRITE_IMM;
+    if (wr->opcode == IWARP_WR_IMM) {
+        wr->num_sge = 0;
+        wr->flags &= ~(unsigned)IWARP_WR_INLINE;
+    } else {
+        size_t at = take_slot(&to->target, data, len, 0);
+        if (at == SIZE_MAX) {
+            return false;
+        }
+        wr->remote_stag = 0x00010200;
+        wr->remote_to = 0x100000 + at;
+    }
+    struct request r = {.has_imm = true, .imm = chance_next(c), .writes = to->target.used};
+    r.solicited = chance_one_in(c, 2);
+    wr->flags |= r.solicited ? IWARP_WR_SOLICITED : 0;
+    wr->imm = r.imm;
+    to->receive[iwarp_wq_head(&to->e.rq)] = r;
+    endpoint_recv(&to->e, NULL, 0);
+    return true;
+}
+
 static bool post_read(struct side *s, struct chance *c, struct iwarp_send_wr *wr,
                       struct iwarp_sge *sge, size_t len)
 {
@@ -263,7 +293,7 @@ static void post_something(struct side *s, struct chance *c)
         wr.num_sge = cut(c, s->source, off, len, sgl);
     }
     wr.flags |= chance_one_in(c, 6) ? IWARP_WR_FENCE : 0;
-    size_t kind = chance_below(c, 3);
+    size_t kind = chance_below(c, 4);
     if (kind == 0) {
         good = post_send(s, c, &wr, data, len);
     } else if (kind == 1) {
@@ -272,6 +302,8 @@ static void post_something(struct side *s, struct chance *c)
         wr.remote_stag = 0x00010200;
         wr.remote_to = 0x100000 + at;
         good = at != SIZE_MAX;
+    } else if (kind == 2) {
+        good = post_immediate(s, c, &wr, data, len);
     } else {
         struct iwarp_sge sink;
         wr.opcode = IWARP_WR_READ;
@@ -422,7 +454,9 @@ static void look(struct pair *p, struct side *s)
         assert_int_equal(w->status, IWARP_WC_SUCCESS);
         assert_int_equal(w->byte_len, r->len);
         assert_int_equal(w->wc_flags, (r->solicited ? IWARP_WC_SOLICITED : 0) |
-                                          (r->stag ? IWARP_WC_WITH_INVALIDATE : 0));
+                                          (r->stag ? IWARP_WC_WITH_INVALIDATE : 0) |
+                                          (r->has_imm ? IWARP_WC_WITH_IMM : 0));
+        assert_true(w->imm == r->imm);
         expect_same("data of a Send", &s->landing, r->at, r->len);
         expect_same("Writes before a Send", &s->target, 0, r->writes);
         if (r->stag) {

@@ -63,6 +63,15 @@ static void trace__of_each_request__shows_its_fields(void **state)
     wr.opcode = IWARP_WR_READ;
     wr.flags = 0;
     iwarp_trace_send(a->qp, &wr);
+    wr.opcode = IWARP_WR_WRITE_IMM;
+    wr.imm = 0xa1b2c3d4;
+    iwarp_trace_send(a->qp, &wr);
+    const struct iwarp_wc imm = {.wr_id = 0x8,
+                                 .opcode = IWARP_WC_RECV,
+                                 .flags = IWARP_WC_WITH_IMM,
+                                 .imm = 0x0102030405060708,
+                                 .qp = a->qp};
+    iwarp_trace_wc(&imm);
     pair_recv(&p.side[1], 0xdef, 0, 99);
     pair_send(a, 0x77, 0, 8);
     pair_wc(p.side[1].recv_cq, 0xdef, IWARP_WC_SUCCESS);
@@ -74,6 +83,9 @@ static void trace__of_each_request__shows_its_fields(void **state)
              iwarp_qp_num(a->qp), (void *)a->p, iwarp_mr_stag(a->mr));
     expect(part);
     expect("post RDMA Read id 0xabc remote STag 0x55667788 TO 0xfeedface12345678 flags sges 1:");
+    expect("post RDMA Write with Immediate Data id 0xabc remote STag 0x55667788 TO "
+           "0xfeedface12345678 imm 0x00000000a1b2c3d4 flags");
+    expect("completes Receive id 0x8 success, 0 octets, imm 0x0102030405060708");
     snprintf(part, sizeof part, "post Receive id 0xdef sges 1: %p+99/", (void *)p.side[1].p);
     expect(part);
     expect("completes Receive id 0xdef success, 8 octets");

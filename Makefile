@@ -150,7 +150,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: fuzz fuzzers
 fuzz:                       ## libFuzzer, each target for FUZZ_SECONDS=60; FUZZ=name
 	@tools/install-packages build test fuzz
-	@$(MAKE) fuzzers VARIANT=fuzz SAN=fuzzer-no-link,address,undefined CC=$(CLANG) CFLAGS='-O1 -g'
+	@$(MAKE) fuzzers VARIANT=fuzz SAN=fuzzer-no-link,address,undefined CC='$(CLANG)' CFLAGS='-O1 -g'
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) BUILD=build/fuzz tools/fuzz $(FUZZ)
 fuzzers: $(FUZZERS)
 

@@ -25,7 +25,6 @@ const struct iwarp_fault_row *iwarp_fault_row(enum iwarp_fault_code code)
     return &rows[(unsigned)code < IWARP_FAULT_COUNT ? code : IWARP_FAULT_NONE];
 }
 
-/* [RDMAP-7.1-05] */
 void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1, uint64_t d2)
 {

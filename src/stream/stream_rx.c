@@ -28,7 +28,7 @@
 #define STAGING_SMALL 32
 #define STAGING_FULL  SIZE_MAX
 
-/* [MPA-8-07] [DDP-3-08] [DDP-3-09] [DDP-7.1-16] [RDMAP-7-01] [RDMAP-7-02] */
+/* [MPA-8-07] [RDMAP-7.1-05] [DDP-3-08] [DDP-3-09] [DDP-7.1-16] [RDMAP-7-01] [RDMAP-7-02] */
 static bool may_receive(const struct iwarp_stream *s)
 {
     return s->life == STREAM_RUNNING || s->life == STREAM_CLOSING;

@@ -253,7 +253,6 @@ static void receive__memory_that_is_not_mapped__is_a_fault(void **state)
 /* --- which fault -------------------------------------------------------------------------------
  */
 
-/* [RDMAP-7.1-05] */
 static void fail__second_fault__is_not_told(void **state)
 {
     struct endpoint e;

@@ -217,7 +217,7 @@ static void eof__with_an_error__resets(void **state)
  */
 
 /* The FPDU under way is finished, then comes the Terminate, then nothing. RFC 5040 5.4. */
-/* [RDMAP-5.4-08] [VERBS-6.4-01] */
+/* [VERBS-6.4-01] */
 static void terminate__in_the_middle_of_an_fpdu__follows_it(void **state)
 {
     struct endpoint e;

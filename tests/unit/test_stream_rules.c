@@ -188,6 +188,42 @@ static void read__behind_a_write__sees_what_was_written(void **state)
     octets_free(&o);
 }
 
+/* Two bad segments come together. [RDMAP-7.1-05] */
+static void fault__two_bad_segments__first_is_told(void **state)
+{
+    struct octets o = {0};
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    fpdu_hex(&o, "c140 00990203 0000000000001000", 4);
+    fpdu_hex(&o, "c140 00880203 0000000000002000", 8);
+    iwarp_stream_feed(&e.s, o.p, o.n);
+    endpoint_drain(&e);
+    endpoint_expect_terminate(&e, "1100c000 0012 c140 00990203 0000000000001000");
+    octets_free(&o);
+    endpoint_fini(&e);
+}
+
+/* An RDMA Read that could be answered waits when something bad comes. [RDMAP-5.4-08] */
+static void terminate__with_a_response_waiting__is_the_last(void **state)
+{
+    struct octets o = {0};
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    post_target(&e, NULL);
+    put(&o, V10);
+    fpdu_hex(&o, "c140 00990203 0000000000001000", 4);
+    iwarp_stream_feed(&e.s, o.p, o.n);
+    assert_int_equal(e.s.reads.in_count, 1);
+    endpoint_drain(&e);
+    endpoint_expect_terminate(&e, "1100c000 0012 c140 00990203 0000000000001000");
+    octets_free(&o);
+    endpoint_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +233,8 @@ int main(void)
         cmocka_unit_test(receive__last_segment_missing__delivers_nothing),
         cmocka_unit_test(read__last_segment_missing__is_not_complete),
         cmocka_unit_test(read__behind_a_write__sees_what_was_written),
+        cmocka_unit_test(fault__two_bad_segments__first_is_told),
+        cmocka_unit_test(terminate__with_a_response_waiting__is_the_last),
     };
 
     return cmocka_run_group_tests_name("stream_rules", tests, NULL, NULL);

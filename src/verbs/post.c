@@ -133,7 +133,6 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
     return true;
 }
 
-/* [VERBS-6.2.1-01] */
 static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
     uint64_t len = 0;

@@ -259,7 +259,6 @@ static void terminated(const char *says, enum iwarp_wc_status read)
     }
 }
 
-/* [RDMAP-5.4-04] */
 static void terminate__received__is_explained_and_has_no_answer(void **state)
 {
     (void)state;

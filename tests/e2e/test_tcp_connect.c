@@ -141,7 +141,6 @@ struct depths {
 };
 
 /* RFC 6581 9.1: nobody has more Reads outstanding than the other end answers. */
-/* [VERBS-6.5-02] */
 static void connect__with_read_depths__agrees_on_what_both_can(void **state)
 {
     static const struct depths cases[] = {

@@ -14,6 +14,25 @@ struct misuse {
     unsigned mpa_rev, ulpdu_max, ird, ord;
 };
 
+/* [VERBS-6.5-02] [MPA-1.2-02] [MPA-4.4-02] */
+static void init__gives__crc_depths_and_the_model_that_peers_expect(void **state)
+{
+    struct iwarp_conn_options o;
+    struct iwarp_mpa_wish wish;
+
+    (void)state;
+    memset(&o, 0xff, sizeof o);
+    iwarp_conn_options_init(&o);
+    iwarp_conn_wish(&o, &wish);
+    assert_true(o.crc && wish.crc);
+    assert_false(o.markers || wish.markers_rx);
+    assert_true(o.peer_to_peer && wish.peer_to_peer);
+    assert_int_equal(wish.rev, 2);
+    assert_in_range(wish.ird, 1, 32);
+    assert_in_range(wish.ord, 1, 32);
+    assert_int_equal(o.placement, IWARP_PLACE_VERIFIED);
+}
+
 static void options__beyond_their_bounds__are_misuse(void **state)
 {
     static const struct misuse cases[] = {
@@ -142,6 +161,7 @@ static void addr__of_each_family_and_length__is_taken_or_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(init__gives__crc_depths_and_the_model_that_peers_expect),
         cmocka_unit_test(options__beyond_their_bounds__are_misuse),
         cmocka_unit_test(options__without_time_or_of_unknown_placement__are_misuse),
         cmocka_unit_test(options__of_tcp_beyond_what_the_kernel_takes__are_misuse),

@@ -423,7 +423,7 @@ static void enhanced_words__missing__refused(void **state)
 
 /* ---- CRC and markers ---- */
 
-/* [MPA-1.2-02] [MPA-4.4-02] [MPA-4.4-04] [MPA-7.1.1-07] [MPA-7.1.1-08] RFC 5044 7.1.1 */
+/* [MPA-4.4-04] [MPA-7.1.1-07] [MPA-7.1.1-08] RFC 5044 7.1.1 */
 static void crc__wished_by_either_end__on(void **state)
 {
     struct iwarp_mpa_setup s;

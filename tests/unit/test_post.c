@@ -80,7 +80,6 @@ static void post_send__against_the_rules__is_misuse(void **state)
     pair_close(&p);
 }
 
-/* [VERBS-6.2.1-01] */
 static void post__in_idle__takes_receives_only(void **state)
 {
     const struct iwarp_send_wr send = {.wr_id = 1};

@@ -378,6 +378,7 @@ static void error__without_a_connection__flushes_receives(void **state)
 }
 
 /* [VERBS-6.2.1.2-01 VERBS-6.2.4-02] As often as one likes; MSNs begin with 1 each time. */
+/* [VERBS-6.2.1.2-01] */
 static void idle__after_error__connects_again(void **state)
 {
     struct pair_options o;

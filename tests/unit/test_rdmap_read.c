@@ -39,7 +39,7 @@ static void reads__slot_not_counted__is_given_again(void **state)
 }
 
 /* For every depth: fill up, be refused, take the oldest off, and so on, three times around. */
-/* [RDMAP-5.2.1-02] [RDMAP-5.2.2-02] [RDMAP-6.1-02] [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
+/* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
 static void in__every_small_depth__is_a_queue_of_exactly_that_depth(void **state)
 {
     (void)state;

@@ -191,7 +191,6 @@ static const struct row rows[] = {
      PLAIN,
      "1203c000 0012 4143 00000000 00000000 00000000 00000000",
      {{"4143 00000000 00000000 00000000 00000000", 0}}},
-    /* [RDMAP-5.3-02] */
     {"msn_twice",
      IWARP_FAULT_DDP_MSN,
      PLAIN,

@@ -292,6 +292,7 @@ static void expect_terminated(struct endpoint *e, void *arg)
 }
 
 /* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
+/* [RDMAP-5.4-04] */
 static void receive__terminates__end_the_stream_and_say_why(void **state)
 {
     unsigned what[5][3] = {{1, 1, 0}, {0, 1, 2}, {2, 0, 2}, {0, 0, 0}, {2, 0, 7}};

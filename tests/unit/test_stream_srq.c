@@ -97,6 +97,7 @@ static void setup_five(struct endpoint *e, void *arg)
     share(e, arg);
 }
 
+/* [RDMAP-5.3-02] */
 static void sends__with_shared_receives__take_one_each_in_order(void **state)
 {
     struct octets o = {0};

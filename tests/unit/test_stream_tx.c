@@ -64,7 +64,7 @@ static void post_five_sends(struct endpoint *e)
 }
 
 /* [MPA-4.1-01] [MPA-4.1-02] [MPA-4.4-10] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] */
-/* [DDP-5.2-09] [VERBS-6.2.1.2-01] */
+/* [DDP-5.2-09] */
 static void send__sends__are_the_literal_octets(void **state)
 {
     struct chance c = {chance_seed()};
@@ -507,6 +507,7 @@ static void send__requests_and_responses__take_turns(void **state)
 
 /* Responses are in the order of the requests, whatever their sizes. */
 /* [RDMAP-5.2.1-08] [RDMAP-5.2.2-05] [RDMAP-5.5-14] */
+/* [RDMAP-5.2.1-02] [RDMAP-5.2.2-02] [RDMAP-6.1-02] */
 static void send__responses__are_in_order(void **state)
 {
     static const uint32_t sizes[] = {5000, 0, 1, 600};

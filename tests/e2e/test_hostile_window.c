@@ -200,7 +200,9 @@ static void close_scene(struct scene *s)
 #define TERM_READ   "00464147 00000000 00000002 00000001 00000000 "
 #define ZERO        "00000000 00000000 "
 #define SEND(stag)  "00174144 " stag " 00000000 00000001 00000000 "
-#define READ        "002e4141 00000000 00000001 00000001 00000000 11223344 00000000 00002000 "
+#define READ_MSN(n) "002e4141 00000000 00000001 0000000" n " 00000000 11223344 00000000 00002000 "
+#define READ        READ_MSN("1")
+#define ANSWER      "000ec142 11223344 00000000 00002000 C"
 
 static const struct {
     const char *name, *sent, *answer;
@@ -279,11 +281,8 @@ static void window__of_a_queue_pair_that_withholds_rights__is_of_no_use(void **s
         enum iwarp_fault_code fault;
     } row[] = {
         {"0012c140 A B deadbeef C", TERM "1102c000 0012c140 A B C", FAULT(DDP_QP_ACCESS)},
-        {"002e4141 00000000 00000001 00000002 00000000 11223344 00000000 00002000"
-         "00000004 D " ZERO "C",
-         TERM_READ "0102e000 002e4141 00000000 00000001 00000002 00000000 11223344 00000000"
-                   "00002000 00000004 D " ZERO "C",
-         FAULT(RDMAP_QP_ACCESS)},
+        {READ_MSN("3") "00000004 D " ZERO "C",
+         TERM_READ "0102e000 " READ_MSN("3") "00000004 D " ZERO "C", FAULT(RDMAP_QP_ACCESS)},
         {SEND("A") "68656c6c 6f 000000 C", TERM_SEND "0109c000 " SEND("A") "C",
          FAULT(RDMAP_INVALIDATE)},
     };
@@ -294,10 +293,11 @@ static void window__of_a_queue_pair_that_withholds_rights__is_of_no_use(void **s
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         open_scene(&s, HOST_INITIATOR, IWARP_PLACE_VERIFIED);
-        raw_say(host->fd, &host->names, "0012c140 A B 77777777 C"); /* allowed still */
+        raw_say(host->fd, &host->names, "0012c140 A B 77777777 C |" READ "00000000 D " ZERO "C");
+        raw_hear(host->fd, &host->names, ANSWER, "the response: the Write was allowed");
         assert_int_equal(iwarp_qp_modify(host->qp, &nothing), IWARP_OK);
-        raw_say(host->fd, &host->names, "000ec140 A B C |" READ "00000000 D " ZERO "C");
-        raw_hear(host->fd, &host->names, "000ec142 11223344 00000000 00002000 C", "the response");
+        raw_say(host->fd, &host->names, "000ec140 A B C |" READ_MSN("2") "00000000 D " ZERO "C");
+        raw_hear(host->fd, &host->names, ANSWER, "the response: nothing is checked");
         raw_say(host->fd, &host->names, row[i].sent);
         raw_hear(host->fd, &host->names, row[i].answer, "the Terminate");
         raw_expect_fin(host->fd, "behind the Terminate");

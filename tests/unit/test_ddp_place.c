@@ -260,49 +260,6 @@ static void write__region_of_another_pd__belongs_to_another_stream(void **state)
     expect_details(STAG, 0, 0);
 }
 
-/* What is limited to one queue pair is nobody else's: Writes, Reads, SGEs (RFC 5041 8.3.1). */
-/* [DDP-8.2-02] [DDP-8.2-04] [DDP-8.3-03] [DDP-8.3.1-03] [RDMAP-8.1.1-02] [SEC-6.1.1-03] */
-/* [SEC-6.1.1-01] */
-static void access__region_of_another_queue_pair__is_refused(void **state)
-{
-    const struct iwarp_sge sge = {memory + 8, 4, STAG};
-
-    (void)state;
-    region.qp = QP_HERE;
-    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_NONE);
-    region.qp = QP_HERE + 1;
-    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_STAG_QP);
-    expect_details(STAG, QP_HERE + 1, QP_HERE);
-    assert_int_equal(write_to(STAG, BASE, 0), IWARP_FAULT_NONE); /* zero length: no check */
-    fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
-    assert_null(iwarp_ddp_remote(&region, &pd_here, QP_HERE, STAG, BASE, 1,
-                                 IWARP_ACCESS_REMOTE_READ, &fault));
-    assert_int_equal(fault.code, IWARP_FAULT_RDMAP_STAG_QP);
-    expect_details(STAG, QP_HERE + 1, QP_HERE);
-    region.to_base = (uint64_t)(uintptr_t)region.addr;
-    for (unsigned i = 0; i < 3; i++) { /* of a stranger; of this one; a window */
-        region.qp = i == 0 ? QP_HERE + 1 : QP_HERE;
-        region.kind = i == 2 ? REGION_WINDOW_2 : REGION_MEMORY;
-        fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
-        assert_int_equal(iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, &sge, 1, 0, 4, 0,
-                                           &target, &fault),
-                         i == 1);
-        assert_int_equal(fault.code, i == 1 ? IWARP_FAULT_NONE : IWARP_FAULT_LOCAL_SGE);
-    }
-}
-
-/* [VERBS-8.1.2.2-02] What the queue pair withholds no STag gives; zero length is not checked. */
-static void write__queue_pair_that_takes_none__is_refused(void **state)
-{
-    (void)state;
-    rx.denied = IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_MW_BIND;
-    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_NONE);
-    rx.denied |= IWARP_ACCESS_REMOTE_WRITE;
-    assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_QP_ACCESS);
-    expect_details(STAG, rx.denied, 0);
-    assert_int_equal(write_to(STAG, BASE, 0), IWARP_FAULT_NONE);
-}
-
 /* All eight combinations of rights: only REMOTE_WRITE counts. */
 /* [DDP-8.3.1-06] [RDMAP-8.1.1-05] [SEC-6.3.5-01] */
 static void write__every_set_of_rights__needs_remote_write(void **state)
@@ -778,8 +735,6 @@ int main(void)
         UNIT(write__unknown_stag_or_key__is_invalid),
         UNIT(write__revoked_or_invalidated_in_the_batch__is_invalid),
         UNIT(write__region_of_another_pd__belongs_to_another_stream),
-        UNIT(access__region_of_another_queue_pair__is_refused),
-        UNIT(write__queue_pair_that_takes_none__is_refused),
         UNIT(write__every_set_of_rights__needs_remote_write),
         UNIT(read_source__edges__give_the_codes_of_rdmap),
         UNIT(read_source__every_set_of_rights__needs_remote_read),

@@ -41,6 +41,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 
 /* [DDP-7.1-02] [RDMAP-4.1-01] [RDMAP-4.1-07] [RDMAP-7.2-02] [RDMAP-7.2-03] [RDMAP-7.2-05] */
 /* [RDMAP-7.2-06] */
+/* [RDMAX-6.3-07] */
 bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *fault)
 {
     unsigned opcode = s->control & IWARP_RDMAP_OPCODE_MASK;

@@ -52,6 +52,7 @@ static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
 /* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] [RDMAP-5.3-01] */
 /* [RDMAP-5.3-07] [RDMAP-5.2.1-01] [RDMAP-5.2.1-06] [RDMAP-5.1-07] */
+/* [RDMAX-6.3-01] [RDMAX-6.3-04] [RDMAX-6.3-05] */
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
                            struct iwarp_ddp_header *h)
 {
@@ -87,6 +88,7 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
 /* The whole message is framed. */
 /* [DDP-4.3-08] [DDP-5.3-01] [DDP-5.3-02] [RDMAP-5.1-05] [RDMAP-5.3-08] [RDMAP-5.5-07] */
 /* [VERBS-8.2.2-01] */
+/* [RDMAX-6.3-06] */
 static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     w->end_pos = s->tx.framed;

@@ -17,9 +17,11 @@
 
 /* {name, what the peer sends, the Terminate that it gets back} */
 static const struct hostile_case on[] = {
+    /* [RDMAX-6.3-07] */
     {"immediate__seven_octets__is_0_2_07",
      "00194148 00000000 00000000 00000001 00000000 01020304 050607 00 C",
      TERM "0207c000 00194148 00000000 00000000 00000001 00000000 C", FAULT(RDMAP_HEADER_LEN)},
+    /* [RDMAX-6.3-07] */
     {"immediate__nine_octets__is_0_2_07",
      "001b4149 00000000 00000000 00000001 00000000 " EIGHT "09 0000 00 C",
      TERM "0207c000 001b4149 00000000 00000000 00000001 00000000 C", FAULT(RDMAP_HEADER_LEN)},

@@ -21,6 +21,7 @@
 
 /* --- sending --------------------------------------------------------------------------------- */
 
+/* [RDMAX-6.3-01] [RDMAX-6.3-04] [RDMAX-6.3-05] */
 static void send__of_both_kinds__is_the_literal_octets(void **state)
 {
     (void)state;
@@ -124,6 +125,7 @@ static void send__behind_a_write__is_one_request(void **state)
 }
 
 /* MSNs and order are those of the Sends around it. RFC 7306 6.4 */
+/* [RDMAX-6.3-06] */
 static void send__among_sends__shares_their_msn(void **state)
 {
     struct octets o = {0};
@@ -209,6 +211,7 @@ static void two_came(struct endpoint *e, void *arg)
     assert_int_equal(atomic_load(&e->counts.rx.payload), 0);
 }
 
+/* [RDMAX-6.3-02] [RDMAX-6.3-03] */
 static void receive__of_both_kinds__completes_receives(void **state)
 {
     struct octets o = {0};

@@ -263,7 +263,7 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
     /*
      * Requests are worked off in order, so one that is wrong waits for the answers to those before
      * it; the send side checks each again. Without any before it, it is refused at once.
-   */
+     */
     if (r->size > 0 && s->reads.in_count == 0) {
         const struct iwarp_region *region =
             iwarp_lends_get(&s->ddp.lends, s->config.regions, r->src_stag);

@@ -160,6 +160,47 @@ IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sock
                                           struct iwarp_eq *eq, void *user,
                                           struct iwarp_conn **conn);
 
+/* --- sockets that are connected already ------------------------------------------------------ */
+
+/*
+ * Go over from an application's own protocol on a TCP socket to iWARP, as iSER does: both ends at
+ * the same octet of each direction (RFC 5044 7.1). Either end of the socket may be the initiator;
+ * the application has read everything of its own protocol, and hands in what it has read beyond
+ * that (received, copied; of any length). Events and the rest are as for iwarp_connect, without
+ * mpa_fallback, and as for iwarp_accept_over: REQUEST goes to eq, with no listener.
+ *
+ * fd, a connected TCP socket, belongs to the library from a successful call on; on failure nothing
+ * has happened to it. MISUSE: it is none, or the other arguments are wrong. LIMIT: max_connections,
+ * or the event loop cannot watch it.
+ */
+IWARP_API enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *received,
+                                                 size_t received_len,
+                                                 const struct iwarp_conn_options *options,
+                                                 const void *private_data, size_t pd_len,
+                                                 struct iwarp_eq *eq, void *user,
+                                                 struct iwarp_conn **conn);
+IWARP_API enum iwarp_status iwarp_accept_socket(struct iwarp_device *device, int fd,
+                                                const void *received, size_t received_len,
+                                                const struct iwarp_conn_options *options,
+                                                struct iwarp_eq *eq, void *user,
+                                                struct iwarp_conn **conn);
+
+/*
+ * Take the socket back when no connection came of it: after REJECTED, after iwarp_reject, and where
+ * the start-up timed out, ran out of memory or met the peer's FIN. It is open and set as it was
+ * before (flags, no-delay, keepalive). *received_len octets of `received` were read from it and
+ * belong to no start-up frame; what follows them is still in the socket. Whoever does not take it
+ * has it closed with the connection's handle.
+ *
+ * AGAIN: the start-up is not over. CLOSED: there is nothing to take; a frame that was not MPA's has
+ * TCP closed (RFC 5044 7.1.1), and so have iwarp_abort and iwarp_disconnect. MISUSE: the connection
+ * is of another kind, or `size` is too small; *received_len says how large.
+ */
+IWARP_API enum iwarp_status iwarp_conn_take_socket(struct iwarp_conn *conn, int *fd, void *received,
+                                                   size_t size, size_t *received_len);
+
+/* --- two queue pairs of one device ----------------------------------------------------------- */
+
 /*
  * Connect two IDLE queue pairs of one device with each other through memory instead of TCP: the
  * whole protocol runs, no descriptor is used. For tests, examples and simulation.

@@ -5,23 +5,34 @@
  */
 #include "transport/transport.h"
 
+#include "base/guard.h"
 #include "base/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* What the application had set on a socket of its own. */
+struct kept {
+    int flags;
+    int value[6]; /* of kept_options */
+};
+
 struct tcp {
     struct iwarp_endpoint ep;
     uv_poll_t poll;
-    int fd;
+    int fd;     /* -1: given back */
     int events; /* what poll is started for */
+    struct kept kept;
+    uint8_t *early; /* octets that the application had read already, until they are taken */
+    size_t early_len, early_taken;
 };
 
-static const struct iwarp_transport tcp_transport;
+static const struct iwarp_transport tcp_transport, tcp_early_transport;
 
 static struct tcp *tcp_of(struct iwarp_endpoint *ep)
 {
@@ -70,6 +81,9 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
     struct tcp *t = tcp_of(ep);
     int events = (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
 
+    if (read && t->early) {
+        iwarp_endpoint_wake(ep);
+    }
     if (events == t->events) {
         return;
     }
@@ -83,7 +97,7 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
 
 bool iwarp_tcp_is(const struct iwarp_endpoint *ep)
 {
-    return ep->ops == &tcp_transport;
+    return ep->ops == &tcp_transport || ep->ops == &tcp_early_transport;
 }
 
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep)
@@ -104,8 +118,11 @@ static void on_closed(uv_handle_t *handle)
 {
     struct tcp *t = handle->data;
 
-    iwarp_process_remove_fd(t->fd);
-    close(t->fd);
+    if (t->fd >= 0) {
+        iwarp_process_remove_fd(t->fd);
+        close(t->fd);
+    }
+    free(t->early);
     t->ep.closed(t->ep.user);
     free(t);
 }
@@ -136,29 +153,147 @@ static uint32_t tcp_emss(struct iwarp_endpoint *ep)
 static const struct iwarp_transport tcp_transport = {
     "tcp", tcp_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, NULL};
 
-int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
+/* fd stays the caller's on failure. */
+static int wrap(uv_loop_t *loop, int fd, struct tcp **out)
 {
     struct tcp *t = calloc(1, sizeof *t);
     const int on = 1;
+    int rc = t ? uv_poll_init(loop, &t->poll, fd) : -ENOMEM;
 
-    if (!t) {
-        close(fd);
-        return -ENOMEM;
+    if (rc < 0) {
+        free(t);
+        return rc;
     }
     t->fd = fd;
     t->ep.ops = &tcp_transport;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    int rc = uv_poll_init(loop, &t->poll, fd);
-    if (rc < 0) {
-        close(fd);
-        free(t);
-        return rc;
-    }
     t->poll.data = t;
     iwarp_process_add_fd(fd);
+    *out = t;
+    return 0;
+}
+
+int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
+{
+    struct tcp *t = NULL;
+    int rc = wrap(loop, fd, &t);
+
+    if (rc < 0) {
+        close(fd);
+        return rc;
+    }
     *ep = &t->ep;
     return 0;
 }
+
+/* --- sockets of the application -------------------------------------------------------------- */
+
+static const struct {
+    int level, name;
+} kept_options[] = {{IPPROTO_TCP, TCP_NODELAY},   {IPPROTO_TCP, TCP_USER_TIMEOUT},
+                    {SOL_SOCKET, SO_KEEPALIVE},   {IPPROTO_TCP, TCP_KEEPIDLE},
+                    {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT}};
+
+static void keep(int fd, struct kept *k)
+{
+    k->flags = fcntl(fd, F_GETFL);
+    for (size_t i = 0; i < sizeof kept_options / sizeof *kept_options; i++) {
+        socklen_t len = sizeof k->value[i];
+        getsockopt(fd, kept_options[i].level, kept_options[i].name, &k->value[i], &len);
+    }
+}
+
+static void restore(int fd, const struct kept *k)
+{
+    fcntl(fd, F_SETFL, k->flags);
+    for (size_t i = 0; i < sizeof kept_options / sizeof *kept_options; i++) {
+        setsockopt(fd, kept_options[i].level, kept_options[i].name, &k->value[i],
+                   sizeof k->value[i]);
+    }
+}
+
+/* Early octets first; one read never gives octets from both. */
+static ssize_t early_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    struct tcp *t = tcp_of(ep);
+    ssize_t total = 0;
+
+    for (int i = 0; i < n && t->early_taken < t->early_len; i++) {
+        size_t left = t->early_len - t->early_taken;
+        size_t take = iov[i].iov_len < left ? iov[i].iov_len : left;
+        if (iwarp_guard_copy_to(iov[i].iov_base, t->early + t->early_taken, take) != 0) {
+            return total > 0 ? total : -EFAULT;
+        }
+        t->early_taken += take;
+        total += (ssize_t)take;
+    }
+    if (t->early_taken == t->early_len) {
+        free(t->early);
+        t->early = NULL;
+        ep->ops = &tcp_transport;
+    }
+    return total;
+}
+
+static void early_poll(struct iwarp_endpoint *ep)
+{
+    struct tcp *t = tcp_of(ep);
+
+    if (t->early && (t->events & UV_READABLE)) {
+        ep->ready(ep->user, true, false);
+    }
+}
+
+static const struct iwarp_transport tcp_early_transport = {
+    "tcp", early_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, early_poll};
+
+int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len,
+                    struct iwarp_endpoint **ep)
+{
+    struct tcp *t = NULL;
+    struct kept kept;
+    uint8_t *copy = early_len > 0 ? malloc(early_len) : NULL;
+
+    if (early_len > 0 && !copy) {
+        return -ENOMEM;
+    }
+    keep(fd, &kept);
+    int rc = wrap(loop, fd, &t);
+    if (rc < 0) {
+        free(copy);
+        return rc;
+    }
+    t->kept = kept;
+    if (copy) {
+        memcpy(copy, early, early_len);
+        t->early = copy;
+        t->early_len = early_len;
+        t->ep.ops = &tcp_early_transport;
+    }
+    *ep = &t->ep;
+    return 0;
+}
+
+int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len)
+{
+    struct tcp *t = tcp_of(ep);
+    int fd = t->fd;
+
+    *early_len = t->early_len - t->early_taken;
+    if (t->early && t->early_taken > 0) {
+        memmove(t->early, t->early + t->early_taken, *early_len);
+    }
+    *early = t->early;
+    t->early = NULL;
+    t->fd = -1;
+    uv_poll_stop(&t->poll);
+    uv_close((uv_handle_t *)&t->poll, on_closed);
+    iwarp_process_remove_fd(fd);
+    restore(fd, &t->kept);
+    return fd;
+}
+
+/* --- connecting and listening ---------------------------------------------------------------- */
 
 /* Several sockets may have one source address and port as long as their peers differ. */
 static int bind_source(int fd, const struct sockaddr *source, socklen_t source_len)

@@ -19,6 +19,19 @@
  */
 int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep);
 
+/*
+ * The same for a connected socket of the application, which has read early_len octets from it
+ * already: they are copied, and read first. On failure fd stays the caller's, as it was.
+ */
+int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len,
+                    struct iwarp_endpoint **ep);
+
+/*
+ * Instead of close, for an adopted one: returns the socket, open and set as it was before, and in
+ * *early (to be freed; NULL if there are none) the early octets that nobody has taken.
+ */
+int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len);
+
 /* Open a non-blocking socket and begin to connect, from `source` (source_len 0: from any address).
  * Returns the descriptor or -errno. */
 int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,

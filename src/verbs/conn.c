@@ -37,6 +37,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->device = device;
     conn->options = *options;
     conn->responder = responder;
+    conn->spare_fd = -1;
     atomic_store(&conn->refs, 1);
     iwarp_mutex_init(&conn->lock, device->embedded);
     pthread_mutex_init(&conn->wait_lock, NULL);
@@ -93,6 +94,7 @@ void iwarp_conn_put(struct iwarp_conn *conn)
     if (d->embedded) {
         iwarp_device_maybe_free(d);
     }
+    iwarp_conn_drop_spare(conn);
     free(conn->setup);
     free(conn->request);
     free(conn->private_data);

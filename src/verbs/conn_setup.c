@@ -195,7 +195,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     }
     log_fault(conn, unknown);
     leave_half_open(conn);
-    if (!conn->lingering) {
+    if (!conn->lingering && !iwarp_conn_hand_back(conn, code)) {
         iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
     }
     conn->state = CONN_ENDED;
@@ -391,7 +391,9 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
     } else if (reject) {
         atomic_fetch_add(&conn->device->stats.rejected_here, 1);
         conn->state = CONN_ENDED;
-        iwarp_conn_linger(conn);
+        if (!iwarp_conn_hand_back(conn, IWARP_FAULT_NONE)) {
+            iwarp_conn_linger(conn);
+        }
         iwarp_conn_changed(conn);
     } else {
         established(conn);
@@ -410,7 +412,8 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     iwarp_conn_wish(&conn->options, &wish);
     size_t len = iwarp_mpa_setup_reply(conn->setup, true, &wish, NULL, 0, frame);
     struct iovec iov = {frame, len};
-    if (conn->ep->ops->writev(conn->ep, &iov, 1) == (ssize_t)len) {
+    bool sent = conn->ep->ops->writev(conn->ep, &iov, 1) == (ssize_t)len;
+    if (sent && !(conn->adopted && code == IWARP_FAULT_MPA_UNANSWERED)) {
         iwarp_conn_linger(conn);
     }
     iwarp_conn_fail(conn, code, IWARP_SIDE_LOCAL, detail, 0);

@@ -423,7 +423,11 @@ struct iwarp_conn {
     bool known;             /* responder: the application had the handle before the Request */
     _Atomic bool user_gone; /* no handle: nobody to report to */
     bool auto_accept;       /* responder of a pair in memory */
-    bool has_accepted_fd;   /* responder, until its worker has taken it over */
+    bool adopted;           /* over a socket that was the application's */
+    int spare_fd;           /* that socket, and what was read from it: to be taken back; -1: none */
+    uint8_t *spare;
+    size_t spare_len;
+    bool has_accepted_fd; /* responder, until its worker has taken it over */
     int accepted_fd;
     bool swept;              /* by iwarp_device_close, under device.lock */
     _Atomic bool tx_pending; /* somebody posted */
@@ -489,6 +493,11 @@ enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
 /* The timer for a part of the start-up that may take ms, of which *used are gone; and its end. */
 void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used);
 void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used);
+
+/* conn_adopt.c: the start-up failed like this; the application may have its socket back. False: it
+ * may not. Leaves no endpoint behind. */
+bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code);
+void iwarp_conn_drop_spare(struct iwarp_conn *conn);
 
 /* Wrap the socket that a listener accepted, and wait for the Request. */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn);

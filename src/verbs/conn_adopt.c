@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections over a TCP socket that the application has connected and used already: streaming mode
+ * first, then MPA, as iSER starts. Both sides, and handing the socket back when no connection came
+ * of it.
+ *
+ * RFC 5044 7.1 and 7.1.2 (rules 2, 3 and 6: after a rejection TCP stays open).
+ */
+#include "base/guard.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct adoption {
+    struct iwarp_conn *conn;
+    int fd;
+    const void *received;
+    size_t received_len;
+    int rc;
+};
+
+/* --- taking ---------------------------------------------------------------------------------- */
+
+static enum iwarp_status check_socket(int fd, const void *received, size_t received_len)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int protocol = 0;
+    socklen_t protocol_len = sizeof protocol;
+
+    if (received_len > 0 && !received) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "adopting a socket: %zu octets received, but received is "
+                          "NULL",
+                          received_len);
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &protocol_len) != 0) {
+        return iwarp_fail(IWARP_MISUSE, "adopting a socket: descriptor %d: %s", fd,
+                          strerror(errno));
+    }
+    if (protocol != IPPROTO_TCP) {
+        return iwarp_fail(IWARP_MISUSE, "adopting a socket: descriptor %d is not a TCP socket", fd);
+    }
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0) {
+        return iwarp_fail(IWARP_MISUSE, "adopting a socket: descriptor %d: %s", fd,
+                          strerror(errno));
+    }
+    return IWARP_OK;
+}
+
+static void adopt_on_worker(void *arg)
+{
+    struct adoption *a = arg;
+    struct iwarp_conn *conn = a->conn;
+    struct iwarp_endpoint *ep = NULL;
+
+    iwarp_mutex_lock(&conn->lock);
+    a->rc = iwarp_tcp_adopt(conn->worker->loop, a->fd, a->received, a->received_len, &ep);
+    if (a->rc < 0) {
+        conn->state = CONN_ENDED;
+    } else {
+        conn->adopted = true;
+        conn->peer_addr_len = sizeof conn->peer_addr;
+        if (getpeername(a->fd, (struct sockaddr *)&conn->peer_addr, &conn->peer_addr_len) != 0) {
+            conn->peer_addr_len = 0;
+        }
+        iwarp_conn_attach(conn, ep);
+        iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
+        iwarp_tcp_local_addr(ep, &conn->local_addr, &conn->local_addr_len);
+        iwarp_conn_begin_startup(conn);
+    }
+    iwarp_conn_unlock(conn);
+}
+
+/* *out is there before the first event can tell of it. */
+static enum iwarp_status adopt(struct adoption *a, struct iwarp_conn **out)
+{
+    *out = a->conn;
+    iwarp_guard_refresh();
+    iwarp_worker_call(a->conn->worker, adopt_on_worker, a);
+    if (a->rc < 0) {
+        *out = NULL;
+        return iwarp_fail(a->rc == -ENOMEM ? IWARP_NO_MEMORY : IWARP_LIMIT,
+                          "adopting a socket: cannot watch descriptor %d: %s", a->fd,
+                          strerror(-a->rc));
+    }
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *received,
+                                       size_t received_len,
+                                       const struct iwarp_conn_options *options,
+                                       const void *private_data, size_t pd_len, struct iwarp_eq *eq,
+                                       void *user, struct iwarp_conn **out)
+{
+    IWARP_UNCANCELLED;
+    enum iwarp_status status = IWARP_OK;
+
+    if (!qp || !out || (pd_len > 0 && !private_data)) {
+        return iwarp_fail(IWARP_MISUSE, "connecting over a socket: %s is NULL",
+                          !qp    ? "the queue pair"
+                          : !out ? "the place for the connection"
+                                 : "private_data");
+    }
+    IWARP_ON_LOOP(qp->pd->device);
+    status = check_socket(fd, received, received_len);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    struct adoption a = {.fd = fd, .received = received, .received_len = received_len};
+    a.conn = iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+    if (!a.conn) {
+        return status;
+    }
+    status = adopt(&a, out);
+    if (status != IWARP_OK) {
+        iwarp_qp_unbind(qp);
+        iwarp_conn_destroy(a.conn);
+    }
+    return status;
+}
+
+enum iwarp_status iwarp_accept_socket(struct iwarp_device *device, int fd, const void *received,
+                                      size_t received_len, const struct iwarp_conn_options *options,
+                                      struct iwarp_eq *eq, void *user, struct iwarp_conn **out)
+{
+    IWARP_UNCANCELLED;
+    struct iwarp_conn_options o;
+    enum iwarp_status status = iwarp_conn_options_check(options, &o);
+
+    if (status != IWARP_OK) {
+        return status;
+    }
+    if (!device || !eq || !out || eq->device != device) {
+        return iwarp_fail(IWARP_MISUSE, "accepting over a socket needs a device, an event queue of "
+                                        "it, and a place for the connection");
+    }
+    IWARP_ON_LOOP(device);
+    status = check_socket(fd, received, received_len);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    struct adoption a = {.fd = fd, .received = received, .received_len = received_len};
+    a.conn = iwarp_conn_new(device, &o, true, &status);
+    if (!a.conn) {
+        return status;
+    }
+    a.conn->user = user;
+    a.conn->known = true;
+    iwarp_conn_use_eq(a.conn, eq);
+    atomic_fetch_add(&device->stats.arrivals, 1);
+    status = adopt(&a, out);
+    if (status != IWARP_OK) {
+        iwarp_conn_destroy(a.conn);
+    }
+    return status;
+}
+
+/* --- giving back ----------------------------------------------------------------------------- */
+
+/*
+ * After a yes or no that was understood, and where this end has given up on its own. Not after a
+ * frame that was none: RFC 5044 7.1.1 and 7.1.2 (5, 9) have TCP closed then.
+ */
+static bool may_have_it_back(enum iwarp_fault_code code)
+{
+    return code == IWARP_FAULT_NONE || code == IWARP_FAULT_MPA_REJECTED ||
+           code == IWARP_FAULT_MPA_TIMEOUT || code == IWARP_FAULT_MPA_CLOSED ||
+           code == IWARP_FAULT_MPA_UNANSWERED || code == IWARP_FAULT_MPA_GONE ||
+           code == IWARP_FAULT_LOCAL_NO_MEMORY;
+}
+
+/* The octets of half a frame are nobody's yet: they go in front of the early ones behind them. */
+static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_len)
+{
+    const struct iwarp_mpa_setup *s = conn->setup;
+    size_t half = s && s->step == IWARP_MPA_MORE ? s->have : 0;
+
+    if (half == 0) {
+        conn->spare = early;
+        conn->spare_len = early_len;
+        return true;
+    }
+    conn->spare = malloc(half + early_len);
+    if (conn->spare) {
+        memcpy(conn->spare, s->frame, half);
+        if (early_len > 0) {
+            memcpy(conn->spare + half, early, early_len);
+        }
+        conn->spare_len = half + early_len;
+    }
+    free(early);
+    return conn->spare != NULL;
+}
+
+bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
+{
+    struct iwarp_endpoint *ep = conn->ep;
+    uint8_t *early;
+    size_t early_len;
+
+    if (!conn->adopted || !ep || conn->user_gone || !may_have_it_back(code)) {
+        return false;
+    }
+    int fd = iwarp_tcp_release(ep, &early, &early_len);
+    conn->ep = NULL;
+    iwarp_conn_close_endpoint(conn, false); /* the timer */
+    if (keep_octets(conn, early, early_len)) {
+        conn->spare_fd = fd;
+    } else {
+        close(fd);
+    }
+    return true;
+}
+
+void iwarp_conn_drop_spare(struct iwarp_conn *conn)
+{
+    if (conn->spare_fd >= 0) {
+        close(conn->spare_fd);
+        conn->spare_fd = -1;
+    }
+    free(conn->spare);
+    conn->spare = NULL;
+}
+
+static enum iwarp_status take(struct iwarp_conn *conn, int *fd, void *received, size_t size,
+                              size_t *received_len)
+{
+    if (!conn->adopted) {
+        return iwarp_fail(IWARP_MISUSE, "the connection has no socket of the application");
+    }
+    if (conn->state < CONN_ESTABLISHED) {
+        return iwarp_fail(IWARP_AGAIN, "the start-up is not over");
+    }
+    if (conn->spare_fd < 0) {
+        return iwarp_fail(IWARP_CLOSED, "the socket is in use, closed, or taken already");
+    }
+    *received_len = conn->spare_len;
+    if (conn->spare_len > size) {
+        return iwarp_fail(IWARP_MISUSE, "%zu octets were received, there is room for %zu",
+                          conn->spare_len, size);
+    }
+    if (conn->spare_len > 0) {
+        memcpy(received, conn->spare, conn->spare_len);
+    }
+    *fd = conn->spare_fd;
+    conn->spare_fd = -1;
+    return IWARP_OK;
+}
+
+enum iwarp_status iwarp_conn_take_socket(struct iwarp_conn *conn, int *fd, void *received,
+                                         size_t size, size_t *received_len)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn) || !IWARP_GIVEN(fd) || !IWARP_GIVEN(received_len)) {
+        return IWARP_MISUSE;
+    }
+    if (size > 0 && !IWARP_GIVEN(received)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(conn->device);
+    iwarp_mutex_lock(&conn->lock);
+    enum iwarp_status status = take(conn, fd, received, size, received_len);
+    iwarp_conn_unlock(conn);
+    return status;
+}

@@ -46,9 +46,10 @@ enum iwarp_access {
     IWARP_ACCESS_LOCAL_WRITE = 1 << 0,  /* receive buffers, RDMA Read sinks; not for windows */
     IWARP_ACCESS_REMOTE_WRITE = 1 << 1, /* needs LOCAL_WRITE of the region */
     IWARP_ACCESS_REMOTE_READ = 1 << 2,
-    IWARP_ACCESS_MW_BIND = 1 << 4,    /* windows may be bound to the region */
-    IWARP_ACCESS_ZERO_BASED = 1 << 5, /* no right: the TO of the first octet is 0 */
-    IWARP_ACCESS_QP_ONLY = 1 << 6     /* no right: one queue pair alone may use the STag */
+    IWARP_ACCESS_REMOTE_ATOMIC = 1 << 3, /* RFC 7306 5; needs LOCAL_WRITE of the region */
+    IWARP_ACCESS_MW_BIND = 1 << 4,       /* windows may be bound to the region */
+    IWARP_ACCESS_ZERO_BASED = 1 << 5,    /* no right: the TO of the first octet is 0 */
+    IWARP_ACCESS_QP_ONLY = 1 << 6        /* no right: one queue pair alone may use the STag */
 };
 
 /* The same STag with another key. */

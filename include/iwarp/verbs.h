@@ -152,6 +152,8 @@ enum iwarp_wc_opcode {
     IWARP_WC_WRITE,
     IWARP_WC_READ,
     IWARP_WC_IMM,
+    IWARP_WC_FETCH_ADD,
+    IWARP_WC_CMP_SWAP,
     IWARP_WC_REG_MR = 16,
     IWARP_WC_LOCAL_INV,
     IWARP_WC_BIND_MW,
@@ -248,8 +250,9 @@ struct iwarp_qp_options {
     unsigned max_recv_sge;    /* 1 to 32; default 4 */
     unsigned max_inline;      /* octets of inline data per request, 0 to 1024; default 64 */
     bool signal_all;          /* every send request completes visibly; default false */
-    unsigned access; /* what it allows at most, beside the rights of STags: REMOTE_WRITE and
-                      * REMOTE_READ to its peer, MW_BIND to BIND_MW; default all three */
+    /* What it allows at most, beside the rights of STags: REMOTE_WRITE, REMOTE_READ and
+     * REMOTE_ATOMIC to its peer, MW_BIND to BIND_MW. Default all. */
+    unsigned access;
     void *user;
 };
 
@@ -292,14 +295,28 @@ struct iwarp_sge {
  * On the wire `imm` is big-endian, most significant octet first: imm 0x0102030405060708 is the
  * octets 01 02 03 04 05 06 07 08. A value of 32 bits is in the low half, the last four octets
  * (00 00 00 00 and then the value, big-endian), so that `imm = value` is all it takes.
+ *
+ * ATOMIC_FETCH_ADD and ATOMIC_CMP_SWAP are of RFC 7306 5. They change the 8 octets at remote_stag,
+ * remote_to, which must be aligned there and allow REMOTE_ATOMIC, in one step, once, and put what
+ * these held before into the one SGE of 8 octets (LOCAL_WRITE). All numbers are in the byte order
+ * of the hosts that hold them. As with RDMA Reads, of which and of ORD they take their share, the
+ * completion says that it is done, and FENCE waits for it.
+ *   FETCH_ADD  adds `operand`. A bit set in `mask` is the top bit of a field: carries do not leave
+ *              it; 0: one field of 64 bits.
+ *   CMP_SWAP   if the word equals `compare` in the bits set in `compare_mask`, puts `operand`
+ * there, in the bits set in `mask`. An ordinary one has all bits set in both masks. A device of
+ * this library uses the processor's atomic instructions: the word may be shared with all
+ * connections of all devices, and with atomics of the programs that map the memory.
  */
 enum iwarp_wr_opcode {
     IWARP_WR_SEND = 0,
-    IWARP_WR_SEND_INV,      /* Send with Invalidate: invalidate_stag at the peer */
-    IWARP_WR_WRITE,         /* to remote_stag/remote_to */
-    IWARP_WR_READ,          /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
-    IWARP_WR_IMM,           /* Immediate Data; no SGE */
-    IWARP_WR_WRITE_IMM,     /* RDMA Write followed by Immediate Data */
+    IWARP_WR_SEND_INV,  /* Send with Invalidate: invalidate_stag at the peer */
+    IWARP_WR_WRITE,     /* to remote_stag/remote_to */
+    IWARP_WR_READ,      /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
+    IWARP_WR_IMM,       /* Immediate Data; no SGE */
+    IWARP_WR_WRITE_IMM, /* RDMA Write followed by Immediate Data */
+    IWARP_WR_ATOMIC_FETCH_ADD,
+    IWARP_WR_ATOMIC_CMP_SWAP,
     IWARP_WR_READ_INV = 16, /* the same; then the lkey of that SGE is invalid */
     IWARP_WR_REG_MR,        /* these three send nothing: see memory.h */
     IWARP_WR_LOCAL_INV,
@@ -311,7 +328,7 @@ enum iwarp_wr_flags {
     IWARP_WR_SOLICITED = 1 << 1, /* Sends, Immediate Data: with Solicited Event */
     IWARP_WR_INLINE = 1 << 2,    /* data is copied while posting; at most max_inline octets, which
                                   * need not be registered; MISUSE if they cannot be read */
-    IWARP_WR_FENCE = 1 << 3      /* wait for all earlier RDMA Reads of this queue pair */
+    IWARP_WR_FENCE = 1 << 3 /* wait for all earlier RDMA Reads and Atomics of this queue pair */
 };
 
 struct iwarp_send_wr {
@@ -325,8 +342,10 @@ struct iwarp_send_wr {
     uint64_t remote_to;
     uint32_t remote_stag;
     uint32_t reserved;
-    const struct iwarp_bind *bind; /* REG_MR, BIND_MW: copied while posting */
-    uint64_t imm;                  /* IMM, WRITE_IMM */
+    const struct iwarp_bind *bind;  /* REG_MR, BIND_MW: copied while posting */
+    uint64_t imm;                   /* IMM, WRITE_IMM */
+    uint64_t operand, mask;         /* ATOMIC_* */
+    uint64_t compare, compare_mask; /* ATOMIC_CMP_SWAP */
 };
 
 struct iwarp_recv_wr {

@@ -231,7 +231,7 @@ size_t iwarp_fault_text(const struct iwarp_fault *fault, char *buf, size_t size)
         text_str(&t, "no fault");
     } else {
         text_row(&t, row, fault->detail);
-        if (fault->code == IWARP_FAULT_PEER_TERMINATE) {
+        if (iwarp_fault_is_terminate(fault)) {
             text_terminate(&t, fault);
         }
         snprintf(tail, sizeof tail, " [%s, %s, after %" PRIu64 " received octets]", row->name,

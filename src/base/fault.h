@@ -32,7 +32,7 @@ struct iwarp_fault {
     enum iwarp_fault_side side;
     uint64_t rx_pos;          /* stream octets received when it was noticed */
     uint64_t detail[3];       /* as the row's text says */
-    struct iwarp_quote quote; /* PEER_TERMINATE */
+    struct iwarp_quote quote; /* PEER_TERMINATE, PEER_NO_RFC7306 */
 };
 
 struct iwarp_fault_row {
@@ -49,6 +49,12 @@ const struct iwarp_fault_row *iwarp_fault_row(enum iwarp_fault_code code);
 /* Fill *fault unless it holds one already: the first fault wins (RFC 5040 7.1). */
 void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1, uint64_t d2);
+
+/* Did the peer end the stream by a Terminate? Then the details are its layer, type and code. */
+static inline bool iwarp_fault_is_terminate(const struct iwarp_fault *fault)
+{
+    return fault->code == IWARP_FAULT_PEER_TERMINATE || fault->code == IWARP_FAULT_PEER_NO_RFC7306;
+}
 
 /* What a peer means by that Terminate; NULL if the combination is not registered. */
 const char *iwarp_terminate_meaning(unsigned layer, unsigned etype, unsigned code);

@@ -91,7 +91,7 @@ bool iwarp_bind_region(const struct iwarp_binder *who, const struct iwarp_bindin
 static bool check_parent(const struct iwarp_binder *who, const struct iwarp_region *p,
                          const struct iwarp_binding *b, struct iwarp_fault *fault)
 {
-    const unsigned changes = IWARP_ACCESS_REMOTE_WRITE;
+    const unsigned changes = IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_ATOMIC;
     uint64_t from = (uint64_t)(uintptr_t)b->addr, start = (uint64_t)(uintptr_t)p->addr;
 
     if (p->kind != REGION_MEMORY || atomic_load(&p->stag) == 0 || !usable_by(p, who->qp)) {
@@ -188,7 +188,8 @@ bool iwarp_bind_invalidate(const struct iwarp_binder *who, uint32_t stag, struct
 bool iwarp_bind_invalidate_remote(const struct iwarp_binder *who, uint32_t stag, unsigned sharers,
                                   struct iwarp_fault *fault)
 {
-    const unsigned remote = IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE;
+    const unsigned remote =
+        IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_ATOMIC;
     struct iwarp_region *r = claim(who, stag);
     bool good = false;
 

@@ -44,7 +44,8 @@ bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_faul
                  version, 0, 0);
 }
 
-/* RFC 5041 7.1 speaks of placement, RFC 5040 5.2 of RDMA Read sources: same checks, other codes. */
+/* RFC 5041 7.1 speaks of placement, RFC 5040 5.2 of RDMA Read sources, and what Atomics change is
+ * no other matter: same checks, other codes. */
 struct remote_faults {
     enum iwarp_fault_code stream, qp, access, wrap, bounds;
 };
@@ -54,6 +55,9 @@ static const struct remote_faults write_faults = {IWARP_FAULT_DDP_STAG_STREAM,
 static const struct remote_faults read_faults = {
     IWARP_FAULT_RDMAP_STAG_STREAM, IWARP_FAULT_RDMAP_STAG_QP, IWARP_FAULT_RDMAP_ACCESS,
     IWARP_FAULT_RDMAP_TO_WRAP, IWARP_FAULT_RDMAP_BOUNDS};
+static const struct remote_faults atomic_faults = {
+    IWARP_FAULT_ATOMIC_STAG_STREAM, IWARP_FAULT_ATOMIC_STAG_QP, IWARP_FAULT_ATOMIC_ACCESS,
+    IWARP_FAULT_ATOMIC_TO_WRAP, IWARP_FAULT_ATOMIC_BOUNDS};
 
 /* [DDP-4.2-06] [DDP-7.1-09] [DDP-8.2-01] [DDP-8.3.1-02] [RDMAP-8.1.1-01] [SEC-6.1.1-02] */
 /* [DDP-7.1-10] [DDP-7.1-11] [DDP-7.1-12] [DDP-8.3.1-04] [RDMAP-8.1.1-03] [SEC-6.2.1-01] */
@@ -64,8 +68,9 @@ static const struct remote_faults read_faults = {
 uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t qp, uint32_t stag,
                           uint64_t to, uint64_t len, unsigned access, struct iwarp_fault *fault)
 {
-    const struct remote_faults *f =
-        access == IWARP_ACCESS_REMOTE_READ ? &read_faults : &write_faults;
+    const struct remote_faults *f = access == IWARP_ACCESS_REMOTE_READ     ? &read_faults
+                                    : access == IWARP_ACCESS_REMOTE_ATOMIC ? &atomic_faults
+                                                                           : &write_faults;
 
     assert(len > 0);
     if (r->pd != pd) {

@@ -25,6 +25,10 @@ static const struct iwarp_rdmap_op ops[16] = {
                             true, true},
     [IWARP_OP_IMMEDIATE_SE] = {"Immediate Data with SE", false, IWARP_DDP_QN_SEND,
                                IWARP_RDMAP_IMMEDIATE_LEN, true, true},
+    [IWARP_OP_ATOMIC_REQUEST] = {"Atomic Request", false, IWARP_DDP_QN_READ_REQUEST,
+                                 IWARP_RDMAP_ATOMIC_REQ_LEN, true, false},
+    [IWARP_OP_ATOMIC_RESPONSE] = {"Atomic Response", false, IWARP_DDP_QN_ATOMIC_RESP,
+                                  IWARP_RDMAP_ATOMIC_RESP_LEN, true, false},
 };
 
 const struct iwarp_rdmap_op *iwarp_rdmap_op(unsigned opcode)
@@ -41,7 +45,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 
 /* [DDP-7.1-02] [RDMAP-4.1-01] [RDMAP-4.1-07] [RDMAP-7.2-02] [RDMAP-7.2-03] [RDMAP-7.2-05] */
 /* [RDMAP-7.2-06] */
-/* [RDMAX-6.3-07] */
+/* [RDMAX-6.3-07] [RDMAX-8.2-02] [RDMAX-8.2-03] [RDMAX-8.2-04] */
 bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *fault)
 {
     unsigned opcode = s->control & IWARP_RDMAP_OPCODE_MASK;
@@ -51,7 +55,7 @@ bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *
     if ((s->control & IWARP_RDMAP_VERSION_MASK) != IWARP_RDMAP_VERSION) {
         return found(fault, IWARP_FAULT_RDMAP_VERSION, (uint64_t)s->control >> 6, 0, 0);
     }
-    if (!s->tagged && s->qn > IWARP_DDP_QN_TERMINATE) {
+    if (!s->tagged && s->qn > (s->rfc7306 ? IWARP_DDP_QN_ATOMIC_RESP : IWARP_DDP_QN_TERMINATE)) {
         return found(fault, IWARP_FAULT_DDP_QN, s->qn, opcode, op->qn);
     }
     if (!op->name || op->tagged != s->tagged) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA Reads in flight, both ways: requests of the peer that this end answers in order (bounded by
- * IRD), and requests of this end whose responses are awaited in order (bounded by ORD).
- * RFC 5040 5.2 and 5.5 rules 11, 12, 17, 19, 20. Bounded rings, no I/O.
+ * RDMA Reads and Atomics in flight, both ways: requests of the peer that this end answers in order
+ * (bounded by IRD), and requests of this end whose responses are awaited in order (bounded by ORD).
+ * Both kinds share queue, depth and order. RFC 5040 5.2 and 5.5 rules 11, 12, 17, 19, 20; RFC 7306
+ * 5.2.2 and 7. Bounded rings, no I/O.
  */
 #ifndef IWARP_RDMAP_READ_H
 #define IWARP_RDMAP_READ_H
 
+#include "rdmap/rdmap_atomic.h"
 #include "rdmap/rdmap_wire.h"
 
 #include <stdbool.h>
@@ -14,7 +16,11 @@
 
 /* A request of the peer. `sent` octets of its response have been framed. */
 struct iwarp_read_in {
-    struct iwarp_rdmap_read_request request;
+    union {
+        struct iwarp_rdmap_read_request request;
+        struct iwarp_rdmap_atomic_request op; /* if it is of an Atomic: done when it is answered */
+    };
+    bool atomic;
     uint32_t msn; /* of the request, for a Terminate that has to quote it */
     uint32_t sent;
 };
@@ -22,7 +28,9 @@ struct iwarp_read_in {
 /* A request of this end: the send queue entry that waits, and how much has come. */
 struct iwarp_read_out {
     bool rtr;     /* the ready-to-receive message: nobody posted it, `wqe` says nothing */
+    bool atomic;  /* expects an Atomic Response */
     uint32_t wqe; /* send queue position */
+    uint32_t msn; /* of the request; an Atomic's Request Identifier too */
     uint32_t done;
 };
 

@@ -6,6 +6,7 @@
  *   receive   want -> (read) -> placed, feed     stream_rx.c
  *   send      gather -> (write) -> sent, released  stream_tx.c
  *   local     requests that send nothing           stream_local.c
+ *   atomic    operations in memory, and results    stream_atomic.c
  *   life      eof, close, interest                 stream_life.c
  *
  * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
@@ -106,7 +107,9 @@ struct iwarp_stream_tx {
     uint32_t off;                 /* octets of it that are framed */
     bool response_turn;           /* requests and responses alternate */
     bool terminate_framed;
+    bool extended;                   /* a message of RFC 7306 was framed */
     uint32_t send_msn, read_msn;     /* next, queues 0 and 1 */
+    uint32_t atomic_msn;             /* next, queue 3 */
     uint64_t framed, sent, released; /* stream positions */
     uint64_t fpdus;
 };
@@ -200,6 +203,22 @@ void iwarp_stream_fail(struct iwarp_stream *s);
 
 /* Move sq.done over requests that are finished. */
 void iwarp_stream_retire(struct iwarp_stream *s);
+
+/*
+ * stream_atomic.c. The target of a peer's Atomic, if all is right with it; lent then. NULL: fault.
+ */
+void *iwarp_stream_atomic_target(struct iwarp_stream *s, struct iwarp_lends *lends,
+                                 const struct iwarp_rdmap_atomic_request *op);
+
+/* May the peer's oldest request, which is of an Atomic, be carried out now? */
+bool iwarp_stream_atomic_ready(const struct iwarp_stream *s);
+
+/* Carry it out, and put the Atomic Response at `wire`. False: fault, and memory is unchanged. */
+bool iwarp_stream_atomic_do(struct iwarp_stream *s, const struct iwarp_read_in *in, uint8_t *wire);
+
+/* The Atomic Response to the oldest request of this end lies at p. False: fault. */
+bool iwarp_stream_atomic_done(struct iwarp_stream *s, const struct iwarp_read_out *out,
+                              const uint8_t *p);
 
 /* Who changes STags on behalf of this stream. */
 struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s);

@@ -55,7 +55,7 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
 {
     const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
 
-    if (!out) {
+    if (!out || out->atomic) {
         return found(fault, IWARP_FAULT_RDMAP_READ_RESPONSE_UNEXPECTED, h->stag, 0, 0);
     }
     if (out->rtr) {
@@ -69,14 +69,32 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
 }
 
 /* [RDMAP-5.2.1-02] [RDMAP-5.2.2-02] [RDMAP-6.1-02] [RDMAP-6.1-06] */
+/* [RDMAX-5.2.2-03] */
 static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                               struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
 {
     if (!iwarp_rdmap_in_slot(&s->reads)) {
         return found(fault, IWARP_FAULT_DDP_IRD_EXCEEDED, h->msn, s->reads.in_count, s->reads.ird);
     }
+    bool atomic = opcode_of(h) == IWARP_OP_ATOMIC_REQUEST;
+    *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL,
+                                    .capacity = atomic ? IWARP_RDMAP_ATOMIC_REQ_LEN
+                                                       : IWARP_RDMAP_READ_REQUEST_LEN};
+    return true;
+}
+
+/* Answers come in the order of the requests, RDMA Reads among them. RFC 7306 5.2.2 (8), 7 */
+/* [RDMAX-5.2.2-04] */
+static bool sink_atomic_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                                 struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
+{
+    const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
+
+    if (!out || !out->atomic) {
+        return found(fault, IWARP_FAULT_ATOMIC_RESPONSE_UNEXPECTED, h->msn, s->reads.out_count, 0);
+    }
     *sink =
-        (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_RDMAP_READ_REQUEST_LEN};
+        (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_RDMAP_ATOMIC_RESP_LEN};
     return true;
 }
 
@@ -91,6 +109,7 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     case IWARP_OP_READ_RESPONSE:
         return sink_response(s, h, sink, fault);
     case IWARP_OP_READ_REQUEST:
+    case IWARP_OP_ATOMIC_REQUEST:
         return sink_read_request(s, h, sink, fault);
     case IWARP_OP_SEND:
     case IWARP_OP_SEND_INV:
@@ -106,9 +125,8 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     case IWARP_OP_IMMEDIATE_SE:
         sink_immediate(s, sink);
         return true;
-    case IWARP_OP_ATOMIC_REQUEST:
     case IWARP_OP_ATOMIC_RESPONSE:
-        break;
+        return sink_atomic_response(s, h, sink, fault);
     }
     return found(fault, IWARP_FAULT_RDMAP_OPCODE, opcode_of(h), h->control, 0);
 }
@@ -195,7 +213,8 @@ static bool invalidate(struct iwarp_stream *s, uint32_t stag)
     const struct iwarp_binder who = iwarp_stream_binder(s);
     unsigned sharers = s->config.pd_qps ? atomic_load(s->config.pd_qps) : 1;
 
-    const unsigned remote = IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ;
+    const unsigned remote =
+        IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_ATOMIC;
     if ((s->ddp.denied & remote) == remote) { /* verbs draft 7.8 */
         return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
     }
@@ -258,6 +277,7 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
 
     assert(in);
     iwarp_rdmap_read_request_get(p, r);
+    in->atomic = false;
     in->msn = h->msn;
     in->sent = 0;
     /*
@@ -281,6 +301,41 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
 
 /* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
 /* [VERBS-8.2.2.1-02] */
+/*
+ * Nothing is done yet: it is when its answer is due. One that is wrong is refused at once only if
+ * no answer is due before, as with RDMA Reads.
+ */
+/* [RDMAX-5.2.1-08] [RDMAX-5.2.1-14] [RDMAX-5.4-08] */
+static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                                   const uint8_t *p)
+{
+    struct iwarp_read_in *in = iwarp_rdmap_in_slot(&s->reads);
+
+    assert(in);
+    iwarp_rdmap_atomic_request_get(p, &in->op);
+    in->atomic = true;
+    in->msn = h->msn;
+    in->sent = 0;
+    if (s->reads.in_count == 0 && !iwarp_stream_atomic_target(s, &s->ddp.lends, &in->op)) {
+        return false;
+    }
+    s->reads.in_count++;
+    return true;
+}
+
+static bool deliver_atomic_response(struct iwarp_stream *s, const uint8_t *p)
+{
+    const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
+
+    if (!iwarp_stream_atomic_done(s, out, p)) {
+        return false;
+    }
+    iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
+    iwarp_rdmap_out_pop(&s->reads);
+    iwarp_stream_retire(s);
+    return true;
+}
+
 static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
 {
     struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
@@ -302,15 +357,16 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
 }
 
 /*
- * A Terminate that quotes one of this end's RDMA Read Requests tells which of them failed.
- * RFC 5040 4.8. What it quotes is only looked at, never relied on.
+ * A Terminate that quotes one of this end's RDMA Read or Atomic Requests tells which of them
+ * failed. RFC 5040 4.8. What it quotes is only looked at, never relied on.
  */
 static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
                        const struct iwarp_term_info *info)
 {
     uint32_t oldest = s->tx.read_msn - s->reads.out_count;
     bool read = quote->kind == IWARP_QUOTE_READ ||
-                (quote->kind == IWARP_QUOTE_UNTAGGED && quote->opcode == IWARP_OP_READ_REQUEST);
+                (quote->kind == IWARP_QUOTE_UNTAGGED && (quote->opcode == IWARP_OP_READ_REQUEST ||
+                                                         quote->opcode == IWARP_OP_ATOMIC_REQUEST));
 
     if (!read || quote->msn - oldest >= s->reads.out_count) {
         return;
@@ -322,6 +378,19 @@ static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
                                                           ? IWARP_WC_REMOTE_ACCESS
                                                           : IWARP_WC_REMOTE_OPERATION;
     }
+}
+
+/* Does the peer say by it that it does not know what RFC 7306 adds? RFC 7306 1.1 */
+static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
+                                            const struct iwarp_quote *quote,
+                                            const struct iwarp_term_info *info)
+{
+    bool blamed = quote->kind == IWARP_QUOTE_NONE || quote->opcode > IWARP_OP_TERMINATE;
+
+    return s->tx.extended && blamed && info->layer == IWARP_TERM_RDMAP &&
+                   info->etype == IWARP_TERM_RDMAP_OPERATION && info->code == 0x06
+               ? IWARP_FAULT_PEER_NO_RFC7306
+               : IWARP_FAULT_PEER_TERMINATE;
 }
 
 /* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
@@ -339,8 +408,8 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     if (s->fault.code == IWARP_FAULT_NONE) {
         s->fault.quote = quote;
     }
-    iwarp_fault_set(&s->fault, IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, info.layer, info.etype,
-                    info.code);
+    iwarp_fault_set(&s->fault, terminate_code(s, &quote, &info), IWARP_SIDE_PEER, info.layer,
+                    info.etype, info.code);
     return false;
 }
 
@@ -370,9 +439,11 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     case IWARP_OP_IMMEDIATE:
     case IWARP_OP_IMMEDIATE_SE:
         return deliver_immediate(s, h, control);
-    case IWARP_OP_WRITE:
     case IWARP_OP_ATOMIC_REQUEST:
+        return deliver_atomic_request(s, h, control);
     case IWARP_OP_ATOMIC_RESPONSE:
+        return deliver_atomic_response(s, control);
+    case IWARP_OP_WRITE:
         break;
     }
     return true;

@@ -43,6 +43,7 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
 
 /* What is to be framed next of the request: its Immediate Data? A Write of no octets is left out.
  */
+/* [RDMAX-6.3-06] */
 static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
     return w->opcode == IWARP_WR_IMM || (w->opcode == IWARP_WR_WRITE_IMM && s->tx.off == w->len);
@@ -69,8 +70,9 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
         h->ulp_control = iwarp_rdmap_control(IWARP_OP_WRITE);
         h->stag = w->remote_stag;
         h->to = w->remote_to + off;
-    } else if (iwarp_swqe_is_read(w)) {
-        h->ulp_control = iwarp_rdmap_control(IWARP_OP_READ_REQUEST);
+    } else if (iwarp_swqe_has_response(w)) {
+        h->ulp_control = iwarp_rdmap_control(iwarp_swqe_is_atomic(w) ? IWARP_OP_ATOMIC_REQUEST
+                                                                     : IWARP_OP_READ_REQUEST);
         h->qn = IWARP_DDP_QN_READ_REQUEST;
         h->msn = s->tx.read_msn;
     } else {
@@ -94,10 +96,11 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
     w->end_pos = s->tx.framed;
     w->response_done = false;
     s->config.sq->next++;
-    if (iwarp_swqe_is_read(w)) {
-        s->tx.read_msn++;
+    if (iwarp_swqe_has_response(w)) {
         struct iwarp_read_out *out = iwarp_rdmap_out_slot(&s->reads);
-        *out = (struct iwarp_read_out){.wqe = s->config.sq->next - 1};
+        *out = (struct iwarp_read_out){.wqe = s->config.sq->next - 1,
+                                       .atomic = iwarp_swqe_is_atomic(w),
+                                       .msn = s->tx.read_msn++};
         s->reads.out_count++;
     } else if (w->opcode != IWARP_WR_WRITE) {
         s->tx.send_msn++;
@@ -106,9 +109,7 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
     s->tx.off = 0;
 }
 
-/* Is the sink of an RDMA Read inside a region that may be written? Found out before asking. */
-/* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
-static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
+static uint32_t put_read_request(const struct iwarp_swqe *w, uint8_t *wire)
 {
     const struct iwarp_rdmap_read_request r = {
         .sink_stag = w->num_sge ? w->sgl[0].lkey : 1, /* some RNICs choke on STag 0 */
@@ -116,7 +117,36 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
         .size = w->len,
         .src_stag = w->remote_stag,
         .src_to = w->remote_to};
-    uint8_t wire[IWARP_RDMAP_READ_REQUEST_LEN];
+
+    return iwarp_rdmap_read_request_put(wire, &r);
+}
+
+/* [RDMAX-5.2-01] [RDMAX-5.2.1-07] [RDMAX-5.2.1-12] [RDMAX-5.2.1-13] [RDMAX-4.1-01] */
+/* [RDMAX-4.1-02] [RDMAX-4.1-03] */
+static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w, uint8_t *wire)
+{
+    const struct iwarp_operands *o = iwarp_swqe_operands(w);
+    const struct iwarp_rdmap_atomic_request r = {
+        .aop = w->opcode == IWARP_WR_ATOMIC_FETCH_ADD ? IWARP_AOP_FETCH_ADD : IWARP_AOP_CMP_SWAP,
+        .id = s->tx.read_msn,
+        .stag = w->remote_stag,
+        .to = w->remote_to,
+        .operand = o->operand,
+        .mask = o->mask,
+        .compare = o->compare,
+        .compare_mask = o->compare_mask};
+
+    s->tx.extended = true;
+    return iwarp_rdmap_atomic_request_put(wire, &r);
+}
+
+/* Is the sink of an RDMA Read or Atomic inside a region that may be written? Found out before
+ * asking. */
+/* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
+/* [RDMAX-8.1-01] */
+static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    uint8_t wire[IWARP_RDMAP_ATOMIC_REQ_LEN];
     struct iwarp_ddp_target pieces;
     struct iwarp_ddp_header h;
     struct iwarp_lends lends;
@@ -135,16 +165,18 @@ static bool frame_read_request(struct iwarp_stream *s, struct iwarp_swqe *w)
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;
     }
-    iwarp_rdmap_read_request_put(wire, &r);
+    uint32_t len =
+        iwarp_swqe_is_atomic(w) ? put_atomic_request(s, w, wire) : put_read_request(w, wire);
     request_header(s, w, 0, &h);
     h.last = true;
-    if (!iwarp_stream_frame(s, &h, wire, sizeof wire, NULL, 0)) {
+    if (!iwarp_stream_frame(s, &h, wire, len, NULL, 0)) {
         return false;
     }
     request_framed(s, w);
     return true;
 }
 
+/* [RDMAX-6.3-01] [RDMAX-6.3-04] [RDMAX-6.3-05] */
 static bool frame_immediate(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     uint8_t wire[IWARP_RDMAP_IMMEDIATE_LEN];
@@ -152,6 +184,7 @@ static bool frame_immediate(struct iwarp_stream *s, struct iwarp_swqe *w)
 
     request_header(s, w, 0, &h);
     h.last = true;
+    s->tx.extended = true;
     iwarp_rdmap_immediate_put(wire, w->imm);
     if (!iwarp_stream_frame(s, &h, wire, sizeof wire, NULL, 0)) {
         return false;
@@ -172,8 +205,8 @@ static bool frame_request(struct iwarp_stream *s)
     if (iwarp_swqe_is_local(w)) {
         return iwarp_stream_local_do(s, w);
     }
-    if (iwarp_swqe_is_read(w)) {
-        return frame_read_request(s, w);
+    if (iwarp_swqe_has_response(w)) {
+        return frame_fetch(s, w);
     }
     if (is_immediate(s, w)) {
         return frame_immediate(s, w);
@@ -248,11 +281,49 @@ static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *
     return p != NULL;
 }
 
+/* RFC 7306 8.1 (2): of an Atomic Request the DDP header alone is quoted. */
+/* [RDMAX-8.1-02] */
+static void atomic_cause(struct iwarp_stream *s, const struct iwarp_read_in *in)
+{
+    const struct iwarp_ddp_header h = {.last = true,
+                                       .ulp_control = iwarp_rdmap_control(IWARP_OP_ATOMIC_REQUEST),
+                                       .qn = IWARP_DDP_QN_READ_REQUEST,
+                                       .msn = in->msn};
+
+    s->cause = (struct iwarp_term_cause){.segment_len = IWARP_DDP_UNTAGGED_HDR_LEN +
+                                                        IWARP_RDMAP_ATOMIC_REQ_LEN,
+                                         .ddp_header_len = IWARP_DDP_UNTAGGED_HDR_LEN};
+    iwarp_ddp_header_put(s->cause.header, &h);
+}
+
+/* Carried out here, and never again: the request is gone before its answer is framed. */
+/* [RDMAX-5-05] [RDMAX-5.2-02] [RDMAX-5.2.2-01] [RDMAX-5.2.2-02] [RDMAX-5.2.2-07] [RDMAX-5.4-09] */
+static bool frame_atomic_response(struct iwarp_stream *s, struct iwarp_read_in *in)
+{
+    uint8_t wire[IWARP_RDMAP_ATOMIC_RESP_LEN];
+    const struct iwarp_ddp_header h = {.last = true,
+                                       .ulp_control = iwarp_rdmap_control(IWARP_OP_ATOMIC_RESPONSE),
+                                       .qn = IWARP_DDP_QN_ATOMIC_RESP,
+                                       .msn = s->tx.atomic_msn};
+
+    if (!iwarp_stream_atomic_do(s, in, wire)) {
+        atomic_cause(s, in);
+        return false;
+    }
+    iwarp_rdmap_in_pop(&s->reads);
+    s->tx.atomic_msn++;
+    return iwarp_stream_frame(s, &h, wire, sizeof wire, NULL, 0);
+}
+
 /* [RDMAP-4.4-02] [RDMAP-5.2.2-01] [RDMAP-5.2.2-07] [RDMAP-5.2.1-08] [RDMAP-5.2.2-05] */
 /* [RDMAP-5.5-14] */
 static bool frame_response(struct iwarp_stream *s)
 {
     struct iwarp_read_in *in = iwarp_rdmap_in_oldest(&s->reads);
+
+    if (in->atomic) {
+        return frame_atomic_response(s, in);
+    }
     uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent);
     struct iwarp_ddp_target pieces;
     struct iwarp_lends lends;
@@ -349,7 +420,13 @@ static bool request_ready(struct iwarp_stream *s)
         return false;
     }
     /* With ORD 0 it will never be possible: framing it says so. */
-    return !iwarp_swqe_is_read(w) || s->reads.ord == 0 || s->reads.out_count < s->config.ord;
+    return !iwarp_swqe_has_response(w) || s->reads.ord == 0 || s->reads.out_count < s->config.ord;
+}
+
+static bool response_ready(const struct iwarp_stream *s)
+{
+    return s->reads.in_count > 0 &&
+           (!s->reads.in[s->reads.in_head].atomic || iwarp_stream_atomic_ready(s));
 }
 
 static enum iwarp_tx_kind choose(struct iwarp_stream *s)
@@ -357,7 +434,7 @@ static enum iwarp_tx_kind choose(struct iwarp_stream *s)
     if (s->tx.kind != TX_NONE) {
         return s->tx.kind;
     }
-    bool response = s->reads.in_count > 0 && !s->config.hold_tx;
+    bool response = response_ready(s) && !s->config.hold_tx;
     if (response && s->tx.response_turn) {
         s->tx.response_turn = false;
         return TX_RESPONSE;
@@ -403,8 +480,8 @@ bool iwarp_stream_tx_waits(struct iwarp_stream *s)
         if (s->shut || s->config.hold_tx) {
             return !s->shut && request_ready(s); /* a local one */
         }
-        return (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE ||
-                s->reads.in_count > 0 || request_ready(s));
+        return (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE || response_ready(s) ||
+                request_ready(s));
     case STREAM_TERMINATING:
         return !s->tx.terminate_framed;
     case STREAM_DRAINING: /* RFC 5040 5.4: nothing follows a Terminate */
@@ -478,7 +555,7 @@ void iwarp_stream_retire(struct iwarp_stream *s)
 
     while (sq->done != sq->next) {
         struct iwarp_swqe *w = iwarp_sq_at(sq, sq->done);
-        if (iwarp_swqe_is_read(w) ? !w->response_done : s->tx.released < w->end_pos) {
+        if (iwarp_swqe_has_response(w) ? !w->response_done : s->tx.released < w->end_pos) {
             return;
         }
         w->status = IWARP_WC_SUCCESS;

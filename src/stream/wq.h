@@ -33,9 +33,9 @@ struct iwarp_swqe {
     uint8_t flags;            /* enum iwarp_wr_flags */
     uint8_t num_sge;
     uint8_t status;         /* enum iwarp_wc_status, once it is done or has failed */
-    bool response_done;     /* RDMA Read: the response has been delivered */
+    bool response_done;     /* RDMA Read, Atomic: the response has been delivered */
     uint32_t inline_len;    /* octets at iwarp_swqe_inline, if INLINE */
-    struct iwarp_sge sgl[]; /* or inline data, or a binding */
+    struct iwarp_sge sgl[]; /* or inline data, or a binding, or one SGE and operands */
 };
 
 struct iwarp_rwqe {
@@ -90,6 +90,17 @@ static inline void *iwarp_swqe_inline(struct iwarp_swqe *w)
     return w->sgl;
 }
 
+/* ATOMIC_*: behind the one SGE. */
+struct iwarp_operands {
+    uint64_t operand, mask, compare, compare_mask;
+};
+
+static inline struct iwarp_operands *iwarp_swqe_operands(struct iwarp_swqe *w)
+{
+    void *p = w->sgl + 1;
+    return p;
+}
+
 /* REG_MR, BIND_MW: what is to be bound. */
 static inline struct iwarp_binding *iwarp_swqe_binding(struct iwarp_swqe *w)
 {
@@ -106,6 +117,17 @@ static inline bool iwarp_swqe_is_read(const struct iwarp_swqe *w)
 static inline bool iwarp_swqe_is_write(const struct iwarp_swqe *w)
 {
     return w->opcode == IWARP_WR_WRITE || w->opcode == IWARP_WR_WRITE_IMM;
+}
+
+static inline bool iwarp_swqe_is_atomic(const struct iwarp_swqe *w)
+{
+    return w->opcode == IWARP_WR_ATOMIC_FETCH_ADD || w->opcode == IWARP_WR_ATOMIC_CMP_SWAP;
+}
+
+/* Done when the peer's response has come? */
+static inline bool iwarp_swqe_has_response(const struct iwarp_swqe *w)
+{
+    return iwarp_swqe_is_read(w) || iwarp_swqe_is_atomic(w);
 }
 
 /* Carried out here, without a message. */

@@ -21,14 +21,17 @@ void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t 
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access)
 {
     const unsigned all = IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE |
-                         IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_MW_BIND | IWARP_ACCESS_ZERO_BASED |
-                         IWARP_ACCESS_QP_ONLY;
+                         IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_ATOMIC |
+                         IWARP_ACCESS_MW_BIND | IWARP_ACCESS_ZERO_BASED | IWARP_ACCESS_QP_ONLY;
 
     if (access & ~all) {
         return iwarp_fail(IWARP_MISUSE, "unknown access rights 0x%x", access & ~all);
     }
     if ((access & IWARP_ACCESS_REMOTE_WRITE) && !(access & IWARP_ACCESS_LOCAL_WRITE)) {
         return iwarp_fail(IWARP_MISUSE, "REMOTE_WRITE needs LOCAL_WRITE");
+    }
+    if ((access & IWARP_ACCESS_REMOTE_ATOMIC) && !(access & IWARP_ACCESS_LOCAL_WRITE)) {
+        return iwarp_fail(IWARP_MISUSE, "REMOTE_ATOMIC needs LOCAL_WRITE");
     }
     if (len > 0 && len - 1 > UINTPTR_MAX - (uintptr_t)addr) {
         return iwarp_fail(IWARP_MISUSE, "%zu octets at %p wrap around the address space", len,

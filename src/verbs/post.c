@@ -26,7 +26,7 @@ static bool is_memory(enum iwarp_wr_opcode opcode)
 
 static bool known(enum iwarp_wr_opcode opcode)
 {
-    return (unsigned)opcode <= IWARP_WR_WRITE_IMM || opcode == IWARP_WR_READ_INV ||
+    return (unsigned)opcode <= IWARP_WR_ATOMIC_CMP_SWAP || opcode == IWARP_WR_READ_INV ||
            is_memory(opcode);
 }
 
@@ -35,21 +35,32 @@ static bool has_immediate(enum iwarp_wr_opcode opcode)
     return opcode == IWARP_WR_IMM || opcode == IWARP_WR_WRITE_IMM;
 }
 
+static bool is_atomic(enum iwarp_wr_opcode opcode)
+{
+    return opcode == IWARP_WR_ATOMIC_FETCH_ADD || opcode == IWARP_WR_ATOMIC_CMP_SWAP;
+}
+
 /* What RFC 7306 adds. */
 static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
-    if (!has_immediate(wr->opcode)) {
+    if (!has_immediate(wr->opcode) && !is_atomic(wr->opcode)) {
         return IWARP_OK;
     }
     if (!qp->pd->device->rfc7306) {
         return iwarp_fail(IWARP_MISUSE,
-                          "Immediate Data is switched off for this device (device option rfc7306, "
-                          "or IWARP_RFC7306=off in the environment)");
+                          "%s switched off for this device (device option rfc7306, or "
+                          "IWARP_RFC7306=off in the environment)",
+                          is_atomic(wr->opcode) ? "Atomics are" : "Immediate Data is");
     }
     if (wr->opcode == IWARP_WR_IMM && wr->num_sge != 0) {
         return iwarp_fail(IWARP_MISUSE,
                           "IMM carries its 8 octets in imm and nothing else: %u SGEs, expected 0",
                           wr->num_sge);
+    }
+    if (is_atomic(wr->opcode) &&
+        (wr->num_sge != 1 || wr->sg_list->len != 8 || (wr->flags & IWARP_WR_INLINE))) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "an Atomic needs one SGE of 8 octets for what the word held, not inline");
     }
     return IWARP_OK;
 }
@@ -129,6 +140,10 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
     }
     if (wr->num_sge) {
         memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
+    }
+    if (is_atomic(wr->opcode)) {
+        *iwarp_swqe_operands(w) =
+            (struct iwarp_operands){wr->operand, wr->mask, wr->compare, wr->compare_mask};
     }
     return true;
 }

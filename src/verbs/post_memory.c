@@ -17,8 +17,8 @@ static enum iwarp_status check_register(const struct iwarp_qp *qp, const struct 
 
 static enum iwarp_status check_bind(const struct iwarp_qp *qp, const struct iwarp_bind *b)
 {
-    const unsigned all =
-        IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_ZERO_BASED;
+    const unsigned all = IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ |
+                         IWARP_ACCESS_REMOTE_ATOMIC | IWARP_ACCESS_ZERO_BASED;
 
     if (!b->mw || b->mw->entry.pd->device != qp->pd->device) {
         return iwarp_fail(IWARP_MISUSE, "BIND_MW needs a window of the queue pair's device");

@@ -73,6 +73,9 @@ static bool init_queues(struct iwarp_qp *qp)
     if (sgl < sizeof(struct iwarp_binding)) {
         sgl = sizeof(struct iwarp_binding);
     }
+    if (sgl < sizeof(struct iwarp_sge) + sizeof(struct iwarp_operands)) {
+        sgl = sizeof(struct iwarp_sge) + sizeof(struct iwarp_operands);
+    }
     if (!iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl)) {
         return false;
     }
@@ -251,6 +254,8 @@ static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                                                    [IWARP_WR_READ] = IWARP_WC_READ,
                                                    [IWARP_WR_IMM] = IWARP_WC_IMM,
                                                    [IWARP_WR_WRITE_IMM] = IWARP_WC_WRITE,
+                                                   [IWARP_WR_ATOMIC_FETCH_ADD] = IWARP_WC_FETCH_ADD,
+                                                   [IWARP_WR_ATOMIC_CMP_SWAP] = IWARP_WC_CMP_SWAP,
                                                    [IWARP_WR_READ_INV] = IWARP_WC_READ,
                                                    [IWARP_WR_REG_MR] = IWARP_WC_REG_MR,
                                                    [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV,
@@ -279,7 +284,7 @@ static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
 /* What a peer's Terminate means for the request that was under way. RFC 5040 4.8. */
 static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
 {
-    if (fault->code != IWARP_FAULT_PEER_TERMINATE) {
+    if (!iwarp_fault_is_terminate(fault)) {
         return IWARP_WC_FLUSHED;
     }
     uint64_t layer = fault->detail[0], etype = fault->detail[1];
@@ -401,7 +406,7 @@ static enum iwarp_async_type end_type(const struct iwarp_fault *fault)
     if (fault->code == IWARP_FAULT_NONE) {
         return IWARP_ASYNC_QP_CLOSED;
     }
-    if (fault->code == IWARP_FAULT_PEER_TERMINATE) {
+    if (iwarp_fault_is_terminate(fault)) {
         return IWARP_ASYNC_QP_TERMINATED;
     }
     if (fault->side == IWARP_SIDE_TRANSPORT || fault->code == IWARP_FAULT_RDMAP_PEER_CLOSED) {

@@ -51,7 +51,7 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn)
     } else if (f->side == IWARP_SIDE_TRANSPORT) {
         atomic_fetch_add(&c->streams_lost, 1);
     }
-    if (f->code == IWARP_FAULT_PEER_TERMINATE) {
+    if (iwarp_fault_is_terminate(f)) {
         if (f->detail[0] < IWARP_STATS_LAYERS && f->detail[1] < IWARP_STATS_ETYPES) {
             atomic_fetch_add(
                 &c->terminates_received[f->detail[0]][f->detail[1]][code_index(f->detail[2])], 1);

@@ -34,6 +34,10 @@ static const char *request_text(enum iwarp_wr_opcode opcode)
         return "Immediate Data";
     case IWARP_WR_WRITE_IMM:
         return "RDMA Write with Immediate Data";
+    case IWARP_WR_ATOMIC_FETCH_ADD:
+        return "FetchAdd";
+    case IWARP_WR_ATOMIC_CMP_SWAP:
+        return "CmpSwap";
     case IWARP_WR_READ_INV:
         return "RDMA Read with Invalidate";
     case IWARP_WR_REG_MR:
@@ -46,13 +50,18 @@ static const char *request_text(enum iwarp_wr_opcode opcode)
     return "?";
 }
 
+static bool is_atomic(const struct iwarp_send_wr *wr)
+{
+    return wr->opcode == IWARP_WR_ATOMIC_FETCH_ADD || wr->opcode == IWARP_WR_ATOMIC_CMP_SWAP;
+}
+
 void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
-    char sgl[256], remote[80] = "", imm[40] = "";
+    char sgl[256], remote[80] = "", extra[120] = "";
 
     sgl_text(sgl, sizeof sgl, wr->sg_list, wr->num_sge);
     if (wr->opcode == IWARP_WR_WRITE || wr->opcode == IWARP_WR_READ ||
-        wr->opcode == IWARP_WR_READ_INV || wr->opcode == IWARP_WR_WRITE_IMM) {
+        wr->opcode == IWARP_WR_READ_INV || wr->opcode == IWARP_WR_WRITE_IMM || is_atomic(wr)) {
         snprintf(remote, sizeof remote, " remote STag 0x%08x TO 0x%" PRIx64, wr->remote_stag,
                  wr->remote_to);
     } else if (wr->opcode == IWARP_WR_SEND_INV || wr->opcode == IWARP_WR_LOCAL_INV) {
@@ -62,10 +71,14 @@ void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
                  wr->bind->len, wr->bind->access, wr->bind->key);
     }
     if (wr->opcode == IWARP_WR_IMM || wr->opcode == IWARP_WR_WRITE_IMM) {
-        snprintf(imm, sizeof imm, " imm 0x%016" PRIx64, wr->imm);
+        snprintf(extra, sizeof extra, " imm 0x%016" PRIx64, wr->imm);
+    } else if (is_atomic(wr)) {
+        snprintf(extra, sizeof extra,
+                 " operand 0x%" PRIx64 "/0x%" PRIx64 " compare 0x%" PRIx64 "/0x%" PRIx64,
+                 wr->operand, wr->mask, wr->compare, wr->compare_mask);
     }
     iwarp_log(IWARP_LOG_TRACE, "wr", "qp %u post %s id 0x%" PRIx64 "%s%s flags%s%s%s%s sges %u:%s",
-              qp->num, request_text(wr->opcode), wr->wr_id, remote, imm,
+              qp->num, request_text(wr->opcode), wr->wr_id, remote, extra,
               wr->flags & IWARP_WR_SIGNALED ? " signaled" : "",
               wr->flags & IWARP_WR_SOLICITED ? " solicited" : "",
               wr->flags & IWARP_WR_INLINE ? " inline" : "",
@@ -92,6 +105,10 @@ static const char *opcode_text(enum iwarp_wc_opcode opcode)
         return "RDMA Read";
     case IWARP_WC_IMM:
         return "Immediate Data";
+    case IWARP_WC_FETCH_ADD:
+        return "FetchAdd";
+    case IWARP_WC_CMP_SWAP:
+        return "CmpSwap";
     case IWARP_WC_REG_MR:
         return "Register";
     case IWARP_WC_LOCAL_INV:

@@ -323,7 +323,8 @@ enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };
 
 /* Rights that a queue pair can allow or withhold. */
 #define IWARP_QP_ACCESS                                                                            \
-    ((unsigned)IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_MW_BIND)
+    ((unsigned)IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_ATOMIC | \
+     IWARP_ACCESS_MW_BIND)
 
 /* post_memory.c: requests that change what an STag stands for. post_lock held. */
 enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp,

@@ -227,6 +227,10 @@ void endpoint_post(struct endpoint *e, const struct iwarp_send_wr *wr)
         }
         w->len += sge->len;
     }
+    if (iwarp_swqe_is_atomic(w)) {
+        *iwarp_swqe_operands(w) =
+            (struct iwarp_operands){wr->operand, wr->mask, wr->compare, wr->compare_mask};
+    }
     iwarp_wq_push(&e->sq);
 }
 

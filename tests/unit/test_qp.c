@@ -46,7 +46,7 @@ static void create__with_impossible_options__is_misuse(void **state)
     struct iwarp_qp_options local = q;
     local.send_cq = local.recv_cq = s->send_cq;
     local.access |= IWARP_ACCESS_LOCAL_WRITE;
-    must_fail(iwarp_qp_create(s->pd, &local, &qp), IWARP_MISUSE, "access 0x17");
+    must_fail(iwarp_qp_create(s->pd, &local, &qp), IWARP_MISUSE, "access 0x1f");
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "send_cq");
     q.send_cq = s->send_cq;
     must_fail(iwarp_qp_create(s->pd, &q, &qp), IWARP_MISUSE, "recv_cq");

@@ -247,12 +247,13 @@ static void access__changed__holds_for_what_comes(void **state)
 
     (void)state;
     pair_options_init(&o, PAIR_MEMORY);
-    assert_int_equal(o.qp.access, rd | wr | IWARP_ACCESS_MW_BIND);
+    assert_int_equal(o.qp.access, rd | wr | IWARP_ACCESS_REMOTE_ATOMIC | IWARP_ACCESS_MW_BIND);
     pair_prepare(&p, &o);
     must_fail(set_access(p.side[1].qp, IWARP_ACCESS_LOCAL_WRITE), IWARP_MISUSE, "0x1");
     must(set_access(p.side[1].qp, rd));
     assert_int_equal(query(p.side[1].qp).access, rd);
-    assert_int_equal(query(p.side[1].qp).options.access, rd | wr | IWARP_ACCESS_MW_BIND);
+    assert_int_equal(query(p.side[1].qp).options.access,
+                     rd | wr | IWARP_ACCESS_REMOTE_ATOMIC | IWARP_ACCESS_MW_BIND);
     pair_connect(&p);
     pair_read(&p.side[0], 1, 0, 64, &p.side[1], 0);
     pair_wc(p.side[0].send_cq, 1, IWARP_WC_SUCCESS);

@@ -34,12 +34,14 @@ static const struct {
     [0x7] = {true, false, 2, 4, true, "Terminate", false},
     [0x8] = {true, false, 0, 8, true, "Immediate Data", true},
     [0x9] = {true, false, 0, 8, true, "Immediate Data with SE", true},
+    [0xa] = {true, false, 1, 52, true, "Atomic Request", false},
+    [0xb] = {true, false, 3, 12, true, "Atomic Response", false},
 };
 
 /* The right answer: a queue that does not exist at all comes before the opcode. */
 static enum iwarp_fault_code expected(unsigned opcode, const struct iwarp_rdmap_segment *s)
 {
-    if (!s->tagged && s->qn > 2) {
+    if (!s->tagged && s->qn > (s->rfc7306 ? 3 : 2)) {
         return IWARP_FAULT_DDP_QN;
     }
     if (!rfc[opcode].known || (opcode > 7 && !s->rfc7306) || rfc[opcode].tagged != s->tagged) {
@@ -94,24 +96,24 @@ static void check_one(unsigned opcode, const struct iwarp_rdmap_segment *s, unsi
 
 static void check__every_combination__is_as_the_rfc_table_says(void **state)
 {
-    static const uint32_t lengths[] = {0, 3, 4, 7, 8, 9, 27, 28, 29, 64750};
+    static const uint32_t lengths[] = {0, 3, 4, 7, 8, 9, 11, 12, 27, 28, 29, 51, 52, 64750};
     unsigned accepted[2] = {0};
 
     (void)state;
-    for (unsigned bits = 0; bits < 16 * 2 * 5 * 2 * 10 * 2; bits++) {
+    for (unsigned bits = 0; bits < 16 * 2 * 5 * 2 * 14 * 2; bits++) {
         unsigned opcode = bits % 16, rest = bits / 16;
         struct iwarp_rdmap_segment s = {.control = (uint8_t)(0x40 | opcode)};
         s.tagged = rest % 2;
         s.qn = rest / 2 % 5;
         s.last = rest / 10 % 2;
-        s.payload_len = lengths[rest / 20 % 10];
-        s.rfc7306 = rest / 200;
+        s.payload_len = lengths[rest / 20 % 14];
+        s.rfc7306 = rest / 280;
         s.ddp_control = (uint8_t)((s.tagged ? 0x81 : 0x01) | (s.last ? 0x40 : 0));
         check_one(opcode, &s, &accepted[s.rfc7306]);
     }
     /* Two tagged opcodes with any "queue", four Sends, one Read Request, one Terminate. */
-    assert_int_equal(accepted[0], 2 * 5 * 2 * 10 + 4 * 2 * 10 + 3 + 8);
-    assert_int_equal(accepted[1], accepted[0] + 2); /* two of Immediate Data */
+    assert_int_equal(accepted[0], 2 * 5 * 2 * 14 + 4 * 2 * 14 + 5 + 12);
+    assert_int_equal(accepted[1], accepted[0] + 2 + 2 + 7); /* Immediate Data, Atomics */
 }
 
 /* QN is 32 bits on the wire. */
@@ -122,8 +124,8 @@ static void check__high_queue_numbers__are_invalid(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof qns / sizeof *qns; i++) {
         for (unsigned opcode = 1; opcode < 16; opcode++) {
-            struct iwarp_rdmap_segment s = {0x41, (uint8_t)(0x40 | opcode), false, true, qns[i],
-                                            28,   opcode % 3 == 0};
+            struct iwarp_rdmap_segment s = {
+                0x41, (uint8_t)(0x40 | opcode), false, true, qns[i], 28, qns[i] > 3};
             unsigned accepted = 0;
             check_one(opcode, &s, &accepted);
             assert_int_equal(accepted, 0);

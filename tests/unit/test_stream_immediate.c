@@ -191,6 +191,7 @@ static void setup_two(struct endpoint *e, void *arg)
     endpoint_recv(e, NULL, 0); /* needs no buffer */
 }
 
+/* [RDMAX-6.3-02] [RDMAX-6.3-03] */
 static void two_came(struct endpoint *e, void *arg)
 {
     (void)arg;
@@ -270,6 +271,7 @@ struct row {
 #define IMM1 "4148 00000000 00000000 00000001 00000000"
 #define SE1  "4149 00000000 00000000 00000001 00000000"
 
+/* [RDMAX-6.3-07] */
 static const struct row rows[] = {
     {"seven_octets",
      IWARP_FAULT_RDMAP_HEADER_LEN,

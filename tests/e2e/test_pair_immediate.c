@@ -4,11 +4,10 @@
  * an SRQ: a Write with it is one request here and one receive there, which comes when the Write is
  * in place; and what the option rfc7306 does to it. RFC 7306 6.
  */
+#include "progress.h"
 #include "verbs_pair.h"
 
-#include <poll.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define LEN 100000u
 
@@ -92,7 +91,7 @@ static void take(struct iwarp_cq *cq)
 
     for (unsigned ms = 0; ms < PAIR_WAIT_MS && got == 0; ms++) {
         got = iwarp_cq_poll(cq, &wc, 1);
-        usleep(1000);
+        progress_sleep(1000);
     }
     assert_int_equal(got, 1);
     assert_int_equal(wc.status, IWARP_WC_SUCCESS);
@@ -116,10 +115,10 @@ static void immediate__solicited__notifies(void **state)
     must(iwarp_cq_arm(b->recv_cq, true));
     must(iwarp_post_send(a->qp, &wr, NULL));
     take(b->recv_cq);
-    assert_int_equal(poll(&readable, 1, 0), 0);
+    assert_int_equal(progress_poll(&readable, 1, 0), 0);
     wr.flags |= IWARP_WR_SOLICITED;
     must(iwarp_post_send(a->qp, &wr, NULL));
-    assert_int_equal(poll(&readable, 1, PAIR_WAIT_MS), 1);
+    assert_int_equal(progress_poll(&readable, 1, PAIR_WAIT_MS), 1);
     take(b->recv_cq);
     pair_close(&p);
 }

@@ -197,6 +197,7 @@ static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_le
     return conn->spare != NULL;
 }
 
+/* [MPA-7.1.2-07] What the application has not lent is closed: nobody else could use it. */
 bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
 {
     struct iwarp_endpoint *ep = conn->ep;

@@ -243,6 +243,7 @@ static void adopt__with_much_read_before__places_it(void **state)
 
 /* --- no connection --------------------------------------------------------------------------- */
 
+/* [MPA-7.1.2-12] */
 static void adopt__rejected_by_the_peer__gives_the_socket_back(void **state)
 {
     size_t len;
@@ -269,6 +270,7 @@ static void adopt__rejected_by_the_peer__gives_the_socket_back(void **state)
     }
 }
 
+/* [MPA-7.1.2-07] */
 static void adopt__rejected_here__gives_the_socket_back(void **state)
 {
     (void)state;

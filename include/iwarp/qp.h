@@ -68,7 +68,7 @@ struct iwarp_qp_changes {
  *
  * CLOSING does what iwarp_disconnect does; ERROR what iwarp_abort does (no Terminate, TCP is
  * reset), and flushes. TERMINATE sends a Terminate 0/0/00, and the queue pair is in ERROR when it
- * is out. From IDLE without a connection ERROR flushes the receives, and those posted afterwards.
+ * is out. From IDLE without a connection ERROR flushes what is posted, then and afterwards.
  *
  * ERROR to IDLE: its connection has ended, and all work is flushed. Completions that were not
  * polled are discarded, faults of those that were are no longer valid; a new connection begins with

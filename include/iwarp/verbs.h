@@ -232,7 +232,7 @@ IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int
 
 /* States of draft-hilland-rddp-verbs 6.2. */
 enum iwarp_qp_state {
-    IWARP_QP_IDLE = 0,  /* not connected yet; receives may be posted */
+    IWARP_QP_IDLE = 0,  /* not connected yet; what is posted waits */
     IWARP_QP_RTS,       /* connected */
     IWARP_QP_CLOSING,   /* graceful close in progress */
     IWARP_QP_TERMINATE, /* Terminate being sent or just received */
@@ -361,8 +361,8 @@ struct iwarp_recv_wr {
  * posted: its status is returned and *bad (may be NULL) points to it; earlier ones are posted.
  * AGAIN: the send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting
  * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: qp is NULL, too many SGEs or
- * sg_list is NULL with any, too long, or neither iwarp_connect nor iwarp_accept was called yet
- * (until ESTABLISHED requests wait).
+ * sg_list is NULL with any, or too long. Requests posted before ESTABLISHED, in IDLE too, wait
+ * until then (draft-hilland-rddp-verbs-00 6.2.1).
  */
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);

@@ -174,6 +174,7 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
     return IWARP_OK;
 }
 
+/* In IDLE requests wait until the queue pair is connected. [VERBS-6.2.1-01] */
 /* [DDP-6.2.1-02] [VERBS-8.1.1-01] [VERBS-8.2.1-01] [VERBS-8.3.1-01] */
 enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                   const struct iwarp_send_wr **bad)
@@ -187,11 +188,11 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
     IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *conn = qp->conn;
-    if (!conn) {
-        status = iwarp_fail(IWARP_MISUSE, "queue pair %u is not connected (state IDLE)", qp->num);
-    }
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one_send(qp, wr);
+    }
+    if (!conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
+        iwarp_qp_flush_unconnected(qp);
     }
     iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {

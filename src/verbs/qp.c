@@ -244,9 +244,7 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
     }
 }
 
-/* [VERBS-8.1.3.1-01] */
-static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
-                      enum iwarp_wc_status status)
+enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
 {
     static const enum iwarp_wc_opcode opcodes[] = {[IWARP_WR_SEND] = IWARP_WC_SEND,
                                                    [IWARP_WR_SEND_INV] = IWARP_WC_SEND,
@@ -260,8 +258,16 @@ static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                                                    [IWARP_WR_REG_MR] = IWARP_WC_REG_MR,
                                                    [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV,
                                                    [IWARP_WR_BIND_MW] = IWARP_WC_BIND_MW};
+
+    return opcodes[w->opcode];
+}
+
+/* [VERBS-8.1.3.1-01] */
+static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
+                      enum iwarp_wc_status status)
+{
     struct iwarp_wc wc = {
-        .wr_id = w->wr_id, .status = status, .opcode = opcodes[w->opcode], .byte_len = w->len};
+        .wr_id = w->wr_id, .status = status, .opcode = iwarp_swqe_wc_opcode(w), .byte_len = w->len};
 
     push(conn, conn->qp->options.send_cq, &wc);
 }

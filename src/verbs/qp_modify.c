@@ -211,11 +211,29 @@ static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn
     return IWARP_OK;
 }
 
-/* post_lock held. */
+static void flush_unconnected_sends(struct iwarp_qp *qp)
+{
+    uint32_t head = iwarp_wq_head(&qp->sq);
+
+    for (uint32_t pos = atomic_load(&qp->sq.reaped); pos != head; pos++) {
+        const struct iwarp_swqe *w = iwarp_sq_at(&qp->sq, pos);
+        const struct iwarp_wc wc = {.wr_id = w->wr_id,
+                                    .status = IWARP_WC_FLUSHED,
+                                    .opcode = iwarp_swqe_wc_opcode(w),
+                                    .byte_len = w->len,
+                                    .qp = qp};
+        (void)iwarp_cq_push(qp->options.send_cq, &wc);
+    }
+    qp->sq.done = qp->sq.next = head;
+    atomic_store(&qp->sq.reaped, head);
+}
+
+/* [VERBS-6.2.4-01] post_lock held. */
 void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
 {
     uint32_t head = iwarp_wq_head(&qp->rq);
 
+    flush_unconnected_sends(qp);
     for (uint32_t pos = atomic_load(&qp->rq.reaped); pos != head; pos++) {
         const struct iwarp_wc wc = {.wr_id = iwarp_rq_at(&qp->rq, pos)->wr_id,
                                     .status = IWARP_WC_FLUSHED,

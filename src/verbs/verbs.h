@@ -347,7 +347,10 @@ void iwarp_qp_unbind(struct iwarp_qp *qp);
 /* qp_modify.c: what the queue pair allows of a connection's depths. */
 void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o);
 
-/* In ERROR without ever having had a connection: flush receives. post_lock held. */
+/* What the completion of this request says it was. */
+enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w);
+
+/* In ERROR without ever having had a connection: flush both queues. post_lock held. */
 void iwarp_qp_flush_unconnected(struct iwarp_qp *qp);
 
 /* The stream has ended, after Full Operation: tell. Under conn.lock, after reaping. */

@@ -82,22 +82,74 @@ static void post_send__against_the_rules__is_misuse(void **state)
     pair_close(&p);
 }
 
-static void post__in_idle__takes_receives_only(void **state)
+/* Posted on both sides, of every kind: nothing happens, until they are connected. */
+/* [VERBS-6.2.1-01] */
+static void post__in_idle__waits_until_connected(void **state)
 {
-    const struct iwarp_send_wr send = {.wr_id = 1};
-    const struct iwarp_send_wr *bad = NULL;
+    struct pair_options o;
+    struct iwarp_mr *mr;
+    struct pair p;
+
+    (void)state;
+    for (int t = 0; t < PAIR_TRANSPORTS; t++) {
+        pair_options_init(&o, (enum pair_transport)t);
+        pair_prepare(&p, &o);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        pair_fill(a->p, 64, 1);
+        memset(b->p, 0, 64);
+        must(iwarp_mr_alloc(a->pd, &mr));
+        const struct iwarp_bind bind = {.mr = mr, .addr = a->p, .len = 8, .key = 1};
+        const struct iwarp_send_wr reg = {
+            .wr_id = 1, .opcode = IWARP_WR_REG_MR, .flags = IWARP_WR_SIGNALED, .bind = &bind};
+        must(iwarp_post_send(a->qp, &reg, NULL));
+        pair_write(a, 2, 0, 64, b, 0);
+        pair_send(a, 3, 0, 8);
+        pair_recv(b, 4, 64, 8);
+        pair_send(b, 5, 0, 8);
+        pair_recv(a, 6, 64, 8);
+        struct iwarp_stag_info info = {.size = sizeof info};
+        must(iwarp_mr_query(mr, &info));
+        assert_false(info.valid);
+        pair_no_wc(a->send_cq);
+        pair_no_wc(b->send_cq);
+        assert_int_equal(iwarp_qp_state(a->qp), IWARP_QP_IDLE);
+        pair_connect(&p);
+        for (uint64_t id = 1; id <= 3; id++) {
+            pair_wc(a->send_cq, id, IWARP_WC_SUCCESS);
+        }
+        pair_wc(b->recv_cq, 4, IWARP_WC_SUCCESS);
+        pair_wc(b->send_cq, 5, IWARP_WC_SUCCESS);
+        pair_wc(a->recv_cq, 6, IWARP_WC_SUCCESS);
+        assert_memory_equal(b->p, a->p, 64);
+        must(iwarp_mr_query(mr, &info));
+        assert_true(info.valid);
+        must(iwarp_mr_deregister(mr));
+        pair_close(&p);
+    }
+}
+
+/* No connection comes of it: flushed; nor is any tried: gone with the queue pair. */
+static void post__in_idle_without_a_connection__is_flushed_or_gone(void **state)
+{
+    struct sockaddr_storage addr;
     struct pair_options o;
     struct pair p;
 
     (void)state;
-    pair_options_init(&o, PAIR_MEMORY);
+    pair_options_init(&o, PAIR_TCP4);
     pair_prepare(&p, &o);
-    must_fail(iwarp_post_send(p.side[0].qp, &send, &bad), IWARP_MISUSE, "not connected");
-    assert_ptr_equal(bad, &send);
-    pair_recv(&p.side[1], 1, 0, 8);
-    pair_connect(&p);
-    pair_send(&p.side[0], 2, 0, 8);
-    pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+    socklen_t len = sizeof addr;
+    must(iwarp_listener_addr(p.listener, &addr, &len));
+    must(iwarp_listener_close(p.listener)); /* from now on nobody is there */
+    p.listener = NULL;
+    pair_send(&p.side[0], 1, 0, 8);
+    pair_send(&p.side[1], 1, 0, 8);
+    must(iwarp_connect(p.side[0].qp, (const struct sockaddr *)&addr, len, NULL, NULL, 0, p.eq[0],
+                       NULL, &p.side[0].conn));
+    assert_int_equal(iwarp_conn_wait(p.side[0].conn, PAIR_WAIT_MS), IWARP_TRANSPORT);
+    struct iwarp_wc wc = pair_wc(p.side[0].send_cq, 1, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_TCP_CONNECT);
+    pair_no_wc(p.side[1].send_cq);
     pair_close(&p);
 }
 
@@ -467,7 +519,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(post_send__against_the_rules__is_misuse),
-        cmocka_unit_test(post__in_idle__takes_receives_only),
+        cmocka_unit_test(post__in_idle__waits_until_connected),
+        cmocka_unit_test(post__in_idle_without_a_connection__is_flushed_or_gone),
         cmocka_unit_test(post__to_a_full_queue__is_again),
         cmocka_unit_test(post_send__chained_and_silent__completes_the_signaled_only),
         cmocka_unit_test(post_send__silent_for_ever__never_fills_the_queue),

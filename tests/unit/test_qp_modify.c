@@ -354,7 +354,8 @@ static void terminate__sent_and_received__can_be_queried(void **state)
     }
 }
 
-static void error__without_a_connection__flushes_receives(void **state)
+/* [VERBS-6.2.4-01] */
+static void error__without_a_connection__flushes_what_is_posted(void **state)
 {
     struct pair_options o;
     struct pair p;
@@ -362,9 +363,21 @@ static void error__without_a_connection__flushes_receives(void **state)
     (void)state;
     pair_options_init(&o, PAIR_MEMORY);
     pair_prepare(&p, &o);
+    const struct iwarp_send_wr silent = {.wr_id = 11};
     pair_recv(&p.side[0], 1, 0, 8);
+    must(iwarp_post_send(p.side[0].qp, &silent, NULL));
+    pair_write(&p.side[0], 12, 0, 8, &p.side[1], 0);
     must(modify(p.side[0].qp, IWARP_QP_ERROR));
     pair_wc(p.side[0].recv_cq, 1, IWARP_WC_FLUSHED);
+    struct iwarp_wc wc = pair_wc(p.side[0].send_cq, 11, IWARP_WC_FLUSHED);
+    assert_int_equal(wc.opcode, IWARP_WC_SEND);
+    assert_ptr_equal(wc.qp, p.side[0].qp);
+    wc = pair_wc(p.side[0].send_cq, 12, IWARP_WC_FLUSHED);
+    assert_int_equal(wc.opcode, IWARP_WC_WRITE);
+    for (uint64_t id = 0; id < 300; id++) { /* more than the queue holds */
+        pair_send(&p.side[0], id, 0, 8);
+        pair_wc(p.side[0].send_cq, id, IWARP_WC_FLUSHED);
+    }
     pair_recv(&p.side[0], 2, 0, 8);
     pair_recv(&p.side[0], 3, 0, 8);
     pair_wc(p.side[0].recv_cq, 2, IWARP_WC_FLUSHED);
@@ -374,7 +387,11 @@ static void error__without_a_connection__flushes_receives(void **state)
     p.side[0].conn = p.side[1].conn = NULL;
     must(modify(p.side[0].qp, IWARP_QP_IDLE));
     pair_no_wc(p.side[0].recv_cq); /* what was not polled is discarded */
+    pair_send(&p.side[0], 13, 0, 8);
+    pair_recv(&p.side[1], 14, 0, 8);
     pair_connect(&p);
+    pair_wc(p.side[0].send_cq, 13, IWARP_WC_SUCCESS);
+    pair_wc(p.side[1].recv_cq, 14, IWARP_WC_SUCCESS);
     pair_close(&p);
 }
 
@@ -478,7 +495,7 @@ int main(void)
         cmocka_unit_test(depths__bounded_in_idle__bound_the_connection),
         cmocka_unit_test(query__tells_options_and_what_is_in_use),
         cmocka_unit_test(terminate__sent_and_received__can_be_queried),
-        cmocka_unit_test(error__without_a_connection__flushes_receives),
+        cmocka_unit_test(error__without_a_connection__flushes_what_is_posted),
         cmocka_unit_test(idle__after_error__connects_again),
         cmocka_unit_test(terminate__asked_for__is_an_event_at_the_peer_only),
         cmocka_unit_test(modify__of_what_there_is_not__is_misuse),

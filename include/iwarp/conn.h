@@ -47,7 +47,8 @@ struct iwarp_conn_options {
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
                         * initiator, all as responder. Read takes an ord of at least 1 */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
-    unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size */
+    unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size, and
+                         * some RNICs drop what is longer */
     unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */
     unsigned ord;       /* RDMA Reads outstanding towards the peer; default 32 */
     /* Times are at least 1. */
@@ -66,6 +67,13 @@ struct iwarp_conn_options {
     unsigned keepalive_s;           /* default 30, 0: never asked, at most 32767 */
     struct sockaddr_storage source; /* iwarp_connect: from this address, port 0: any */
     socklen_t source_len;           /* of it; 0 (default): the system chooses */
+    /*
+     * Take nothing that the RFCs do not allow, though known peers send it (default false): a Reject
+     * in the older format, a Reply of revision 2 to a Request of revision 1, FPDUs of a responder
+     * before the initiator's first, an RDMA Read with ird 0 in revision 1; and read Terminates as
+     * RFC 5040 4.8 has them only. For testing peers.
+     */
+    bool strict;
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
@@ -129,10 +137,10 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
 /*
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
- * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord and timeouts are looked
- * at. ESTABLISHED or FAILED follows. Send queue work waits until the peer's first FPDU has come
- * (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, too much private data, a conn that waits for
- * no answer, an option out of its bounds. CLOSED: the request has gone already.
+ * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict and timeouts are
+ * looked at. ESTABLISHED or FAILED follows. Send queue work waits until the peer's first FPDU has
+ * come (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, too much private data, a conn that
+ * waits for no answer, an option out of its bounds. CLOSED: the request has gone already.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
@@ -150,6 +158,7 @@ IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *pr
 /*
  * Connect qp (IDLE) to a listener. ESTABLISHED, REJECTED or FAILED goes to eq, which may be NULL if
  * iwarp_conn_wait is used instead. private_data is copied; at most 512 octets (revision 2: 508).
+ * Some peers take 256 in all: up to 252 octets reach every known one.
  * MISUSE: NULL for qp, addr or conn, or for private_data with pd_len > 0; too short an address; an
  * option out of its bounds; a queue pair that is not IDLE. LIMIT: max_connections.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MPA start-up, revisions 1 and 2, both roles: frame codec, checks, and the rules by which both
- * ends come to the same CRC, marker, read depth and RTR choice. Departures from the letter of the
- * RFCs for the sake of real peers are all in the section "tolerances". Closing the connection,
- * time-outs, a Terminate, and holding the responder's FPDUs back are the caller's.
+ * ends come to the same CRC, marker, read depth and RTR choice. What is done for the sake of real
+ * peers is in peers/peers.h. Closing the connection, time-outs, a Terminate, and holding the
+ * responder's FPDUs back are the caller's.
  *
  * RFC 5044 7.1.1 and 7.1.2, RFC 6581 6, 9 and 10.
  */
@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/limits.h"
+#include "peers/peers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -98,80 +99,6 @@ static bool pd_fits(size_t pd_len, bool enhanced)
     return pd_len <= IWARP_MPA_PRIVATE_DATA_MAX - (enhanced ? IWARP_MPA_ENHANCED_LEN : 0);
 }
 
-/* --- tolerances towards real peers ----------------------------------------------------------- */
-
-/*
- * Those that need no code of their own:
- *  - Octets behind the frame are left alone: siw as responder in client-server mode may send FPDUs
- *    right behind its Reply.
- *  - Private data is passed on as it came, whatever is in it: a Chelsio Reply can announce octets
- *    that its ULP never gave, Intel adapters report four octets too many to their own ULP.
- *  - The reserved flag 0x08 (siw: "my FPDUs may exceed a segment") is ignored and never set; siw
- *    echoes all flags of a Request in its Reply.
- *  - Revision 2 is never sent without S and the enhanced words: Intel adapters read the words
- *    whatever S is.
- *  - A number in answer to our 0x3fff is used as the limit it is: siw does not know 0x3fff and
- * clamps it. 0x3fff in answer to a number leaves our own value: Intel adapters that see one 0x3fff
- * answer with two.
- */
-
-/*
- * A Reject is believed in either format. A responder without RFC 6581 that says no in its own
- * revision has answered; reporting a format error instead would hide that from the ULP.
- */
-static bool tolerate_plain_reject(const struct frame *reply)
-{
-    return (reply->flags & IWARP_MPA_FLAG_REJECT) && !reply->enhanced;
-}
-
-/*
- * A Reply of revision 2 without S in answer to a Request of revision 1 is, octet by octet, one of
- * revision 1 (RFC 6581 6): from an implementation that writes its own revision there.
- */
-static bool tolerate_newer_reply(const struct frame *reply)
-{
-    return reply->rev == 2 && !reply->enhanced;
-}
-
-/*
- * The Reply says C=1 whenever CRC will be used, not only if this end asked for it: siw as initiator
- * looks at the Reply alone and does not remember what it asked for.
- */
-static bool reply_crc_flag(const struct iwarp_mpa_settled *settled)
-{
-    return settled->crc;
-}
-
-/*
- * Exactly one RTR, though several may be named: given more, Chelsio adapters take Write without
- * having offered it. Read first: the only one that Chelsio knows. Send last: it eats a receive.
- */
-static uint8_t rtr_pick(unsigned mask)
-{
-    return mask & IWARP_RTR_READ    ? IWARP_RTR_READ
-           : mask & IWARP_RTR_WRITE ? IWARP_RTR_WRITE
-           : mask & IWARP_RTR_SEND  ? IWARP_RTR_SEND
-                                    : IWARP_RTR_NONE;
-}
-
-/*
- * An RTR by RDMA Read occupies one entry, even if the ULP wants no Reads: depth 0 becomes 1.
- * Chelsio and Marvell do the same on their side, Intel refuses depth 0. [MPA2-9.1-03] RFC 6581 9.1
- */
-static uint16_t depth_for_rtr_read(uint16_t depth)
-{
-    return depth == 0 ? 1 : depth;
-}
-
-/*
- * Without the enhanced words a Chelsio initiator sends a zero-length RDMA Read as its first message
- * unasked, so a responder has room for one.
- */
-static uint16_t ird_unannounced(uint16_t ird, enum iwarp_mpa_role role)
-{
-    return role == IWARP_MPA_RESPONDER ? depth_for_rtr_read(ird) : ird;
-}
-
 /* --- wishes ---------------------------------------------------------------------------------- */
 
 static uint16_t depth_legal(uint16_t depth)
@@ -195,13 +122,13 @@ static void wish_set(struct iwarp_mpa_setup *s, const struct iwarp_mpa_wish *wis
         return;
     }
     if (w->rtr == IWARP_RTR_NONE) {
-        w->rtr = IWARP_RTR_READ;
+        w->rtr = IWARP_PEERS_RTR_OFFER;
     }
     if (w->rev < 2) { /* no enhanced feature before 2. [MPA2-6-02] RFC 6581 6 */
         w->peer_to_peer = false;
     }
     if (w->peer_to_peer && (w->rtr & IWARP_RTR_READ)) {
-        w->ord = depth_for_rtr_read(w->ord);
+        w->ord = iwarp_peers_rtr_depth(w->ord); /* [MPA2-9.1-03] RFC 6581 9.1 */
     }
 }
 
@@ -244,7 +171,9 @@ static void settle_basics(struct iwarp_mpa_setup *s, const struct frame *peer)
         .markers_tx = peer->flags & IWARP_MPA_FLAG_MARKERS,
         .enhanced = peer->enhanced,
         .peer_to_peer = peer->peer_to_peer,
-        .ird = peer->enhanced ? wish->ird : ird_unannounced(wish->ird, s->role),
+        .ird = peer->enhanced ? wish->ird
+                              : iwarp_peers_ird_unannounced(
+                                    wish->strict, s->role == IWARP_MPA_RESPONDER, wish->ird),
         .ord = wish->ord,
         .peer_ird = peer->ird, /* for the ULP too. [MPA2-9.1-01] [MPA2-9.1-10] RFC 6581 9.1 */
         .peer_ord = peer->ord,
@@ -273,12 +202,12 @@ static void settle_responder(struct iwarp_mpa_setup *s)
         return;
     }
     /* One of those offered, else any that is possible. [MPA2-9.2-06] [MPA2-9.2-08] */
-    t->rtr = rtr_pick(peer.rtr & s->wish.rtr);
+    t->rtr = iwarp_peers_rtr_pick(peer.rtr & s->wish.rtr);
     if (t->rtr == IWARP_RTR_NONE) {
-        t->rtr = rtr_pick(s->wish.rtr);
+        t->rtr = iwarp_peers_rtr_pick(s->wish.rtr);
     }
     if (t->rtr == IWARP_RTR_READ) {
-        t->ird = depth_for_rtr_read(t->ird);
+        t->ird = iwarp_peers_rtr_depth(t->ird);
     }
 }
 
@@ -323,8 +252,8 @@ static void settle_initiator(struct iwarp_mpa_setup *s, const struct frame *repl
         if (t->ord == 0) { /* a Read as RTR would break the peer's own limit */
             common &= ~(unsigned)IWARP_RTR_READ;
         }
-        t->rtr = rtr_pick(common);      /* [MPA2-9.2-09] */
-        if (t->rtr == IWARP_RTR_NONE) { /* [MPA2-9.2-10] */
+        t->rtr = iwarp_peers_rtr_pick(common); /* [MPA2-9.2-09] */
+        if (t->rtr == IWARP_RTR_NONE) {        /* [MPA2-9.2-10] */
             fail(s, IWARP_FAULT_MPA_NO_RTR, s->wish.rtr, reply->rtr, reply->ird);
             return;
         }
@@ -374,7 +303,7 @@ size_t iwarp_mpa_setup_reply(struct iwarp_mpa_setup *s, bool reject,
     settle_responder(s);
 
     struct frame f = {
-        .flags = (uint8_t)((reply_crc_flag(t) ? IWARP_MPA_FLAG_CRC : 0) |
+        .flags = (uint8_t)((t->crc ? IWARP_MPA_FLAG_CRC : 0) |
                            (reject ? IWARP_MPA_FLAG_REJECT : 0) | /* [MPA-7.1.1-11] */
                            (t->markers_rx && !reject ? IWARP_MPA_FLAG_MARKERS : 0)),
         .rev = t->rev,
@@ -426,7 +355,8 @@ static bool revision_ok(const struct iwarp_mpa_setup *s, const struct frame *f)
     if (f->rev <= s->wish.rev) {
         return f->rev >= 1;
     }
-    return s->role == IWARP_MPA_INITIATOR && tolerate_newer_reply(f);
+    return s->role == IWARP_MPA_INITIATOR &&
+           iwarp_peers_reply_is_newer(s->wish.strict, f->rev, f->enhanced);
 }
 
 /* The header is there: check it before any private data is taken. */
@@ -443,7 +373,8 @@ static void header_check(struct iwarp_mpa_setup *s)
     } else if (f.enhanced && f.pd_len < IWARP_MPA_ENHANCED_LEN) { /* [MPA2-6-05] RFC 6581 6 */
         fail(s, IWARP_FAULT_MPA_ENHANCED_MISSING, f.flags, f.rev, f.pd_len);
     } else if (s->role == IWARP_MPA_INITIATOR && s->wish.rev >= 2 && !f.enhanced &&
-               !tolerate_plain_reject(&f)) { /* [MPA2-10-01] RFC 6581 10 */
+               !iwarp_peers_reject_is_plain(s->wish.strict, f.flags & IWARP_MPA_FLAG_REJECT,
+                                            f.enhanced)) { /* [MPA2-10-01] RFC 6581 10 */
         fail(s, IWARP_FAULT_MPA_ENHANCED_MISSING, f.flags, f.rev, f.pd_len);
     } else {
         s->need = (uint16_t)(IWARP_MPA_FRAME_HDR_LEN + f.pd_len);

@@ -38,6 +38,7 @@ struct iwarp_mpa_wish {
     bool peer_to_peer; /* initiator: A=1; the responder follows the Request */
     uint8_t rtr;       /* RTR messages possible here; 0: Read as initiator, all as responder */
     uint16_t ird, ord; /* 0..0x3ffe; 0x3fff = unspecified, not to be negotiated */
+    bool strict;       /* nothing is accepted for the sake of known peers (peers/peers.h) */
 };
 
 /*

@@ -51,31 +51,6 @@ uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwar
     return len;
 }
 
-/* --- tolerances towards real peers ----------------------------------------------------------- */
-
-/*
- * siw's control word is a C bit-field: on little-endian hosts it sends EType<<4|Layer, and HdrCt in
- * the low bits (M 0x01, D 0x02, R 0x04). HdrCt tells the two apart; without headers the reading
- * whose layer/type/code is registered wins, RFC order if both are.
- */
-static bool siw_order(const uint8_t *p, uint8_t high, uint8_t low)
-{
-    if (p[2] & 0xe0) {
-        return false;
-    }
-    if (p[2] & 0x07) {
-        return true;
-    }
-    return iwarp_terminate_meaning(low, high, p[1]) && !iwarp_terminate_meaning(high, low, p[1]);
-}
-
-static uint8_t hdrct_from_siw(uint8_t octet)
-{
-    return (uint8_t)((octet & 0x01 ? IWARP_TERM_HDRCT_M : 0) |
-                     (octet & 0x02 ? IWARP_TERM_HDRCT_D : 0) |
-                     (octet & 0x04 ? IWARP_TERM_HDRCT_R : 0));
-}
-
 void iwarp_rdmap_term_quote(const uint8_t *p, uint32_t len, const struct iwarp_term_info *info,
                             struct iwarp_quote *quote)
 {
@@ -110,17 +85,15 @@ void iwarp_rdmap_term_quote(const uint8_t *p, uint32_t len, const struct iwarp_t
 }
 
 /* [RDMAP-4.8-07] */
-void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info)
+void iwarp_rdmap_term_get(const uint8_t *p, const struct iwarp_peers_term *when,
+                          struct iwarp_term_info *info)
 {
     uint8_t high = p[0] >> 4, low = p[0] & 0x0f;
 
-    info->siw_bit_order = siw_order(p, high, low);
+    info->siw_bit_order = iwarp_peers_term_is_siws(when, p);
     info->layer = info->siw_bit_order ? low : high;
-    info->etype = info->siw_bit_order ? high : low;
+    info->etype =
+        iwarp_peers_term_etype(when->strict, info->layer, info->siw_bit_order ? high : low);
     info->code = p[1];
-    info->hdrct = info->siw_bit_order ? hdrct_from_siw(p[2]) : p[2] & 0xe0;
-    /* Chelsio and Intel number MPA's only error type 3 instead of 0. */
-    if (info->layer == IWARP_TERM_LLP && info->etype == 3) {
-        info->etype = IWARP_TERM_LLP_MPA;
-    }
+    info->hdrct = info->siw_bit_order ? iwarp_peers_hdrct_of_siw(p[2]) : p[2] & 0xe0;
 }

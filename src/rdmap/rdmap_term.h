@@ -3,13 +3,13 @@
  * Terminate messages: building the one that a fault owes the peer, and understanding the peer's.
  * RFC 5040 4.8 (format, figure 10: which headers are copied) and 7.1.
  *
- * Real peers differ: siw sends the control word in another bit order, and NICs report MPA errors
- * with error type 3. Both are understood here and only here (tolerances of rdmap_term.c).
+ * Real peers write the control word in other ways too (peers/peers.h).
  */
 #ifndef IWARP_RDMAP_TERM_H
 #define IWARP_RDMAP_TERM_H
 
 #include "base/fault.h"
+#include "peers/peers.h"
 
 #include <iwarp/protocol.h>
 
@@ -35,8 +35,12 @@ struct iwarp_term_info {
 uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwarp_term_cause *cause,
                               uint8_t *out);
 
-/* Understand a received Terminate from its control word, 4 octets: all that decisions rest on. */
-void iwarp_rdmap_term_get(const uint8_t *p, struct iwarp_term_info *info);
+/*
+ * Understand a received Terminate from its control word, 4 octets: all that decisions rest on. With
+ * when->strict as RFC 5040 4.8 has it, and in no other way.
+ */
+void iwarp_rdmap_term_get(const uint8_t *p, const struct iwarp_peers_term *when,
+                          struct iwarp_term_info *info);
 
 /*
  * What the Terminate of len octets at p quotes. Quoted headers may be missing, cut short or wrong:

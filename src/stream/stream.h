@@ -73,8 +73,10 @@ struct iwarp_stream_config {
     bool markers_rx; /* the peer inserts markers; payload is then always collected first */
     bool markers_tx; /* the peer wants markers */
     bool hold_tx;    /* responder: nothing may be sent before the first FPDU came */
-    bool rfc7306;    /* Immediate Data and Atomics are known */
-    bool early;      /* place before the CRC is checked */
+    bool responder;
+    bool strict;               /* nothing is accepted for the sake of known peers (peers/peers.h) */
+    bool rfc7306;              /* Immediate Data and Atomics are known */
+    bool early;                /* place before the CRC is checked */
     enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
     uint32_t mulpdu;
     uint32_t ird, ord;

@@ -118,7 +118,7 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         sink_receive(s, sink);
         return true;
     case IWARP_OP_TERMINATE:
-        /* Peers append more or less than RFC 5040 4.8 says: any length from 4 is taken. */
+        /* What it quotes may be cut short or have more behind it: any length from 4 is taken. */
         *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_MPA_ULPDU_MAX};
         return true;
     case IWARP_OP_IMMEDIATE:
@@ -396,10 +396,12 @@ static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
 /* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
 static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
+    const struct iwarp_peers_term when = {
+        .strict = s->config.strict, .first = s->rx.fpdus == 1, .silent = s->tx.fpdus == 0};
     struct iwarp_term_info info;
     struct iwarp_quote quote;
 
-    iwarp_rdmap_term_get(p, &info);
+    iwarp_rdmap_term_get(p, &when, &info);
     s->terminate_received = true;
     s->terminate_len = (uint8_t)(len < sizeof s->terminate ? len : sizeof s->terminate);
     memcpy(s->terminate, p, s->terminate_len);

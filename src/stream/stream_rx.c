@@ -17,6 +17,7 @@
 #include "mpa/crc32c.h"
 #include "mpa/mpa_frame.h"
 #include "mpa/mpa_marker.h"
+#include "peers/peers.h"
 
 #include <assert.h>
 
@@ -50,11 +51,24 @@ static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *fie
     return false;
 }
 
-/* The FPDU is valid. From the first such one on this end may send: RFC 5044 7.1.2 rule 4. */
+static bool too_early(const struct iwarp_stream *s)
+{
+    return iwarp_peers_fpdu_is_early(s->config.strict, s->config.responder, s->tx.fpdus);
+}
+
+/*
+ * The FPDU is valid, CRC and all. From the first such one on a responder may send, and not before:
+ * RFC 5044 7.1.2 rule 4. False: fault.
+ */
 /* [MPA-7.1.2-14] */
-static void validated(struct iwarp_stream *s)
+static bool validated(struct iwarp_stream *s)
 {
     s->config.hold_tx = false;
+    if (too_early(s)) {
+        iwarp_fault_set(&s->fault, IWARP_FAULT_MPA_EARLY_FPDU, IWARP_SIDE_LOCAL, 0, 0, 0);
+        return false;
+    }
+    return true;
 }
 
 /* An FPDU of len octets, without markers, lies whole at p. False: fault. */
@@ -66,8 +80,7 @@ static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
     if (!crc_ok(s, s->config.crc ? iwarp_crc32c(0, p, crc_at) : 0, p + crc_at)) {
         return false;
     }
-    validated(s);
-    return iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, iwarp_get_be16(p));
+    return validated(s) && iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, iwarp_get_be16(p));
 }
 
 /* The FPDU's length by its first two octets; 0 and a fault if it is more than MPA allows. */
@@ -138,7 +151,7 @@ static bool begin_direct(struct iwarp_stream *s)
     struct iwarp_fault unused = {.code = IWARP_FAULT_NONE};
     struct iwarp_ddp_target target;
 
-    if ((s->config.crc && !s->config.early) || s->config.markers_rx) {
+    if ((s->config.crc && !s->config.early) || s->config.markers_rx || too_early(s)) {
         return false;
     }
     uint32_t ulpdu = iwarp_get_be16(rx->head);
@@ -179,8 +192,7 @@ static bool take_marked_fpdu(struct iwarp_stream *s, uint8_t *p, uint32_t len)
         !iwarp_mpa_marker_strip(p, p, s->rx.fpdu_pos, iwarp_mpa_fpdu_len(ulpdu), &s->fault)) {
         return false;
     }
-    validated(s);
-    return iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, ulpdu);
+    return validated(s) && iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, ulpdu);
 }
 
 static void carry_complete(struct iwarp_stream *s)
@@ -386,10 +398,7 @@ static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
     rx->pos += take;
     if (rx->head_len == pad + IWARP_MPA_CRC_LEN) {
         uint32_t crc = s->config.crc ? iwarp_crc32c(rx->crc, rx->head, pad) : 0;
-        bool good = crc_ok(s, crc, rx->head + pad);
-        if (good) {
-            validated(s);
-        }
+        bool good = crc_ok(s, crc, rx->head + pad) && validated(s);
         if (good && !iwarp_stream_deliver(s, &rx->header, rx->payload_len, NULL)) {
             remember_direct(s);
             good = false;

@@ -10,6 +10,7 @@
  */
 #include "stream/stream_frame.h"
 
+#include "peers/peers.h"
 #include "rdmap/rdmap_atomic.h"
 #include "rdmap/rdmap_wire.h"
 
@@ -352,11 +353,12 @@ static bool frame_response(struct iwarp_stream *s)
 
 /*
  * RFC 6581 5: in peer-to-peer mode the initiator's first FPDU is the ready-to-receive message that
- * the start-up settled, of length zero. STag 1, since some RNICs choke on STag 0 even here.
+ * the start-up settled, of length zero.
  */
 static bool frame_rtr(struct iwarp_stream *s)
 {
-    const struct iwarp_rdmap_read_request r = {.sink_stag = 1, .src_stag = 1};
+    const struct iwarp_rdmap_read_request r = {.sink_stag = IWARP_PEERS_RTR_STAG,
+                                               .src_stag = IWARP_PEERS_RTR_STAG};
     uint8_t wire[IWARP_RDMAP_READ_REQUEST_LEN];
     struct iwarp_ddp_header h = {.last = true};
 
@@ -371,7 +373,7 @@ static bool frame_rtr(struct iwarp_stream *s)
         h = (struct iwarp_ddp_header){.tagged = true,
                                       .last = true,
                                       .ulp_control = iwarp_rdmap_control(IWARP_OP_WRITE),
-                                      .stag = 1};
+                                      .stag = IWARP_PEERS_RTR_STAG};
         break;
     case STREAM_RTR_READ:
         h.ulp_control = iwarp_rdmap_control(IWARP_OP_READ_REQUEST);

@@ -144,5 +144,6 @@ void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *
                                     .peer_to_peer = o->peer_to_peer,
                                     .rtr = (uint8_t)o->rtr,
                                     .ird = (uint16_t)o->ird,
-                                    .ord = (uint16_t)o->ord};
+                                    .ord = (uint16_t)o->ord,
+                                    .strict = o->strict};
 }

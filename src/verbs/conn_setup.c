@@ -268,6 +268,8 @@ static bool begin_stream(struct iwarp_conn *conn)
         .markers_tx = conn->settled.markers_tx,
         .rtr = rtr_of(conn),
         .hold_tx = conn->responder,
+        .responder = conn->responder,
+        .strict = conn->options.strict,
         .rfc7306 = conn->device->rfc7306,
         .early = conn->options.placement == IWARP_PLACE_EARLY,
         .mulpdu = mulpdu_of(conn),
@@ -513,7 +515,8 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     conn->state = CONN_STARTUP;
     iwarp_conn_start_phase(conn, conn->responder ? ms - ms / 2 : ms, &conn->startup_ms);
     if (conn->responder) {
-        const struct iwarp_mpa_wish wish = {.rev = 2, .crc = conn->options.crc};
+        const struct iwarp_mpa_wish wish = {
+            .rev = 2, .crc = conn->options.crc, .strict = conn->options.strict};
         conn->setup = malloc(sizeof *conn->setup);
         if (!conn->setup) {
             iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL,

@@ -223,8 +223,8 @@ static const struct {
     {"20020000 Nee*1400", "layer 2, error type 0, code 0x02", IWARP_WC_REMOTE_OPERATION},
     {"200200ff", "layer 2, error type 0, code 0x02", IWARP_WC_REMOTE_OPERATION},
     {"02090000", "code 0x09: the STag cannot be invalidated [", IWARP_WC_REMOTE_OPERATION},
-    {"20050000", "code 0x05: the start-up failed there for reasons of its own [",
-     IWARP_WC_REMOTE_OPERATION},
+    /* of the start-up if it is the peer's first FPDU, else siw's 0/2/05 */
+    {"20050000", "code 0x05", IWARP_WC_REMOTE_OPERATION},
     {"f9a50000", "layer 15, error type 9, code 0xa5: not registered [", IWARP_WC_REMOTE_OPERATION},
 };
 

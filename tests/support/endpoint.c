@@ -75,6 +75,8 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .counts = &e->counts,
         .crc = !e->options.no_crc,
         .hold_tx = e->options.hold_tx,
+        .responder = e->options.hold_tx,
+        .strict = e->options.strict,
         .early = e->options.early,
         .markers_rx = e->options.markers_rx,
         .markers_tx = e->options.markers_tx,

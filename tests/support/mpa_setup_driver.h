@@ -3,7 +3,7 @@
  * Deliver literal start-up frames to src/mpa/mpa_setup.c whole, octet by octet and in random
  * pieces, with FPDU octets behind them that must not be taken, and check that all end alike. Every
  * piece lies in a block of its own size, so that a sanitizer sees any reading past it. Functions
- * are static: one test program is driven by them.
+ * are static, and a program uses what it needs of them.
  */
 #ifndef TESTS_MPA_SETUP_DRIVER_H
 #define TESTS_MPA_SETUP_DRIVER_H
@@ -182,7 +182,8 @@ static void assert_depths(const struct iwarp_mpa_setup *s, unsigned ird, unsigne
 
 /* ---- what is sent ---- */
 
-static void assert_request(const struct iwarp_mpa_wish *wish, const char *pd, const char *want)
+__attribute__((unused)) static void assert_request(const struct iwarp_mpa_wish *wish,
+                                                   const char *pd, const char *want)
 {
     struct iwarp_mpa_setup s;
     uint8_t out[IWARP_MPA_FRAME_MAX];
@@ -232,8 +233,9 @@ static void mutant_check(enum iwarp_mpa_role role, const struct iwarp_mpa_wish *
     }
 }
 
-static void setup_mutants_check(enum iwarp_mpa_role role, const struct iwarp_mpa_wish *wish,
-                                const char *hex, size_t total)
+__attribute__((unused)) static void setup_mutants_check(enum iwarp_mpa_role role,
+                                                        const struct iwarp_mpa_wish *wish,
+                                                        const char *hex, size_t total)
 {
     uint8_t data[IWARP_MPA_FRAME_MAX + 40] = {0};
     size_t len = setup_unhex(hex, data);

@@ -140,7 +140,7 @@ enum iwarp_wc_status {
     IWARP_WC_SUCCESS = 0,
     IWARP_WC_FLUSHED,          /* not carried out: the stream had ended; see fault */
     IWARP_WC_LOCAL_PROTECTION, /* a local SGE is not inside a region that allows it */
-    IWARP_WC_LOCAL_OPERATION,  /* the request cannot be carried out (RDMA Read with ORD 0) */
+    IWARP_WC_LOCAL_OPERATION,  /* it cannot be carried out: RDMA Read with ORD 0, remote STag 0 */
     IWARP_WC_LOCAL_BIND,       /* REG_MR, LOCAL_INV, BIND_MW: not possible with this STag */
     IWARP_WC_REMOTE_ACCESS,    /* the peer refused the STag, bounds or rights (Terminate) */
     IWARP_WC_REMOTE_INVALID,   /* the peer could not take the message (Terminate) */
@@ -340,7 +340,7 @@ struct iwarp_send_wr {
     unsigned num_sge;
     uint32_t invalidate_stag;
     uint64_t remote_to;
-    uint32_t remote_stag;
+    uint32_t remote_stag; /* 0 is nobody's: LOCAL_OPERATION, if there are any octets */
     uint32_t reserved;
     const struct iwarp_bind *bind;  /* REG_MR, BIND_MW: copied while posting */
     uint64_t imm;                   /* IMM, WRITE_IMM */

@@ -194,6 +194,21 @@ static bool frame_immediate(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
+/*
+ * STag 0 is nobody's to advertise. Where no octet is named the STag does not matter (RFC 5041 5.2).
+ */
+/* [VERBS-8.1.3.2.1-01] */
+static bool names_stag_0(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    if (w->remote_stag != 0 || w->len == 0 ||
+        !(iwarp_swqe_is_write(w) || iwarp_swqe_has_response(w))) {
+        return false;
+    }
+    w->status = IWARP_WC_LOCAL_OPERATION;
+    iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_STAG_ZERO, IWARP_SIDE_LOCAL, w->len, 0, 0);
+    return true;
+}
+
 /* [DDP-4.1-03] [DDP-4.1-04] [DDP-4.1-05] [DDP-4.1-06] [DDP-5.2-01] [DDP-5.2-02] [DDP-5.2-04] */
 /* [DDP-5.2-09] */
 static bool frame_request(struct iwarp_stream *s)
@@ -205,6 +220,9 @@ static bool frame_request(struct iwarp_stream *s)
 
     if (iwarp_swqe_is_local(w)) {
         return iwarp_stream_local_do(s, w);
+    }
+    if (names_stag_0(s, w)) {
+        return false;
     }
     if (iwarp_swqe_has_response(w)) {
         return frame_fetch(s, w);

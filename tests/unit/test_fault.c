@@ -87,6 +87,7 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(LOCAL_SGE) = 7,
     ROW(LOCAL_MEMORY) = 3,
     ROW(LOCAL_DEREGISTERED) = 1,
+    ROW(LOCAL_STAG_ZERO) = 1,
     ROW(LOCAL_INVALIDATE) = 1,
     ROW(LOCAL_INVALIDATE_BOUND) = 3,
     ROW(LOCAL_REGISTER) = 1,
@@ -148,6 +149,7 @@ static const char *const sections[] = {
     "RFC 5041 8.3.1",
     "draft-hilland-rddp-verbs 7.3",
     "draft-hilland-rddp-verbs 7.8",
+    "draft-hilland-rddp-verbs 8.1.3.2.1",
     "draft-hilland-rddp-verbs 7.10",
 };
 

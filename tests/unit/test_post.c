@@ -454,6 +454,36 @@ static void request__with_a_wrong_sge__is_a_local_protection_error(void **state)
     }
 }
 
+/* Write, Read and Atomic to STag 0: a completion error; the peer learns that something was wrong.
+ */
+/* [VERBS-8.1.3.2.1-01] */
+static void request__to_stag_0__is_a_local_operation_error(void **state)
+{
+    static const enum iwarp_wr_opcode opcodes[] = {IWARP_WR_WRITE, IWARP_WR_READ,
+                                                   IWARP_WR_ATOMIC_FETCH_ADD};
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        struct pair p;
+        open_default(&p, i / 3 ? PAIR_TCP4 : PAIR_MEMORY);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        struct iwarp_sge sge = pair_sge(a, 0, 8);
+        struct iwarp_send_wr bad = pair_wr(opcodes[i % 3], 2, &sge);
+        bad.remote_to = (uint64_t)(uintptr_t)b->p;
+        pair_recv(b, 10, 0, 8);
+        pair_write(a, 1, 0, 8, b, 0);
+        must(iwarp_post_send(a->qp, &bad, NULL));
+        pair_send(a, 3, 0, 8);
+        pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
+        struct iwarp_wc wc = pair_wc(a->send_cq, 2, IWARP_WC_LOCAL_OPERATION);
+        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_LOCAL_STAG_ZERO);
+        pair_wc(a->send_cq, 3, IWARP_WC_FLUSHED);
+        wc = pair_wc(b->recv_cq, 10, IWARP_WC_FLUSHED);
+        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_PEER_TERMINATE);
+        pair_close(&p);
+    }
+}
+
 /* The Read that was refused is told apart from those in front and behind. */
 /* [VERBS-8.1.2.2-02] */
 static void read__that_is_refused__is_a_remote_access_error(void **state)
@@ -529,6 +559,7 @@ int main(void)
         cmocka_unit_test(post__with_32_pieces__gathers_and_scatters),
         cmocka_unit_test(send__of_each_kind__carries_its_flags),
         cmocka_unit_test(request__with_a_wrong_sge__is_a_local_protection_error),
+        cmocka_unit_test(request__to_stag_0__is_a_local_operation_error),
         cmocka_unit_test(read__that_is_refused__is_a_remote_access_error),
         cmocka_unit_test(fence__behind_reads__waits_for_them),
     };

@@ -76,6 +76,7 @@ static void fill_socket(void)
 {
     struct iwarp_sge sge = {big, BIG, iwarp_mr_stag(big_mr)};
     struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, 1, &sge);
+    wr.remote_stag = 0x11223344;
 
     for (int i = 0; i < 6; i++) {
         must(iwarp_post_send(host->qp, &wr, NULL));

@@ -628,8 +628,10 @@ static void setup_row(struct endpoint *e, void *arg)
     if (row->how == ADDING) {
         post_add(e, a, 0, 0);
     } else if (row->how == READING) {
-        endpoint_post(
-            e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ, .sg_list = &sink, .num_sge = 1});
+        endpoint_post(e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ,
+                                                 .sg_list = &sink,
+                                                 .num_sge = 1,
+                                                 .remote_stag = 0x00010203});
     }
     endpoint_drain(e);
     endpoint_forget_sent(e);

@@ -101,8 +101,10 @@ static void close__with_work_posted__finishes_it_first(void **state)
     endpoint_init(&e, NULL);
     endpoint_area(&e, 0x11223344, 0x2000, 8, LOCAL, 0);
     struct iwarp_sge sink = area_sge(&e.area[0], 0, 8);
-    endpoint_post(&e,
-                  &(struct iwarp_send_wr){.opcode = IWARP_WR_READ, .sg_list = &sink, .num_sge = 1});
+    endpoint_post(&e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ,
+                                              .sg_list = &sink,
+                                              .num_sge = 1,
+                                              .remote_stag = 0x00010203});
     post_empty_send(&e);
     iwarp_stream_close(&e.s);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_WRITE);
@@ -328,8 +330,9 @@ static bool converse_shortly(struct endpoint *e)
     if (!iwarp_stream_init(&e->s, &config)) {
         return false;
     }
-    endpoint_post(e,
-                  &(struct iwarp_send_wr){.opcode = IWARP_WR_READ, .sg_list = &sge, .num_sge = 1});
+    endpoint_post(
+        e, &(struct iwarp_send_wr){
+               .opcode = IWARP_WR_READ, .sg_list = &sge, .num_sge = 1, .remote_stag = 0x00010203});
     const char *const pieces[] = {"002e4141 00000000 00000001 00000001 00000000 11223344 00000000",
                                   "00002000 00000008 00010203 00000000 00001000 d41cc19d", V12 V06,
                                   "0017 4143",
@@ -425,8 +428,10 @@ static void counters__at_their_ends__wrap(void **state)
         octets_hex(&u, "00000000 00000000 0000000000000000 00000000 00000000 0000000000000000");
         fpdu_add(&o, u.p, u.n, 0);
         octets_hex(&o, V12);
-        endpoint_post(
-            &e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ, .sg_list = &sge, .num_sge = 1});
+        endpoint_post(&e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ,
+                                                  .sg_list = &sge,
+                                                  .num_sge = 1,
+                                                  .remote_stag = 0x00010203});
         post_empty_send(&e);
         endpoint_drain(&e);
         iwarp_stream_feed(&e.s, o.p, o.n);

@@ -505,8 +505,10 @@ static void setup(struct endpoint *e, void *arg)
     endpoint_recv(e, &receive, 1);
     if (row->how == READING) {
         e->s.config.hold_tx = false;
-        endpoint_post(
-            e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ, .sg_list = &sink, .num_sge = 1});
+        endpoint_post(e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ,
+                                                 .sg_list = &sink,
+                                                 .num_sge = 1,
+                                                 .remote_stag = 0x00010203});
         endpoint_drain(e);
         endpoint_forget_sent(e);
     }

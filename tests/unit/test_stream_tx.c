@@ -466,6 +466,46 @@ static void read__with_ord_0__ends_the_stream(void **state)
     endpoint_fini(&e);
 }
 
+/* What asks for octets by STag 0 is sent to nobody; without octets the STag is not looked at. */
+/* [VERBS-8.1.3.2.1-01] */
+static void send__to_stag_0__is_refused_here_unless_it_is_empty(void **state)
+{
+    static const enum iwarp_wr_opcode opcodes[] = {IWARP_WR_WRITE,
+                                                   IWARP_WR_READ,
+                                                   IWARP_WR_WRITE_IMM,
+                                                   IWARP_WR_READ_INV,
+                                                   IWARP_WR_ATOMIC_FETCH_ADD,
+                                                   IWARP_WR_ATOMIC_CMP_SWAP};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof opcodes / sizeof *opcodes; i++) {
+        enum iwarp_wr_opcode opcode = opcodes[i / 2];
+        struct endpoint e;
+        bool empty = i % 2 && opcode != IWARP_WR_READ_INV && opcode != IWARP_WR_ATOMIC_FETCH_ADD &&
+                     opcode != IWARP_WR_ATOMIC_CMP_SWAP;
+        endpoint_init(&e, &(struct endpoint_options){.ord = 2, .rfc7306 = true});
+        struct area *a = endpoint_area(&e, KEY, 0x7000, 8, LOCAL, 1);
+        const struct iwarp_sge sge = area_sge(a, 0, 8);
+        endpoint_post(&e, &(struct iwarp_send_wr){.opcode = opcode,
+                                                  .sg_list = &sge,
+                                                  .num_sge = empty ? 0 : 1,
+                                                  .remote_to = 0x1000});
+        endpoint_post(&e, &(struct iwarp_send_wr){0});
+        endpoint_drain(&e);
+        if (empty) {
+            assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
+            assert_int_equal(e.sq.next, 2);
+        } else {
+            expect_fault(&e, IWARP_FAULT_LOCAL_STAG_ZERO);
+            assert_int_equal(e.s.fault.detail[0], 8);
+            assert_int_equal(endpoint_swqe(&e, 0)->status, IWARP_WC_LOCAL_OPERATION);
+            assert_int_equal(e.sq.next, 0);
+            endpoint_expect_sent(&e, V17); /* a Terminate 0/0/00, and nothing before it */
+        }
+        endpoint_fini(&e);
+    }
+}
+
 /* --- responses ---------------------------------------------------------------------------------
  */
 
@@ -681,7 +721,7 @@ static void send__wrong_sge__terminates(void **state)
         sge.lkey += i == 0 ? 1 : i == 1 ? 0x100 : 0;
         sge.len += i == 2;
         sge.addr = (void *)(uintptr_t)(0x7000 - (i == 3));
-        struct iwarp_send_wr wr = {.sg_list = &sge, .num_sge = 1};
+        struct iwarp_send_wr wr = {.sg_list = &sge, .num_sge = 1, .remote_stag = KEY};
         wr.opcode = i == 4 ? IWARP_WR_READ : IWARP_WR_SEND; /* a sink without local write */
         if (i == 5) {
             endpoint_deregister(&e, a);
@@ -709,6 +749,7 @@ int main(void)
         cmocka_unit_test(reads__beyond_ord__wait),
         cmocka_unit_test(fence__with_reads_outstanding__waits_for_all),
         cmocka_unit_test(read__with_ord_0__ends_the_stream),
+        cmocka_unit_test(send__to_stag_0__is_refused_here_unless_it_is_empty),
         cmocka_unit_test(send__requests_and_responses__take_turns),
         cmocka_unit_test(send__responses__are_in_order),
         cmocka_unit_test(send__response_whose_source_is_gone__terminates),

@@ -249,9 +249,9 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
     return STREAM_RTR_NONE;
 }
 
-/* Make the stream ready to receive. False: no memory. */
+/* Make the stream ready to receive, with these depths of RDMA Reads. False: no memory. */
 /* [MPA-7.1-01] [MPA-7.1-04] [MPA2-9.1-04] */
-static bool begin_stream(struct iwarp_conn *conn)
+static bool begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
 {
     const struct iwarp_stream_config config = {
         .regions = &conn->device->regions,
@@ -273,11 +273,17 @@ static bool begin_stream(struct iwarp_conn *conn)
         .rfc7306 = conn->device->rfc7306,
         .early = conn->options.placement == IWARP_PLACE_EARLY,
         .mulpdu = mulpdu_of(conn),
-        .ird = depth(conn->settled.ird, conn->options.ird),
-        .ord = depth(conn->settled.ord, conn->options.ord)};
+        .ird = ird,
+        .ord = ord};
 
     conn->has_stream = iwarp_stream_init(&conn->stream, &config);
     return conn->has_stream;
+}
+
+static bool begin_stream(struct iwarp_conn *conn)
+{
+    return begin_with(conn, depth(conn->settled.ird, conn->options.ird),
+                      depth(conn->settled.ord, conn->options.ord));
 }
 
 static void established(struct iwarp_conn *conn)
@@ -304,27 +310,30 @@ static void established(struct iwarp_conn *conn)
     iwarp_conn_settle(conn);
 }
 
-static void keep_private_data(struct iwarp_conn *conn)
+/* False: no memory. */
+static bool keep_private_data(struct iwarp_conn *conn)
 {
     const void *pd = iwarp_mpa_setup_private_data(conn->setup, &conn->private_data_len);
 
     conn->private_data = malloc(conn->private_data_len ? conn->private_data_len : 1);
     if (!conn->private_data) {
         conn->private_data_len = 0;
-        return;
+        return false;
     }
     memcpy(conn->private_data, pd, conn->private_data_len);
+    return true;
 }
 
 /*
- * The initiator cannot live with what the Reply settled: RFC 6581 9 wants a Terminate, which needs
- * the stream; the connection lingers until it is out.
+ * The initiator cannot live with what the Reply settled, or lacks the means: RFC 6581 9 wants a
+ * Terminate, which needs the stream, but no RDMA Reads; the connection lingers until it is out.
  */
-static void refuse_reply(struct iwarp_conn *conn)
+/* [MPA2-9.3-01] */
+static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
 {
-    const struct iwarp_fault fault = conn->setup->fault;
+    const struct iwarp_fault fault = *why;
 
-    if (iwarp_fault_row(fault.code)->layer >= 0 && conn->qp && begin_stream(conn)) {
+    if (iwarp_fault_row(fault.code)->layer >= 0 && conn->qp && begin_with(conn, 0, 0)) {
         conn->stream.fault = fault;
         iwarp_stream_fail(&conn->stream);
         iwarp_conn_send(conn, 1);
@@ -337,13 +346,14 @@ static void refuse_reply(struct iwarp_conn *conn)
 
 static void reply_came(struct iwarp_conn *conn)
 {
+    const struct iwarp_fault no_means = {.code = IWARP_FAULT_MPA_LOCAL, .side = IWARP_SIDE_LOCAL};
+
     conn->settled = conn->setup->settled;
-    keep_private_data(conn);
+    bool kept = keep_private_data(conn);
     if (!conn->qp) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
-    } else if (!begin_stream(conn)) {
-        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof conn->stream,
-                        0);
+    } else if (!kept || !begin_stream(conn)) {
+        refuse_reply(conn, &no_means);
     } else {
         established(conn);
     }
@@ -354,7 +364,10 @@ static void request_came(struct iwarp_conn *conn)
 {
     stop_timer(conn);
     leave_half_open(conn);
-    keep_private_data(conn);
+    if (!keep_private_data(conn)) {
+        iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_MPA_PRIVATE_DATA_MAX);
+        return;
+    }
     conn->state = CONN_REQUEST;
     conn->ep->ops->watch(conn->ep, false, false); /* what follows waits in the kernel */
     if (conn->auto_accept) {
@@ -382,8 +395,7 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
     conn->settled = conn->setup->settled;
     /* The first FPDU may follow within a round trip: be ready before the Reply is out. */
     if (!reject && !begin_stream(conn)) {
-        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof conn->stream,
-                        0);
+        iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, sizeof conn->stream);
         return;
     }
     ssize_t sent = conn->ep->ops->writev(conn->ep, &iov, 1);
@@ -403,9 +415,11 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
 }
 
 /*
- * A Request that this end does not want is owed a Reply (RFC 5044 7.1.2 rule 6): a peer that only
- * sees its connection closed takes that for a refusal of revision 2, and comes again.
+ * A Request that this end does not want, or lacks the means for, is owed a Reply (RFC 5044 7.1.2
+ * rule 6): a peer that only sees its connection closed takes that for a refusal of revision 2, and
+ * comes again. A Terminate may not come from a responder before the first FPDU of the other side.
  */
+/* [MPA2-9.3-01] */
 void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uint64_t detail)
 {
     uint8_t frame[IWARP_MPA_FRAME_MAX];
@@ -415,7 +429,8 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     size_t len = iwarp_mpa_setup_reply(conn->setup, true, &wish, NULL, 0, frame);
     struct iovec iov = {frame, len};
     bool sent = conn->ep->ops->writev(conn->ep, &iov, 1) == (ssize_t)len;
-    if (sent && !(conn->adopted && code == IWARP_FAULT_MPA_UNANSWERED)) {
+    bool wanted = conn->adopted && code != IWARP_FAULT_LOCAL_ABORT; /* its socket is handed back */
+    if (sent && !wanted) {
         iwarp_conn_linger(conn);
     }
     iwarp_conn_fail(conn, code, IWARP_SIDE_LOCAL, detail, 0);
@@ -451,13 +466,12 @@ static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
     } else if (step == IWARP_MPA_FRAME) {
         reply_came(conn);
     } else if (step == IWARP_MPA_REJECTED) {
-        keep_private_data(conn);
+        (void)keep_private_data(conn);
         conn->settled = conn->setup->settled;
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_REJECTED, IWARP_SIDE_PEER, 0, 0);
     } else {
         conn->settled = conn->setup->settled;
-        conn->fault = *f;
-        refuse_reply(conn);
+        refuse_reply(conn, f);
     }
 }
 

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc_fault.h"
 #include "progress.h"
 #include "tcp_host.h"
 
@@ -288,6 +289,36 @@ static void reply__ord_above_our_ird__is_2_0_06(void **state)
     }
 }
 
+/*
+ * No memory for the private data of a good Reply, or for the RDMA Reads of either direction. RFC
+ * 6581 9.3, also where the Request was of revision 1.
+ */
+/* [MPA2-9.3-01] */
+static void reply__taken_without_memory__is_2_0_05(void **state)
+{
+    (void)state;
+    for (unsigned rev = 1; rev <= 2; rev++) {
+        for (unsigned n = 1; n <= 3; n++) {
+            struct octets reply = {0};
+            raw_text(&reply, NULL,
+                     rev == 1 ? REPLY "40010002 6869" : REPLY "50020006 80104010 6869");
+            connect_to_raw(rev, 10000);
+            alloc_fault_anywhere_at(n);
+            raw_send(host->fd, reply.p, reply.n);
+            for (unsigned ms = 0; alloc_fault_anywhere_count() < n; ms++) {
+                assert_true(ms < RAW_PATIENCE_MS);
+                progress_sleep(1000);
+            }
+            alloc_fault_anywhere_at(0);
+            octets_free(&reply);
+            raw_hear(host->fd, NULL, "00164147 00000000 00000002 00000001 00000000 20050000 C",
+                     "the Terminate");
+            raw_expect_fin(host->fd, "behind the Terminate");
+            failed(IWARP_EVENT_FAILED, IWARP_FAULT_MPA_LOCAL);
+        }
+    }
+}
+
 /* --- behind a good Reply --------------------------------------------------------------------- */
 
 static const struct {
@@ -385,6 +416,7 @@ int main(void)
         cmocka_unit_test(reply__an_octet_now_and_then__does_not_get_more_time),
         cmocka_unit_test(reply__octet_by_octet__is_taken),
         cmocka_unit_test(reply__ord_above_our_ird__is_2_0_06),
+        cmocka_unit_test(reply__taken_without_memory__is_2_0_05),
         cmocka_unit_test(reply__garbage_behind_it__is_a_framing_error),
         cmocka_unit_test(connect__nobody_listens__fails_at_once),
         cmocka_unit_test(connect__no_answer_of_tcp__fails_when_the_time_is_up),

@@ -141,6 +141,7 @@ static const char *const sections[] = {
     "RFC 5044 8",
     "RFC 6581 9.1",
     "RFC 6581 9.2",
+    "RFC 6581 9.3",
     "RFC 7306 1.1",
     "RFC 7306 5.2.1",
     "RFC 7306 5.2.2",

@@ -81,8 +81,10 @@ EXAMPLE_OBJ := $(call objects,examples/*.c)
 SUPPORT_OBJ := $(call objects,tests/support/*.c)
 TEST_OBJ := $(call objects,tests/unit/test_*.c tests/e2e/test_*.c)
 FUZZ_OBJ := $(call objects,tests/fuzz/fuzz_*.c)
+# The dissector's walk over octets needs nothing of Wireshark, nor of the library.
+DISSECT_OBJ := $(call objects,dissector/*.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
-    $(FUZZ_OBJ)
+    $(FUZZ_OBJ) $(DISSECT_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -220,6 +222,9 @@ $(OBJ)/flags: FORCE
 
 $(SUPPORT_OBJ) $(TEST_OBJ) $(FUZZ_OBJ): LOCAL_FLAGS := -Itests/support -Itests $(call pkg,CMOCKA,--cflags)
 
+$(filter $(OBJ)/tests/unit/test_dissect_% $(OBJ)/tests/fuzz/fuzz_dissect%,$(TEST_OBJ) $(FUZZ_OBJ)): \
+    LOCAL_FLAGS += -I.
+
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) $(LOCAL_FLAGS) -MMD -MP -c -o $@ $<
@@ -274,6 +279,9 @@ $(FUZZERS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -fsanitize=fuzzer $(WRAP) -o $@ $(filter %.o,$^) $(LIB_A) \
 	    $(call pkg,CMOCKA,--libs) $(LIBS)
+
+$(filter $(OUT)/tests/unit/test_dissect_% $(OUT)/tests/fuzz/fuzz_dissect%,$(TESTS) $(FUZZERS)): \
+    $(DISSECT_OBJ)
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Evidence for an FPDU. See candidate.h.
+ */
+#include "candidate.h"
+
+#include <string.h>
+
+/* Length field and the larger of the two DDP headers. */
+#define HEAD (DISSECT_LENGTH_SIZE + DISSECT_UNTAGGED_SIZE)
+
+/* Does an FPDU or a start-up frame begin here, as far as can be seen? */
+static enum dissect_known looks_like_one(const struct dissect_octets *o, size_t at,
+                                         uint32_t position, bool marked, bool revision_0)
+{
+    struct dissect_frame frame;
+    struct dissect_header header;
+    uint8_t head[HEAD];
+    size_t n;
+
+    if (at >= o->captured) {
+        return DISSECT_UNKNOWN;
+    }
+    n = o->captured - at;
+    if (n >= 4 && dissect_setup_kind(o->p + at, n) != DISSECT_NO_SETUP) {
+        return DISSECT_ON;
+    }
+    if (!dissect_frame_measure(&frame, o->p + at, n, position, marked)) {
+        return DISSECT_UNKNOWN;
+    }
+    n = dissect_frame_unmark(&frame, o->p + at, n, head, sizeof head);
+    if (n < DISSECT_LENGTH_SIZE + 2 ||
+        !dissect_header_decode(&header, head + DISSECT_LENGTH_SIZE, n - DISSECT_LENGTH_SIZE,
+                               frame.ulpdu_length, revision_0)) {
+        return DISSECT_UNKNOWN;
+    }
+    return header.faults == 0 ? DISSECT_ON : DISSECT_OFF;
+}
+
+void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
+                            uint32_t position, bool marked, bool revision_0)
+{
+    const size_t n = at < o->captured ? o->captured - at : 0;
+    uint8_t head[HEAD];
+    size_t have;
+
+    memset(c, 0, sizeof *c);
+    c->measured = dissect_frame_measure(&c->frame, o->p + at, n, position, marked);
+    if (!c->measured) {
+        return;
+    }
+    have = dissect_frame_unmark(&c->frame, o->p + at, n, head, sizeof head);
+    if (have >= DISSECT_LENGTH_SIZE + 2) {
+        c->decoded =
+            dissect_header_decode(&c->header, head + DISSECT_LENGTH_SIZE,
+                                  have - DISSECT_LENGTH_SIZE, c->frame.ulpdu_length, revision_0);
+        c->plausible = c->decoded && c->header.faults == 0;
+        c->full = c->decoded && c->header.have >= c->header.size;
+    }
+    c->complete = c->frame.whole <= n;
+    c->exact = at + c->frame.whole == o->reported;
+    if (c->complete) {
+        const uint32_t crc = dissect_frame_crc(&c->frame, o->p + at);
+        c->crc_zero = crc == 0;
+        c->crc_right = crc == dissect_frame_crc_expected(&c->frame, o->p + at);
+        c->next = looks_like_one(o, at + c->frame.whole, position + (uint32_t)c->frame.whole,
+                                 marked, revision_0);
+    }
+}
+
+/*
+ * A marker in front of the first FPDU has the pointer 0; one inside tells its distance from the
+ * length field. Only one that does, with reserved octets of 0, is worth a CRC.
+ */
+bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct dissect_octets *o,
+                                    size_t at, uint32_t *position)
+{
+    const uint8_t *p = o->p + at;
+    const size_t n = o->captured - at;
+
+    for (size_t m = 0; m < DISSECT_MARKER_DISTANCE && m + DISSECT_MARKER_SIZE <= n; m += 4) {
+        if (p[m] != 0 || p[m + 1] != 0 || (size_t)(p[m + 2] << 8 | p[m + 3]) != m) {
+            continue;
+        }
+        *position = (uint32_t)(DISSECT_MARKER_DISTANCE - m) % DISSECT_MARKER_DISTANCE;
+        dissect_candidate_look(c, o, at, *position, true, false);
+        if (c->complete && c->frame.markers > 0 && c->plausible && c->full && c->crc_right) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An FPDU that could begin at some place of a piece: what speaks for it. Used by the walk when it
+ * knows the place, and by its search when it does not.
+ */
+#ifndef DISSECTOR_CANDIDATE_H
+#define DISSECTOR_CANDIDATE_H
+
+#include "walk.h"
+
+struct dissect_candidate {
+    struct dissect_frame frame;
+    struct dissect_header header;
+    bool measured;  /* the length field is there */
+    bool decoded;   /* and the control octets */
+    bool plausible; /* a header that breaks no rule, as far as it is there */
+    bool full;      /* the header is there to its end */
+    bool complete;  /* all octets are captured */
+    bool crc_right, crc_zero;
+    bool exact;              /* ends where the piece ends */
+    enum dissect_known next; /* ON: what follows looks like an FPDU; UNKNOWN: too little of it */
+};
+
+/* Looks at offset `at`; position counts from a marker (any value if not marked). */
+void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
+                            uint32_t position, bool marked, bool revision_0);
+
+/*
+ * Searches the place of markers by an FPDU at `at` that has one inside and is right with it.
+ * *position is then that of offset `at`.
+ */
+bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct dissect_octets *o,
+                                    size_t at, uint32_t *position);
+
+#endif

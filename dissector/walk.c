@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The walk: known places first, else the search. See walk.h.
+ */
+#include "walk.h"
+
+#include "candidate.h"
+
+#include <string.h>
+
+/* Fewer octets of a key could be the start of anything. */
+#define SHORTEST_KEY 4
+
+struct place {
+    struct dissect_conn *conn;
+    struct dissect_way *way;
+    const struct dissect_octets *o;
+    size_t at;
+    uint32_t seq;
+};
+
+static void add_end(struct dissect_way *w, uint32_t end)
+{
+    if (w->n_ends == DISSECT_ENDS) {
+        memmove(w->ends, w->ends + 1, (DISSECT_ENDS - 1) * sizeof *w->ends);
+        w->n_ends--;
+    }
+    w->ends[w->n_ends++] = end;
+}
+
+static bool take_end(struct dissect_way *w, uint32_t seq)
+{
+    for (unsigned i = 0; i < w->n_ends; i++) {
+        if (w->ends[i] == seq) {
+            memmove(w->ends + i, w->ends + i + 1, (w->n_ends - i - 1) * sizeof *w->ends);
+            w->n_ends--;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void see(struct dissect_way *w, struct dissect_item *item, uint32_t seq)
+{
+    const uint32_t end = seq + (uint32_t)item->size;
+
+    item->late = w->has_highest && (int32_t)(w->highest - seq) > 0;
+    if (!w->has_highest || (int32_t)(end - w->highest) > 0) {
+        w->highest = end;
+        w->has_highest = true;
+    }
+}
+
+void dissect_conn_agreement(const struct dissect_conn *c, struct dissect_agreement *a)
+{
+    dissect_setup_agree(a, c->has_request ? &c->request : NULL, c->has_reply ? &c->reply : NULL);
+}
+
+/* What the start-up frames say, for the framing of both directions. */
+static void apply_agreement(struct dissect_conn *c)
+{
+    struct dissect_agreement a;
+
+    dissect_conn_agreement(c, &a);
+    for (unsigned role = 0; role < 2; role++) {
+        struct dissect_way *w = &c->way[role == 0 ? c->initiator : 1 - c->initiator];
+        if (a.markers_known[role]) {
+            w->markers = a.markers[role] ? DISSECT_ON : DISSECT_OFF;
+        }
+        if (a.crc_known) {
+            w->crc = a.crc ? DISSECT_ON : DISSECT_OFF;
+        }
+        w->revision_0 = a.revision_0;
+    }
+}
+
+static void learn_setup(const struct place *at, const struct dissect_setup *s, unsigned side)
+{
+    struct dissect_conn *c = at->conn;
+
+    if (s->kind == DISSECT_REQUEST) {
+        /* A second attempt on the same connection is a new start of both directions. */
+        if (c->has_request && c->has_reply) {
+            c->has_reply = false;
+            c->way[1 - side].markers = c->way[0].crc = c->way[1].crc = DISSECT_UNKNOWN;
+            c->way[side].markers = DISSECT_UNKNOWN;
+        }
+        c->request = *s;
+        c->has_request = true;
+        c->initiator = side;
+    } else {
+        c->reply = *s;
+        c->has_reply = true;
+        c->initiator = 1 - side;
+    }
+    c->has_initiator = true;
+    apply_agreement(c);
+}
+
+static bool wait(struct dissect_item *item, const struct place *at, size_t missing)
+{
+    item->kind = DISSECT_ITEM_WAIT;
+    item->size = at->o->reported - at->at;
+    item->missing = missing;
+    return true;
+}
+
+static bool can_wait(const struct dissect_octets *o)
+{
+    return o->may_wait && o->captured == o->reported;
+}
+
+static bool skip(struct dissect_item *item, enum dissect_item_kind kind, size_t n)
+{
+    item->kind = kind;
+    item->size = n;
+    return true;
+}
+
+/* A start-up frame, if one is here; `known` lets a single octet of its key be enough to wait. */
+static bool take_setup(const struct place *at, unsigned side, bool known, struct dissect_item *item)
+{
+    const struct dissect_octets *o = at->o;
+    const uint8_t *p = o->p + at->at;
+    const size_t n = o->captured - at->at, reported = o->reported - at->at;
+    struct dissect_setup s;
+    size_t whole;
+
+    if (n < (known ? 1 : SHORTEST_KEY) || dissect_setup_kind(p, n) == DISSECT_NO_SETUP) {
+        return false;
+    }
+    whole = dissect_setup_extent(p, n);
+    if (whole == 0) {
+        return can_wait(o) ? wait(item, at, 0) : skip(item, DISSECT_ITEM_SETUP, reported);
+    }
+    dissect_setup_decode(&s, p, n);
+    if (whole > reported && s.private_length > DISSECT_LARGEST_PRIVATE) {
+        whole = reported; /* a length that the RFC forbids is not waited for */
+    }
+    if (whole > n && can_wait(o)) {
+        return wait(item, at, whole - n);
+    }
+    dissect_setup_decode(&s, p, n < whole ? n : whole);
+    skip(item, DISSECT_ITEM_SETUP, whole);
+    item->cut = whole > n;
+    at->way->begun = at->way->grid = true;
+    at->way->first = at->seq + (uint32_t)whole;
+    at->way->n_ends = 0;
+    add_end(at->way, at->way->first);
+    learn_setup(at, &s, side);
+    return true;
+}
+
+static enum dissect_crc_status judge_crc(struct dissect_way *w, const struct dissect_candidate *c)
+{
+    if (!c->complete) {
+        return w->crc == DISSECT_OFF ? DISSECT_CRC_ABSENT : DISSECT_CRC_UNVERIFIED;
+    }
+    if (w->crc == DISSECT_UNKNOWN && c->crc_right) {
+        w->crc = DISSECT_ON;
+    }
+    if (w->crc == DISSECT_ON) {
+        return c->crc_right ? DISSECT_CRC_GOOD : DISSECT_CRC_BAD;
+    }
+    return w->crc == DISSECT_OFF || c->crc_zero ? DISSECT_CRC_ABSENT : DISSECT_CRC_UNVERIFIED;
+}
+
+static bool take_fpdu(const struct place *at, const struct dissect_candidate *c,
+                      struct dissect_item *item)
+{
+    struct dissect_way *w = at->way;
+    const uint32_t end = at->seq + (uint32_t)c->frame.whole;
+
+    skip(item, DISSECT_ITEM_FPDU, c->frame.whole);
+    item->frame = c->frame;
+    item->cut = !c->complete;
+    item->crc_status = judge_crc(w, c);
+    if (c->complete) {
+        item->crc = dissect_frame_crc(&c->frame, at->o->p + at->at);
+        item->crc_expected = dissect_frame_crc_expected(&c->frame, at->o->p + at->at);
+    }
+    if (w->markers == DISSECT_UNKNOWN && c->crc_right) {
+        /* One that is right and longer than the distance of markers tells. */
+        if (c->frame.markers > 0) {
+            w->markers = DISSECT_ON;
+        } else if (c->frame.whole > DISSECT_MARKER_DISTANCE) {
+            w->markers = DISSECT_OFF;
+        }
+    }
+    if (!w->grid) {
+        w->grid = true;
+        w->first = at->seq - c->frame.position;
+    }
+    w->begun = true;
+    if (at->at + c->frame.whole > at->o->reported) {
+        w->open = true;
+        w->open_start = at->seq;
+        w->open_end = end;
+    }
+    add_end(w, end);
+    return true;
+}
+
+/* Without a CRC: what else makes it sure enough that this is an FPDU? */
+static bool has_other_evidence(const struct place *at, const struct dissect_candidate *c)
+{
+    const bool first = at->at == 0;
+
+    if (at->conn->strict || at->way->crc == DISSECT_ON || (!at->way->begun && !first)) {
+        return false;
+    }
+    if (c->crc_zero && c->next != DISSECT_OFF) {
+        return c->exact || c->next == DISSECT_ON || !c->header.tagged;
+    }
+    return !c->header.tagged && (c->next == DISSECT_ON || (c->exact && first));
+}
+
+/* Cut short by the capture, or by nobody putting pieces together: only the header can tell. */
+static bool is_cut_but_likely(const struct place *at, const struct dissect_candidate *c)
+{
+    if (at->at != 0 || at->conn->strict || c->complete || can_wait(at->o)) {
+        return false;
+    }
+    return c->plausible && c->full && (at->way->begun || c->exact || !c->header.tagged);
+}
+
+/* The candidate of a place whose position may be unknown: plain, by the known grid, by searching.
+ */
+static void look(const struct place *at, struct dissect_candidate *c)
+{
+    struct dissect_way *w = at->way;
+    const uint32_t position = at->seq - w->first;
+    struct dissect_candidate other;
+    uint32_t found;
+
+    dissect_candidate_look(c, at->o, at->at, position, w->markers == DISSECT_ON, w->revision_0);
+    if (w->markers != DISSECT_UNKNOWN || (c->complete && c->plausible && c->crc_right)) {
+        return;
+    }
+    if (w->grid) {
+        dissect_candidate_look(&other, at->o, at->at, position, true, w->revision_0);
+        if (other.frame.markers > 0 && other.plausible && (other.crc_right || !c->plausible)) {
+            *c = other;
+            return;
+        }
+    }
+    if (dissect_candidate_find_markers(&other, at->o, at->at, &found)) {
+        *c = other;
+        w->grid = true;
+        w->first = at->seq - found;
+        w->markers = DISSECT_ON;
+    }
+}
+
+/* Cheap: can the control octets be right, as no markers or a lead marker put them? */
+static bool is_worth_a_look(const struct place *at)
+{
+    const uint8_t *p = at->o->p + at->at;
+    const size_t n = at->o->captured - at->at;
+    const uint8_t version = at->way->revision_0 ? 0 : 1;
+
+    if (n < 4) {
+        return false;
+    }
+    if ((p[2] & 0x3f) == version && p[3] >> 4 == version << 2 && (p[3] & 15) < DISSECT_OPCODES) {
+        return true;
+    }
+    return at->way->markers != DISSECT_OFF && p[0] == 0 && p[1] == 0;
+}
+
+enum evidence { NOTHING, PERHAPS, ENOUGH };
+
+static enum evidence weigh(const struct place *at, struct dissect_candidate *c)
+{
+    if (!is_worth_a_look(at)) {
+        return NOTHING;
+    }
+    look(at, c);
+    if (!c->plausible) {
+        return NOTHING;
+    }
+    if (c->complete) {
+        return c->crc_right || has_other_evidence(at, c) ? ENOUGH : NOTHING;
+    }
+    if (is_cut_but_likely(at, c)) {
+        return ENOUGH;
+    }
+    /* The whole of it will decide, once it is there. */
+    return can_wait(at->o) && (at->way->begun || (at->at == 0 && c->full)) ? PERHAPS : NOTHING;
+}
+
+/* FPDUs begin at multiples of four from the first one, RFC 5044 4.1 and 4.3. */
+static size_t first_place(const struct place *at)
+{
+    return at->way->grid ? (size_t)(at->way->first - at->seq) % 4 : 0;
+}
+
+static bool search(const struct place *at, struct dissect_item *item)
+{
+    const size_t step = at->way->grid ? 4 : 1;
+    struct place p = *at;
+    struct dissect_candidate c, likely = {0};
+    bool has_likely = false;
+    size_t likely_at = 0;
+
+    for (size_t k = at->at + first_place(at); k < at->o->captured; k += step) {
+        enum evidence e;
+        p.at = k;
+        p.seq = at->seq + (uint32_t)(k - at->at);
+        e = weigh(&p, &c);
+        if (e == ENOUGH) {
+            if (k == at->at) {
+                item->resynced = true;
+                return take_fpdu(at, &c, item);
+            }
+            return skip(item, DISSECT_ITEM_SKIPPED, k - at->at);
+        }
+        if (e == PERHAPS && !has_likely) {
+            has_likely = true;
+            likely = c;
+            likely_at = k;
+        }
+    }
+    if (has_likely && likely_at == at->at) {
+        return wait(item, at, likely.measured ? at->at + likely.frame.whole - at->o->reported : 0);
+    }
+    if (has_likely) {
+        return skip(item, DISSECT_ITEM_SKIPPED, likely_at - at->at);
+    }
+    if (!at->way->begun) {
+        return false;
+    }
+    return skip(item, DISSECT_ITEM_SKIPPED, at->o->reported - at->at);
+}
+
+/* Is there, within an FPDU whose CRC is wrong, one that is right? Then the length was wrong too. */
+static size_t find_right_one(const struct place *at, const struct dissect_candidate *wrong)
+{
+    struct place p = *at;
+    struct dissect_candidate c;
+
+    for (size_t k = 4; k < wrong->frame.whole && at->at + k < at->o->captured; k += 4) {
+        p.at = at->at + k;
+        p.seq = at->seq + (uint32_t)k;
+        if (is_worth_a_look(&p)) {
+            look(&p, &c);
+            if (c.complete && c.plausible && c.crc_right) {
+                return k;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Do right FPDUs follow each other from offset `k` of this place to the end of the piece? */
+static bool is_right_to_the_end(const struct place *at, size_t k)
+{
+    struct dissect_candidate c;
+    struct place p = *at;
+
+    for (p.at += k; p.at < at->o->captured; p.at += c.frame.whole) {
+        p.seq = at->seq + (uint32_t)(p.at - at->at);
+        look(&p, &c);
+        if (!c.complete || !c.crc_right) {
+            return p.at > at->at + k && (!c.decoded || c.plausible);
+        }
+    }
+    return true;
+}
+
+/* A length so wrong that its end is not here yet: what is here knows better. */
+static bool skip_wrong_length(const struct place *at, const struct dissect_candidate *c,
+                              struct dissect_item *item)
+{
+    const size_t k = at->way->crc == DISSECT_ON ? find_right_one(at, c) : 0;
+
+    if (k == 0 || !is_right_to_the_end(at, k)) {
+        return false;
+    }
+    item->bad_length = true;
+    return skip(item, DISSECT_ITEM_SKIPPED, k);
+}
+
+static bool take_wrong_crc(const struct place *at, const struct dissect_candidate *c,
+                           struct dissect_item *item)
+{
+    size_t k;
+
+    if (c->next == DISSECT_ON || (c->plausible && (c->exact || at->way->crc != DISSECT_ON))) {
+        return take_fpdu(at, c, item);
+    }
+    k = find_right_one(at, c);
+    if (k > 0) {
+        item->bad_length = true;
+        return skip(item, DISSECT_ITEM_SKIPPED, k);
+    }
+    if (c->plausible || c->exact) {
+        return take_fpdu(at, c, item);
+    }
+    return search(at, item);
+}
+
+static bool take_known(const struct place *at, struct dissect_item *item)
+{
+    const struct dissect_octets *o = at->o;
+    struct dissect_candidate c;
+
+    look(at, &c);
+    if (!c.measured || !c.decoded) {
+        return can_wait(o) ? wait(item, at, c.measured ? c.frame.whole - (o->reported - at->at) : 0)
+                           : skip(item, DISSECT_ITEM_UNSEEN, o->reported - at->at);
+    }
+    if (c.complete) {
+        return c.crc_right ? take_fpdu(at, &c, item) : take_wrong_crc(at, &c, item);
+    }
+    if (can_wait(o)) {
+        return skip_wrong_length(at, &c, item) ||
+               wait(item, at, c.frame.whole - (o->reported - at->at));
+    }
+    return c.plausible ? take_fpdu(at, &c, item) : search(at, item);
+}
+
+static bool take_rest(const struct place *at, struct dissect_item *item)
+{
+    struct dissect_way *w = at->way;
+    const size_t n = at->o->reported - at->at, left = w->open_end - at->seq;
+
+    if (!w->open || at->seq - w->open_start >= w->open_end - w->open_start ||
+        at->seq == w->open_start) {
+        return false;
+    }
+    return skip(item, DISSECT_ITEM_REST, left < n ? left : n);
+}
+
+bool dissect_walk(struct dissect_conn *c, unsigned side, const struct dissect_octets *o, size_t at,
+                  struct dissect_item *item)
+{
+    const struct place here = {
+        .conn = c, .way = &c->way[side], .o = o, .at = at, .seq = o->seq + (uint32_t)at};
+    const struct dissect_way before = c->way[side];
+    bool known, found;
+
+    memset(item, 0, sizeof *item);
+    item->at = at;
+    if (at >= o->captured) {
+        return c->way[side].begun && skip(item, DISSECT_ITEM_UNSEEN, o->reported - at);
+    }
+    known = take_end(here.way, here.seq);
+    /* The other side's frame was seen: the answer is the first that comes. */
+    found = take_rest(&here, item) ||
+            take_setup(&here, side, known || (c->has_initiator && !here.way->begun), item);
+    if (!found && known) {
+        found = take_known(&here, item);
+    } else if (!found && (here.way->begun || c->has_initiator || !c->no_midstream)) {
+        found = search(&here, item);
+    }
+    if (!found || item->kind == DISSECT_ITEM_WAIT) {
+        *here.way = before;
+        return found;
+    }
+    see(here.way, item, here.seq);
+    return true;
+}

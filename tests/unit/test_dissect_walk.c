@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The dissector's walk: a connection's octets in any pieces, from the start or not, with losses,
+ * repetitions, damage, snap lengths, markers of one or both directions; and recorded traffic.
+ * What is expected are the FPDUs that were put in, at their places.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "capture.h"
+#include "dissector/walk.h"
+#include "support/octets.h"
+
+#define REQ "4d504120494420526571204672616d65 "
+#define REP "4d504120494420526570204672616d65 "
+
+/* What TCP of a capture does: keeps what is waited for, and offers it again with more. */
+struct direction {
+    struct dissect_conn *conn;
+    unsigned side;
+    uint32_t seq; /* of held.p */
+    struct octets held;
+    bool no_waiting;
+    unsigned fpdus, good, bad, absent, unverified, setups, resynced, cut, late, bad_length;
+    size_t skipped, rest, unseen;
+    uint32_t msn_sum;
+    size_t from[64]; /* sequence numbers where the first of them begin */
+};
+
+static void count_fpdu(struct direction *d, const struct dissect_item *item, uint32_t seq)
+{
+    if (d->fpdus < 64) {
+        d->from[d->fpdus] = seq;
+    }
+    d->fpdus++;
+    d->good += item->crc_status == DISSECT_CRC_GOOD;
+    d->bad += item->crc_status == DISSECT_CRC_BAD;
+    d->absent += item->crc_status == DISSECT_CRC_ABSENT;
+    d->unverified += item->crc_status == DISSECT_CRC_UNVERIFIED;
+    d->resynced += item->resynced;
+    d->cut += item->cut;
+    d->late += item->late;
+}
+
+static void offer(struct direction *d, const struct octets *o, size_t captured)
+{
+    const struct dissect_octets piece = {.p = o->p,
+                                         .captured = captured,
+                                         .reported = o->n,
+                                         .seq = d->seq,
+                                         .may_wait = !d->no_waiting};
+    struct dissect_item item;
+    size_t at = 0;
+
+    while (at < piece.reported && dissect_walk(d->conn, d->side, &piece, at, &item)) {
+        assert_int_equal(item.at, at);
+        assert_true(item.size > 0);
+        if (item.kind == DISSECT_ITEM_WAIT) {
+            break;
+        }
+        d->setups += item.kind == DISSECT_ITEM_SETUP;
+        d->bad_length += item.bad_length;
+        d->skipped += item.kind == DISSECT_ITEM_SKIPPED ? item.size : 0;
+        d->rest += item.kind == DISSECT_ITEM_REST ? item.size : 0;
+        d->unseen += item.kind == DISSECT_ITEM_UNSEEN ? item.size : 0;
+        if (item.kind == DISSECT_ITEM_FPDU) {
+            count_fpdu(d, &item, d->seq + (uint32_t)at);
+        }
+        at += item.size;
+    }
+    at = at < o->n ? at : o->n;
+    d->seq += (uint32_t)at;
+    /* What nobody wants is gone; what is waited for stays. */
+    if (d->no_waiting || at == o->n || item.kind != DISSECT_ITEM_WAIT) {
+        d->seq += (uint32_t)(o->n - at);
+        octets_free(&d->held);
+        return;
+    }
+    struct octets left = {0};
+    octets_add(&left, o->p + at, o->n - at);
+    octets_free(&d->held);
+    d->held = left;
+}
+
+static void segment(struct direction *d, const uint8_t *p, size_t n)
+{
+    struct octets all = {0};
+
+    octets_add(&all, d->held.p, d->held.n);
+    octets_add(&all, p, n);
+    offer(d, &all, all.n);
+    octets_free(&all);
+}
+
+static void in_pieces(struct direction *d, const struct octets *o, size_t size)
+{
+    for (size_t at = 0; at < o->n; at += size) {
+        segment(d, o->p + at, o->n - at < size ? o->n - at : size);
+    }
+}
+
+/* A gap: what was waited for never comes. */
+static void lose(struct direction *d, size_t n)
+{
+    d->seq += (uint32_t)(d->held.n + n);
+    octets_free(&d->held);
+}
+
+static void handshake(struct direction *a, struct direction *b, const char *req, const char *rep)
+{
+    struct octets o = {0};
+
+    octets_hex(&o, req);
+    segment(a, o.p, o.n);
+    octets_free(&o);
+    octets_hex(&o, rep);
+    segment(b, o.p, o.n);
+    octets_free(&o);
+    assert_int_equal(a->setups, 1);
+    assert_int_equal(b->setups, 1);
+}
+
+static void put_send(struct octets *o, unsigned msn, size_t payload)
+{
+    char header[64];
+
+    snprintf(header, sizeof header, "4143 00000000 00000000 %08x 00000000", msn);
+    fpdu_hex(o, header, payload);
+}
+
+static void put_send_marked(struct octets *o, uint64_t origin, unsigned msn, size_t payload)
+{
+    char header[64];
+
+    snprintf(header, sizeof header, "4143 00000000 00000000 %08x 00000000", msn);
+    fpdu_hex_marked(o, origin + o->n, header, payload);
+}
+
+static void put_sends(struct octets *o, unsigned n, size_t payload)
+{
+    for (unsigned i = 1; i <= n; i++) {
+        put_send(o, i, payload + i);
+    }
+}
+
+struct pair {
+    struct dissect_conn conn;
+    struct direction a, b;
+};
+
+static void pair_init(struct pair *p)
+{
+    memset(p, 0, sizeof *p);
+    p->a.conn = p->b.conn = &p->conn;
+    p->b.side = 1;
+    p->a.seq = 0xffffff00; /* wraps soon */
+    p->b.seq = 77;
+}
+
+static void pair_free(struct pair *p)
+{
+    octets_free(&p->a.held);
+    octets_free(&p->b.held);
+}
+
+static void stream__every_size_of_pieces__every_fpdu(void **state)
+{
+    struct octets o = {0};
+
+    (void)state;
+    octets_hex(&o, REQ "40010004 74657374");
+    put_sends(&o, 12, 90);
+    for (size_t size = 4; size < 300; size++) {
+        struct pair p;
+        pair_init(&p);
+        in_pieces(&p.a, &o, size);
+        assert_int_equal(p.a.setups, 1);
+        assert_int_equal(p.a.fpdus, 12);
+        assert_int_equal(p.a.good, 12);
+        assert_int_equal(p.a.skipped, 0);
+        assert_int_equal(p.a.resynced, 0);
+        pair_free(&p);
+    }
+    octets_free(&o);
+}
+
+static void reply__one_octet_at_a_time__is_waited_for(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    octets_hex(&o, REQ "40010000");
+    segment(&p.a, o.p, o.n);
+    octets_free(&o);
+    octets_hex(&o, REP "40010000");
+    put_sends(&o, 2, 5);
+    in_pieces(&p.b, &o, 1);
+    assert_int_equal(p.b.setups, 1);
+    assert_int_equal(p.b.good, 2);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void crc_off__any_field__absent_and_all_found(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "00010000", REP "00010000");
+    for (unsigned i = 1; i <= 5; i++) {
+        put_send(&o, i, 50);
+        memset(o.p + o.n - 4, (int)i, 4);
+    }
+    in_pieces(&p.a, &o, 100);
+    assert_int_equal(p.a.fpdus, 5);
+    assert_int_equal(p.a.absent, 5);
+    assert_int_equal(p.a.skipped, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void markers__one_direction__the_other_is_plain(void **state)
+{
+    (void)state;
+    for (size_t size = 60; size < 1500; size += 52) {
+        struct pair p;
+        struct octets o = {0};
+        pair_init(&p);
+        /* The initiator wants markers: the responder sends them. */
+        handshake(&p.a, &p.b, REQ "c0010000", REP "40010000");
+        for (unsigned i = 1; i <= 9; i++) {
+            put_send_marked(&o, 0, i, 150 * i);
+        }
+        in_pieces(&p.b, &o, size);
+        assert_int_equal(p.b.good, 9);
+        assert_int_equal(p.b.skipped, 0);
+        octets_free(&o);
+        put_sends(&o, 9, 700);
+        in_pieces(&p.a, &o, size);
+        assert_int_equal(p.a.good, 9);
+        assert_int_equal(p.a.skipped, 0);
+        octets_free(&o);
+        pair_free(&p);
+    }
+}
+
+static void loss__in_the_middle__only_what_was_lost_is_missing(void **state)
+{
+    (void)state;
+    for (size_t lost = 4; lost < 400; lost += 12) {
+        struct pair p;
+        struct octets o = {0};
+        pair_init(&p);
+        handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+        put_sends(&o, 3, 97); /* each 124 or 128 octets */
+        const size_t begin = o.n;
+        put_sends(&o, 20, 97);
+        segment(&p.a, o.p, begin - 40);
+        lose(&p.a, lost);
+        const struct octets rest = {.p = o.p + begin - 40 + lost, .n = o.n - (begin - 40 + lost)};
+        in_pieces(&p.a, &rest, 333);
+        /* One that began before the gap, and those in it. */
+        assert_in_range(p.a.good, 22 - (lost + 127) / 124 - 1, 22);
+        assert_int_equal(p.a.good, p.a.fpdus);
+        assert_true(p.a.skipped < 132);
+        octets_free(&o);
+        pair_free(&p);
+    }
+}
+
+static void middle_of_a_stream__no_handshake__found_by_the_crc(void **state)
+{
+    (void)state;
+    for (size_t from = 0; from < 200; from += 7) {
+        struct pair p;
+        struct octets o = {0};
+        pair_init(&p);
+        put_sends(&o, 10, 97);
+        const struct octets seen = {.p = o.p + from, .n = o.n - from};
+        segment(&p.a, seen.p, 700);
+        segment(&p.a, seen.p + 700, seen.n - 700);
+        assert_int_equal(p.a.good, from == 0 ? 10 : from <= 124 ? 9 : 8);
+        assert_int_equal(p.a.fpdus, p.a.good);
+        octets_free(&o);
+        pair_free(&p);
+    }
+}
+
+static void middle_of_a_stream__markers__their_grid_is_found(void **state)
+{
+    (void)state;
+    for (unsigned origin = 0; origin < 512; origin += 36) {
+        struct pair p;
+        struct octets o = {0};
+        pair_init(&p);
+        for (unsigned i = 1; i <= 8; i++) {
+            put_send_marked(&o, origin, i, 600);
+        }
+        in_pieces(&p.a, &o, 1000);
+        assert_int_equal(p.a.good, 8);
+        assert_int_equal(p.conn.way[0].markers, DISSECT_ON);
+        octets_free(&o);
+        pair_free(&p);
+    }
+}
+
+static void middle_of_a_stream__crc_zero__by_the_chain(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    for (unsigned i = 1; i <= 5; i++) {
+        put_send(&o, i, 50);
+        memset(o.p + o.n - 4, 0, 4);
+    }
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.fpdus, 5);
+    assert_int_equal(p.a.absent, 5);
+    pair_free(&p);
+
+    pair_init(&p);
+    p.conn.strict = true;
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.fpdus, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void other_protocols__no_handshake__are_left_alone(void **state)
+{
+    struct chance chance = {.state = 4711};
+    struct pair p;
+    uint8_t octets[1460];
+
+    (void)state;
+    pair_init(&p);
+    for (unsigned i = 0; i < 3000; i++) {
+        for (size_t k = 0; k < sizeof octets; k++) {
+            const char *text = "GET / HTTP/1.1\r\n AAAC";
+            octets[k] = i % 2 ? (uint8_t)chance_next(&chance) : (uint8_t)text[k % 21];
+        }
+        const struct dissect_octets piece = {
+            .p = octets, .captured = 1460, .reported = 1460, .seq = i, .may_wait = true};
+        struct dissect_item item;
+        const bool found = dissect_walk(&p.conn, 0, &piece, 0, &item);
+        assert_true(!found || item.kind == DISSECT_ITEM_WAIT);
+        assert_false(p.conn.way[0].begun);
+    }
+    pair_free(&p);
+}
+
+static void damage__each_octet_of_an_fpdu__the_others_are_found(void **state)
+{
+    struct octets o = {0};
+
+    (void)state;
+    put_send(&o, 1, 60);
+    put_send(&o, 2, 60);
+    const size_t one = o.n / 2;
+    put_sends(&o, 4, 60);
+    for (size_t at = 0; at < one; at++) {
+        struct pair p;
+        pair_init(&p);
+        handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+        o.p[one + at] ^= 0x41;
+        segment(&p.a, o.p, o.n);
+        o.p[one + at] ^= 0x41;
+        assert_int_equal(p.a.good, 5);
+        assert_true(p.a.bad + p.a.bad_length == 1 || p.a.skipped == one);
+        pair_free(&p);
+    }
+    octets_free(&o);
+}
+
+static void reserved_opcode__right_crc__is_an_fpdu_all_the_same(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    fpdu_hex(&o, "414e 00000000 00000000 00000001 00000000", 12);
+    fpdu_hex(&o, "c2c0 00000001 0000000000000000", 12);
+    put_send(&o, 1, 9);
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.good, 3);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void snap_length__headers_only__each_fpdu_unverified(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    for (unsigned i = 1; i <= 5; i++) {
+        octets_free(&o);
+        put_send(&o, i, 1000);
+        offer(&p.a, &o, 40);
+    }
+    assert_int_equal(p.a.fpdus, 5);
+    assert_int_equal(p.a.cut, 5);
+    assert_int_equal(p.a.unverified, 5);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void snap_length__two_fpdus_in_a_segment__the_next_segment_is_found(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    for (unsigned i = 0; i < 4; i++) {
+        octets_free(&o);
+        put_send(&o, 2 * i + 1, 200);
+        put_send(&o, 2 * i + 2, 200);
+        offer(&p.a, &o, 60);
+    }
+    assert_int_equal(p.a.fpdus, 4);
+    assert_int_equal(p.a.resynced, 3);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void no_reassembly__fpdu_over_segments__shown_where_it_begins(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    p.a.no_waiting = true;
+    put_send(&o, 1, 3000);
+    put_send(&o, 2, 20);
+    in_pieces(&p.a, &o, 1000);
+    assert_int_equal(p.a.fpdus, 2);
+    assert_int_equal(p.a.cut, 1);
+    assert_int_equal(p.a.skipped, 0);
+    assert_true(p.a.rest > 1900);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void reordered__segment_behind_its_follower__both_known(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    put_send(&o, 1, 61);
+    const size_t one = o.n;
+    put_send(&o, 2, 61);
+    put_send(&o, 3, 61);
+    const uint32_t begin = p.a.seq;
+    segment(&p.a, o.p, one);
+    p.a.seq = begin + (uint32_t)(2 * one);
+    segment(&p.a, o.p + 2 * one, one);
+    p.a.seq = begin + (uint32_t)one;
+    segment(&p.a, o.p + one, one);
+    assert_int_equal(p.a.good, 3);
+    assert_int_equal(p.a.late, 1);
+    /* And once more the first. */
+    p.a.seq = begin;
+    segment(&p.a, o.p, one);
+    assert_int_equal(p.a.good, 4);
+    assert_int_equal(p.a.late, 2);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void rejected__second_request__starts_anew_with_its_own_markers(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "60010000");
+    octets_hex(&o, REQ "c0010000");
+    segment(&p.a, o.p, o.n);
+    octets_free(&o);
+    octets_hex(&o, REP "c0010000");
+    segment(&p.b, o.p, o.n);
+    octets_free(&o);
+    assert_int_equal(p.a.setups, 2);
+    put_send_marked(&o, 0, 1, 900);
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.good, 1);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void private_data__longer_than_allowed__what_follows_is_found(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    octets_hex(&o, REQ "40010800"); /* 2048, and only 8 octets come */
+    octets_fill(&o, 1, 8);
+    segment(&p.a, o.p, o.n);
+    octets_free(&o);
+    put_sends(&o, 3, 40);
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.setups, 1);
+    assert_int_equal(p.a.good, 3);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+static void lost_reply__markers_of_the_initiator__are_found_out(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    octets_hex(&o, REQ "40010000");
+    segment(&p.a, o.p, o.n);
+    octets_free(&o);
+    for (unsigned i = 1; i <= 6; i++) {
+        put_send_marked(&o, 0, i, 300);
+    }
+    in_pieces(&p.a, &o, 777);
+    assert_int_equal(p.a.good, 6);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+/* FPDUs and right CRCs by tests/captures/README.md. */
+static void recorded__siw__as_many_as_an_independent_parser_found(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned fpdus, good;
+    } rows[] = {
+        {"rping-v2-nocrc", 28, 0},        {"rping-v2-crc", 28, 28},
+        {"rping-v2-crc-20000", 105, 105}, {"rping-v2-p2p-crc", 29, 29},
+        {"rping-v1-nocrc-noread", 1, 0},  {"write-crc-65536", 262, 262},
+        {"write-v2-nocrc", 62, 0},        {"read-crc-65536", 267, 267},
+        {"send-crc-65536", 259, 259},     {"send-v1-nocrc", 39, 0},
+        {"read-crc-4096", 52, 52},        {"send-v1-crc", 3, 3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[80];
+        struct capture c;
+        unsigned fpdus = 0, good = 0;
+        snprintf(path, sizeof path, "tests/captures/%s.pcap", rows[i].name);
+        capture_load(&c, path);
+        for (unsigned k = 0; k < c.connections; k++) {
+            struct pair p;
+            pair_init(&p);
+            in_pieces(&p.a, &c.connection[k].direction[0].octets, 1448);
+            in_pieces(&p.b, &c.connection[k].direction[1].octets, 1001);
+            fpdus += p.a.fpdus + p.b.fpdus;
+            good += p.a.good + p.b.good;
+            assert_int_equal(p.a.skipped + p.b.skipped, 0);
+            pair_free(&p);
+        }
+        assert_int_equal(fpdus, rows[i].fpdus);
+        assert_int_equal(good, rows[i].good);
+        capture_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stream__every_size_of_pieces__every_fpdu),
+        cmocka_unit_test(reply__one_octet_at_a_time__is_waited_for),
+        cmocka_unit_test(crc_off__any_field__absent_and_all_found),
+        cmocka_unit_test(markers__one_direction__the_other_is_plain),
+        cmocka_unit_test(loss__in_the_middle__only_what_was_lost_is_missing),
+        cmocka_unit_test(middle_of_a_stream__no_handshake__found_by_the_crc),
+        cmocka_unit_test(middle_of_a_stream__markers__their_grid_is_found),
+        cmocka_unit_test(middle_of_a_stream__crc_zero__by_the_chain),
+        cmocka_unit_test(other_protocols__no_handshake__are_left_alone),
+        cmocka_unit_test(damage__each_octet_of_an_fpdu__the_others_are_found),
+        cmocka_unit_test(reserved_opcode__right_crc__is_an_fpdu_all_the_same),
+        cmocka_unit_test(snap_length__headers_only__each_fpdu_unverified),
+        cmocka_unit_test(snap_length__two_fpdus_in_a_segment__the_next_segment_is_found),
+        cmocka_unit_test(no_reassembly__fpdu_over_segments__shown_where_it_begins),
+        cmocka_unit_test(reordered__segment_behind_its_follower__both_known),
+        cmocka_unit_test(rejected__second_request__starts_anew_with_its_own_markers),
+        cmocka_unit_test(private_data__longer_than_allowed__what_follows_is_found),
+        cmocka_unit_test(lost_reply__markers_of_the_initiator__are_found_out),
+        cmocka_unit_test(recorded__siw__as_many_as_an_independent_parser_found),
+    };
+    return cmocka_run_group_tests_name("dissect_walk", tests, NULL, NULL);
+}

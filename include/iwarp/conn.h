@@ -233,8 +233,10 @@ IWARP_API enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout
 IWARP_API enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms);
 
 /*
- * Close in order: work posted before is finished first (bounded by close_timeout_ms), then FIN. The
- * receive queue is flushed. DISCONNECTED follows.
+ * Close in order: work posted before is finished first (bounded by close_timeout_ms), then FIN.
+ * What is posted from now on is not carried out; receives still serve what the peer sends before
+ * its own FIN (RFC 5041 6.2.1). When that has come, what is left is flushed, and DISCONNECTED
+ * follows.
  */
 IWARP_API enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn);
 

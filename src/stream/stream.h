@@ -119,9 +119,10 @@ struct iwarp_stream_tx {
 struct iwarp_stream {
     struct iwarp_stream_config config;
     enum iwarp_stream_life life;
-    bool eof;   /* the peer has sent FIN */
-    bool shut;  /* the driver was told to half-close: nothing can be sent any more */
-    bool abort; /* ENDED, and TCP should be reset rather than closed */
+    bool eof;        /* the peer has sent FIN */
+    bool shut;       /* the driver was told to half-close: nothing can be sent any more */
+    bool abort;      /* ENDED, and TCP should be reset rather than closed */
+    uint32_t sq_end; /* CLOSING: what was posted from here on came too late */
     struct iwarp_fault fault;
     struct iwarp_term_cause cause;
     bool terminate_received; /* else, with a length, framed */
@@ -173,7 +174,7 @@ void iwarp_stream_released(struct iwarp_stream *s, size_t n);
 /* The peer's FIN (error 0), or an errno value that ended the connection. */
 void iwarp_stream_eof(struct iwarp_stream *s, int error);
 
-/* Finish what is posted, then say goodbye. */
+/* Finish what is posted so far, then say goodbye. */
 void iwarp_stream_close(struct iwarp_stream *s);
 
 /*
@@ -202,6 +203,12 @@ void iwarp_stream_check(struct iwarp_stream *s);
 
 /* A fault was found here; owes what its row says. `cause` was filled if a segment is to blame. */
 void iwarp_stream_fail(struct iwarp_stream *s);
+
+/* One behind the last request that is to be carried out. */
+static inline uint32_t iwarp_stream_sq_end(const struct iwarp_stream *s)
+{
+    return s->life == STREAM_CLOSING ? s->sq_end : iwarp_wq_head(s->config.sq);
+}
 
 /* Move sq.done over requests that are finished. */
 void iwarp_stream_retire(struct iwarp_stream *s);

@@ -82,7 +82,7 @@ void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
 
 bool iwarp_stream_busy(struct iwarp_stream *s)
 {
-    return s->config.sq->done != iwarp_wq_head(s->config.sq) || s->reads.in_count > 0;
+    return s->config.sq->done != iwarp_stream_sq_end(s) || s->reads.in_count > 0;
 }
 
 bool iwarp_stream_drained(const struct iwarp_stream *s)
@@ -109,12 +109,12 @@ static void peer_closed(struct iwarp_stream *s)
         return;
     }
     if (s->life == STREAM_CLOSING && partial == 0 && !mid_message &&
-        s->config.sq->done == iwarp_wq_head(s->config.sq)) {
+        s->config.sq->done == iwarp_stream_sq_end(s)) {
         end(s, true); /* its own Reads are what is unfinished: nobody waits for them */
         return;
     }
     iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_PEER_CLOSED, IWARP_SIDE_PEER,
-                    iwarp_wq_head(s->config.sq) - s->config.sq->done, s->reads.in_count, partial);
+                    iwarp_stream_sq_end(s) - s->config.sq->done, s->reads.in_count, partial);
     iwarp_stream_fail(s);
 }
 
@@ -135,10 +135,16 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
     (void)iwarp_stream_interest(s);
 }
 
-/* [DDP-6.2-01] */
+/*
+ * RFC 5041 6.2.1: what was posted goes out, what is posted from now on does not, and the peer may
+ * go on until its own FIN. The verbs draft (6.2.5) would rather reset if anything is under way or
+ * comes, and so destroy what this end has sent last.
+ */
+/* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-02] [DDP-6.2.1-06] */
 void iwarp_stream_close(struct iwarp_stream *s)
 {
     if (s->life == STREAM_RUNNING) {
+        s->sq_end = iwarp_wq_head(s->config.sq);
         s->life = STREAM_CLOSING;
     }
 }

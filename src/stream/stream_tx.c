@@ -429,7 +429,7 @@ static bool frame_terminate(struct iwarp_stream *s)
 /* [RDMAP-6.1-03] [RDMAP-6.1-05] [VERBS-6.5-01] [VERBS-8.2.2-06] [VERBS-8.2.2.2-01] */
 static bool request_ready(struct iwarp_stream *s)
 {
-    if (!iwarp_wq_waiting(s->config.sq)) {
+    if (s->config.sq->next == iwarp_stream_sq_end(s)) {
         return false;
     }
     struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);

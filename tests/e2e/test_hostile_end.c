@@ -152,6 +152,31 @@ static void fin__behind_a_read_request__is_answered_first(void **state)
     over();
 }
 
+/* --- behind our FIN ----------------------------------------------------------------------------
+ */
+
+/* The peer may go on until its own FIN: what it sends is placed and delivered. RFC 5041 6.2.1 */
+/* [DDP-6.2.1-06] */
+static void send__behind_our_fin__is_delivered(void **state)
+{
+    (void)state;
+    for (int role = 0; role < 2; role++) {
+        connect_raw(role ? HOST_INITIATOR : HOST_RESPONDER, HOST_RECEIVES);
+        raw_say(host->fd, &host->names, "0012c140 W T cafebabe C");
+        assert_int_equal(iwarp_disconnect(host->conn), IWARP_OK);
+        raw_expect_fin(host->fd, "our half of the close");
+        raw_say(host->fd, &host->names,
+                "0012c140 W T deadbeef C |"
+                "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c");
+        assert_int_equal(host_completion(host).byte_len, 5);
+        assert_memory_equal(host->w.p, "\xde\xad\xbe\xef", 4);
+        raw_fin(host->fd);
+        host_ended(host, IWARP_FAULT_NONE, HOST_RECEIVES - 1);
+        host_finish(host);
+        host_reset_memory(host);
+    }
+}
+
 /* --- reset ----------------------------------------------------------------------------------- */
 
 /* [DDP-3-03] */
@@ -444,6 +469,7 @@ int main(void)
         cmocka_unit_test(fin__while_an_rdma_read_is_outstanding__is_0_2_07),
         cmocka_unit_test(fin__in_the_middle_of_a_message__is_0_2_07),
         cmocka_unit_test(fin__behind_a_read_request__is_answered_first),
+        cmocka_unit_test(send__behind_our_fin__is_delivered),
         cmocka_unit_test(reset__in_the_middle_of_an_fpdu__flushes_everything),
         cmocka_unit_test(terminate__received__is_explained_and_has_no_answer),
         cmocka_unit_test(terminate__then_a_reset_noticed_by_a_write_first__is_still_the_reason),

@@ -160,6 +160,38 @@ static void abort__with_work_outstanding__flushes_both_sides(void **state)
     }
 }
 
+/* What is posted behind a disconnect is not carried out; nobody is to blame for it. */
+/* [DDP-6.2.1-02] [DDP-6.2.1-01] */
+static void post__behind_a_disconnect__is_flushed_in_order(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct pair p;
+        open_pair(&p, i % 2 ? PAIR_TCP4 : PAIR_MEMORY, 64);
+        struct pair_side *a = &p.side[i / 2], *b = &p.side[1 - i / 2];
+        pair_recv(&p.side[1], 1, 0, 8);
+        pair_send(&p.side[0], 2, 0, 8); /* behind it the responder may send, too */
+        pair_wc(p.side[0].send_cq, 2, IWARP_WC_SUCCESS);
+        pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+        for (uint64_t id = 10; id < 14; id++) {
+            pair_write(a, id, 0, 64, b, 0);
+        }
+        must(iwarp_disconnect(a->conn));
+        for (uint64_t id = 14; id < 20; id++) {
+            pair_write(a, id, 0, 64, b, 0);
+        }
+        wait_both(&p);
+        for (uint64_t id = 10; id < 20; id++) {
+            struct iwarp_wc wc =
+                pair_wc(a->send_cq, id, id < 14 ? IWARP_WC_SUCCESS : IWARP_WC_FLUSHED);
+            assert_null(wc.fault);
+        }
+        assert_null(iwarp_conn_fault(a->conn));
+        assert_null(iwarp_conn_fault(b->conn));
+        pair_close(&p);
+    }
+}
+
 /* Posting behind the end succeeds, and completes as flushed in order. */
 /* [DDP-6.2.1-02] */
 static void post__behind_the_end__is_flushed(void **state)
@@ -343,6 +375,7 @@ int main(void)
         cmocka_unit_test(disconnect__with_work_outstanding__finishes_it_first),
         cmocka_unit_test(disconnect__of_both_with_work_outstanding__ends_soon),
         cmocka_unit_test(abort__with_work_outstanding__flushes_both_sides),
+        cmocka_unit_test(post__behind_a_disconnect__is_flushed_in_order),
         cmocka_unit_test(post__behind_the_end__is_flushed),
         cmocka_unit_test(destroy__behind_a_disconnect__lets_it_finish),
         cmocka_unit_test(destroy__of_a_living_connection__resets_it),

@@ -47,6 +47,7 @@ static void expect_ends(struct pair *p, enum iwarp_async_type first, enum iwarp_
     none(p);
 }
 
+/* [VERBS-6.2.2-01] */
 static void end__in_order__is_closed_on_both_sides(void **state)
 {
     struct pair_options o;

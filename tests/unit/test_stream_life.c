@@ -92,7 +92,7 @@ static void responder__peer_leaves_before_its_first_fpdu__sends_nothing(void **s
 /* --- closing in order --------------------------------------------------------------------------
  */
 
-/* [DDP-6.2-01] */
+/* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-06] */
 static void close__with_work_posted__finishes_it_first(void **state)
 {
     struct endpoint e;
@@ -118,6 +118,34 @@ static void close__with_work_posted__finishes_it_first(void **state)
     iwarp_stream_eof(&e.s, 0);
     expect_end(&e, IWARP_FAULT_NONE, false);
     endpoint_fini(&e);
+}
+
+/* What is posted behind the close is neither sent nor waited for, nor is it the peer's fault. */
+/* [DDP-6.2.1-02] */
+static void close__and_then_posted__is_not_sent(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    for (unsigned before = 0; before < 3; before++) {
+        endpoint_init(&e, NULL);
+        for (unsigned i = 0; i < before; i++) {
+            post_empty_send(&e);
+        }
+        iwarp_stream_close(&e.s);
+        post_empty_send(&e);
+        post_empty_send(&e);
+        endpoint_drain(&e);
+        assert_int_equal(e.sent.n, 24 * before);
+        assert_int_equal(e.sq.done, before);
+        assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
+        post_empty_send(&e);
+        assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
+        iwarp_stream_eof(&e.s, 0);
+        expect_end(&e, IWARP_FAULT_NONE, false);
+        assert_int_equal(e.sq.done, before);
+        endpoint_fini(&e);
+    }
 }
 
 /* Its last octets sent but not released: the transport still refers to memory. */
@@ -168,7 +196,7 @@ static void shutdown__fault_behind_it__resets(void **state)
     endpoint_fini(&e);
 }
 
-/* [DDP-3-10] [DDP-6.2.1-05] */
+/* [DDP-3-10] [DDP-6.2.1-05] [VERBS-6.2.2-01] */
 static void eof__of_an_idle_peer__closes_this_side_too(void **state)
 {
     struct endpoint e;
@@ -456,6 +484,7 @@ int main(void)
         cmocka_unit_test(responder__before_the_first_fpdu__sends_nothing),
         cmocka_unit_test(responder__peer_leaves_before_its_first_fpdu__sends_nothing),
         cmocka_unit_test(close__with_work_posted__finishes_it_first),
+        cmocka_unit_test(close__and_then_posted__is_not_sent),
         cmocka_unit_test(close__with_octets_unreleased__waits),
         cmocka_unit_test(shutdown__read_request_behind_it__is_not_answered),
         cmocka_unit_test(shutdown__fault_behind_it__resets),

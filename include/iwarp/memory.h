@@ -126,6 +126,13 @@ IWARP_API uint64_t iwarp_mr_to_base(const struct iwarp_mr *mr);
  * A window opens part of a region to peers, with rights of its own, for a while: binding and
  * invalidating cost no registration. The region needs MW_BIND, and LOCAL_WRITE if a peer may write;
  * it may not be ZERO_BASED (the window may). The region's own remote rights do not matter.
+ *
+ * A window of type 2 belongs to its queue pair, not to the connection: it stays bound when that
+ * ends, and when the queue pair goes to IDLE and is connected anew the new peer may use it, if it
+ * knows the STag (verbs draft 6.2.4). To prevent that, free it, or post a LOCAL_INV for it as the
+ * first request in IDLE: that is carried out before anything of the new peer is taken. A queue pair
+ * may be destroyed with windows bound to it, other than the draft says; nobody can use or
+ * invalidate them any more, and only iwarp_mw_free lets go of their regions.
  */
 enum iwarp_mw_type {
     IWARP_MW_TYPE_1 = 1, /* usable by all queue pairs of the PD; bound again at any time, and not

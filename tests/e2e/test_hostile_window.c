@@ -12,6 +12,7 @@
  *   E  window of type 2 of another queue pair of the same PD, remote write, from TO B on
  *   F  window of type 1, remote write, the same; G what it was before it was bound again
  *   I  window of type 2 that was bound and invalidated; J one that was bound and freed
+ *   O  region that only another queue pair of the same PD may use; S one of this queue pair alone
  *   K  A with another key; M the region's own STag, which has no remote rights
  */
 #include <setjmp.h>
@@ -34,7 +35,7 @@
 struct scene {
     struct tcp_host *h;
     uint8_t *memory;
-    struct iwarp_mr *mr;
+    struct iwarp_mr *mr, *o, *s; /* o, s: the memory, remote write, for one queue pair each */
     struct iwarp_mw *a, *d, *e, *f, *i;
 };
 
@@ -152,6 +153,19 @@ static void bind_all(struct scene *s)
     raw_name(&h->names, 'B', (uint64_t)(uintptr_t)(s->memory + WINDOW_AT), 8);
 }
 
+static struct iwarp_mr *limited(struct scene *s, char letter, struct iwarp_qp *qp)
+{
+    struct iwarp_mr_options o;
+    struct iwarp_mr *mr;
+
+    iwarp_mr_options_init(&o, s->memory, HOST_AREA,
+                          IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE);
+    o.qp = qp;
+    assert_int_equal(iwarp_mr_create(s->h->pd, &o, &mr), IWARP_OK);
+    raw_name(&s->h->names, letter, iwarp_mr_stag(mr), 4);
+    return mr;
+}
+
 static void open_scene(struct scene *s, enum host_role role, enum iwarp_placement placement)
 {
     *s = (struct scene){.h = host};
@@ -165,6 +179,8 @@ static void open_scene(struct scene *s, enum host_role role, enum iwarp_placemen
     host->options.placement = placement;
     host_connect(host, role, 2, HOST_RECEIVES);
     bind_all(s);
+    s->o = limited(s, 'O', others.qp[0]);
+    s->s = limited(s, 'S', host->qp);
 }
 
 /* Octets [from, from + n) of the region are `fill`, all others as they were. */
@@ -188,6 +204,8 @@ static void close_scene(struct scene *s)
     assert_int_equal(iwarp_mw_free(s->f), IWARP_OK);
     assert_int_equal(iwarp_mw_free(s->i), IWARP_OK);
     assert_int_equal(iwarp_mr_deregister(s->mr), IWARP_OK);
+    assert_int_equal(iwarp_mr_deregister(s->o), IWARP_OK);
+    assert_int_equal(iwarp_mr_deregister(s->s), IWARP_OK);
     free(s->memory);
     host_check_quiet(s->h);
 }
@@ -244,6 +262,12 @@ static const struct {
      TERM_SEND "0109c000 " SEND("I") "C", FAULT(RDMAP_INVALIDATE)},
     {"invalidate__region_of_the_windows", SEND("M") "68656c6c 6f 000000 C",
      TERM_SEND "0109c000 " SEND("M") "C", FAULT(RDMAP_INVALIDATE)},
+    {"write__region_of_another_queue_pair", "0012c140 O B deadbeef C",
+     TERM "1102c000 0012c140 O B C", FAULT(DDP_STAG_QP)},
+    /* [RDMAP-5.3-12] [RDMAP-7.2-08] */
+    {"invalidate__region_of_another_queue_pair", SEND("O") "68656c6c 6f 000000 C",
+     TERM_SEND "0109c000 " SEND("O") "C", FAULT(RDMAP_INVALIDATE)},
+    /* [RDMAP-8.1.1-07] */
     {"invalidate__region_that_other_streams_may_use", SEND("W") "68656c6c 6f 000000 C",
      TERM_SEND "0109c000 " SEND("W") "C", FAULT(RDMAP_INVALIDATE_SHARED)},
 };
@@ -392,6 +416,34 @@ static void window__invalidated_by_the_peer__is_closed_when_the_receive_complete
     }
 }
 
+/* What no other stream may use, its peer may invalidate, whoever else shares the PD. */
+/* [RDMAP-8.1.1-07] [RDMAP-5.3-13] */
+static void region__of_this_stream_alone__is_closed_when_the_receive_completes(void **state)
+{
+    struct iwarp_stag_info info = {.size = sizeof info};
+    struct scene s;
+
+    (void)state;
+    for (unsigned round = 0; round < 2; round++) {
+        open_scene(&s, round ? HOST_RESPONDER : HOST_INITIATOR, IWARP_PLACE_VERIFIED);
+        raw_say(host->fd, &host->names,
+                "0012c140 S B 55555555 C |" SEND("S") "68656c6c 6f 000000 C");
+        struct iwarp_wc wc = host_completion(host);
+        assert_int_equal(wc.status, IWARP_WC_SUCCESS);
+        assert_int_equal(wc.flags, IWARP_WC_WITH_INVALIDATE);
+        assert_int_equal(wc.invalidated_stag, iwarp_mr_stag(s.s));
+        assert_int_equal(iwarp_mr_query(s.s, &info), IWARP_OK);
+        assert_false(info.valid);
+        assert_int_equal(iwarp_mr_query(s.o, &info), IWARP_OK);
+        assert_true(info.valid);
+        raw_say(host->fd, &host->names, "0012c140 S B deadbeef C");
+        hear_the_end(&s, TERM "1100c000 0012c140 S B C", IWARP_FAULT_DDP_STAG_INVALID,
+                     HOST_RECEIVES - 1);
+        check_memory(&s, WINDOW_AT, 4, 0x55);
+        close_scene(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +451,7 @@ int main(void)
         cmocka_unit_test(window__of_a_queue_pair_that_withholds_rights__is_of_no_use),
         cmocka_unit_test(window__used_rightly__is_written_and_read),
         cmocka_unit_test(window__invalidated_by_the_peer__is_closed_when_the_receive_completes),
+        cmocka_unit_test(region__of_this_stream_alone__is_closed_when_the_receive_completes),
     };
 
     return cmocka_run_group_tests_name("hostile_window", tests, open_host, close_host);

@@ -195,6 +195,81 @@ static void region__with_bound_windows__stays_until_they_are_gone(void **state)
     scene_close(&x);
 }
 
+/* A Read of the other side through the window. */
+static void read_by_peer(struct scene *x, struct iwarp_mw *mw, enum iwarp_wc_status status)
+{
+    struct pair_side *peer = &x->p.side[1];
+    struct iwarp_sge sge = pair_sge(peer, 0, 8);
+    struct iwarp_send_wr wr = pair_wr(IWARP_WR_READ, 50, &sge);
+
+    wr.remote_stag = iwarp_mw_stag(mw);
+    wr.remote_to = (uint64_t)(uintptr_t)x->s->p;
+    pair_recv(peer, 51, 8, 8);
+    pair_send(x->s, 52, 0, 8); /* whatever was posted before it is done when it is there */
+    pair_wc(peer->recv_cq, 51, IWARP_WC_SUCCESS);
+    must(iwarp_post_send(peer->qp, &wr, NULL));
+    pair_wc(peer->send_cq, 50, status);
+}
+
+static void make_idle(struct scene *x)
+{
+    const struct iwarp_qp_changes idle = {
+        .size = sizeof idle, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_IDLE};
+
+    must(iwarp_disconnect(x->s->conn));
+    for (int i = 0; i < 2; i++) {
+        struct pair_side *s = &x->p.side[i];
+        must(iwarp_conn_wait_end(s->conn, PAIR_WAIT_MS));
+        must(iwarp_qp_modify(s->qp, &idle));
+        must(iwarp_conn_destroy(s->conn));
+        s->conn = NULL;
+    }
+}
+
+/*
+ * Verbs draft 6.2.4: a window is its queue pair's, not its connection's, until it is invalidated or
+ * freed. A LOCAL_INV posted in IDLE comes before anything of the new peer.
+ */
+static void type_2__its_queue_pair_connected_anew__stays_open_until_invalidated(void **state)
+{
+    (void)state;
+    for (int t = 0; t < PAIR_TRANSPORTS; t++) {
+        struct iwarp_mw *mw[2];
+        struct pair_options o;
+        struct scene x;
+        pair_options_init(&o, (enum pair_transport)t);
+        pair_open(&x.p, &o);
+        x.s = &x.p.side[0];
+        must(iwarp_mr_register(x.s->pd, x.s->p, 64, BIND, &x.mr));
+        for (unsigned i = 0; i < 2; i++) {
+            must(iwarp_mw_alloc(x.s->pd, IWARP_MW_TYPE_2, &mw[i]));
+            struct iwarp_bind b = part(&x, 0, 8);
+            b.mw = mw[i];
+            const struct iwarp_send_wr bind = {
+                .wr_id = 1, .opcode = IWARP_WR_BIND_MW, .flags = IWARP_WR_SIGNALED, .bind = &b};
+            must(iwarp_post_send(x.s->qp, &bind, NULL));
+            pair_wc(x.s->send_cq, 1, IWARP_WC_SUCCESS);
+        }
+        read_by_peer(&x, mw[0], IWARP_WC_SUCCESS);
+        make_idle(&x);
+        assert_int_equal(windows_of(x.mr), 2);
+        pair_connect(&x.p);
+        read_by_peer(&x, mw[0], IWARP_WC_SUCCESS);
+        make_idle(&x);
+        const struct iwarp_send_wr inv = {
+            .wr_id = 2, .opcode = IWARP_WR_LOCAL_INV, .invalidate_stag = iwarp_mw_stag(mw[0])};
+        must(iwarp_post_send(x.s->qp, &inv, NULL));
+        assert_int_equal(windows_of(x.mr), 2); /* not yet */
+        must(iwarp_mw_free(mw[1]));            /* at once */
+        assert_int_equal(windows_of(x.mr), 1);
+        pair_connect(&x.p);
+        read_by_peer(&x, mw[0], IWARP_WC_REMOTE_ACCESS);
+        assert_int_equal(windows_of(x.mr), 0);
+        must(iwarp_mw_free(mw[0]));
+        scene_close(&x);
+    }
+}
+
 /* A window of a queue pair that was destroyed: nobody can use it, it can be freed. */
 static void type_2__its_queue_pair_destroyed__can_be_freed(void **state)
 {
@@ -224,6 +299,7 @@ int main(void)
         cmocka_unit_test(type_1__bound_again_and_unbound__changes_its_key_each_time),
         cmocka_unit_test(type_2__bound_and_invalidated__is_told),
         cmocka_unit_test(region__with_bound_windows__stays_until_they_are_gone),
+        cmocka_unit_test(type_2__its_queue_pair_connected_anew__stays_open_until_invalidated),
         cmocka_unit_test(type_2__its_queue_pair_destroyed__can_be_freed),
     };
 

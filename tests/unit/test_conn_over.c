@@ -21,7 +21,7 @@ struct script {
     struct octets in, out;
     size_t taken;
     bool fin, shut, reset, want_read, want_write;
-    unsigned closed;
+    unsigned closed, writes; /* calls of each */
 };
 
 static struct script *script_of(struct iwarp_endpoint *ep)
@@ -61,6 +61,7 @@ static ssize_t script_writev(struct iwarp_endpoint *ep, const struct iovec *iov,
         octets_add(&s->out, iov[i].iov_base, iov[i].iov_len);
         total += (ssize_t)iov[i].iov_len;
     }
+    s->writes++;
     pthread_mutex_unlock(&s->lock);
     return total;
 }
@@ -217,6 +218,7 @@ static void connect_over__speaks_through_the_endpoint(void **state)
     must(iwarp_connect_over(pair.side[0].qp, &s.ep, &o, "hi", 2, pair.eq[0], NULL,
                             &pair.side[0].conn));
     goes(&s, REQUEST "40010002 6869");
+    assert_int_equal(s.writes, 1); /* for peers that want a frame in one segment */
     comes(&s, REPLY "40010000", false);
     pair_event(pair.eq[0], IWARP_EVENT_ESTABLISHED);
     memcpy(pair.side[0].p, "hello", 5);
@@ -254,6 +256,30 @@ static void connect_over__aborted__resets_the_endpoint(void **state)
     script_free(&s);
 }
 
+/* The largest frame too: 512 octets of private data on the wire, the enhanced words among them. */
+static void connect_over__largest_frame__is_one_write(void **state)
+{
+    uint8_t pd[508];
+    struct octets expected = {0};
+    struct script s;
+
+    (void)state;
+    open_device();
+    script_open(&s);
+    pair_fill(pd, sizeof pd, 5);
+    octets_hex(&expected, REQUEST "50020200 80204020");
+    octets_add(&expected, pd, sizeof pd);
+    must(iwarp_connect_over(pair.side[0].qp, &s.ep, NULL, pd, sizeof pd, NULL, NULL,
+                            &pair.side[0].conn));
+    assert_true(patient(&s, has_sent, &expected.n));
+    octets_expect("the Request", s.out.p, s.out.n, expected.p, expected.n);
+    assert_int_equal(s.out.n, 532);
+    assert_int_equal(s.writes, 1);
+    pair_close(&pair);
+    octets_free(&expected);
+    script_free(&s);
+}
+
 /* --- responder ------------------------------------------------------------------------------- */
 
 static void accept_over__speaks_through_the_endpoint(void **state)
@@ -275,6 +301,7 @@ static void accept_over__speaks_through_the_endpoint(void **state)
     pair.side[0].conn = conn;
     must(iwarp_accept(conn, pair.side[0].qp, NULL, "yo", 2, NULL));
     goes(&s, REPLY "40010002 796f");
+    assert_int_equal(s.writes, 1); /* for peers that want a frame in one segment */
     pair_event(pair.eq[0], IWARP_EVENT_ESTABLISHED);
     comes(&s, "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c", true);
     pair_wc(pair.side[0].recv_cq, 100, IWARP_WC_SUCCESS);
@@ -360,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connect_over__speaks_through_the_endpoint),
         cmocka_unit_test(connect_over__aborted__resets_the_endpoint),
+        cmocka_unit_test(connect_over__largest_frame__is_one_write),
         cmocka_unit_test(accept_over__speaks_through_the_endpoint),
         cmocka_unit_test(accept_over__something_else_comes__is_reported),
         cmocka_unit_test(accept_over__given_up_at_once__closes_the_endpoint),

@@ -25,7 +25,7 @@ struct kept {
 struct tcp {
     struct iwarp_endpoint ep;
     uv_poll_t poll;
-    int fd;     /* -1: given back */
+    int fd;     /* -1: closed or given back */
     int events; /* what poll is started for */
     struct kept kept;
     uint8_t *early; /* octets that the application had read already, until they are taken */
@@ -118,10 +118,6 @@ static void on_closed(uv_handle_t *handle)
 {
     struct tcp *t = handle->data;
 
-    if (t->fd >= 0) {
-        iwarp_process_remove_fd(t->fd);
-        close(t->fd);
-    }
     free(t->early);
     t->ep.closed(t->ep.user);
     free(t);
@@ -137,6 +133,10 @@ static void tcp_close(struct iwarp_endpoint *ep, bool reset)
     }
     uv_poll_stop(&t->poll);
     uv_close((uv_handle_t *)&t->poll, on_closed);
+    /* Not in on_closed: with a reset, the address is free for the next connection from here on. */
+    iwarp_process_remove_fd(t->fd);
+    close(t->fd);
+    t->fd = -1;
 }
 
 static uint32_t tcp_emss(struct iwarp_endpoint *ep)

@@ -94,7 +94,7 @@ void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
 
     conn->ep = NULL;
     stop_timer(conn);
-    ep->ops->close(ep, false);
+    ep->ops->close(ep, true); /* a FIN would keep a source port that the application gave */
 }
 
 void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)

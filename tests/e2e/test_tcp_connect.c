@@ -103,6 +103,70 @@ static void private_data__that_is_too_long__is_refused(void **state)
     pair_close(&p);
 }
 
+#define REQUEST "4d504120494420526571204672616d65"
+#define REPLY   "4d504120494420526570204672616d65"
+
+/*
+ * 512 octets on the wire, the enhanced words among them (RFC 6581 9): what is sent, to the octet.
+ * [MPA-7.1.1-21] [MPA2-9-02]
+ */
+static void private_data__of_512_octets__is_that_on_the_wire(void **state)
+{
+    static const struct {
+        unsigned rev;
+        const char *request, *reply;
+    } row[] = {{1, REQUEST "40010200", REPLY "40010200"},
+               {2, REQUEST "50020200 80204020", REPLY "50020200 80204020"}};
+    uint8_t data[2][512];
+
+    (void)state;
+    pair_fill(data[0], 512, 1);
+    pair_fill(data[1], 512, 2);
+    for (int i = 0; i < 4; i++) {
+        bool responder = i / 2;
+        size_t n = row[i % 2].rev == 1 ? 512 : 508;
+        struct octets out = {0}, in = {0};
+        struct iwarp_conn_options o;
+        struct sockaddr_in at;
+        struct pair p;
+        int fd, listener = raw_listen(&at);
+        prepare(&p);
+        iwarp_conn_options_init(&o);
+        o.mpa_rev = row[i % 2].rev;
+        octets_hex(&out, responder ? row[i % 2].reply : row[i % 2].request);
+        octets_add(&out, data[0], n);
+        octets_hex(&in, responder ? row[i % 2].request : row[i % 2].reply);
+        octets_add(&in, data[1], n);
+        assert_int_equal(out.n, 532);
+        assert_int_equal(in.n, 532);
+        if (responder) {
+            struct sockaddr_storage addr;
+            socklen_t len;
+            must(iwarp_listener_addr(p.listener, &addr, &len));
+            memcpy(&at, &addr, sizeof at);
+            fd = raw_connect(&at);
+            raw_send(fd, in.p, in.n);
+            p.side[1].conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+            expect_data(p.side[1].conn, data[1], n);
+            must(iwarp_accept(p.side[1].conn, p.side[1].qp, NULL, data[0], n, NULL));
+            raw_expect(fd, out.p, out.n, "the Reply");
+        } else {
+            must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&at, sizeof at, &o, data[0], n,
+                               p.eq[0], NULL, &p.side[0].conn));
+            fd = raw_accept(listener);
+            raw_expect(fd, out.p, out.n, "the Request");
+            raw_send(fd, in.p, in.n);
+            pair_event(p.eq[0], IWARP_EVENT_ESTABLISHED);
+            expect_data(p.side[0].conn, data[1], n);
+        }
+        raw_close(fd);
+        raw_close(listener);
+        octets_free(&out);
+        octets_free(&in);
+        pair_close(&p);
+    }
+}
+
 static void reject__with_private_data__tells_the_initiator(void **state)
 {
     uint8_t data[508];
@@ -385,6 +449,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_data__of_any_length__arrives_both_ways),
         cmocka_unit_test(private_data__that_is_too_long__is_refused),
+        cmocka_unit_test(private_data__of_512_octets__is_that_on_the_wire),
         cmocka_unit_test(reject__with_private_data__tells_the_initiator),
         cmocka_unit_test(connect__with_read_depths__agrees_on_what_both_can),
         cmocka_unit_test(read__with_ord_0__fails_locally),

@@ -11,6 +11,7 @@
 #include "verbs/verbs.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -205,6 +206,85 @@ static void start_ups__beyond_max_half_open__wait(void **state)
     pair_close(&p);
 }
 
+/*
+ * The smallest backlog is what the kernel gets (what is behind it comes again by itself), and all
+ * of a crowd that comes at once have their turn.
+ */
+static void listen__with_a_backlog_of_1__takes_one_after_the_other(void **state)
+{
+    struct pair_options po;
+    struct iwarp_listener *l = NULL;
+    struct sockaddr_storage addr;
+    struct pair_side side[5];
+    struct tcp_info info;
+    socklen_t len = sizeof info, addr_len = pair_loopback(PAIR_TCP4, &addr);
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&po, PAIR_MEMORY);
+    po.memory = 64;
+    pair_prepare(&p, &po);
+    must(iwarp_listen(p.device, (struct sockaddr *)&addr, addr_len, &po.conn[1], 1, p.eq[1], NULL,
+                      &l));
+    assert_int_equal(getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    assert_int_equal(info.tcpi_sacked, 1); /* of a listening socket: its backlog */
+    must(iwarp_listener_addr(l, &addr, &addr_len));
+    for (int i = 0; i < 5; i++) {
+        pair_side_open(&side[i], p.device, &po);
+        must(iwarp_connect(side[i].qp, (struct sockaddr *)&addr, addr_len, &po.conn[0], NULL, 0,
+                           p.eq[0], NULL, &side[i].conn));
+    }
+    for (int i = 0; i < 5; i++) {
+        struct iwarp_conn *conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+        must(iwarp_reject(conn, NULL, 0));
+        must(iwarp_conn_destroy(conn));
+        pair_event(p.eq[0], IWARP_EVENT_REJECTED);
+    }
+    for (int i = 0; i < 5; i++) {
+        pair_side_close(&side[i]);
+    }
+    must(iwarp_listener_close(l));
+    pair_close(&p);
+}
+
+/* With max_half_open reached, one peer waits in the backlog of 1, and one more beside it. */
+static void listen__with_a_full_backlog_of_1__takes_the_next_when_there_is_room(void **state)
+{
+    struct pair_options po;
+    struct iwarp_listener *l = NULL;
+    struct sockaddr_storage addr;
+    struct sockaddr_in in;
+    socklen_t len = pair_loopback(PAIR_TCP4, &addr);
+    struct pair p;
+    int fd[3];
+
+    (void)state;
+    pair_options_init(&po, PAIR_MEMORY);
+    po.memory = 64;
+    po.device.max_half_open = 1;
+    pair_prepare(&p, &po);
+    must(iwarp_listen(p.device, (struct sockaddr *)&addr, len, &po.conn[1], 1, p.eq[1], NULL, &l));
+    must(iwarp_listener_addr(l, &addr, &len));
+    memcpy(&in, &addr, sizeof in);
+    fd[0] = raw_connect(&in); /* silent: the one that is half open */
+    for (int i = 0; i < PAIR_WAIT_MS && atomic_load(&p.device->half_open) < 1; i++) {
+        usleep(1000);
+    }
+    fd[1] = raw_connect(&in);
+    fd[2] = raw_connect(&in);
+    must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, &po.conn[0], NULL, 0, p.eq[0],
+                       NULL, &p.side[0].conn));
+    no_event(p.eq[1], 100);
+    for (int i = 0; i < 3; i++) {
+        close(fd[i]);
+    }
+    p.side[1].conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+    must(iwarp_accept(p.side[1].conn, p.side[1].qp, NULL, NULL, 0, NULL));
+    must(iwarp_conn_wait(p.side[0].conn, PAIR_WAIT_MS));
+    must(iwarp_listener_close(l));
+    pair_close(&p);
+}
+
 /* They count for max_connections only, until their peers are gone. */
 static void requests__that_wait_for_an_answer__are_not_half_open(void **state)
 {
@@ -324,6 +404,8 @@ int main(void)
         cmocka_unit_test(listener_close__frees_the_port),
         cmocka_unit_test(request__that_never_comes_whole__is_forgotten),
         cmocka_unit_test(start_ups__beyond_max_half_open__wait),
+        cmocka_unit_test(listen__with_a_backlog_of_1__takes_one_after_the_other),
+        cmocka_unit_test(listen__with_a_full_backlog_of_1__takes_the_next_when_there_is_room),
         cmocka_unit_test(requests__that_wait_for_an_answer__are_not_half_open),
         cmocka_unit_test(peers__beyond_max_connections__are_turned_away),
         cmocka_unit_test(listener_close__with_requests_in_all_stages__closes_those_not_taken),

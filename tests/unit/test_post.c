@@ -418,6 +418,7 @@ static void send__of_each_kind__carries_its_flags(void **state)
 enum wrong { WRONG_LKEY, WRONG_PD, WRONG_BOUNDS, WRONG_SINK_RIGHT, WRONGS };
 
 /* Good, bad, good: in this order success, the reason, flushed; the fault is with those two. */
+/* [VERBS-6.2.4-01] */
 static void request__with_a_wrong_sge__is_a_local_protection_error(void **state)
 {
     (void)state;
@@ -485,7 +486,7 @@ static void request__to_stag_0__is_a_local_operation_error(void **state)
 }
 
 /* The Read that was refused is told apart from those in front and behind. */
-/* [VERBS-8.1.2.2-02] */
+/* [VERBS-8.1.2.2-02] [VERBS-6.2.4-01] */
 static void read__that_is_refused__is_a_remote_access_error(void **state)
 {
     (void)state;

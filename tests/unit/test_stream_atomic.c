@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include <stdio.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "deliveries.h"

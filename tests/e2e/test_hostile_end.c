@@ -299,6 +299,41 @@ static void terminate__received__is_explained_and_has_no_answer(void **state)
     }
 }
 
+/* Of three Reads under way the peer blames the second: that one is told, the others are flushed. */
+/* [VERBS-6.2.4-01] */
+static void terminate__about_one_of_several_reads__blames_it_alone(void **state)
+{
+    (void)state;
+    for (int role = 0; role < 2; role++) {
+        connect_raw(role ? HOST_INITIATOR : HOST_RESPONDER, HOST_RECEIVES);
+        host_begin_read(host);
+        host_post_read(host);
+        host_post_read(host);
+        raw_hear(host->fd, &host->names,
+                 "002e4141 00000000 00000001 00000002 00000000 L Q+400 00000100"
+                 "11223344 00000000 00002000 C |"
+                 "002e4141 00000000 00000001 00000003 00000000 L Q+400 00000100"
+                 "11223344 00000000 00002000 C",
+                 "the other two");
+        raw_say(host->fd, &host->names,
+                "00464147 00000000 00000002 00000001 00000000 0101e000"
+                "002e4141 00000000 00000001 00000002 00000000 L Q+400 00000100"
+                "11223344 00000000 00002000 C");
+        raw_expect_fin(host->fd, "a Terminate has no answer");
+        host_check_fault(host_event(host, IWARP_EVENT_DISCONNECTED).fault,
+                         IWARP_FAULT_PEER_TERMINATE);
+        unsigned reads = 0;
+        for (int i = 0; i < HOST_RECEIVES + 3; i++) {
+            struct iwarp_wc wc = host_completion(host);
+            reads += wc.wr_id == 200;
+            assert_int_equal(wc.status, wc.wr_id == 200 && reads == 2 ? IWARP_WC_REMOTE_ACCESS
+                                                                      : IWARP_WC_FLUSHED);
+        }
+        assert_int_equal(reads, 3);
+        over();
+    }
+}
+
 static void nap(void *arg)
 {
     (void)arg;
@@ -472,6 +507,7 @@ int main(void)
         cmocka_unit_test(send__behind_our_fin__is_delivered),
         cmocka_unit_test(reset__in_the_middle_of_an_fpdu__flushes_everything),
         cmocka_unit_test(terminate__received__is_explained_and_has_no_answer),
+        cmocka_unit_test(terminate__about_one_of_several_reads__blames_it_alone),
         cmocka_unit_test(terminate__then_a_reset_noticed_by_a_write_first__is_still_the_reason),
         cmocka_unit_test(reset__noticed_by_a_write_first__ends_as_lost),
         cmocka_unit_test(flood__behind_a_fault__does_not_destroy_the_terminate),

@@ -55,7 +55,7 @@ struct iwarp_qp_changes {
     size_t size;   /* set by the caller to sizeof(struct iwarp_qp_changes) */
     unsigned mask; /* enum iwarp_qp_change */
     enum iwarp_qp_state state;
-    unsigned ird, ord; /* at most 16382 */
+    unsigned ird, ord; /* at most 1024 */
     unsigned access;   /* as in struct iwarp_qp_options */
 };
 

@@ -85,7 +85,7 @@ enum iwarp_progress {
  * The RDMA extensions of RFC 7306: Immediate Data and Atomic operations. There is no negotiation:
  * a peer that does not know them ends the stream at the first one (Terminate 0/2/06), so the two
  * applications have to agree beforehand (RFC 7306 1.1). OFF: this end is such a peer, and posting
- * them is MISUSE.
+ * them is MISUSE. What holds is told by iwarp_device_query (device.h).
  */
 enum iwarp_rfc7306 {
     IWARP_RFC7306_DEFAULT = 0, /* IWARP_RFC7306 in the environment: on or off; on */

@@ -199,7 +199,9 @@ static void use_queues(const struct pair *p)
     struct iwarp_cq *cq;
     struct iwarp_eq *eq;
     struct iwarp_pd *pd;
+    struct iwarp_device_info info = {.size = sizeof info};
 
+    refused(iwarp_device_query(p->device, &info));
     refused(iwarp_post_send(s->qp, &wr, NULL));
     refused(iwarp_post_recv(s->qp, &recv, NULL));
     refused((enum iwarp_status)iwarp_cq_wait(s->send_cq, &wc, 1, -1));

@@ -118,6 +118,8 @@ static void null__for_queues__is_misuse(void **state)
     refused(iwarp_srq_destroy(NULL), "NULL");
     refused(iwarp_qp_stats(NULL, NULL), "NULL");
     refused(iwarp_device_stats(NULL, NULL), "NULL");
+    refused(iwarp_device_query(NULL, NULL), "device is NULL");
+    refused(iwarp_device_query(p.device, NULL), "info is NULL");
     /* Nothing to post is nothing done. */
     must(iwarp_post_send(p.side[0].qp, NULL, NULL));
     must(iwarp_post_recv(p.side[0].qp, NULL, NULL));

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a device offers, for programs that choose by it. The bounds are those that the creating
+ * calls check (base/limits.h); nothing here changes while the device is open, so no lock is taken.
+ * Verbs draft 9.2. How much of it is in use: stats.c.
+ */
+#include "base/limits.h"
+#include "verbs/verbs.h"
+
+#include <iwarp/device.h>
+
+enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
+                                     struct iwarp_device_info *info)
+{
+    IWARP_UNCANCELLED;
+    if (!iwarp_device_usable(device) || !IWARP_GIVEN(info)) {
+        return IWARP_MISUSE;
+    }
+    if (info->size != sizeof *info) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "device query: set size to sizeof(struct iwarp_device_info)");
+    }
+    *info = (struct iwarp_device_info){
+        .size = sizeof *info,
+        .options = device->options,
+        .features = device->rfc7306 ? IWARP_FEATURE_IMMEDIATE | IWARP_FEATURE_ATOMIC : 0,
+        .max_wr = IWARP_MAX_WR,
+        .max_sge = IWARP_MAX_SGE,
+        .max_inline = IWARP_MAX_INLINE,
+        .max_cq_entries = IWARP_MAX_CQE,
+        .max_ird = IWARP_MAX_READ_DEPTH,
+        .max_ord = IWARP_MAX_READ_DEPTH,
+        .max_message = UINT32_MAX,
+        .max_region = SIZE_MAX,
+        .max_private_data = IWARP_MPA_PRIVATE_DATA_MAX,
+    };
+    return IWARP_OK;
+}

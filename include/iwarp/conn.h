@@ -265,7 +265,11 @@ IWARP_API void *iwarp_conn_user(const struct iwarp_conn *conn);
 /* Why the connection failed or ended; NULL if it has not, or ended in order. */
 IWARP_API const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn);
 
-/* What the start-up settled. */
+/*
+ * What the start-up settled. Known from the peer's frame on are mpa_rev, peer_ird and peer_ord:
+ * also of a Request before it is answered, and of a Reply that says no (RFC 6581 9.1). The rest is
+ * 0 until the connection is established. MISUSE as long as no frame that is in order has come.
+ */
 struct iwarp_conn_info {
     size_t size;                 /* set by the caller to sizeof(struct iwarp_conn_info) */
     unsigned mpa_rev;            /* revision in use */

@@ -88,6 +88,7 @@ bool iwarp_bind_region(const struct iwarp_binder *who, const struct iwarp_bindin
 }
 
 /* Verbs draft 7.10.6.1: may this window be bound to that region? Both are claimed. */
+/* [VERBS-7.10.6.1-01] */
 static bool check_parent(const struct iwarp_binder *who, const struct iwarp_region *p,
                          const struct iwarp_binding *b, struct iwarp_fault *fault)
 {

@@ -18,7 +18,7 @@ struct iwarp_rdmap_read_request {
     uint64_t src_to;
 };
 
-/* [RDMAP-3.1-01] [RDMAP-4.1-02] [RDMAP-4.1-05] */
+/* [RDMAP-3.1-01] [RDMAP-4.1-02] [RDMAP-4.1-05] [RDMAP-4.1-08] */
 static inline uint8_t iwarp_rdmap_control(enum iwarp_opcode opcode)
 {
     return (uint8_t)(IWARP_RDMAP_VERSION | (unsigned)opcode);

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 
+/* [RDMAP-4.1-08] */
 static enum iwarp_opcode opcode_of(const struct iwarp_ddp_header *h)
 {
     return (enum iwarp_opcode)(h->ulp_control & IWARP_RDMAP_OPCODE_MASK);
@@ -222,7 +223,7 @@ static bool invalidate(struct iwarp_stream *s, uint32_t stag)
     return iwarp_bind_invalidate_remote(&who, stag, sharers, &s->fault);
 }
 
-/* [DDP-5.3-06] [DDP-5.3-07] [RDMAP-5.3-05] [RDMAP-5.5-03] [VERBS-8.2.2-03] [RDMAP-4.1-08] */
+/* [DDP-5.3-06] [DDP-5.3-07] [RDMAP-5.3-05] [RDMAP-5.5-03] [VERBS-8.2.2-03] */
 /* [RDMAP-4.1-09] [RDMAP-5.3-02] [RDMAP-5.3-10] [VERBS-8.2.2.1-01] */
 static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                          uint32_t message_len)
@@ -299,8 +300,6 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
     return true;
 }
 
-/* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
-/* [VERBS-8.2.2.1-02] */
 /*
  * Nothing is done yet: it is when its answer is due. One that is wrong is refused at once only if
  * no answer is due before, as with RDMA Reads.
@@ -336,6 +335,8 @@ static bool deliver_atomic_response(struct iwarp_stream *s, const uint8_t *p)
     return true;
 }
 
+/* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
+/* [VERBS-8.2.2.1-02] */
 static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
 {
     struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
@@ -415,7 +416,8 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     return false;
 }
 
-/* [DDP-4.1-07] [DDP-5.4-01] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] [VERBS-8.2.2-04] */
+/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10]
+ * [VERBS-8.2.2-04] */
 bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                           const uint8_t *control)
 {

@@ -72,7 +72,7 @@ static bool validated(struct iwarp_stream *s)
 }
 
 /* An FPDU of len octets, without markers, lies whole at p. False: fault. */
-/* [MPA-3-07] [MPA-6-01] [MPA-4.4-13] [MPA-4.1-03] [MPA-4.3-11] [DDP-3-07] [DDP-5.4-02] */
+/* [MPA-3-07] [MPA-6-01] [MPA-4.4-13] [MPA-4.1-03] [MPA-4.3-11] [DDP-3-07] */
 static bool take_fpdu(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
     uint32_t crc_at = len - IWARP_MPA_CRC_LEN;

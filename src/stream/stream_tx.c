@@ -52,7 +52,8 @@ static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *
 
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
-/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] [RDMAP-5.3-01] */
+/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-09] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01]
+ * [RDMAP-5.3-01] */
 /* [RDMAP-5.3-07] [RDMAP-5.2.1-01] [RDMAP-5.2.1-06] [RDMAP-5.1-07] */
 /* [RDMAX-6.3-01] [RDMAX-6.3-04] [RDMAX-6.3-05] */
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
@@ -145,6 +146,7 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
  * asking. */
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 /* [RDMAX-8.1-01] */
+/* [VERBS-8.2.2-06] */
 static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     uint8_t wire[IWARP_RDMAP_ATOMIC_REQ_LEN];

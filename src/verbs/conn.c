@@ -537,6 +537,7 @@ const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
     return fault;
 }
 
+/* [MPA2-9.1-01] [MPA2-9.1-10] */
 enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_conn_info *info)
 {
     IWARP_UNCANCELLED;
@@ -551,21 +552,23 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
     if (!c) {
         return IWARP_MISUSE;
     }
-    bool was_established = c->was_established;
-    if (was_established) {
+    bool came = c->settled.rev != 0;
+    if (came) {
         *info = (struct iwarp_conn_info){.size = sizeof *info,
                                          .mpa_rev = c->settled.rev,
-                                         .crc = c->settled.crc,
-                                         .ird = c->stream.config.ird,
-                                         .ord = c->stream.config.ord,
                                          .peer_ird = c->settled.peer_ird,
-                                         .peer_ord = c->settled.peer_ord,
-                                         .mulpdu = c->stream.config.mulpdu,
-                                         .markers_sent = c->settled.markers_tx,
-                                         .markers_wanted = c->settled.markers_rx,
-                                         .rtr = c->settled.rtr};
+                                         .peer_ord = c->settled.peer_ord};
+    }
+    if (c->was_established) {
+        info->crc = c->settled.crc;
+        info->ird = c->stream.config.ird;
+        info->ord = c->stream.config.ord;
+        info->mulpdu = c->stream.config.mulpdu;
+        info->markers_sent = c->settled.markers_tx;
+        info->markers_wanted = c->settled.markers_rx;
+        info->rtr = c->settled.rtr;
     }
     iwarp_conn_unlock(c);
-    return was_established ? IWARP_OK
-                           : iwarp_fail(IWARP_MISUSE, "the connection was never established");
+    return came ? IWARP_OK
+                : iwarp_fail(IWARP_MISUSE, "no valid start-up frame of the peer has come");
 }

@@ -197,7 +197,8 @@ static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_le
     return conn->spare != NULL;
 }
 
-/* [MPA-7.1.2-07] What the application has not lent is closed: nobody else could use it. */
+/* What the application has not lent is closed: nobody else could use it. */
+/* [MPA-7.1.2-07] [MPA-7.1.2-12] */
 bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
 {
     struct iwarp_endpoint *ep = conn->ep;

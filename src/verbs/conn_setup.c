@@ -250,7 +250,7 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
 }
 
 /* Make the stream ready to receive, with these depths of RDMA Reads. False: no memory. */
-/* [MPA-7.1-01] [MPA-7.1-04] [MPA2-9.1-04] */
+/* [MPA-7.1-01] [MPA-7.1-04] [MPA-7.1.1-05] [MPA-7.1.1-06] [MPA-7.1.1-08] [MPA2-9.1-04] */
 static bool begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
 {
     const struct iwarp_stream_config config = {
@@ -328,7 +328,7 @@ static bool keep_private_data(struct iwarp_conn *conn)
  * The initiator cannot live with what the Reply settled, or lacks the means: RFC 6581 9 wants a
  * Terminate, which needs the stream, but no RDMA Reads; the connection lingers until it is out.
  */
-/* [MPA2-9.3-01] */
+/* [MPA2-9.1-09] [MPA2-9.2-10] [MPA2-9.3-01] */
 static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
 {
     const struct iwarp_fault fault = *why;
@@ -368,6 +368,7 @@ static void request_came(struct iwarp_conn *conn)
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_MPA_PRIVATE_DATA_MAX);
         return;
     }
+    conn->settled = conn->setup->settled; /* what the peer announced, for whoever is to answer */
     conn->state = CONN_REQUEST;
     conn->ep->ops->watch(conn->ep, false, false); /* what follows waits in the kernel */
     if (conn->auto_accept) {

@@ -45,6 +45,7 @@ enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base,
 }
 
 /* Check options and say what they mean. */
+/* [DDP-8.3-01] [DDP-8.3-03] */
 static enum iwarp_status binding_of(const struct iwarp_pd *pd, const struct iwarp_mr_options *o,
                                     struct iwarp_binding *b)
 {

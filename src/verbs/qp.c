@@ -341,6 +341,7 @@ static void flush_shared(struct iwarp_conn *conn)
  * carries the real reason. Unsignaled requests are told too.
  */
 /* [DDP-3-03] [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] */
+/* [VERBS-8.2.4-01] */
 static void flush(struct iwarp_conn *conn)
 {
     struct iwarp_wq *sq = &conn->qp->sq, *rq = &conn->qp->rq;
@@ -402,6 +403,7 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
 }
 
 /* Verbs 9.5: which of the events says how the stream ended. */
+/* [VERBS-6.2.2-01] */
 static enum iwarp_async_type end_type(const struct iwarp_fault *fault)
 {
     const struct iwarp_fault_row *row = iwarp_fault_row(fault->code);

@@ -334,6 +334,33 @@ static void terminate__about_one_of_several_reads__blames_it_alone(void **state)
     }
 }
 
+/* Behind a Read that is not answered nothing completes, so all of it is left: one says why. */
+/* [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] [VERBS-9.3.2.1-01] */
+static void terminate__received_with_much_posted__flushes_all_but_the_first(void **state)
+{
+    (void)state;
+    for (int role = 0; role < 2; role++) {
+        struct iwarp_send_wr wr = {.opcode = IWARP_WR_WRITE}; /* nobody asked for a completion */
+        uint64_t receive = 100, request = 200;
+        connect_raw((enum host_role)role, HOST_RECEIVES);
+        host_begin_read(host);
+        for (wr.wr_id = 201; wr.wr_id < 205; wr.wr_id++) {
+            assert_int_equal(iwarp_post_send(host->qp, &wr, NULL), IWARP_OK);
+        }
+        host_post(host, IWARP_WR_SEND, 205, 100);
+        say_terminate("02060000");
+        struct iwarp_event e = host_event(host, IWARP_EVENT_DISCONNECTED);
+        host_check_fault(e.fault, IWARP_FAULT_PEER_TERMINATE);
+        while (request < 206 || receive < 100 + HOST_RECEIVES) {
+            struct iwarp_wc wc = host_completion(host);
+            assert_int_equal(wc.wr_id, wc.opcode == IWARP_WC_RECV ? receive++ : request++);
+            assert_int_equal(wc.status,
+                             wc.wr_id == 200 ? IWARP_WC_REMOTE_OPERATION : IWARP_WC_FLUSHED);
+        }
+        over();
+    }
+}
+
 static void nap(void *arg)
 {
     (void)arg;
@@ -508,6 +535,7 @@ int main(void)
         cmocka_unit_test(reset__in_the_middle_of_an_fpdu__flushes_everything),
         cmocka_unit_test(terminate__received__is_explained_and_has_no_answer),
         cmocka_unit_test(terminate__about_one_of_several_reads__blames_it_alone),
+        cmocka_unit_test(terminate__received_with_much_posted__flushes_all_but_the_first),
         cmocka_unit_test(terminate__then_a_reset_noticed_by_a_write_first__is_still_the_reason),
         cmocka_unit_test(reset__noticed_by_a_write_first__ends_as_lost),
         cmocka_unit_test(flood__behind_a_fault__does_not_destroy_the_terminate),

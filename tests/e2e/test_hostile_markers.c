@@ -327,6 +327,7 @@ static const struct {
     {FIRST "fd01c140 N00*40", FRAMING, IWARP_FAULT_MPA_ULPDU_LEN},
 };
 
+/* [MPA-8-08] */
 static void marker__wrong__is_the_literal_terminate(void **state)
 {
     (void)state;
@@ -564,6 +565,7 @@ static const struct {
     {4, REQUEST "50020004 80204020", REPLY "40020000", NULL, IWARP_FAULT_MPA_ENHANCED_MISSING},
 };
 
+/* [MPA2-9.2-10] */
 static void initiator__reply_without_its_rtr__refuses(void **state)
 {
     (void)state;

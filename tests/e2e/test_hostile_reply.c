@@ -88,11 +88,14 @@ static void failed(enum iwarp_event_type type, enum iwarp_fault_code code)
     struct iwarp_event e = host_event(host, type);
     struct iwarp_conn_info info = {.size = sizeof info};
     struct iwarp_wc wc;
+    bool came = type == IWARP_EVENT_REJECTED || code == IWARP_FAULT_MPA_IRD_INSUFFICIENT ||
+                code == IWARP_FAULT_MPA_RTR_MISMATCH; /* a Reply in order, and not acceptable */
 
     host_check_fault(e.fault, code);
     assert_int_equal(e.status, iwarp_fault_status(e.fault));
     assert_int_equal(iwarp_conn_wait(host->conn, 0), e.status);
-    assert_int_equal(iwarp_conn_info(host->conn, &info), IWARP_MISUSE);
+    assert_int_equal(iwarp_conn_info(host->conn, &info), came ? IWARP_OK : IWARP_MISUSE);
+    assert_int_equal(info.mulpdu, 0);
     assert_int_equal(iwarp_qp_state(host->qp), IWARP_QP_ERROR);
     for (int i = 0; i < HOST_RECEIVES; i++) {
         wc = host_completion(host);
@@ -152,6 +155,7 @@ static void reply__wrong__fails_without_a_further_octet(void **state)
     }
 }
 
+/* [MPA2-9.1-10] */
 static void reply__no__is_told_with_its_private_data(void **state)
 {
     static const char *const no[] = {NULL, REPLY "60010002 0001", /* M04 */
@@ -169,6 +173,11 @@ static void reply__no__is_told_with_its_private_data(void **state)
         const void *pd = iwarp_conn_private_data(host->conn, &len);
         assert_int_equal(len, 2);
         assert_memory_equal(pd, "\0\1", 2);
+        struct iwarp_conn_info info = {.size = sizeof info};
+        assert_int_equal(iwarp_conn_info(host->conn, &info), IWARP_OK);
+        assert_int_equal(info.mpa_rev, i == 2 ? 2 : 1);
+        assert_int_equal(info.peer_ird, i == 2 ? 8 : 0);
+        assert_int_equal(info.peer_ord, i == 2 ? 32 : 0); /* what would have been needed */
         failed(IWARP_EVENT_REJECTED, IWARP_FAULT_MPA_REJECTED);
     }
 }
@@ -266,6 +275,7 @@ static void reply__octet_by_octet__is_taken(void **state)
 /* --- Terminates of the start-up -------------------------------------------------------------- */
 
 /* RFC 6581 9.1: more RDMA Reads than this end can take. */
+/* [MPA2-9.1-09] */
 static void reply__ord_above_our_ird__is_2_0_06(void **state)
 {
     static const char *const behind[] = {

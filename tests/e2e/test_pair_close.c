@@ -128,7 +128,6 @@ static void disconnect__of_both_with_work_outstanding__ends_soon(void **state)
     }
 }
 
-/* [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] */
 static void abort__with_work_outstanding__flushes_both_sides(void **state)
 {
     (void)state;

@@ -230,6 +230,7 @@ static void start__any_setting_in_memory__works(void **state)
 }
 
 /* [MPA-7.1-04] [MPA-7.1.2-01] */
+/* [MPA-7.1.1-05] [MPA-7.1.1-06] */
 static void start__any_setting_over_tcp4__works(void **state)
 {
     (void)state;
@@ -367,6 +368,29 @@ static void responder__client_server__waits_for_the_first_fpdu(void **state)
     }
 }
 
+/* RFC 5044 7.1.1: C=1 in either frame is enough. An end without CRC would send and take anything.
+ */
+/* [MPA-7.1.1-08] */
+static void crc__wished_by_one_side__is_used_by_both(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        struct setting s = {.transport = PAIR_TCP4, .crc = true, .rev = 1 + i / 2 % 2};
+        struct pair_options o;
+        struct pair p;
+        s.placement = i & 4 ? IWARP_PLACE_EARLY : IWARP_PLACE_VERIFIED;
+        say(&s);
+        pair_options(&o, &s);
+        o.conn[i & 1].crc = false;
+        pair_open(&p, &o);
+        check_info(&p, &s);
+        transfer(&p, 0, 65537, i);
+        transfer(&p, 1, 65537, i);
+        close_in_order(&p, 0);
+        pair_close(&p);
+    }
+}
+
 /* --- misuse ------------------------------------------------------------------------------------
  */
 
@@ -410,6 +434,7 @@ int main(void)
         cmocka_unit_test(rtr__each_mask_at_each_side__is_settled_or_refused),
         cmocka_unit_test(disconnect__at_once__is_in_order),
         cmocka_unit_test(responder__client_server__waits_for_the_first_fpdu),
+        cmocka_unit_test(crc__wished_by_one_side__is_used_by_both),
         cmocka_unit_test(options__rtr_out_of_range__is_misuse),
     };
 

@@ -204,7 +204,20 @@ struct depths {
     unsigned agreed_ird[2], agreed_ord[2];
 };
 
+/* What the peer announced, as it reaches the application. */
+static void expect_announced(const struct iwarp_conn *conn, unsigned rev, unsigned ird,
+                             unsigned ord)
+{
+    struct iwarp_conn_info info = {.size = sizeof info};
+
+    must(iwarp_conn_info(conn, &info));
+    assert_int_equal(info.mpa_rev, rev);
+    assert_int_equal(info.peer_ird, rev == 1 ? 0 : ird);
+    assert_int_equal(info.peer_ord, rev == 1 ? 0 : ord);
+}
+
 /* RFC 6581 9.1: nobody has more Reads outstanding than the other end answers. */
+/* [MPA2-9.1-01] [MPA2-9.1-10] */
 static void connect__with_read_depths__agrees_on_what_both_can(void **state)
 {
     static const struct depths cases[] = {
@@ -230,7 +243,9 @@ static void connect__with_read_depths__agrees_on_what_both_can(void **state)
             o[k].peer_to_peer = false; /* it would ask for room for its RDMA Read */
         }
         prepare(&p);
-        must(iwarp_accept(request(&p, &o[0], NULL, 0), p.side[1].qp, &o[1], NULL, 0, NULL));
+        struct iwarp_conn *conn = request(&p, &o[0], NULL, 0);
+        expect_announced(conn, d->rev, d->ird[0], d->ord[0]); /* in time for the answer */
+        must(iwarp_accept(conn, p.side[1].qp, &o[1], NULL, 0, NULL));
         for (int k = 0; k < 2; k++) {
             struct iwarp_conn_info info = {.size = sizeof info};
             must(iwarp_conn_wait(p.side[k].conn, PAIR_WAIT_MS));
@@ -238,8 +253,9 @@ static void connect__with_read_depths__agrees_on_what_both_can(void **state)
             if (info.ird != d->agreed_ird[k] || info.ord != d->agreed_ord[k]) {
                 fail_msg("case %zu side %d: IRD %u, ORD %u", i, k, info.ird, info.ord);
             }
-            assert_int_equal(info.mpa_rev, d->rev);
         }
+        expect_announced(p.side[1].conn, d->rev, d->ird[0], d->ord[0]);
+        expect_announced(p.side[0].conn, d->rev, d->agreed_ird[1], d->agreed_ord[1]);
         pair_close(&p);
     }
 }

@@ -171,7 +171,7 @@ static void questions__before_there_is_an_answer__are_misuse(void **state)
     must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, NULL, NULL, 0, NULL, NULL,
                        &p.side[0].conn));
     info.size = sizeof info;
-    must_fail(iwarp_conn_info(p.side[0].conn, &info), IWARP_MISUSE, "never established");
+    must_fail(iwarp_conn_info(p.side[0].conn, &info), IWARP_MISUSE, "no valid start-up frame");
     pair_close(&p);
 }
 

@@ -245,6 +245,15 @@ static void purge__of_one_queue_pair__keeps_the_others_in_order(void **state)
     close_all(device, cq);
 }
 
+/* Another pair on the device, with completion queues of its own, works before and behind it. */
+static void transfer_beside(struct pair_side *s, uint64_t wr_id)
+{
+    pair_recv(&s[1], wr_id, 0, 8);
+    pair_send(&s[0], wr_id, 0, 8);
+    pair_wc(s[0].send_cq, wr_id, IWARP_WC_SUCCESS);
+    pair_wc(s[1].recv_cq, wr_id, IWARP_WC_SUCCESS);
+}
+
 /* Only the queue pair whose completions were lost ends. */
 /* [RDMAP-8.1.1-11] [SEC-6.4.6-01] */
 static void overflow__ends_the_queue_pair_that_caused_it(void **state)
@@ -258,6 +267,12 @@ static void overflow__ends_the_queue_pair_that_caused_it(void **state)
         pair_options_init(&o, i ? PAIR_TCP4 : PAIR_MEMORY);
         o.cq_entries = 4;
         pair_open(&p, &o);
+        struct pair_side beside[2];
+        pair_side_open(&beside[0], p.device, &o);
+        pair_side_open(&beside[1], p.device, &o);
+        must(iwarp_connect_pair(beside[0].qp, beside[1].qp, NULL, NULL, &beside[0].conn,
+                                &beside[1].conn));
+        transfer_beside(beside, 1);
         for (uint64_t k = 0; k < 6; k++) {
             pair_write(&p.side[0], k, 0, 8, &p.side[1], 0);
         }
@@ -274,6 +289,11 @@ static void overflow__ends_the_queue_pair_that_caused_it(void **state)
         }
         must_fail((enum iwarp_status)iwarp_cq_poll(p.side[0].send_cq, wc, 4), IWARP_LIMIT,
                   "4 entries");
+        for (uint64_t k = 2; k < 10; k++) {
+            transfer_beside(beside, k);
+        }
+        pair_side_close(&beside[0]);
+        pair_side_close(&beside[1]);
         pair_close(&p);
     }
 }

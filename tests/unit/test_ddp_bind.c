@@ -178,6 +178,7 @@ static void bind__outside_the_region__is_refused_octet_by_octet(void **state)
     }
 }
 
+/* [VERBS-7.10.6.1-01] */
 static void bind__rights__need_those_of_the_region(void **state)
 {
     const unsigned bind = IWARP_ACCESS_MW_BIND, rd = IWARP_ACCESS_REMOTE_READ,
@@ -210,6 +211,7 @@ static void bind__rights__need_those_of_the_region(void **state)
     }
 }
 
+/* [VERBS-7.10.6.1-01] */
 static void bind__region_that_is_not_there__is_refused(void **state)
 {
     struct iwarp_binding b = part(W2, 0, 8);
@@ -330,6 +332,7 @@ static void register__invalid_stag__gets_memory_and_key(void **state)
 /* --- invalidation from here --- */
 
 /* [VERBS-7.8-02] */
+/* [VERBS-7.8-01] */
 static void invalidate__what_is_invalid_already__is_fine_with_the_right_key(void **state)
 {
     (void)state;

@@ -307,6 +307,7 @@ static void read_source__edges__give_the_codes_of_rdmap(void **state)
     expect_details(STAG, 0, 0);
 }
 
+/* [DDP-8.3.1-06] [RDMAP-8.1.1-05] */
 static void read_source__every_set_of_rights__needs_remote_read(void **state)
 {
     (void)state;

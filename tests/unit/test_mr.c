@@ -29,6 +29,7 @@ static void set_close(struct set *s)
     must(iwarp_device_close(s->device));
 }
 
+/* [VERBS-7.4.2-01] */
 static void register__with_wrong_arguments__is_misuse(void **state)
 {
     char octets[8];
@@ -79,6 +80,7 @@ static void expect_info(struct iwarp_mr *mr, const struct iwarp_stag_info *want)
 
 /* Verbs 7.6.1: by virtual address, from 0, and from a TO of the application's choice. */
 /* [VERBS-7.6.1-01] */
+/* [DDP-8.3-01] */
 static void create__each_way_of_addressing__is_told(void **state)
 {
     static char octets[8];
@@ -116,7 +118,6 @@ static void create__each_way_of_addressing__is_told(void **state)
     set_close(&s);
 }
 
-/* [VERBS-7.4.2-01] */
 static void create__with_wrong_options__is_misuse(void **state)
 {
     static char octets[8];
@@ -145,6 +146,7 @@ static void create__with_wrong_options__is_misuse(void **state)
     set_close(&s);
 }
 
+/* [DDP-8.3-03] */
 static void create__for_a_queue_pair__must_be_of_its_pd(void **state)
 {
     struct pair_options po;

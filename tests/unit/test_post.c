@@ -195,7 +195,7 @@ static void post__to_a_full_queue__is_again(void **state)
 
 /* --- how work is reported -------------------------------------------------------------------- */
 
-/* [VERBS-8.1.1-01] [VERBS-8.1.3.1-01] */
+/* [VERBS-8.1.1-01] [VERBS-8.1.3.1-01] [VERBS-8.2.4-01] */
 static void post_send__chained_and_silent__completes_the_signaled_only(void **state)
 {
     (void)state;
@@ -298,6 +298,7 @@ static void post_send__inline__copies_at_once(void **state)
 }
 
 /* Inline data need not be registered, so nothing but the copy can tell that it is not there. */
+/* [VERBS-8.3.1-01] */
 static void post_send__inline_of_missing_memory__is_misuse(void **state)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

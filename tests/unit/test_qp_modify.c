@@ -9,6 +9,7 @@
 
 #include "verbs/verbs.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -396,7 +397,33 @@ static void error__without_a_connection__flushes_what_is_posted(void **state)
     pair_close(&p);
 }
 
-/* [VERBS-6.2.1.2-01 VERBS-6.2.4-02] As often as one likes; MSNs begin with 1 each time. */
+/* As if another thread were within iwarp_post_recv: the receive is there, and not flushed yet. */
+/* [VERBS-6.2.4-02] */
+static void idle__with_a_receive_just_posted__flushes_it_first(void **state)
+{
+    const struct iwarp_recv_wr wr = {.wr_id = 7};
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    pair_open(&p, &o);
+    struct pair_side *s = &p.side[0];
+    must(iwarp_abort(s->conn));
+    must(iwarp_conn_wait_end(s->conn, PAIR_WAIT_MS));
+    struct pollfd told = {.fd = iwarp_cq_fd(s->recv_cq), .events = POLLIN};
+    must(iwarp_cq_arm(s->recv_cq, false));
+    assert_int_equal(poll(&told, 1, 0), 0);
+    iwarp_recv_fill(iwarp_rq_at(&s->qp->rq, iwarp_wq_head(&s->qp->rq)), &wr);
+    iwarp_wq_push(&s->qp->rq);
+    must(modify(s->qp, IWARP_QP_IDLE));
+    assert_int_equal(poll(&told, 1, 0), 1); /* that of before, as nothing else came */
+    assert_int_equal(query(s->qp).recv_in_use, 0);
+    pair_no_wc(s->recv_cq); /* with the state, as all that was not polled */
+    pair_close(&p);
+}
+
+/* As often as one likes; MSNs begin with 1 each time. */
 /* [VERBS-6.2.1.2-01] */
 static void idle__after_error__connects_again(void **state)
 {
@@ -497,6 +524,7 @@ int main(void)
         cmocka_unit_test(query__tells_options_and_what_is_in_use),
         cmocka_unit_test(terminate__sent_and_received__can_be_queried),
         cmocka_unit_test(error__without_a_connection__flushes_what_is_posted),
+        cmocka_unit_test(idle__with_a_receive_just_posted__flushes_it_first),
         cmocka_unit_test(idle__after_error__connects_again),
         cmocka_unit_test(terminate__asked_for__is_an_event_at_the_peer_only),
         cmocka_unit_test(modify__of_what_there_is_not__is_misuse),

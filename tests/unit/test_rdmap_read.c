@@ -39,7 +39,6 @@ static void reads__slot_not_counted__is_given_again(void **state)
 }
 
 /* For every depth: fill up, be refused, take the oldest off, and so on, three times around. */
-/* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
 static void in__every_small_depth__is_a_queue_of_exactly_that_depth(void **state)
 {
     (void)state;
@@ -67,6 +66,34 @@ static void in__every_small_depth__is_a_queue_of_exactly_that_depth(void **state
         assert_null(iwarp_rdmap_in_oldest(&r));
         iwarp_rdmap_reads_fini(&r);
     }
+}
+
+/* A peer that uses up its own depth takes nothing away from another stream. */
+/* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
+static void in__of_two_streams__have_nothing_in_common(void **state)
+{
+    enum { IRD = 4 };
+    struct iwarp_rdmap_reads r[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(iwarp_rdmap_reads_init(&r[i], IRD, 0));
+        for (uint32_t k = 0; k < IRD; k++) {
+            struct iwarp_read_in *slot = iwarp_rdmap_in_slot(&r[i]);
+            assert_non_null(slot);
+            slot->msn = 100 * i + k;
+            r[i].in_count++;
+        }
+        assert_null(iwarp_rdmap_in_slot(&r[i]));
+    }
+    for (uint32_t k = 0; k < IRD; k++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(iwarp_rdmap_in_oldest(&r[i])->msn, 100 * i + k);
+            iwarp_rdmap_in_pop(&r[i]);
+        }
+    }
+    iwarp_rdmap_reads_fini(&r[0]);
+    iwarp_rdmap_reads_fini(&r[1]);
 }
 
 static void out__every_small_depth__is_a_queue_of_exactly_that_depth(void **state)
@@ -116,6 +143,7 @@ int main(void)
         cmocka_unit_test(reads__depth_0__has_no_slot_and_no_oldest),
         cmocka_unit_test(reads__slot_not_counted__is_given_again),
         cmocka_unit_test(in__every_small_depth__is_a_queue_of_exactly_that_depth),
+        cmocka_unit_test(in__of_two_streams__have_nothing_in_common),
         cmocka_unit_test(out__every_small_depth__is_a_queue_of_exactly_that_depth),
         cmocka_unit_test(reads__greatest_depth__is_there_whole),
     };

@@ -69,6 +69,7 @@ static void read_request_put__fields__writes_28_octets_and_no_other(void **state
 
 /* RFC 5040 4.1: version 1 above the opcode. */
 /* [RDMAP-3.1-01] [RDMAP-4.1-02] [RDMAP-4.1-05] */
+/* [RDMAP-4.1-08] */
 static void control__every_opcode__is_0x40_and_the_opcode(void **state)
 {
     (void)state;

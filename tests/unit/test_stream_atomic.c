@@ -242,7 +242,7 @@ static void setup_target(struct endpoint *e, void *arg)
 
 /* [RDMAX-5-05] [RDMAX-5.2-02] [RDMAX-5.2.1-09] [RDMAX-5.2.1-10] [RDMAX-5.2.1-14] */
 /* [RDMAX-5.2.1-15] [RDMAX-5.2.2-01] [RDMAX-5.2.2-02] [RDMAX-5.2.2-07] [RDMAX-5.4-08] */
-/* [RDMAX-5.4-09] */
+/* [RDMAX-5.4-09] [RDMAX-4.1-03] [RDMAX-5.2.2-03] */
 static void executed(struct endpoint *e, void *arg)
 {
     static const char *const sent[] = {RESP("1") "00000001 000000000000002a",

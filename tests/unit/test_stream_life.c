@@ -92,7 +92,30 @@ static void responder__peer_leaves_before_its_first_fpdu__sends_nothing(void **s
 /* --- closing in order --------------------------------------------------------------------------
  */
 
-/* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-06] */
+/* Nothing to do is no reason to close, before the first message and behind each. */
+/* [DDP-6.2-01] */
+static void idle__for_good__stays_open(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(iwarp_stream_interest(&e.s), 0);
+        assert_int_equal(e.s.life, STREAM_RUNNING);
+        feed_hex(&e, V09);
+        assert_int_equal(iwarp_stream_interest(&e.s), 0);
+        assert_int_equal(e.s.life, STREAM_RUNNING);
+        post_empty_send(&e);
+        endpoint_drain(&e);
+        assert_int_equal(e.sq.done, i + 1);
+    }
+    assert_int_equal(iwarp_stream_interest(&e.s), 0);
+    assert_int_equal(e.s.life, STREAM_RUNNING);
+    endpoint_fini(&e);
+}
+
+/* [DDP-6.2.1-01] [DDP-6.2.1-06] */
 static void close__with_work_posted__finishes_it_first(void **state)
 {
     struct endpoint e;
@@ -223,6 +246,32 @@ static void eof__with_a_request_unfinished__is_told_to_the_peer(void **state)
     endpoint_expect_terminate(&e, "02070000");
     expect_end(&e, IWARP_FAULT_RDMAP_PEER_CLOSED, false);
     endpoint_fini(&e);
+}
+
+/* The same for an answer that is owed, whoever closed first. */
+/* [VERBS-6.2.2-01] */
+static void eof__with_a_read_unanswered__is_told_to_the_peer(void **state)
+{
+    (void)state;
+    for (unsigned closing = 0; closing < 2; closing++) {
+        struct endpoint e;
+        endpoint_init(&e, &(struct endpoint_options){.ird = 1});
+        endpoint_area(&e, 0x00010203, 0x1000, 8, READABLE, 7);
+        feed_hex(&e, V10);
+        assert_int_equal(e.s.reads.in_count, 1);
+        if (closing) {
+            iwarp_stream_close(&e.s);
+        }
+        iwarp_stream_eof(&e.s, 0);
+        if (closing) {
+            expect_end(&e, IWARP_FAULT_NONE, true);
+        } else {
+            endpoint_drain(&e);
+            endpoint_expect_terminate(&e, "02070000");
+            expect_end(&e, IWARP_FAULT_RDMAP_PEER_CLOSED, false);
+        }
+        endpoint_fini(&e);
+    }
 }
 
 static void eof__with_an_error__resets(void **state)
@@ -483,6 +532,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(responder__before_the_first_fpdu__sends_nothing),
         cmocka_unit_test(responder__peer_leaves_before_its_first_fpdu__sends_nothing),
+        cmocka_unit_test(idle__for_good__stays_open),
         cmocka_unit_test(close__with_work_posted__finishes_it_first),
         cmocka_unit_test(close__and_then_posted__is_not_sent),
         cmocka_unit_test(close__with_octets_unreleased__waits),
@@ -490,6 +540,7 @@ int main(void)
         cmocka_unit_test(shutdown__fault_behind_it__resets),
         cmocka_unit_test(eof__of_an_idle_peer__closes_this_side_too),
         cmocka_unit_test(eof__with_a_request_unfinished__is_told_to_the_peer),
+        cmocka_unit_test(eof__with_a_read_unanswered__is_told_to_the_peer),
         cmocka_unit_test(eof__with_an_error__resets),
         cmocka_unit_test(terminate__in_the_middle_of_an_fpdu__follows_it),
         cmocka_unit_test(detach__in_each_state__ends_or_drains),

@@ -205,8 +205,8 @@ static void fault__two_bad_segments__first_is_told(void **state)
     endpoint_fini(&e);
 }
 
-/* An RDMA Read that could be answered waits when something bad comes. [RDMAP-5.4-08] */
-static void terminate__with_a_response_waiting__is_the_last(void **state)
+/* A Read that could be answered and a Send wait when something bad comes. [RDMAP-5.4-08] */
+static void terminate__with_work_waiting__is_the_last(void **state)
 {
     struct octets o = {0};
     struct endpoint e;
@@ -218,8 +218,13 @@ static void terminate__with_a_response_waiting__is_the_last(void **state)
     fpdu_hex(&o, "c140 00990203 0000000000001000", 4);
     iwarp_stream_feed(&e.s, o.p, o.n);
     assert_int_equal(e.s.reads.in_count, 1);
+    endpoint_post(&e, &(struct iwarp_send_wr){0});
     endpoint_drain(&e);
     endpoint_expect_terminate(&e, "1100c000 0012 c140 00990203 0000000000001000");
+    endpoint_post(&e, &(struct iwarp_send_wr){0});
+    endpoint_drain(&e);
+    assert_int_equal(e.s.tx.fpdus, 1);
+    assert_int_equal(e.sq.next, 0);
     octets_free(&o);
     endpoint_fini(&e);
 }
@@ -234,7 +239,7 @@ int main(void)
         cmocka_unit_test(read__last_segment_missing__is_not_complete),
         cmocka_unit_test(read__behind_a_write__sees_what_was_written),
         cmocka_unit_test(fault__two_bad_segments__first_is_told),
-        cmocka_unit_test(terminate__with_a_response_waiting__is_the_last),
+        cmocka_unit_test(terminate__with_work_waiting__is_the_last),
     };
 
     return cmocka_run_group_tests_name("stream_rules", tests, NULL, NULL);

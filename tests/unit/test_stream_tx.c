@@ -51,9 +51,11 @@ static void post_five_sends(struct endpoint *e)
 
     memcpy(a->p, "hello\1\2\3\4x", 10);
     endpoint_post(e, &(struct iwarp_send_wr){.sg_list = &hello, .num_sge = 1});
-    endpoint_post(e, &(struct iwarp_send_wr){0});
-    endpoint_post(
-        e, &(struct iwarp_send_wr){.sg_list = &four, .num_sge = 1, .flags = IWARP_WR_SOLICITED});
+    endpoint_post(e, &(struct iwarp_send_wr){.invalidate_stag = 0x12345678}); /* means nothing */
+    endpoint_post(e, &(struct iwarp_send_wr){.sg_list = &four,
+                                             .num_sge = 1,
+                                             .flags = IWARP_WR_SOLICITED,
+                                             .invalidate_stag = 0x12345678});
     endpoint_post(
         e, &(struct iwarp_send_wr){.opcode = IWARP_WR_SEND_INV, .invalidate_stag = 0x12345678});
     endpoint_post(e, &(struct iwarp_send_wr){.opcode = IWARP_WR_SEND_INV,
@@ -64,7 +66,7 @@ static void post_five_sends(struct endpoint *e)
 }
 
 /* [MPA-4.1-01] [MPA-4.1-02] [MPA-4.4-10] [DDP-4.3-02] [RDMAP-4.1-03] [RDMAP-5.3-11] */
-/* [DDP-5.2-09] */
+/* [DDP-5.2-09] [RDMAP-4.1-09] */
 static void send__sends__are_the_literal_octets(void **state)
 {
     struct chance c = {chance_seed()};
@@ -330,6 +332,7 @@ static void send__random_requests__come_out_whole_and_in_order(void **state)
  */
 
 /* A request is done when its last octet is released, and not before. */
+/* [RDMAP-5.5-08] */
 static void released__octet_by_octet__completes_at_the_last(void **state)
 {
     struct endpoint e;
@@ -450,6 +453,7 @@ static void fence__with_reads_outstanding__waits_for_all(void **state)
     endpoint_fini(&e);
 }
 
+/* [VERBS-8.2.2-06] */
 static void read__with_ord_0__ends_the_stream(void **state)
 {
     struct endpoint e;

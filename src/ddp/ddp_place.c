@@ -188,7 +188,7 @@ static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
 
 /* RFC 5041 7.1, untagged: buffer there, MSN in order, MO in order, message fits. */
 /* [DDP-4.1-02] [DDP-7.1-01] [DDP-7.1-03] [DDP-7.1-05] [DDP-7.1-06] [VERBS-8.1.2.1-01] */
-/* [DDP-7.1-07] [RDMAP-7.2-04] [RDMAX-8.2-02] */
+/* [DDP-7.1-07] [RDMAP-7.2-04] [RDMAX-8.2-02] [RDMAX-6.3-03] [RDMAP-5.4-03] */
 static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
                            const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
                            struct iwarp_fault *fault)

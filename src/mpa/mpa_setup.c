@@ -241,7 +241,7 @@ static void settle_initiator(struct iwarp_mpa_setup *s, const struct frame *repl
         s->step = IWARP_MPA_FRAME;
         return;
     }
-    if (reply->peer_to_peer != s->wish.peer_to_peer) { /* [MPA2-9.2-04] [MPA2-9.2-12] */
+    if (reply->peer_to_peer != s->wish.peer_to_peer) {
         fail(s, IWARP_FAULT_MPA_RTR_MISMATCH, reply->peer_to_peer, s->wish.peer_to_peer, 0);
         return;
     }
@@ -308,8 +308,8 @@ size_t iwarp_mpa_setup_reply(struct iwarp_mpa_setup *s, bool reject,
                            (t->markers_rx && !reject ? IWARP_MPA_FLAG_MARKERS : 0)),
         .rev = t->rev,
         .pd_len = (uint16_t)pd_len,
-        .enhanced = t->enhanced, /* as the Request. [MPA2-10-01] [MPA2-10-02] RFC 6581 10 */
-        .peer_to_peer = t->peer_to_peer,
+        .enhanced = t->enhanced,         /* as the Request. [MPA2-10-01] [MPA2-10-02] RFC 6581 10 */
+        .peer_to_peer = t->peer_to_peer, /* as the Request. [MPA2-9.2-04] [MPA2-9.2-12] */
         .rtr = t->rtr,
         /* 0x3fff is answered by 0x3fff. [MPA2-9.1-11] [MPA2-9.1-13] */
         .ird = t->peer_ord == UNSPECIFIED ? UNSPECIFIED : t->ird,

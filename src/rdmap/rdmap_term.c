@@ -24,7 +24,7 @@ static uint8_t headers_owed(const struct iwarp_fault_row *row, const struct iwar
 }
 
 /* [DDP-7.2-01] [RDMAP-4.8-03] [RDMAP-4.8-01] [RDMAP-4.8-02] [RDMAP-4.8-08] [RDMAP-4.8-09] */
-/* [RDMAP-4.8-10] [RDMAP-4.8-11] */
+/* [RDMAP-4.8-10] [RDMAP-4.8-11] [RDMAP-4.8-07] */
 uint32_t iwarp_rdmap_term_put(const struct iwarp_fault *fault, const struct iwarp_term_cause *cause,
                               uint8_t *out)
 {

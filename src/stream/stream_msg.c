@@ -269,6 +269,7 @@ static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_hea
 /* RFC 5040 5.2: source checked here, unless nothing is to be read; answered in order by the send
  * side. */
 /* [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] [RDMAP-5.2.1-04] [RDMAP-5.2.1-13] [RDMAP-7.2-09] */
+/* [RDMAP-5.2.1-14] */
 /* [RDMAP-5.5-05] [RDMAP-5.5-11] [VERBS-8.2.2-05] */
 static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                                  const uint8_t *p)

@@ -262,7 +262,7 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
     return opcodes[w->opcode];
 }
 
-/* [VERBS-8.1.3.1-01] */
+/* [VERBS-8.1.3.1-01] [VERBS-9.3.2.1-01] */
 static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                       enum iwarp_wc_status status)
 {

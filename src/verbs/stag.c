@@ -170,6 +170,7 @@ enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag)
     return IWARP_OK;
 }
 
+/* [SEC-6.2.2-02] [DDP-8.3.1-07] [RDMAP-8.1.1-06] */
 unsigned iwarp_stag_give(struct iwarp_mr *mr)
 {
     struct iwarp_device *d = mr->pd->device;

@@ -153,6 +153,7 @@ static void deregister__during_transfer_in_memory__ends_the_stream(void **state)
     try_all(PAIR_MEMORY);
 }
 
+/* [SEC-6.2.2-02] [DDP-8.3.1-07] [RDMAP-8.1.1-06] */
 static void deregister__during_transfer_over_tcp__ends_the_stream(void **state)
 {
     (void)state;

@@ -375,6 +375,7 @@ static void invalidate__of_a_window__needs_its_queue_pair_and_type_2(void **stat
 
 /* --- invalidation by the peer --- */
 
+/* [RDMAP-5.3-12] [RDMAP-7.2-08] */
 static void peer_invalidates__region__needs_a_remote_right_and_one_stream(void **state)
 {
     (void)state;

@@ -256,6 +256,7 @@ static void post_send__silent_for_ever__never_fills_the_queue(void **state)
     pair_close(&p);
 }
 
+/* [VERBS-8.1.2.1-02] */
 static void post_send__inline__copies_at_once(void **state)
 {
     struct pair_options o;
@@ -384,7 +385,7 @@ static void post__with_32_pieces__gathers_and_scatters(void **state)
     }
 }
 
-/* [VERBS-8.1.2.1-02] [VERBS-9.3.2.1-01] */
+/* [VERBS-9.3.2.1-01] */
 static void send__of_each_kind__carries_its_flags(void **state)
 {
     (void)state;

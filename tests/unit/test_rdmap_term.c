@@ -92,6 +92,7 @@ static const struct vector vectors[] = {
 };
 
 /* [RDMAP-4.8-01] [RDMAP-4.8-02] [RDMAP-4.8-08] [RDMAP-4.8-09] [RDMAP-4.8-10] [RDMAP-4.8-11] */
+/* [RDMAP-4.8-07] */
 static void put__published_vectors__gives_these_fpdus(void **state)
 {
     const struct iwarp_ddp_header h = {.last = true, .ulp_control = 0x47, .qn = 2, .msn = 1};

@@ -271,7 +271,7 @@ struct row {
 #define IMM1 "4148 00000000 00000000 00000001 00000000"
 #define SE1  "4149 00000000 00000000 00000001 00000000"
 
-/* [RDMAX-6.3-07] */
+/* [RDMAX-6.3-07] [RDMAX-6.3-03] */
 static const struct row rows[] = {
     {"seven_octets",
      IWARP_FAULT_RDMAP_HEADER_LEN,

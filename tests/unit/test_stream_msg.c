@@ -207,6 +207,7 @@ static const struct row rows[] = {
      PLAIN,
      "1203c000 002e 4141 00000000 00000001 00000002 00000000",
      {{RREQ("2") SINK "00000008 00020304 0000000000001000", 0}}},
+    /* [RDMAP-5.4-03] */
     {"terminate_msn_2",
      IWARP_FAULT_DDP_MSN,
      PLAIN,

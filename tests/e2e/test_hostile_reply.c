@@ -89,7 +89,7 @@ static void failed(enum iwarp_event_type type, enum iwarp_fault_code code)
     struct iwarp_conn_info info = {.size = sizeof info};
     struct iwarp_wc wc;
     bool came = type == IWARP_EVENT_REJECTED || code == IWARP_FAULT_MPA_IRD_INSUFFICIENT ||
-                code == IWARP_FAULT_MPA_RTR_MISMATCH; /* a Reply in order, and not acceptable */
+                code == IWARP_FAULT_MPA_LOCAL; /* a Reply in order that led nowhere */
 
     host_check_fault(e.fault, code);
     assert_int_equal(e.status, iwarp_fault_status(e.fault));

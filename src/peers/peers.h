@@ -148,6 +148,15 @@ static inline uint16_t iwarp_peers_rtr_depth(uint16_t depth)
  * messages with STag 0 whatever their length. RFC 5040 5.1 */
 #define IWARP_PEERS_RTR_STAG 1
 
+/*
+ * siw (Linux 5.3 to at least 6.1) as responder can overlook the first FPDU behind its Reply: what
+ * arrives before it has changed from waiting for frames to waiting for FPDUs wakes it only when
+ * more octets come. An initiator that has sent something and heard nothing at all therefore sends a
+ * zero-length RDMA Write so many ms after the Reply, which touches nothing and needs no receive
+ * (RFC 5040 5.1). A peer that answers the ready-to-receive message never sees one.
+ */
+static const uint16_t iwarp_peers_nudge_ms[] = {100, 400, 1600};
+
 /* --- no code --------------------------------------------------------------------------------- */
 
 /*

@@ -169,6 +169,12 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n);
 /* The transport refers to n more octets no longer: work completes. */
 void iwarp_stream_released(struct iwarp_stream *s, size_t n);
 
+/*
+ * Something was sent at the start and the peer has not sent an octet: send a zero-length RDMA Write
+ * between two messages, see iwarp_peers_nudge_ms. False: it is not called for.
+ */
+bool iwarp_stream_nudge(struct iwarp_stream *s);
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 /* The peer's FIN (error 0), or an errno value that ended the connection. */

@@ -408,6 +408,17 @@ static bool frame_rtr(struct iwarp_stream *s)
     return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
+bool iwarp_stream_nudge(struct iwarp_stream *s)
+{
+    bool stuck = s->life == STREAM_RUNNING && !s->config.responder && s->rx.pos == 0 &&
+                 s->tx.framed > 0 && s->tx.kind == TX_NONE && iwarp_stream_drained(s);
+
+    if (stuck) {
+        s->config.rtr = STREAM_RTR_WRITE;
+    }
+    return stuck;
+}
+
 /* RFC 5040 5.4: QN 2, MSN 1, the last message of this direction. */
 /* [RDMAP-5.4-01] [RDMAP-5.4-02] [RDMAP-7.1-02] */
 static bool frame_terminate(struct iwarp_stream *s)

@@ -24,6 +24,7 @@ static void on_timer(uv_timer_t *timer)
 
     iwarp_conn_get(conn);
     iwarp_mutex_lock(&conn->lock);
+    bool limit = conn->timer_on;
     conn->timer_on = false;
     switch (conn->state) {
     case CONN_CONNECTING:
@@ -38,7 +39,9 @@ static void on_timer(uv_timer_t *timer)
         break;
     case CONN_ESTABLISHED:
     case CONN_ENDED: /* a close that takes too long */
-        if (conn->lingering) {
+        if (!limit) {
+            iwarp_conn_nudge(conn);
+        } else if (conn->lingering) {
             iwarp_conn_close_endpoint(conn, true);
         } else if (conn->has_stream) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
@@ -307,6 +310,7 @@ static void established(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
     iwarp_conn_report(conn, IWARP_EVENT_ESTABLISHED);
     iwarp_conn_send(conn, 4);
+    iwarp_conn_nudge_later(conn);
     iwarp_conn_settle(conn);
 }
 

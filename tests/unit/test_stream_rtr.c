@@ -469,6 +469,71 @@ static void detach__rtr_read_unanswered__drains(void **state)
 /* --- the responder -----------------------------------------------------------------------------
  */
 
+/* Between messages, while the peer has not sent an octet, a reminder may go out; and only then. */
+static void nudge__nothing_came__is_a_write_of_length_zero(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct endpoint e;
+        initiator(&e, kinds[i].rtr, 1);
+        assert_false(iwarp_stream_nudge(&e.s)); /* nothing of this end's is out */
+        assert_int_equal(endpoint_send(&e, 10), 10);
+        assert_false(iwarp_stream_nudge(&e.s)); /* half of it is */
+        endpoint_drain(&e);
+        endpoint_forget_sent(&e);
+        for (unsigned again = 0; again < 2; again++) {
+            assert_true(iwarp_stream_nudge(&e.s));
+            assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_WRITE);
+            endpoint_drain(&e);
+            endpoint_expect_sent(&e, V24);
+        }
+        endpoint_fini(&e);
+    }
+}
+
+static void nudge__no_peer_to_peer_mode__follows_what_was_sent(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    initiator(&e, STREAM_RTR_NONE, 1);
+    assert_false(iwarp_stream_nudge(&e.s));
+    post_send(&e);
+    endpoint_drain(&e);
+    endpoint_expect_sent(&e, RTR_SEND);
+    assert_int_equal(e.sq.done, 1);
+    assert_true(iwarp_stream_nudge(&e.s));
+    post_send(&e);
+    endpoint_drain(&e);
+    expect_opcodes(&e, "0/0 3/2");
+    assert_int_equal(e.sq.done, 2);
+    endpoint_fini(&e);
+}
+
+static void nudge__not_called_for__does_nothing(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct endpoint e;
+        endpoint_init(&e, &(struct endpoint_options){.ird = 1, .ord = 1});
+        post_send(&e);
+        endpoint_drain(&e);
+        switch (i) {
+        case 0: /* it is alive */
+            iwarp_stream_feed(&e.s, "", 1);
+            break;
+        case 1:
+            e.s.config.responder = true;
+            break;
+        case 2:
+            iwarp_stream_close(&e.s);
+            break;
+        }
+        assert_false(iwarp_stream_nudge(&e.s));
+        endpoint_fini(&e);
+    }
+}
+
 static void responder__rtr__lets_held_work_go(void **state)
 {
     static const char *const first[] = {"3/1 3/2", "3/1 3/2", "3/1 2/0 3/2"};
@@ -621,6 +686,9 @@ int main(void)
         cmocka_unit_test(eof__rtr_read_unanswered__is_a_close_in_order),
         cmocka_unit_test(eof__requests_behind_the_rtr__is_a_fault),
         cmocka_unit_test(detach__rtr_read_unanswered__drains),
+        cmocka_unit_test(nudge__nothing_came__is_a_write_of_length_zero),
+        cmocka_unit_test(nudge__no_peer_to_peer_mode__follows_what_was_sent),
+        cmocka_unit_test(nudge__not_called_for__does_nothing),
         cmocka_unit_test(responder__rtr__lets_held_work_go),
         cmocka_unit_test(responder__rtr_read__is_answered_literally),
         cmocka_unit_test(responder__rtr_that_it_cannot_take__terminates),

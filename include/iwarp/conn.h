@@ -74,6 +74,12 @@ struct iwarp_conn_options {
      * RFC 5040 4.8 has them only. For testing peers.
      */
     bool strict;
+    /*
+     * Initiator over TCP: if the peer has not sent an octet 100, 400 and 1600 ms after its Reply
+     * though something was sent to it, send a zero-length RDMA Write (default true). The siw of
+     * Linux can overlook the first FPDU until more octets come, and both sides would wait for ever.
+     */
+    bool remind;
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);

@@ -6,8 +6,8 @@
  *
  *   accepted   not allowed to the peer, and taken all the same; `strict` of a connection's options
  *              switches all of these off
- *   chosen     where the RFCs leave this end a choice, the one that all of those peers can live
- * with no code    what follows from the RFCs' own rules, if nothing is added to them
+ *   chosen     where the RFCs leave this end a choice, what all of those peers can live with
+ *   no code    what follows from the RFCs' own rules, if nothing is added to them
  *
  * RFC 5044 7.1, RFC 6581 9 and 10, RFC 5040 4.8. Pure functions of plain numbers.
  */
@@ -131,8 +131,7 @@ static inline uint8_t iwarp_peers_rtr_pick(unsigned mask)
                                     : IWARP_RTR_NONE;
 }
 
-/* What an initiator offers if it is not told: offered Write too, Chelsio remembers that and answers
- * Read. */
+/* Offered if the ULP names none: given Write too, Chelsio remembers that and answers Read. */
 #define IWARP_PEERS_RTR_OFFER IWARP_RTR_READ
 
 /*
@@ -144,8 +143,10 @@ static inline uint16_t iwarp_peers_rtr_depth(uint16_t depth)
     return depth == 0 ? 1 : depth;
 }
 
-/* Source and sink of a zero-length RTR, where any would do (TO 0): Chelsio's hardware fails tagged
- * messages with STag 0 whatever their length. RFC 5040 5.1 */
+/*
+ * Source and sink of a zero-length RTR, where any would do (TO 0): Chelsio's hardware fails tagged
+ * messages with STag 0 whatever their length. RFC 5040 5.1
+ */
 #define IWARP_PEERS_RTR_STAG 1
 
 /*
@@ -155,7 +156,7 @@ static inline uint16_t iwarp_peers_rtr_depth(uint16_t depth)
  * zero-length RDMA Write so many ms after the Reply, which touches nothing and needs no receive
  * (RFC 5040 5.1). A peer that answers the ready-to-receive message never sees one.
  */
-static const uint16_t iwarp_peers_nudge_ms[] = {100, 400, 1600};
+static const uint16_t iwarp_peers_remind_ms[] = {100, 400, 1600};
 
 /* --- no code --------------------------------------------------------------------------------- */
 
@@ -165,7 +166,7 @@ static const uint16_t iwarp_peers_nudge_ms[] = {100, 400, 1600};
  *  - Nothing follows a start-up frame before the peer's answer (initiator) or first FPDU
  *    (responder): siw and Chelsio fail on octets behind a frame.
  *  - The Reply's C says whether CRC will be used, not whether this end asked for it: siw as
- * initiator looks at the Reply alone and does not remember what it asked for. RFC 5044 7.1.1
+ *    initiator looks at the Reply alone and does not remember what it asked for. RFC 5044 7.1.1
  *  - Of the peer's frame exactly 20 + PD_Length octets are read: siw's FPDUs may lie right behind.
  *  - Private data is passed on as it came: a Chelsio Reply can announce octets that its ULP never
  *    gave, Intel adapters report four octets too many to their own ULP. 512 octets are taken; siw
@@ -182,7 +183,8 @@ static const uint16_t iwarp_peers_nudge_ms[] = {100, 400, 1600};
  *  - FPDUs are no longer than a TCP segment unless `ulpdu_max` says so: Marvell drops longer ones.
  *    Received ones may have any length, and be cut anywhere (siw with segmentation offload).
  *  - What a Terminate quotes is a hint: siw's Segment Length leaves out the header, its R flag
- * comes without a header, Chelsio leaves all headers out. A Terminate ends the stream in any case.
+ *    comes without a header, Chelsio leaves all headers out. A Terminate ends the stream in any
+ * case.
  *  - A hang-up without an octet of a Reply: once more with revision 1 (`mpa_fallback`, RFC 6581
  * 10). siw closes without a word on every frame that it does not like.
  */

@@ -171,9 +171,9 @@ void iwarp_stream_released(struct iwarp_stream *s, size_t n);
 
 /*
  * Something was sent at the start and the peer has not sent an octet: send a zero-length RDMA Write
- * between two messages, see iwarp_peers_nudge_ms. False: it is not called for.
+ * between two messages, see iwarp_peers_remind_ms. False: it is not called for.
  */
-bool iwarp_stream_nudge(struct iwarp_stream *s);
+bool iwarp_stream_remind(struct iwarp_stream *s);
 
 /* --- life ------------------------------------------------------------------------------------ */
 

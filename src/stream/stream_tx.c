@@ -408,7 +408,7 @@ static bool frame_rtr(struct iwarp_stream *s)
     return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
-bool iwarp_stream_nudge(struct iwarp_stream *s)
+bool iwarp_stream_remind(struct iwarp_stream *s)
 {
     bool stuck = s->life == STREAM_RUNNING && !s->config.responder && s->rx.pos == 0 &&
                  s->tx.framed > 0 && s->tx.kind == TX_NONE && iwarp_stream_drained(s);

@@ -97,33 +97,33 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
  * --------------------------------------------------------- */
 
 /* Has no limit of time to keep: whatever starts the timer for one takes it over. */
-void iwarp_conn_nudge_later(struct iwarp_conn *conn)
+void iwarp_conn_remind_later(struct iwarp_conn *conn)
 {
-    const uint16_t *at = iwarp_peers_nudge_ms;
-    unsigned i = conn->nudges;
+    const uint16_t *at = iwarp_peers_remind_ms;
+    unsigned i = conn->reminders;
 
-    if (conn->responder || conn->options.strict || conn->timer_on || conn->stream.rx.pos > 0 ||
-        !iwarp_tcp_is(conn->ep) || i == sizeof iwarp_peers_nudge_ms / sizeof *at) {
+    if (conn->responder || !conn->options.remind || conn->timer_on || conn->stream.rx.pos > 0 ||
+        !iwarp_tcp_is(conn->ep) || i == sizeof iwarp_peers_remind_ms / sizeof *at) {
         return;
     }
-    conn->nudges++;
+    conn->reminders++;
     iwarp_conn_start_timer(conn, at[i] - (i > 0 ? at[i - 1] : 0u));
     conn->timer_on = false;
 }
 
-void iwarp_conn_nudge(struct iwarp_conn *conn)
+void iwarp_conn_remind(struct iwarp_conn *conn)
 {
     if (!conn->has_stream || !conn->ep) {
         return;
     }
-    if (iwarp_stream_nudge(&conn->stream)) {
+    if (iwarp_stream_remind(&conn->stream)) {
         iwarp_log(IWARP_LOG_INFO, "conn",
                   "no octet came from the peer within %u ms of its Reply: a zero-length RDMA Write "
                   "reminds it of what was sent (siw can overlook that)",
-                  (unsigned)iwarp_peers_nudge_ms[conn->nudges - 1]);
+                  (unsigned)iwarp_peers_remind_ms[conn->reminders - 1]);
         iwarp_conn_send(conn, 1);
     }
-    iwarp_conn_nudge_later(conn);
+    iwarp_conn_remind_later(conn);
 }
 
 /* --- receiving ------------------------------------------------------------------------------- */

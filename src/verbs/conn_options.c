@@ -27,7 +27,8 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
                                            .close_timeout_ms = 5000,
                                            .accept_timeout_ms = 60000,
                                            .user_timeout_ms = 60000,
-                                           .keepalive_s = 30};
+                                           .keepalive_s = 30,
+                                           .remind = true};
 }
 
 static enum iwarp_status check_placement_and_times(const struct iwarp_conn_options *in)

@@ -40,7 +40,7 @@ static void on_timer(uv_timer_t *timer)
     case CONN_ESTABLISHED:
     case CONN_ENDED: /* a close that takes too long */
         if (!limit) {
-            iwarp_conn_nudge(conn);
+            iwarp_conn_remind(conn);
         } else if (conn->lingering) {
             iwarp_conn_close_endpoint(conn, true);
         } else if (conn->has_stream) {
@@ -310,7 +310,7 @@ static void established(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
     iwarp_conn_report(conn, IWARP_EVENT_ESTABLISHED);
     iwarp_conn_send(conn, 4);
-    iwarp_conn_nudge_later(conn);
+    iwarp_conn_remind_later(conn);
     iwarp_conn_settle(conn);
 }
 

@@ -417,11 +417,11 @@ struct iwarp_conn {
     bool qp_gone;    /* there was one, and it was destroyed */
     bool half_open;  /* counted in device.half_open */
     bool was_established;
-    bool has_stream; /* `stream` was initialised */
-    bool tx_blocked; /* the transport is full: the worker waits for room */
-    int tx_error;    /* errno of a write that failed; first everything that came is read */
-    uint8_t nudges;  /* of iwarp_peers_nudge_ms that are over */
-    bool hold_told;  /* the log says why early work of a responder waits */
+    bool has_stream;   /* `stream` was initialised */
+    bool tx_blocked;   /* the transport is full: the worker waits for room */
+    int tx_error;      /* errno of a write that failed; first everything that came is read */
+    uint8_t reminders; /* of iwarp_peers_remind_ms that are over */
+    bool hold_told;    /* the log says why early work of a responder waits */
     bool fin_sent;
     bool lingering;         /* never established, last words said: waits for the peer's FIN */
     bool reported;          /* an event has told of it */
@@ -534,8 +534,8 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
 void iwarp_conn_receive(struct iwarp_conn *conn);                    /* worker, locked */
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches);     /* any thread, locked */
 void iwarp_conn_settle(struct iwarp_conn *conn);                     /* worker, locked */
-void iwarp_conn_nudge_later(struct iwarp_conn *conn);                /* worker, locked */
-void iwarp_conn_nudge(struct iwarp_conn *conn);                      /* worker, locked */
+void iwarp_conn_remind_later(struct iwarp_conn *conn);               /* worker, locked */
+void iwarp_conn_remind(struct iwarp_conn *conn);                     /* worker, locked */
 void iwarp_conn_ended(struct iwarp_conn *conn);                      /* worker, locked */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
 void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);   /* worker, locked */

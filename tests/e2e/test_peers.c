@@ -149,6 +149,30 @@ static void responder__of_each_kind__is_met(void **state)
     }
 }
 
+/* siw can overlook our first message until more octets come (src/peers/peers.h). */
+static void responder__that_says_nothing__is_reminded_three_times(void **state)
+{
+    (void)state;
+    for (int wanted = 1; wanted >= 0; wanted--) {
+        begin(0, false);
+        options.remind = wanted;
+        connect_to_raw(REQUEST "50020004 80204020");
+        raw_say(fd, NULL, REPLY "50020004 80204020");
+        raw_hear(fd, NULL, RTR, "the first message");
+        for (int i = 0; i < 3 && wanted; i++) {
+            raw_hear(fd, NULL, "000ec140 00000001 00000000 00000000 C", "a reminder");
+        }
+        raw_expect_silence(fd, 300, "nothing more is said");
+        raw_say(fd, NULL, RTR_DONE);
+        pair_event(pair.eq[0], IWARP_EVENT_ESTABLISHED);
+        peer_sends();
+        pair_send(side, 2, 0, 5);
+        raw_hear(fd, NULL, HELLO, "our Send");
+        peer_leaves();
+        end();
+    }
+}
+
 /* --- initiators that keep to the RFCs -------------------------------------------------------- */
 
 static void initiator__of_each_kind__is_met(void **state)
@@ -356,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(responder__of_each_kind__is_met),
+        cmocka_unit_test(responder__that_says_nothing__is_reminded_three_times),
         cmocka_unit_test(initiator__of_each_kind__is_met),
         cmocka_unit_test(responder__that_sends_first__is_taken_unless_strict),
         cmocka_unit_test(responder__that_rejects_in_the_older_format__has_said_no_unless_strict),

@@ -158,6 +158,7 @@ static void connect__answered_or_told_not_to__does_not_come_again(void **state)
     end();
 
     iwarp_conn_options_init(&o);
+    o.remind = false;
     o.mpa_fallback = false;
     begin(&o, NULL, 0);
     raw_hear(fd, NULL, DEFAULT, "the Request");
@@ -199,6 +200,7 @@ static void connect__second_try_goes_wrong__says_what_came_before(void **state)
 
     (void)state;
     iwarp_conn_options_init(&o);
+    o.remind = false;
     o.startup_timeout_ms = 3000;
     for (int i = 0; i < 2; i++) {
         begin(&o, NULL, 0);

@@ -189,6 +189,7 @@ static void be_patient(struct iwarp_conn_options *o)
     o->connect_timeout_ms = RAW_PATIENCE_MS;
     o->startup_timeout_ms = 2 * RAW_PATIENCE_MS; /* a responder waits half of it for the Request */
     o->close_timeout_ms = RAW_PATIENCE_MS;
+    o->remind = false; /* by the clock: it would come between literal octets */
     /* Tables of cases are client-server; peer-to-peer start-ups have tests of their own. */
     o->peer_to_peer = false;
     o->mpa_fallback = false;

@@ -41,6 +41,7 @@ void pair_options_init(struct pair_options *o, enum pair_transport transport)
         o->conn[i].connect_timeout_ms = PAIR_WAIT_MS;
         o->conn[i].startup_timeout_ms = 2 * PAIR_WAIT_MS; /* a responder waits half of it */
         o->conn[i].close_timeout_ms = PAIR_WAIT_MS;
+        o->conn[i].remind = false; /* by the clock: it would come between literal octets */
     }
     o->cq_entries = 1024;
     o->memory = 65536;

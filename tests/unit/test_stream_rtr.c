@@ -470,19 +470,19 @@ static void detach__rtr_read_unanswered__drains(void **state)
  */
 
 /* Between messages, while the peer has not sent an octet, a reminder may go out; and only then. */
-static void nudge__nothing_came__is_a_write_of_length_zero(void **state)
+static void remind__nothing_came__is_a_write_of_length_zero(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         struct endpoint e;
         initiator(&e, kinds[i].rtr, 1);
-        assert_false(iwarp_stream_nudge(&e.s)); /* nothing of this end's is out */
+        assert_false(iwarp_stream_remind(&e.s)); /* nothing of this end's is out */
         assert_int_equal(endpoint_send(&e, 10), 10);
-        assert_false(iwarp_stream_nudge(&e.s)); /* half of it is */
+        assert_false(iwarp_stream_remind(&e.s)); /* half of it is */
         endpoint_drain(&e);
         endpoint_forget_sent(&e);
         for (unsigned again = 0; again < 2; again++) {
-            assert_true(iwarp_stream_nudge(&e.s));
+            assert_true(iwarp_stream_remind(&e.s));
             assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_WRITE);
             endpoint_drain(&e);
             endpoint_expect_sent(&e, V24);
@@ -491,18 +491,18 @@ static void nudge__nothing_came__is_a_write_of_length_zero(void **state)
     }
 }
 
-static void nudge__no_peer_to_peer_mode__follows_what_was_sent(void **state)
+static void remind__no_peer_to_peer_mode__follows_what_was_sent(void **state)
 {
     struct endpoint e;
 
     (void)state;
     initiator(&e, STREAM_RTR_NONE, 1);
-    assert_false(iwarp_stream_nudge(&e.s));
+    assert_false(iwarp_stream_remind(&e.s));
     post_send(&e);
     endpoint_drain(&e);
     endpoint_expect_sent(&e, RTR_SEND);
     assert_int_equal(e.sq.done, 1);
-    assert_true(iwarp_stream_nudge(&e.s));
+    assert_true(iwarp_stream_remind(&e.s));
     post_send(&e);
     endpoint_drain(&e);
     expect_opcodes(&e, "0/0 3/2");
@@ -510,7 +510,7 @@ static void nudge__no_peer_to_peer_mode__follows_what_was_sent(void **state)
     endpoint_fini(&e);
 }
 
-static void nudge__not_called_for__does_nothing(void **state)
+static void remind__not_called_for__does_nothing(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
@@ -529,7 +529,7 @@ static void nudge__not_called_for__does_nothing(void **state)
             iwarp_stream_close(&e.s);
             break;
         }
-        assert_false(iwarp_stream_nudge(&e.s));
+        assert_false(iwarp_stream_remind(&e.s));
         endpoint_fini(&e);
     }
 }
@@ -686,9 +686,9 @@ int main(void)
         cmocka_unit_test(eof__rtr_read_unanswered__is_a_close_in_order),
         cmocka_unit_test(eof__requests_behind_the_rtr__is_a_fault),
         cmocka_unit_test(detach__rtr_read_unanswered__drains),
-        cmocka_unit_test(nudge__nothing_came__is_a_write_of_length_zero),
-        cmocka_unit_test(nudge__no_peer_to_peer_mode__follows_what_was_sent),
-        cmocka_unit_test(nudge__not_called_for__does_nothing),
+        cmocka_unit_test(remind__nothing_came__is_a_write_of_length_zero),
+        cmocka_unit_test(remind__no_peer_to_peer_mode__follows_what_was_sent),
+        cmocka_unit_test(remind__not_called_for__does_nothing),
         cmocka_unit_test(responder__rtr__lets_held_work_go),
         cmocka_unit_test(responder__rtr_read__is_answered_literally),
         cmocka_unit_test(responder__rtr_that_it_cannot_take__terminates),

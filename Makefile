@@ -50,7 +50,8 @@ UV_PKG := libuv
 CRYPTO_PKG := libcrypto
 ISAL_PKG := libisal
 CMOCKA_PKG := cmocka
-PROBES := UV CRYPTO ISAL CMOCKA
+IBVERBS_PKG := librdmacm libibverbs
+PROBES := UV CRYPTO ISAL CMOCKA IBVERBS
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
 REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL,$(if $($(p)_VERSION),$($(p)_PKG))))
@@ -83,8 +84,11 @@ TEST_OBJ := $(call objects,tests/unit/test_*.c tests/e2e/test_*.c)
 FUZZ_OBJ := $(call objects,tests/fuzz/fuzz_*.c)
 # The dissector's walk over octets needs nothing of Wireshark, nor of the library.
 DISSECT_OBJ := $(call objects,dissector/*.c)
+# The program of the guest needs another RDMA library; without it this file is left out.
+IBVERBS_OBJ := $(call objects,tests/interop/side_verbs.c)
+INTEROP_OBJ := $(filter-out $(if $(IBVERBS_VERSION),,$(IBVERBS_OBJ)),$(call objects,tests/interop/*.c))
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
-    $(FUZZ_OBJ) $(DISSECT_OBJ)
+    $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -94,6 +98,7 @@ PROGRAMS := $(PROGRAM_NAMES:%=$(OUT)/bin/iwarp-%)
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
+INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer
 TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
@@ -160,6 +165,14 @@ fuzzers: $(FUZZERS)
 test-big-endian:            ## wire tests on an emulated big-endian processor
 	@tools/install-packages build test cross
 	@MAKEFLAGS= MAKELEVEL= tools/big-endian
+
+# Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone.
+.PHONY: interop interop-ends
+interop:                    ## the matrix against the kernel's siw in a guest; SHORT=1 CELLS=
+	@tools/install-packages build test interop
+	@$(MAKE) interop-ends
+	@BUILD=$(abspath $(OUT)) tests/interop/run $(if $(SHORT),--short) $(CELLS)
+interop-ends: $(INTEROP_ENDS)
 
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests
@@ -282,6 +295,14 @@ $(FUZZERS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 
 $(filter $(OUT)/tests/unit/test_dissect_% $(OUT)/tests/fuzz/fuzz_dissect%,$(TESTS) $(FUZZERS)): \
     $(DISSECT_OBJ)
+
+# The two ends of an interoperability cell, tests/interop.
+INTEROP_BOTH := $(filter-out %/side_iwarp.o %/side_verbs.o,$(INTEROP_OBJ))
+$(OUT)/interop/iwarp-peer: $(INTEROP_BOTH) $(OBJ)/tests/interop/side_iwarp.o $(LIB_A)
+$(OUT)/interop/siw-peer: $(INTEROP_BOTH) $(IBVERBS_OBJ)
+$(INTEROP_ENDS):
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(if $(findstring siw,$@),$(call pkg,IBVERBS,--libs),$(LIBS))
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

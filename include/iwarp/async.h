@@ -55,7 +55,8 @@ IWARP_API int iwarp_async_fd(struct iwarp_device *device);
 IWARP_API enum iwarp_status iwarp_async_get(struct iwarp_device *device,
                                             struct iwarp_async_event *event, int timeout_ms);
 
-/* Once for each event taken. */
+/* Once for each event taken. Too often, or for no event: nothing happens, and iwarp_last_error says
+ * so. */
 IWARP_API void iwarp_async_ack(const struct iwarp_async_event *event);
 
 IWARP_END_DECLS

@@ -185,8 +185,8 @@ IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sock
  * mpa_fallback, and as for iwarp_accept_over: REQUEST goes to eq, with no listener.
  *
  * fd, a connected TCP socket, belongs to the library from a successful call on; on failure nothing
- * has happened to it. MISUSE: it is none, or the other arguments are wrong. LIMIT: max_connections,
- * or the event loop cannot watch it.
+ * has happened to it. MISUSE: it is none, or belongs to the library already, or the other arguments
+ * are wrong. LIMIT: max_connections, or the event loop cannot watch it.
  */
 IWARP_API enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *received,
                                                  size_t received_len,

@@ -23,8 +23,8 @@
  * iwarp_conn_wait_end end while they sleep; all others finish first, and are no cancellation
  * points.
  *
- * Misuse. A handle that is NULL is IWARP_MISUSE with a sentence; one that was destroyed cannot be
- * noticed.
+ * Misuse. A handle that is NULL is IWARP_MISUSE with a sentence, and where there is no status to
+ * return 0 or NULL (the state ERROR) and the sentence; one that was destroyed cannot be noticed.
  *
  * Memory. The application owns registered memory until iwarp_mr_deregister returns, and lends the
  * buffers of a posted work request to the library until its completion has been polled.
@@ -122,7 +122,8 @@ IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
 
 /*
  * EMBEDDED only, and the one function there for any thread: run fn(arg) on the loop's thread, soon.
- * Calls are run in the order in which they came. MISUSE in other modes, NO_MEMORY.
+ * Calls are run in the order in which they came; iwarp_device_close runs what is left of them
+ * first. MISUSE in other modes, NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg),
                                               void *arg);
@@ -224,7 +225,8 @@ IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
 
 /*
  * Poll, and sleep (arm, then wait on the descriptor) while there is nothing. timeout_ms < 0 waits
- * for ever. Returns as iwarp_cq_poll; 0 after the timeout. One thread at a time per queue.
+ * for ever. n is at least 1. Returns as iwarp_cq_poll; 0 after the timeout. One thread at a time
+ * per queue.
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 

@@ -95,6 +95,16 @@ void iwarp_process_remove_fd(int fd)
     pthread_mutex_unlock(&lock);
 }
 
+bool iwarp_process_has_fd(int fd)
+{
+    size_t word = (size_t)fd / WORD_BITS;
+
+    pthread_mutex_lock(&lock);
+    bool has = fd >= 0 && word < words && (fds[word] >> fd % WORD_BITS & 1);
+    pthread_mutex_unlock(&lock);
+    return has;
+}
+
 int iwarp_process_poll(struct pollfd *fd, int timeout_ms, int cancel_state)
 {
     int unused;

@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 /* Any thread, any number of times; what follows works from the first call on. */
 void iwarp_process_watch(void);
@@ -23,6 +24,7 @@ unsigned iwarp_process_generation(void);
 /* A socket that children close; and no longer, before it is closed or given away. */
 void iwarp_process_add_fd(int fd);
 void iwarp_process_remove_fd(int fd);
+bool iwarp_process_has_fd(int fd);
 
 /*
  * Calls of the library hold locks and descriptors over what POSIX makes cancellation points.

@@ -162,15 +162,32 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
     return IWARP_OK;
 }
 
+static struct iwarp_async_source *source_of(const struct iwarp_async_event *event)
+{
+    return event->qp    ? &event->qp->async
+           : event->srq ? &event->srq->async
+           : event->cq  ? &event->cq->async
+                        : NULL;
+}
+
 void iwarp_async_ack(const struct iwarp_async_event *event)
 {
     IWARP_UNCANCELLED;
-    struct iwarp_async_source *source = event->qp    ? &event->qp->async
-                                        : event->srq ? &event->srq->async
-                                                     : &event->cq->async;
+    struct iwarp_async_source *source = IWARP_GIVEN(event) ? source_of(event) : NULL;
 
+    if (!source || !iwarp_device_usable(source->device)) {
+        if (event && !source) {
+            iwarp_fail(IWARP_MISUSE, "acknowledging: the event names no object");
+        }
+        return;
+    }
     struct iwarp_async_queue *q = &source->device->async;
     iwarp_mutex_lock(&q->lock);
-    source->unacked--;
+    bool taken = source->unacked > 0;
+    source->unacked -= taken;
     iwarp_mutex_unlock(&q->lock);
+    if (!taken) {
+        iwarp_fail(IWARP_MISUSE, "acknowledging: all events of this object that were taken are "
+                                 "acknowledged already");
+    }
 }

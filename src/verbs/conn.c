@@ -520,7 +520,7 @@ struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn)
 
 void *iwarp_conn_user(const struct iwarp_conn *conn)
 {
-    return conn->user;
+    return IWARP_GIVEN(conn) ? conn->user : NULL;
 }
 
 const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)

@@ -38,6 +38,10 @@ static enum iwarp_status check_socket(int fd, const void *received, size_t recei
                           "NULL",
                           received_len);
     }
+    if (iwarp_process_has_fd(fd)) {
+        return iwarp_fail(IWARP_MISUSE, "adopting a socket: descriptor %d is the library's already",
+                          fd);
+    }
     if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &protocol_len) != 0) {
         return iwarp_fail(IWARP_MISUSE, "adopting a socket: descriptor %d: %s", fd,
                           strerror(errno));

@@ -138,12 +138,12 @@ enum iwarp_status iwarp_cq_resize(struct iwarp_cq *cq, unsigned entries)
 
 unsigned iwarp_cq_entries(const struct iwarp_cq *cq)
 {
-    return cq->size;
+    return IWARP_GIVEN(cq) ? cq->size : 0;
 }
 
 void *iwarp_cq_user(const struct iwarp_cq *cq)
 {
-    return cq->user;
+    return IWARP_GIVEN(cq) ? cq->user : NULL;
 }
 
 const char *iwarp_wc_status_text(enum iwarp_wc_status status)
@@ -329,6 +329,9 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
     IWARP_UNCANCELLED;
     if (!IWARP_GIVEN(cq) || !iwarp_device_usable(cq->device)) {
         return IWARP_MISUSE;
+    }
+    if (n < 1) { /* it could not tell what came from the end of the time */
+        return iwarp_fail(IWARP_MISUSE, "waiting for %d completions, expected at least 1", n);
     }
     struct pollfd p = {.fd = -1, .events = POLLIN};
     int64_t end = iwarp_now_ms() + timeout_ms;

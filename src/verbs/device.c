@@ -114,7 +114,7 @@ bool iwarp_is_null(const char *name)
     return false;
 }
 
-bool iwarp_device_usable(const struct iwarp_device *device)
+bool iwarp_device_is_ours(const struct iwarp_device *device)
 {
     if (!IWARP_GIVEN(device)) {
         return false;
@@ -122,6 +122,14 @@ bool iwarp_device_usable(const struct iwarp_device *device)
     if (device->generation != iwarp_process_generation()) {
         iwarp_fail(IWARP_MISUSE, "this belongs to the process that forked this one, and is of no "
                                  "use here; open another device");
+        return false;
+    }
+    return true;
+}
+
+bool iwarp_device_usable(const struct iwarp_device *device)
+{
+    if (!iwarp_device_is_ours(device)) {
         return false;
     }
     return !device->embedded || !iwarp_device_is_elsewhere(device) ||
@@ -280,6 +288,9 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
         return IWARP_MISUSE;
     }
     IWARP_ON_LOOP(d);
+    if (d->embedded) {
+        iwarp_worker_run_calls(&d->worker[0]); /* the loop will not be told to any more */
+    }
     iwarp_mutex_lock(&d->lock);
     unsigned conns = 0;
     for (const struct iwarp_conn *c = d->conns; c; c = c->next) {

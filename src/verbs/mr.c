@@ -187,27 +187,27 @@ enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
 
 uint32_t iwarp_mr_stag(const struct iwarp_mr *mr)
 {
-    return atomic_load(&mr->stag);
+    return IWARP_GIVEN(mr) ? atomic_load(&mr->stag) : 0;
 }
 
 void *iwarp_mr_addr(const struct iwarp_mr *mr)
 {
-    return mr->region.addr;
+    return IWARP_GIVEN(mr) ? mr->region.addr : NULL;
 }
 
 size_t iwarp_mr_len(const struct iwarp_mr *mr)
 {
-    return (size_t)mr->region.len;
+    return IWARP_GIVEN(mr) ? (size_t)mr->region.len : 0;
 }
 
 unsigned iwarp_mr_access(const struct iwarp_mr *mr)
 {
-    return mr->region.access;
+    return IWARP_GIVEN(mr) ? mr->region.access : 0;
 }
 
 uint64_t iwarp_mr_to_base(const struct iwarp_mr *mr)
 {
-    return mr->region.to_base;
+    return IWARP_GIVEN(mr) ? mr->region.to_base : 0;
 }
 
 enum iwarp_status iwarp_mr_query(struct iwarp_mr *mr, struct iwarp_stag_info *info)

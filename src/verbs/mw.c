@@ -45,7 +45,7 @@ enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw)
 
 uint32_t iwarp_mw_stag(const struct iwarp_mw *mw)
 {
-    return atomic_load(&mw->entry.stag);
+    return IWARP_GIVEN(mw) ? atomic_load(&mw->entry.stag) : 0;
 }
 
 enum iwarp_status iwarp_mw_bind(struct iwarp_qp *qp, struct iwarp_mw *mw,

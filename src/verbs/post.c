@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
+
 /* Sum of the pieces; false if it is more than one message can carry (RFC 5041 5.2: < 2^32). */
 /* [DDP-5.2-03] [VERBS-8.1.3.2-01] */
 static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
@@ -72,6 +74,10 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
 
     if (!known(wr->opcode)) {
         return iwarp_fail(IWARP_MISUSE, "unknown work request opcode %u", (unsigned)wr->opcode);
+    }
+    if (wr->flags & ~(unsigned)WR_FLAGS) {
+        return iwarp_fail(IWARP_MISUSE, "work request flags 0x%x, known are 0x%x", wr->flags,
+                          (unsigned)WR_FLAGS);
     }
     if (is_memory(wr->opcode)) {
         return iwarp_post_memory_check(qp, wr);

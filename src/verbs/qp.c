@@ -169,17 +169,17 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
 
 void *iwarp_qp_user(const struct iwarp_qp *qp)
 {
-    return qp->options.user;
+    return IWARP_GIVEN(qp) ? qp->options.user : NULL;
 }
 
 uint32_t iwarp_qp_num(const struct iwarp_qp *qp)
 {
-    return qp->num;
+    return IWARP_GIVEN(qp) ? qp->num : 0;
 }
 
 enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
 {
-    return (enum iwarp_qp_state)atomic_load(&qp->state);
+    return IWARP_GIVEN(qp) ? (enum iwarp_qp_state)atomic_load(&qp->state) : IWARP_QP_ERROR;
 }
 
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)

@@ -102,7 +102,7 @@ enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq)
 
 void *iwarp_srq_user(const struct iwarp_srq *srq)
 {
-    return srq->options.user;
+    return IWARP_GIVEN(srq) ? srq->options.user : NULL;
 }
 
 /* Is it time to tell? Then the limit is used up. srq.lock held. */

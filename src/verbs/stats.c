@@ -210,8 +210,14 @@ size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, si
 {
     struct text t = {buf, size, 0};
 
+    if (size > 0 && !IWARP_GIVEN(buf)) {
+        return 0;
+    }
     if (size > 0) {
         buf[0] = 0;
+    }
+    if (!IWARP_GIVEN(s)) {
+        return 0;
     }
     traffic_text(&t, "sent", &s->sent);
     traffic_text(&t, "received", &s->received);

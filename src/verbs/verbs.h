@@ -191,6 +191,7 @@ enum iwarp_status iwarp_device_wrong_thread(void);
  * says why.
  */
 bool iwarp_device_usable(const struct iwarp_device *device);
+bool iwarp_device_is_ours(const struct iwarp_device *device); /* of this process: the first half */
 
 /* First lines of public functions, before any lock. */
 #define IWARP_ON_LOOP(device)                                                                      \

@@ -189,7 +189,7 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
 enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg), void *arg)
 {
     IWARP_UNCANCELLED;
-    if (!IWARP_GIVEN(device)) {
+    if (!iwarp_device_is_ours(device)) {
         return IWARP_MISUSE;
     }
     struct iwarp_worker *w = &device->worker[0];

@@ -187,6 +187,11 @@ static void use_connection(const struct pair *p)
     refused(iwarp_conn_destroy(conn));
 }
 
+static void use_nothing(void *arg)
+{
+    (void)arg;
+}
+
 static void use_queues(const struct pair *p)
 {
     const struct pair_side *s = &p->side[0];
@@ -201,7 +206,12 @@ static void use_queues(const struct pair *p)
     struct iwarp_pd *pd;
     struct iwarp_device_info info = {.size = sizeof info};
 
+    const struct iwarp_async_event taken = {.qp = s->qp};
+
     refused(iwarp_device_query(p->device, &info));
+    refused(iwarp_device_call(p->device, use_nothing, NULL));
+    iwarp_async_ack(&taken);
+    assert_non_null(strstr(iwarp_last_error(), "process that forked"));
     refused(iwarp_post_send(s->qp, &wr, NULL));
     refused(iwarp_post_recv(s->qp, &recv, NULL));
     refused((enum iwarp_status)iwarp_cq_wait(s->send_cq, &wc, 1, -1));

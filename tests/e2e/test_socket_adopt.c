@@ -417,6 +417,20 @@ static void adopt__what_is_no_connected_tcp_socket__is_misuse(void **state)
     still_open(""); /* nothing has happened to it */
 }
 
+/* One of them would close what the other is using, or somebody else's descriptor. */
+static void adopt__a_second_time__is_misuse(void **state)
+{
+    (void)state;
+    host_qp(host, 0);
+    connect_plain();
+    accept_socket("", 0);
+    refused(ours, IWARP_MISUSE, "library's already");
+    raw_send(host->fd, "GO AWAY", 7); /* the first one goes on as if nothing had been tried */
+    host_check_fault(host_event(host, IWARP_EVENT_FAILED).fault, IWARP_FAULT_MPA_KEY);
+    raw_end(host->fd, "no MPA frame");
+    host_finish(host);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +445,7 @@ int main(void)
         cmocka_unit_test(adopt__meets_something_else__closes),
         cmocka_unit_test(adopt__not_taken_back__is_closed_with_the_handle),
         cmocka_unit_test(adopt__what_is_no_connected_tcp_socket__is_misuse),
+        cmocka_unit_test(adopt__a_second_time__is_misuse),
     };
     return cmocka_run_group_tests_name("socket_adopt", tests, setup, teardown);
 }

@@ -157,6 +157,33 @@ static void null__for_connections__is_misuse(void **state)
     assert_non_null(iwarp_conn_private_data(p.side[0].conn, NULL));
 }
 
+static void null__where_no_status_is_returned__gives_nothing(void **state)
+{
+    char text[8] = "left";
+
+    (void)state;
+    assert_null(iwarp_qp_user(NULL));
+    assert_non_null(strstr(iwarp_last_error(), "qp is NULL"));
+    assert_int_equal(iwarp_qp_num(NULL), 0);
+    assert_int_equal(iwarp_qp_state(NULL), IWARP_QP_ERROR);
+    assert_int_equal(iwarp_cq_entries(NULL), 0);
+    assert_non_null(strstr(iwarp_last_error(), "cq is NULL"));
+    assert_null(iwarp_cq_user(NULL));
+    assert_null(iwarp_srq_user(NULL));
+    assert_null(iwarp_conn_user(NULL));
+    assert_int_equal(iwarp_mr_stag(NULL), 0);
+    assert_non_null(strstr(iwarp_last_error(), "mr is NULL"));
+    assert_null(iwarp_mr_addr(NULL));
+    assert_int_equal(iwarp_mr_len(NULL), 0);
+    assert_int_equal(iwarp_mr_access(NULL), 0);
+    assert_int_equal(iwarp_mr_to_base(NULL), 0);
+    assert_int_equal(iwarp_mw_stag(NULL), 0);
+    assert_int_equal(iwarp_async_fd(NULL), -1);
+    assert_int_equal(iwarp_device_stats_text(NULL, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(iwarp_device_stats_text(&(struct iwarp_device_stats){0}, NULL, 8), 0);
+}
+
 /* --- state ----------------------------------------------------------------------------------- */
 
 static void state__that_does_not_allow_it__is_misuse(void **state)
@@ -245,6 +272,42 @@ static void request__answered_wrongly__waits_for_a_right_answer(void **state)
     must(iwarp_conn_destroy(conn));
 }
 
+/* Once too often, and the count of what is due would never be 0 again. */
+static void acknowledging__what_was_not_taken__changes_nothing(void **state)
+{
+    const struct iwarp_async_event nothing = {.type = IWARP_ASYNC_QP_CLOSED};
+    struct iwarp_srq_options o;
+    struct iwarp_async_event event;
+    struct iwarp_srq *srq;
+
+    (void)state;
+    iwarp_srq_options_init(&o);
+    must(iwarp_srq_create(idle.pd, &o, &srq));
+    must(iwarp_srq_modify(srq, 1)); /* nothing is posted: an event */
+    while (must(iwarp_async_get(p.device, &event, PAIR_WAIT_MS)), event.srq != srq) {
+        iwarp_async_ack(&event); /* of the tests before */
+    }
+    must_fail(iwarp_srq_destroy(srq), IWARP_AGAIN, "1 asynchronous");
+    iwarp_async_ack(NULL);
+    assert_non_null(strstr(iwarp_last_error(), "event is NULL"));
+    iwarp_async_ack(&nothing);
+    assert_non_null(strstr(iwarp_last_error(), "names no object"));
+    iwarp_async_ack(&event);
+    iwarp_async_ack(&event);
+    assert_non_null(strstr(iwarp_last_error(), "acknowledged already"));
+    must(iwarp_srq_destroy(srq));
+}
+
+static void waiting__for_no_completions__is_misuse(void **state)
+{
+    struct iwarp_wc wc;
+
+    (void)state;
+    refused(iwarp_cq_wait(p.side[0].send_cq, &wc, 0, 0), "0 completions");
+    refused(iwarp_cq_wait(p.side[0].send_cq, &wc, -1, -1), "-1 completions");
+    assert_int_equal(iwarp_cq_poll(p.side[0].send_cq, &wc, 0), 0); /* a question like another */
+}
+
 /* --- order of destruction --------------------------------------------------------------------- */
 
 static void destroy__of_what_others_use__is_misuse(void **state)
@@ -272,9 +335,12 @@ int main(void)
         cmocka_unit_test(null__for_devices_and_memory__is_misuse),
         cmocka_unit_test(null__for_queues__is_misuse),
         cmocka_unit_test(null__for_connections__is_misuse),
+        cmocka_unit_test(null__where_no_status_is_returned__gives_nothing),
         cmocka_unit_test(state__that_does_not_allow_it__is_misuse),
         cmocka_unit_test(device__is_another_one__is_misuse),
         cmocka_unit_test(request__answered_wrongly__waits_for_a_right_answer),
+        cmocka_unit_test(acknowledging__what_was_not_taken__changes_nothing),
+        cmocka_unit_test(waiting__for_no_completions__is_misuse),
         cmocka_unit_test(destroy__of_what_others_use__is_misuse),
     };
 

@@ -39,6 +39,8 @@ static void post_send__against_the_rules__is_misuse(void **state)
         {{.opcode = IWARP_WR_ATOMIC_FETCH_ADD}, "one SGE of 8 octets"},
         {{.opcode = IWARP_WR_ATOMIC_CMP_SWAP, .sg_list = &big, .num_sge = 1}, "one SGE of 8"},
         {{.opcode = (enum iwarp_wr_opcode) - 1}, "opcode 4294967295"},
+        {{.opcode = IWARP_WR_WRITE, .flags = 1 << 4}, "flags 0x10, known are 0xf"},
+        {{.opcode = IWARP_WR_LOCAL_INV, .flags = 1 << 8}, "flags 0x100, known are 0xf"},
         {{.sg_list = five, .num_sge = 5}, "5 SGEs"},
         {{.sg_list = huge, .num_sge = 2}, "4294967296 octets"},
         {{.num_sge = 1}, "1 SGEs, but sg_list is NULL"},

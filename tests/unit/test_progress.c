@@ -295,6 +295,31 @@ static void embedded__from_another_thread__is_misuse_but_for_the_call(void **sta
     close_embedded(&p, &loop);
 }
 
+static void count(void *arg)
+{
+    ++*(int *)arg;
+}
+
+/* Calls that the loop had no turn for are neither lost nor leaked. */
+static void device_call__before_the_close__is_run_by_it(void **state)
+{
+    struct iwarp_device_options o;
+    struct iwarp_device *device;
+    uv_loop_t loop;
+    int ran = 0;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    options(&o, IWARP_PROGRESS_EMBEDDED, &loop);
+    must(iwarp_device_open(&o, &device));
+    must(iwarp_device_call(device, count, &ran));
+    must(iwarp_device_call(device, count, &ran));
+    must(iwarp_device_close(device));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(ran, 2);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 static void device_call__in_other_modes__is_misuse(void **state)
 {
     struct iwarp_device *device;
@@ -438,6 +463,7 @@ int main(void)
         cmocka_unit_test(polled__and_then_idle__uses_no_cpu),
         cmocka_unit_test(polled__beside_threads_that_wait__loses_nothing),
         cmocka_unit_test(embedded__from_another_thread__is_misuse_but_for_the_call),
+        cmocka_unit_test(device_call__before_the_close__is_run_by_it),
         cmocka_unit_test(device_call__in_other_modes__is_misuse),
         cmocka_unit_test(embedded__without_a_turn_of_the_loop__nothing_moves),
         cmocka_unit_test(embedded__in_a_loop_of_the_application__serves_both),

@@ -58,6 +58,9 @@ bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *
     if (!s->tagged && s->qn > (s->rfc7306 ? IWARP_DDP_QN_ATOMIC_RESP : IWARP_DDP_QN_TERMINATE)) {
         return found(fault, IWARP_FAULT_DDP_QN, s->qn, opcode, op->qn);
     }
+    if (op == &unknown && iwarp_rdmap_op(opcode)->name) {
+        return found(fault, IWARP_FAULT_RDMAP_SWITCHED_OFF, opcode, 0, 0);
+    }
     if (!op->name || op->tagged != s->tagged) {
         return found(fault, IWARP_FAULT_RDMAP_OPCODE, opcode, s->ddp_control, 0);
     }

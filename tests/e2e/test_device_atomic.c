@@ -350,7 +350,9 @@ static void expect_told(struct mixed *m, enum iwarp_wr_opcode opcode)
     assert_string_equal(iwarp_fault_name(iwarp_fault_code(iwarp_conn_fault(a->conn))),
                         "PEER_NO_RFC7306");
     assert_string_equal(iwarp_fault_name(iwarp_fault_code(iwarp_conn_fault(m->side.conn))),
-                        "RDMAP_OPCODE");
+                        "RDMAP_SWITCHED_OFF");
+    iwarp_fault_text(iwarp_conn_fault(m->side.conn), text, sizeof text);
+    assert_non_null(strstr(text, "switched off here (device option rfc7306, IWARP_RFC7306=off)"));
     pair_wc(m->side.recv_cq, 9, IWARP_WC_FLUSHED);
     must(iwarp_device_stats(m->other, &stats));
     assert_int_equal(stats.terminates_sent[0][2][6], 1);

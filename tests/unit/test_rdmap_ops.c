@@ -44,7 +44,10 @@ static enum iwarp_fault_code expected(unsigned opcode, const struct iwarp_rdmap_
     if (!s->tagged && s->qn > (s->rfc7306 ? 3 : 2)) {
         return IWARP_FAULT_DDP_QN;
     }
-    if (!rfc[opcode].known || (opcode > 7 && !s->rfc7306) || rfc[opcode].tagged != s->tagged) {
+    if (opcode > 7 && opcode < 0xc && !s->rfc7306) {
+        return IWARP_FAULT_RDMAP_SWITCHED_OFF;
+    }
+    if (!rfc[opcode].known || rfc[opcode].tagged != s->tagged) {
         return IWARP_FAULT_RDMAP_OPCODE;
     }
     if (!s->tagged && rfc[opcode].qn != s->qn) {
@@ -72,6 +75,7 @@ static void expect_details(const struct iwarp_fault *f, unsigned opcode,
         assert_int_equal(f->detail[0], opcode);
         assert_int_equal(f->detail[1], s->ddp_control);
         break;
+    case IWARP_FAULT_RDMAP_SWITCHED_OFF:
     case IWARP_FAULT_RDMAP_NOT_LAST:
         assert_int_equal(f->detail[0], opcode);
         break;

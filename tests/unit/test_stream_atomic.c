@@ -533,7 +533,7 @@ static const struct row rows[] = {
      {"418a 00000000 00000001 00000001 00000000" OP("0", "1", "00010203", "00001008") ADD5},
      ASKED,
      1},
-    {"request_switched_off", IWARP_FAULT_RDMAP_OPCODE, "0206c000 0046" REQ("1"),
+    {"request_switched_off", IWARP_FAULT_RDMAP_SWITCHED_OFF, "0206c000 0046" REQ("1"),
      ONE("00010203", "00001008"), OFF, 1},
     {"response_without_request",
      IWARP_FAULT_ATOMIC_RESPONSE_UNEXPECTED,

@@ -313,6 +313,52 @@ $(foreach p,$(PROGRAM_NAMES),$(eval $(call program_test_rule,$(p))))
 
 -include $(ALL_OBJ:.o=.d)
 
+# ---- the Wireshark plugin ----
+
+# Made for the version of Wireshark that pkg-config knows, and for no other.
+WIRESHARK_SERIES = $(shell $(PKG_CONFIG) --modversion wireshark 2>/dev/null | cut -d. -f1,2)
+DISSECTOR_DIR := $(OUT)/dissector
+DISSECTOR = $(DISSECTOR_DIR)/$(WIRESHARK_SERIES)/epan/iwarp.so
+PLUGIN_OBJ := $(call objects,dissector/plugin/*.c)
+PLUGIN_CFLAGS = -std=gnu11 -DIWARP_PLUGIN_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden \
+    $(WARNINGS) $(subst -I,-isystem ,$(shell $(PKG_CONFIG) --cflags wireshark)) $(CFLAGS) $(VARIANT_FLAGS)
+
+.PHONY: dissector install-dissector uninstall-dissector need-wireshark
+dissector:                  ## build the Wireshark plugin iwarp.so
+	@tools/install-packages build dissector
+	@$(MAKE) need-wireshark
+	@$(MAKE) dissector-plugin
+.PHONY: dissector-plugin
+dissector-plugin: $(DISSECTOR)
+
+need-wireshark:
+	@[ -n "$(WIRESHARK_SERIES)" ] || { echo >&2 \
+	    'not found: wireshark; get it by: tools/install-packages dissector'; exit 1; }
+
+$(PLUGIN_OBJ): $(OBJ)/%.o: %.c $(OBJ)/flags | need-wireshark
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(PLUGIN_CFLAGS) -MMD -MP -c -o $@ $<
+$(DISSECTOR): $(PLUGIN_OBJ) $(DISSECT_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -o $@ $^ $(shell $(PKG_CONFIG) --libs wireshark)
+-include $(PLUGIN_OBJ:.o=.d)
+
+.PHONY: test-dissector
+test-dissector:             ## the Wireshark plugin over made and recorded captures
+	@tools/install-packages build dissector
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= tests/run tests/dissector/dissector.sh
+
+# For the user that calls it; SYSTEM=1 for all users of this machine.
+WIRESHARK_PLUGINS = $(if $(SYSTEM),$(DESTDIR)$(shell $(PKG_CONFIG) --variable plugindir wireshark),$(HOME)/.local/lib/wireshark/plugins/$(WIRESHARK_SERIES))
+WIRESHARK_PROFILES = $(if $(SYSTEM),$(DESTDIR)/usr/share/wireshark/profiles,$(or $(XDG_CONFIG_HOME),$(HOME)/.config)/wireshark/profiles)
+install-dissector: dissector ## plugin and profile, for you; SYSTEM=1: for all users
+	install -d '$(WIRESHARK_PLUGINS)/epan' '$(WIRESHARK_PROFILES)/iWARP'
+	install -m 644 $(DISSECTOR) '$(WIRESHARK_PLUGINS)/epan/'
+	install -m 644 $(wildcard dissector/profile/*) '$(WIRESHARK_PROFILES)/iWARP/'
+uninstall-dissector:        ## remove both (SYSTEM=1 as for install-dissector)
+	rm -f '$(WIRESHARK_PLUGINS)/epan/iwarp.so'
+	rm -rf '$(WIRESHARK_PROFILES)/iWARP'
+
 # ---- installing ----
 
 HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)

@@ -60,9 +60,10 @@ void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_oc
     c->complete = c->frame.whole <= n;
     c->exact = at + c->frame.whole == o->reported;
     if (c->complete) {
-        const uint32_t crc = dissect_frame_crc(&c->frame, o->p + at);
-        c->crc_zero = crc == 0;
-        c->crc_right = crc == dissect_frame_crc_expected(&c->frame, o->p + at);
+        c->crc = dissect_frame_crc(&c->frame, o->p + at);
+        c->crc_expected = dissect_frame_crc_expected(&c->frame, o->p + at);
+        c->crc_zero = c->crc == 0;
+        c->crc_right = c->crc == c->crc_expected;
         c->next = looks_like_one(o, at + c->frame.whole, position + (uint32_t)c->frame.whole,
                                  marked, revision_0);
     }

@@ -17,6 +17,7 @@ struct dissect_candidate {
     bool full;      /* the header is there to its end */
     bool complete;  /* all octets are captured */
     bool crc_right, crc_zero;
+    uint32_t crc, crc_expected;
     bool exact;              /* ends where the piece ends */
     enum dissect_known next; /* ON: what follows looks like an FPDU; UNKNOWN: too little of it */
 };

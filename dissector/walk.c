@@ -176,8 +176,8 @@ static bool take_fpdu(const struct place *at, const struct dissect_candidate *c,
     item->cut = !c->complete;
     item->crc_status = judge_crc(w, c);
     if (c->complete) {
-        item->crc = dissect_frame_crc(&c->frame, at->o->p + at->at);
-        item->crc_expected = dissect_frame_crc_expected(&c->frame, at->o->p + at->at);
+        item->crc = c->crc;
+        item->crc_expected = c->crc_expected;
     }
     if (w->markers == DISSECT_UNKNOWN && c->crc_right) {
         /* One that is right and longer than the distance of markers tells. */

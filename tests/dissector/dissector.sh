@@ -1,0 +1,307 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# timeout: 1500
+#
+# The Wireshark plugin in tshark, as an ordinary user (personal plugins are silently ignored for
+# root): captures made here, with all that is true about them (tests/dissector), and recorded ones,
+# on one pass, on two, filtered first, without reassembly; what other protocols show stays as it
+# was; disabled, the built-in dissectors are back; damaged and cut captures do no harm.
+set -u
+: "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
+if ! command -v tshark >/dev/null || ! pkg-config --exists wireshark; then
+    echo "there is no tshark, or nothing to compile its plugin against (libwireshark-dev)"
+    exit 77
+fi
+
+work=$TMPDIR/dissector
+mkdir -p "$work/home" "$work/captures" "$work/out"
+chmod 755 "$TMPDIR"
+make -s dissector-plugin || exit 1
+cp -r "$BUILD/dissector" "$work/plugins" || exit 1
+python3 tests/dissector/captures.py "$work/captures" || exit 1
+cp tests/captures/*.pcap "$work/captures"
+chmod -R a+rX "$work"
+as_user=()
+if [ "$(id -u)" = 0 ]; then
+    as_user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    chown 65534 "$work/home"
+fi
+
+# Nobody's own preferences; a bug in a dissector ends the program.
+plain()
+{
+    local names=(-n)
+    [ "$1" != -G ] || names=()
+    env HOME="$work/home" XDG_CONFIG_HOME="$work/home" WIRESHARK_ABORT_ON_DISSECTOR_BUG=1 \
+        "${as_user[@]}" timeout 120 tshark "$@" "${names[@]}" 2>"$work/errors"
+}
+
+ours()
+{
+    WIRESHARK_PLUGIN_DIR=$work/plugins plain "$@"
+}
+
+number=0 failed=0
+check()
+{
+    local name=$1 result=ok
+    shift
+    number=$((number + 1))
+    if ! "$@" >"$work/why" 2>&1; then
+        result='not ok'
+        failed=1
+        head -n 14 "$work/why"
+        grep -v '^Running as' "$work/errors" | head -n 3
+    fi
+    echo "$result $number - $name"
+}
+
+# Standard error has nothing but remarks that are no fault.
+quiet()
+{
+    ! grep -v 'Running as user' "$work/errors" | grep .
+}
+
+loaded()
+{
+    ours -G plugins >"$work/out/list"; grep '^iwarp.so' "$work/out/list" && quiet
+}
+
+described()
+{
+    ours -G heuristic-decodes | grep -P '^tcp\tiwarp(_tcp)?\tT' && quiet &&
+        ours -G fields | awk -F '\t' '$1 == "F" && $3 ~ /^iwarp\./ && $4 != "FT_NONE" && ($2 == "" || $8 == "") {
+            print; bad = 1 } $1 == "F" && $3 ~ /^iwarp\./ && seen[$3]++ { print; bad = 1 }
+            { n += $3 ~ /^iwarp\./ } END { exit bad || n < 90 }'
+}
+
+options_of()
+{
+    python3 -c 'import json, sys; print(*json.load(open(sys.argv[1]))["options"])' "$1"
+}
+
+# Without upper layers: each payload is to be compared octet by octet.
+generated()
+{
+    local name=$1 options
+    options=$(options_of "$work/captures/$name.json")
+    # shellcheck disable=SC2086 # words
+    ours -r "$work/captures/$name.pcap" $options -o iwarp.ulp:none -T pdml >"$work/out/one" &&
+        ours -2 -r "$work/captures/$name.pcap" $options -o iwarp.ulp:none -T pdml \
+            >"$work/out/two" && quiet &&
+        python3 tests/dissector/judge.py truth "$work/captures/$name.json" "$work/out/two" &&
+        python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two"
+}
+
+# NAME FPDUS, by tests/captures/README.md; one pass, two, only those of a filter.
+recorded()
+{
+    local file=$work/captures/$1.pcap
+    ours -r "$file" -T pdml -J 'iwarp data tcp ip' >"$work/out/one" &&
+        ours -2 -r "$file" -T pdml -J 'iwarp data tcp ip' >"$work/out/two" && quiet &&
+        ours -r "$file" -Y iwarp -T pdml -J 'iwarp data tcp ip' >"$work/out/filtered" &&
+        python3 tests/dissector/judge.py good "$work/out/one" "$2" &&
+        python3 tests/dissector/judge.py good "$work/out/filtered" "$2" &&
+        python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two"
+}
+
+# Without reassembly nothing is lost but what lies across segments.
+unassembled()
+{
+    local name n
+    for name in rping-v2-crc-20000 write-crc-1500; do
+        n=$(ours -r "$work/captures/$name.pcap" -o tcp.desegment_tcp_streams:FALSE -T fields \
+            -e iwarp.mpa.ulpdu_len | tr ',' '\n' | grep -c .)
+        [ "$n" = "$(ours -r "$work/captures/$name.pcap" -T fields -e iwarp.mpa.ulpdu_len |
+            tr ',' '\n' | grep -c .)" ] || { echo "$name: $n FPDUs"; return 1; }
+    done
+    ours -r "$work/captures/cut_tails.pcap" -o tcp.desegment_tcp_streams:FALSE -V \
+        >"$work/out/text" && ! grep -i 'malformed' "$work/out/text"
+}
+
+same_output()
+{
+    cmp "$work/out/a" "$work/out/b" || { diff "$work/out/a" "$work/out/b" | head -n 6; false; }
+}
+
+# Disabled, or with a capture of other protocols: as if the plugin were not there.
+disabled()
+{
+    local name
+    for name in opcodes port_4420 port_445 rping-v2-crc send-crc-4096; do
+        plain -r "$work/captures/$name.pcap" -V >"$work/out/a"
+        ours -r "$work/captures/$name.pcap" -V --disable-protocol iwarp >"$work/out/b"
+        same_output || return 1
+    done
+}
+
+others_unchanged()
+{
+    local passes
+    for passes in '' -2; do
+        # shellcheck disable=SC2086 # none or one
+        plain $passes -r "$work/captures/other_protocols.pcap" -V >"$work/out/a"
+        # shellcheck disable=SC2086
+        ours $passes -r "$work/captures/other_protocols.pcap" -V >"$work/out/b"
+        same_output || return 1
+    done
+}
+
+# On clean captures the built-in dissector's fields have the built-in dissector's values.
+builtin_fields()
+{
+    local name fields=()
+    for name in iwarp_mpa.ulpdulength iwarp_mpa.pad iwarp_ddp.tagged_flag iwarp_ddp.last_flag \
+        iwarp_ddp.dv iwarp_ddp.stag iwarp_ddp.tagged_offset iwarp_ddp.qn iwarp_ddp.msn \
+        iwarp_ddp.mo iwarp_rdma.opcode iwarp_rdma.version iwarp_rdma.reserved \
+        iwarp_rdma.sinkstag iwarp_rdma.sinkto iwarp_rdma.rdmardsz iwarp_rdma.srcstag \
+        iwarp_rdma.srcto iwarp_mpa.crc_check iwarp_mpa.crc iwarp_mpa.crc_flag iwarp_mpa.rev \
+        iwarp_mpa.pdlength iwarp_mpa.key.req iwarp_mpa.key.rep iwarp_mpa.rej_flag; do
+        fields+=(-e "$name")
+    done
+    for name in rping-v2-crc rping-v2-nocrc write-crc-1500 read-v1-crc; do
+        plain -r "$work/captures/$name.pcap" --disable-protocol rpcordma -T fields \
+            -E occurrence=a "${fields[@]}" >"$work/out/a"
+        ours -r "$work/captures/$name.pcap" --disable-protocol rpcordma -T fields \
+            -E occurrence=a "${fields[@]}" >"$work/out/b"
+        grep -q '[0-9]' "$work/out/a" && same_output || return 1
+    done
+    [ "$(ours -r "$work/captures/opcodes.pcap" -o iwarp.compat_fields:FALSE -Y iwarp_mpa |
+        wc -l)" = 0 ]
+}
+
+# editcap damages one octet in fifty behind the headers; whatever comes of it, no end of tshark.
+damaged()
+{
+    local seed name
+    for seed in 1 2; do
+        for name in opcodes terminates markers_unaligned messages revision_2 port_4420 \
+            rping-v2-p2p-crc send-crc-4096; do
+            editcap -E 0.02 -o 54 --seed $seed "$work/captures/$name.pcap" "$work/out/bad.pcap" \
+                2>/dev/null
+            chmod a+r "$work/out/bad.pcap"
+            WIRESHARK_DEBUG_WMEM_OVERRIDE=strict ours -2 -Vxr "$work/out/bad.pcap" \
+                >"$work/out/text" || { echo "$name, seed $seed: $?"; return 1; }
+            ! grep 'Dissector bug' "$work/out/text" || return 1
+        done
+    done
+}
+
+cut_short()
+{
+    local size name
+    for size in 60 75 90 128; do
+        for name in opcodes terminates markers_unaligned revision_2; do
+            editcap -s $size "$work/captures/$name.pcap" "$work/out/bad.pcap" 2>/dev/null
+            chmod a+r "$work/out/bad.pcap"
+            ours -2 -Vr "$work/out/bad.pcap" >"$work/out/text" ||
+                { echo "$name, $size octets: $?"; return 1; }
+            ! grep -i 'Dissector bug\|Malformed' "$work/out/text" || return 1
+        done
+    done
+}
+
+options_both_ways()
+{
+    local option
+    for option in midstream midstream_strict check_crc check_markers reassemble_messages \
+        reassemble_tagged track_stags compat_fields summary_in_tree; do
+        ours -2 -r "$work/captures/opcodes.pcap" -o "iwarp.$option:TRUE" -V >"$work/out/a" &&
+            ours -2 -r "$work/captures/opcodes.pcap" -o "iwarp.$option:FALSE" -V >"$work/out/b" &&
+            quiet && grep -q 'Read Response' "$work/out/a" && grep -q 'Read Response' "$work/out/b" ||
+            { echo "$option"; return 1; }
+    done
+    [ "$(ours -r "$work/captures/midstream.pcap" -o iwarp.midstream:FALSE -Y iwarp | wc -l)" = 0 ]
+}
+
+profile()
+{
+    mkdir -p "$work/home/wireshark/profiles/iWARP"
+    cp dissector/profile/* "$work/home/wireshark/profiles/iWARP/"
+    chmod -R a+rX "$work/home"
+    ours -C iWARP -r "$work/captures/wrong_crc.pcap" --color -T fields \
+        -e frame.coloring_rule.name >"$work/out/rules"
+    quiet && [ "$(grep -c 'iWARP wrong CRC' "$work/out/rules")" = 1 ] &&
+        ours -C iWARP -r "$work/captures/opcodes.pcap" >"$work/out/list" && quiet &&
+        grep -q '0x11223344' "$work/out/list"
+}
+
+# FILE WORD...: each word is in the details, on both passes; no upper layer fails or is cut.
+upper_layer()
+{
+    local passes word name=$1
+    shift
+    for passes in '' -2; do
+        # shellcheck disable=SC2086 # none or one
+        ours $passes -r "$work/captures/$name.pcap" -V >"$work/out/text" && quiet || return 1
+        for word; do
+            grep -q -- "$word" "$work/out/text" || { echo "$name $passes: no $word"; return 1; }
+        done
+        ! grep -i 'malformed\|Dissector bug\|gave up' "$work/out/text" || return 1
+    done
+}
+
+# OPTION FILE WORD...: each word is in what the statistic prints.
+statistic()
+{
+    local option=$1 name=$2 word
+    shift 2
+    ours -q -r "$work/captures/$name.pcap" -z "$option" >"$work/out/text" && quiet || return 1
+    for word; do
+        grep -Eq -- "$word" "$work/out/text" || { echo "$option: no $word"; cat "$work/out/text"
+            return 1; }
+    done
+}
+
+statistics()
+{
+    statistic iwarp,tree wrong_crc 'Bad +2 ' 'Good +4 ' 'iwarp.mpa.crc.bad +2 ' &&
+        statistic iwarp,tree markers_aligned 'Markers +[1-9]' &&
+        statistic iwarp,srt opcodes 'RDMA Read +1 +0.001000' 'Atomic +2 +0.001000' &&
+        statistic iwarp,stag opcodes '0x00010203 .* 1 .* 1 .* 28 ' '0x12345678 .* 5 ' &&
+        statistic conv,iwarp opcodes '10.0.0.1 .* 4 32 bytes +11 179 bytes' &&
+        statistic endpoints,iwarp opcodes '10.0.0.2 +15 +211 +4 ' &&
+        statistic follow,iwarp,hex,0 opcodes '68 65 6c 6c 6f' '0000001B' &&
+        statistic expert violations 'Message sequence number leaves some out'
+}
+
+exported()
+{
+    mkdir -p "$work/objects" && chmod 777 "$work/objects"
+    ours -q -r "$work/captures/messages.pcap" --export-objects "iwarp,$work/objects" &&
+        [ "$(stat -c %s "$work/objects/stream0-a-msn1")" = 3000 ] &&
+        [ "$(cat "$work/objects/stream0-a-msn4")" = three ] &&
+        cmp "$work/objects/stream0-a-msn1" "$work/objects/stream0-frame5-stag00000005-to100"
+}
+
+for f in "$work"/captures/*.json; do
+    names+=("$(basename "$f" .json)")
+done
+mapfile -t counts < <(awk -F ' *[|] *' '$2 ~ /^[a-z0-9-]+$/ && $13 ~ /^[0-9]+$/ { print $2, $13 }' \
+    tests/captures/README.md)
+echo "1..$((${#names[@]} + ${#counts[@]} + 16))"
+check "the plugin is loaded" loaded
+check "fields and heuristics are registered, each once" described
+for name in "${names[@]}"; do
+    check "generated: $name" generated "$name"
+done
+for row in "${counts[@]}"; do
+    # shellcheck disable=SC2086 # two words
+    check "recorded: ${row% *}" recorded $row
+done
+check "without TCP reassembly" unassembled
+check "disabled: the built-in dissectors' output" disabled
+check "other protocols: unchanged" others_unchanged
+check "fields of the built-in dissectors" builtin_fields
+check "damaged captures" damaged
+check "captures cut short" cut_short
+check "every option both ways" options_both_ways
+check "the profile" profile
+check "NFS over RDMA" upper_layer upper_nfs 'Program: NFS (100003)' 'Procedure: NULL (0)' \
+    'Message Type: Reply (1)'
+check "SMB Direct" upper_layer upper_smb NegotiateRequest NegotiateResponse
+check "iSER" upper_layer upper_iser 'iSCSI (Login Command)'
+check "NVMe over Fabrics" upper_layer upper_nvme 'NVM Express Fabrics' 'NVM Express (Cqe)' 'Cmd Latency'
+check "statistics" statistics
+check "export of messages" exported
+exit $failed

@@ -108,7 +108,30 @@ struct iwarp_device_options {
     struct uv_loop_s
         *loop; /* EMBEDDED: the application's uv_loop_t, else NULL; workers must be 1 */
     enum iwarp_rfc7306 rfc7306;
+    const char *pcap;        /* record what connections carry, see below; NULL: into the file that
+                              * IWARP_PCAP in the environment names, if any; "": not */
+    uint64_t pcap_max_bytes; /* of that file; 0: IWARP_PCAP_MAX in the environment; 1 GiB. At least
+                              * 4096 */
 };
+
+/*
+ * A recording is a pcapng file for Wireshark, needs no root, and holds what this device's
+ * connections send and receive, over any transport, from the MPA Request on (RFC 5044 7.1): the TCP
+ * payload of each direction, exactly. Headers, handshake, sequence numbers and segmentation are
+ * made up, and the section header says so: one packet for each call to the transport, cut at 65000
+ * octets; real addresses with the kernel's TCP. Comments name queue pairs. If both ends of a
+ * connection record into one file, each octet is there once, as sent.
+ *
+ * In the name %p is the process id, and %% is %. A file that exists is left alone: the process id,
+ * after that a number, is put before the name's suffix, and the log (IWARP_LOG) says so. Devices of
+ * one process that give the same name share the file, with the first one's bound; a forked child
+ * makes its own. At the bound the packet that does not fit is recorded without payload, with a
+ * comment, and nothing after it. A file that cannot be made, and an error while writing (disk
+ * full), are a line in the log and the end of the recording: no call fails, and no connection
+ * notices. The file has mode 0600, since it contains the application's data; programs that run with
+ * more rights than their user do not look at the environment. Who sends or receives waits for
+ * write(2).
+ */
 
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
 

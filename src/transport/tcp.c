@@ -364,6 +364,15 @@ void iwarp_tcp_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *ad
     }
 }
 
+void iwarp_tcp_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                         socklen_t *addr_len)
+{
+    *addr_len = sizeof *addr;
+    if (getpeername(tcp_of(ep)->fd, (struct sockaddr *)addr, addr_len) != 0) {
+        *addr_len = 0;
+    }
+}
+
 int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlog)
 {
     const int on = 1;

@@ -57,6 +57,10 @@ bool iwarp_tcp_is(const struct iwarp_endpoint *ep);
 void iwarp_tcp_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                           socklen_t *addr_len);
 
+/* The peer's. */
+void iwarp_tcp_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                         socklen_t *addr_len);
+
 /* Listening socket (non-blocking), or -errno. */
 int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlog);
 

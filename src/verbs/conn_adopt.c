@@ -212,6 +212,7 @@ bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
     if (!conn->adopted || !ep || conn->user_gone || !may_have_it_back(code)) {
         return false;
     }
+    iwarp_tap_close(conn); /* the connection goes on without us */
     int fd = iwarp_tcp_release(ep, &early, &early_len);
     conn->ep = NULL;
     iwarp_conn_close_endpoint(conn, false); /* the timer */

@@ -77,7 +77,7 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
         }
         size_t offered = iov_total(iov, n);
         const void *first = iov[0].iov_base;
-        ssize_t sent = conn->ep->ops->writev(conn->ep, iov, (int)n);
+        ssize_t sent = iwarp_conn_writev(conn, iov, (int)n);
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
         if (sent > 0 && conn->qp) {
             iwarp_stream_released(&conn->stream, (size_t)sent); /* the kernel has a copy */
@@ -143,7 +143,7 @@ static bool receive_once(struct iwarp_conn *conn)
     if (staging > 0) {
         iov[n++] = (struct iovec){w->staging, staging};
     }
-    ssize_t got = conn->ep->ops->readv(conn->ep, iov, (int)n);
+    ssize_t got = iwarp_conn_readv(conn, iov, (int)n);
     if (got <= 0) {
         iwarp_stream_placed(&conn->stream, 0);
         if (got == -EFAULT) {
@@ -238,7 +238,7 @@ void iwarp_conn_settle(struct iwarp_conn *conn)
     }
     if ((interest & IWARP_STREAM_SHUTDOWN) && !conn->fin_sent) {
         conn->fin_sent = true;
-        conn->ep->ops->shutdown_write(conn->ep);
+        iwarp_conn_shutdown_write(conn);
     }
     follow_life(conn);
     if (conn->stream.life == STREAM_DRAINING) {

@@ -4,6 +4,7 @@
  * (iwarp/transport.h), or two joined in memory.
  */
 #include "base/guard.h"
+#include "capture/flow.h"
 #include "verbs/verbs.h"
 
 struct over {
@@ -165,6 +166,9 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     }
     iwarp_conn_use_eq(side[1].conn, eq);
     mem_accept(side[1].conn, responder);
+    if (device->capture) {
+        side[0].conn->flow_number = side[1].conn->flow_number = iwarp_flow_number();
+    }
     atomic_fetch_add(&device->stats.arrivals, 1);
     *initiator_conn = side[0].conn;
     *responder_conn = side[1].conn;

@@ -95,6 +95,8 @@ void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = conn->ep;
 
+    iwarp_tap_end(conn, true);
+    iwarp_tap_close(conn);
     conn->ep = NULL;
     stop_timer(conn);
     ep->ops->close(ep, true); /* a FIN would keep a source port that the application gave */
@@ -119,6 +121,8 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 {
     struct iwarp_endpoint *ep = conn->ep;
 
+    iwarp_tap_end(conn, reset);
+    iwarp_tap_close(conn);
     conn->ep = NULL;
     conn->timer_on = false;
     if (conn->timer_open) {
@@ -133,7 +137,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
     conn->lingering = true;
-    conn->ep->ops->shutdown_write(conn->ep);
+    iwarp_conn_shutdown_write(conn);
     iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
     conn->ep->ops->watch(conn->ep, true, false);
 }
@@ -141,7 +145,7 @@ void iwarp_conn_linger(struct iwarp_conn *conn)
 void iwarp_conn_linger_readable(struct iwarp_conn *conn)
 {
     struct iovec iov = {conn->worker->staging, conn->worker->staging_len};
-    ssize_t got = conn->ep->ops->readv(conn->ep, &iov, 1);
+    ssize_t got = iwarp_conn_readv(conn, &iov, 1);
 
     if (got == 0 || (got < 0 && got != -EAGAIN)) {
         iwarp_conn_close_endpoint(conn, false);
@@ -403,7 +407,10 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, sizeof conn->stream);
         return;
     }
-    ssize_t sent = conn->ep->ops->writev(conn->ep, &iov, 1);
+    if (!reject) {
+        iwarp_tap_name_qp(conn);
+    }
+    ssize_t sent = iwarp_conn_writev(conn, &iov, 1);
     if (sent != (ssize_t)len) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
                         sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
@@ -433,7 +440,7 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     iwarp_conn_wish(&conn->options, &wish);
     size_t len = iwarp_mpa_setup_reply(conn->setup, true, &wish, NULL, 0, frame);
     struct iovec iov = {frame, len};
-    bool sent = conn->ep->ops->writev(conn->ep, &iov, 1) == (ssize_t)len;
+    bool sent = iwarp_conn_writev(conn, &iov, 1) == (ssize_t)len;
     bool wanted = conn->adopted && code != IWARP_FAULT_LOCAL_ABORT; /* its socket is handed back */
     if (sent && !wanted) {
         iwarp_conn_linger(conn);
@@ -488,7 +495,7 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
     while (conn->state == CONN_STARTUP && conn->ep) {
         /* Never more than the frame: what follows it are FPDUs, which are not ours yet. */
         struct iovec iov = {buf, (size_t)(conn->setup->need - conn->setup->have)};
-        ssize_t got = conn->ep->ops->readv(conn->ep, &iov, 1);
+        ssize_t got = iwarp_conn_readv(conn, &iov, 1);
         size_t used = 0;
         if (got == -EAGAIN) {
             return;
@@ -532,6 +539,7 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     unsigned ms = conn->options.startup_timeout_ms;
 
     conn->state = CONN_STARTUP;
+    iwarp_tap_open(conn);
     iwarp_conn_start_phase(conn, conn->responder ? ms - ms / 2 : ms, &conn->startup_ms);
     if (conn->responder) {
         const struct iwarp_mpa_wish wish = {
@@ -545,7 +553,7 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
         iwarp_mpa_setup_init(conn->setup, IWARP_MPA_RESPONDER, &wish);
     } else {
         /* One write: several peers cannot take a frame in pieces (RFC 5044 asks for nothing). */
-        ssize_t sent = conn->ep->ops->writev(conn->ep, &iov, 1);
+        ssize_t sent = iwarp_conn_writev(conn, &iov, 1);
         if (sent < 0 && iwarp_conn_try_revision_1(conn, (int)-sent)) {
             return;
         }

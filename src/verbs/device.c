@@ -4,12 +4,15 @@
  */
 #include "base/limits.h"
 #include "base/log.h"
+#include "capture/capture.h"
 #include "mpa/crc32c.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PCAP_BYTES ((uint64_t)1 << 30) /* that a capture may have */
 
 void iwarp_device_options_init(struct iwarp_device_options *options)
 {
@@ -104,8 +107,45 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
         return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",
                           out->max_regions, IWARP_MAX_REGIONS);
     }
+    if (out->pcap_max_bytes > 0 && out->pcap_max_bytes < IWARP_CAPTURE_LEAST) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "device options: pcap_max_bytes is %llu, expected at least %d, or 0",
+                          (unsigned long long)out->pcap_max_bytes, IWARP_CAPTURE_LEAST);
+    }
     enum iwarp_status status = rfc7306_check(out);
     return status != IWARP_OK ? status : progress_check(out);
+}
+
+/* What the environment says about the size of captures: a mistake there is no reason to fail. */
+static uint64_t pcap_bound(void)
+{
+    const char *wish = secure_getenv("IWARP_PCAP_MAX");
+    uint64_t most = 0;
+    char *end;
+
+    if (wish) {
+        errno = 0;
+        most = strtoull(wish, &end, 10);
+        if (wish[0] < '0' || wish[0] > '9' || *end || errno || most < IWARP_CAPTURE_LEAST) {
+            iwarp_log(IWARP_LOG_WARN, "capture",
+                      "IWARP_PCAP_MAX in the environment is \"%s\", expected octets, at least %d: "
+                      "taking the default",
+                      wish, IWARP_CAPTURE_LEAST);
+            most = 0;
+        }
+    }
+    return most ? most : PCAP_BYTES;
+}
+
+static void open_capture(struct iwarp_device *d)
+{
+    const char *name = d->options.pcap ? d->options.pcap : secure_getenv("IWARP_PCAP");
+    uint64_t most = d->options.pcap_max_bytes;
+
+    d->options.pcap = NULL; /* the caller's */
+    if (name && name[0]) {
+        d->capture = iwarp_capture_open(name, most ? most : pcap_bound());
+    }
 }
 
 bool iwarp_is_null(const char *name)
@@ -156,6 +196,7 @@ static void device_free(struct iwarp_device *d)
             iwarp_worker_stop(&d->worker[i]);
         }
     }
+    iwarp_capture_close(d->capture);
     while (d->chunks) {
         struct iwarp_mr_chunk *chunk = d->chunks;
         d->chunks = chunk->next;
@@ -213,6 +254,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         device_free(d);
         return status;
     }
+    open_capture(d);
     iwarp_log(IWARP_LOG_INFO, "device", "open: %u workers, CRC32c by %s", o.workers,
               iwarp_crc32c_name());
     *device = d;

@@ -6,6 +6,8 @@
  *
  *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, srq.lock, async.lock,
  *                                               pair lock (mem.c), conn.wait_lock -> worker.lock
+ *   conn.lock -> capture.flows_lock -> flow.lock -> capture.lock, pair lock; only while what is sent
+ *                and received is recorded (src/capture)
  *
  *   device.lock   region table changes, list of connections, pools
  *   conn.lock     everything of a connection: state, endpoint, stream, reaping of the queues;
@@ -146,7 +148,8 @@ struct iwarp_device {
     struct iwarp_budget budget;
     struct iwarp_async_queue async;
     struct iwarp_device_counts stats;
-    struct iwarp_conn *conns; /* all of them */
+    struct iwarp_capture *capture; /* NULL: none */
+    struct iwarp_conn *conns;      /* all of them */
     unsigned conn_count;
     _Atomic unsigned half_open; /* inbound start-ups */
     _Atomic unsigned pds, cqs, eqs, listeners;
@@ -400,6 +403,8 @@ struct iwarp_conn {
     struct iwarp_conn_options options;
     struct iwarp_qp *qp;       /* NULL: none, or destroyed */
     struct iwarp_endpoint *ep; /* NULL: none, or closed */
+    struct iwarp_flow *flow;   /* what the capture knows it as; NULL: it is not recorded */
+    uint32_t flow_number;      /* of its made-up addresses; 0: none yet */
     uv_timer_t timer;
     bool timer_open; /* the handle is initialised */
     bool timer_on;
@@ -546,6 +551,34 @@ void iwarp_conn_poke(struct iwarp_conn *conn);                       /* any thre
 
 /* Tell the application; locked. */
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type);
+
+/*
+ * conn_tap.c: what crosses the border to the endpoint, for the capture. Locked. open: TCP is up;
+ * end: this side's FIN or reset; close: before the endpoint goes; name_qp: the connection has its
+ * qp.
+ */
+void iwarp_tap_open(struct iwarp_conn *conn);
+void iwarp_tap_name_qp(struct iwarp_conn *conn);
+void iwarp_tap_end(struct iwarp_conn *conn, bool reset);
+void iwarp_tap_close(struct iwarp_conn *conn);
+ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n);
+ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n);
+
+static inline ssize_t iwarp_conn_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
+{
+    return conn->flow ? iwarp_tap_readv(conn, iov, n) : conn->ep->ops->readv(conn->ep, iov, n);
+}
+
+static inline ssize_t iwarp_conn_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
+{
+    return conn->flow ? iwarp_tap_writev(conn, iov, n) : conn->ep->ops->writev(conn->ep, iov, n);
+}
+
+static inline void iwarp_conn_shutdown_write(struct iwarp_conn *conn)
+{
+    iwarp_tap_end(conn, false);
+    conn->ep->ops->shutdown_write(conn->ep);
+}
 
 /* trace.c: field by field at IWARP_LOG=trace. */
 void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr);

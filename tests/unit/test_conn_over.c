@@ -3,12 +3,14 @@
  * Connections over an endpoint of the application: a scripted one, whose octets are literals. What
  * goes down to it, what comes up from it, and that it is closed exactly once.
  */
-#include "octets.h"
+#include "recording.h"
+#include "scratch.h"
 #include "verbs_pair.h"
 
 #include <errno.h>
 #include <iwarp/transport.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -188,13 +190,19 @@ static bool is_closed(const struct script *s, const void *unused)
 
 static struct pair pair; /* for its device, sides and event queues */
 
-static void open_device(void)
+static void open_recorded(const char *path)
 {
     struct pair_options o;
 
     pair_options_init(&o, PAIR_MEMORY);
+    o.device.pcap = path;
     pair_prepare(&pair, &o);
     pair_recv(&pair.side[0], 100, 0, 64);
+}
+
+static void open_device(void)
+{
+    open_recorded(NULL);
 }
 
 static void options_rev1(struct iwarp_conn_options *o)
@@ -382,6 +390,43 @@ static void endpoints__that_are_none__are_misuse(void **state)
     script_free(&s);
 }
 
+/* --- recording ------------------------------------------------------------------------------- */
+
+/* Made-up addresses, and the octets that went down to the endpoint and came up from it. */
+static void connect_over__recorded__is_what_crossed_the_border(void **state)
+{
+    struct iwarp_conn_options o;
+    struct recording r;
+    struct script s;
+    char path[4096];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/over.pcapng", scratch_path);
+    open_recorded(path);
+    options_rev1(&o);
+    script_open(&s);
+    must(iwarp_connect_over(pair.side[0].qp, &s.ep, &o, "hi", 2, pair.eq[0], NULL,
+                            &pair.side[0].conn));
+    goes(&s, REQUEST "40010002 6869");
+    comes(&s, REPLY "40010000", false);
+    pair_event(pair.eq[0], IWARP_EVENT_ESTABLISHED);
+    comes(&s, "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c", true);
+    pair_wc(pair.side[0].recv_cq, 100, IWARP_WC_SUCCESS);
+    pair_event(pair.eq[0], IWARP_EVENT_DISCONNECTED);
+    assert_true(patient(&s, is_closed, NULL));
+    pair_close(&pair);
+    recording_load(&r, path);
+    assert_int_equal(r.connections, 1);
+    assert_memory_equal(r.connection[0].ip[0], "\xc0\0\x02\x01", 4);
+    recording_expect(&r, 0, 0, REQUEST "40010002 6869");
+    recording_expect(&r, 0, 1,
+                     REPLY "40010000 00174143 00000000 00000000 00000001 00000000 68656c6c "
+                           "6f000000 b990b10c");
+    assert_true(r.connection[0].fin[0] && r.connection[0].fin[1]);
+    recording_free(&r);
+    script_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,7 +437,8 @@ int main(void)
         cmocka_unit_test(accept_over__something_else_comes__is_reported),
         cmocka_unit_test(accept_over__given_up_at_once__closes_the_endpoint),
         cmocka_unit_test(endpoints__that_are_none__are_misuse),
+        cmocka_unit_test(connect_over__recorded__is_what_crossed_the_border),
     };
 
-    return cmocka_run_group_tests_name("conn_over", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("conn_over", tests, scratch_setup, scratch_teardown);
 }

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The border between a connection and its endpoint, when what crosses it is recorded: the device's
+ * capture sees each octet that was sent or received, whatever the transport. Without a capture none
+ * of this is reached (inline functions in verbs.h).
+ */
+#include "capture/flow.h"
+#include "verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static unsigned side_of(const struct iwarp_conn *conn)
+{
+    return conn->responder ? 1 : 0;
+}
+
+/* The real addresses, or made-up ones. */
+static void addresses(struct iwarp_conn *conn, struct iwarp_headers_addr addr[2])
+{
+    struct sockaddr_storage peer;
+    socklen_t len = 0;
+    unsigned side = side_of(conn);
+
+    if (iwarp_tcp_is(conn->ep)) {
+        iwarp_tcp_peer_addr(conn->ep, &peer, &len);
+        if (iwarp_flow_addr(&addr[side], (const struct sockaddr *)&conn->local_addr,
+                            conn->local_addr_len) &&
+            iwarp_flow_addr(&addr[1 - side], (const struct sockaddr *)&peer, len) &&
+            addr[0].v6 == addr[1].v6) {
+            return;
+        }
+    }
+    iwarp_flow_made_up(conn->flow_number ? conn->flow_number : iwarp_flow_number(), addr);
+}
+
+void iwarp_tap_name_qp(struct iwarp_conn *conn)
+{
+    char text[32];
+
+    if (conn->flow && conn->qp) {
+        snprintf(text, sizeof text, "QP %u", conn->qp->num);
+        iwarp_flow_note(conn->flow, side_of(conn), text);
+    }
+}
+
+void iwarp_tap_open(struct iwarp_conn *conn)
+{
+    struct iwarp_headers_addr addr[2];
+
+    if (!conn->device->capture) {
+        return;
+    }
+    addresses(conn, addr);
+    conn->flow = iwarp_flow_join(conn->device->capture, addr, side_of(conn));
+    iwarp_tap_name_qp(conn);
+}
+
+void iwarp_tap_close(struct iwarp_conn *conn)
+{
+    if (conn->flow) {
+        iwarp_flow_leave(conn->flow, side_of(conn));
+        conn->flow = NULL;
+    }
+}
+
+void iwarp_tap_end(struct iwarp_conn *conn, bool reset)
+{
+    if (conn->flow) {
+        iwarp_flow_hold(conn->flow);
+        iwarp_flow_ended(conn->flow, side_of(conn), reset);
+        iwarp_flow_release(conn->flow);
+    }
+}
+
+ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
+{
+    iwarp_flow_hold(conn->flow);
+    ssize_t sent = conn->ep->ops->writev(conn->ep, iov, n);
+    if (sent > 0) {
+        iwarp_flow_sent(conn->flow, side_of(conn), iov, (size_t)sent);
+    }
+    iwarp_flow_release(conn->flow);
+    return sent;
+}
+
+ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
+{
+    ssize_t got = conn->ep->ops->readv(conn->ep, iov, n);
+
+    if (got > 0) {
+        iwarp_flow_received(conn->flow, side_of(conn), iov, (size_t)got);
+    } else if (got == 0 || got == -ECONNRESET) {
+        iwarp_flow_received_end(conn->flow, side_of(conn), got < 0);
+    }
+    return got;
+}

@@ -19,8 +19,8 @@
  * does nothing and returns MISUSE (NULL or nothing where there is no status to return), and the
  * library's sockets are closed without a word to the peers; the child may open a device of its own.
  * A process may exit at any time, from any thread, without closing anything. Threads may be
- * cancelled (deferred) inside calls: iwarp_cq_wait, iwarp_eq_get, iwarp_conn_wait and
- * iwarp_conn_wait_end end while they sleep; all others finish first, and are no cancellation
+ * cancelled (deferred) inside calls: iwarp_cq_wait, iwarp_eq_get, iwarp_async_get, iwarp_conn_wait
+ * and iwarp_conn_wait_end end while they sleep; all others finish first, and are no cancellation
  * points.
  *
  * Misuse. A handle that is NULL is IWARP_MISUSE with a sentence, and where there is no status to

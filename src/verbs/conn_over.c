@@ -122,12 +122,32 @@ static void mem_wake(void *user)
     iwarp_worker_kick(user);
 }
 
-/* The responder accepts whatever its own initiator asks for. */
-static void mem_accept(struct iwarp_conn *conn, struct iwarp_qp *qp)
+/*
+ * The other end of an initiator's connection, which accepts whatever that asks for, and the
+ * endpoints of both. Not OK: there is nothing of it.
+ */
+static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct over side[2])
 {
-    (void)iwarp_qp_bind(qp, conn);
+    enum iwarp_status status;
+    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &side[0].conn->options, true, &status);
+
+    if (!conn) {
+        return status;
+    }
+    status = iwarp_qp_bind(qp, conn);
+    if (status == IWARP_OK &&
+        iwarp_mem_pair(mem_wake, side[0].conn, conn, &side[0].ep, &side[1].ep) != 0) {
+        iwarp_qp_unbind(qp);
+        status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
+    }
+    if (status != IWARP_OK) {
+        iwarp_conn_put(conn);
+        return status;
+    }
     iwarp_qp_bound(qp, &conn->options);
     conn->auto_accept = true;
+    side[1].conn = conn;
+    return IWARP_OK;
 }
 
 enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp *responder,
@@ -152,20 +172,14 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     if (!side[0].conn) {
         return status;
     }
-    side[1].conn = iwarp_conn_new(device, &side[0].conn->options, true, &status);
-    if (!side[1].conn ||
-        iwarp_mem_pair(mem_wake, side[0].conn, side[1].conn, &side[0].ep, &side[1].ep) != 0) {
-        if (side[1].conn) {
-            status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
-            iwarp_conn_put(side[1].conn);
-        }
+    status = mem_responder(responder, side);
+    if (status != IWARP_OK) {
         side[0].conn->state = CONN_ENDED; /* never had an endpoint */
         iwarp_qp_unbind(initiator);
         iwarp_conn_destroy(side[0].conn);
         return status;
     }
     iwarp_conn_use_eq(side[1].conn, eq);
-    mem_accept(side[1].conn, responder);
     if (device->capture) {
         side[0].conn->flow_number = side[1].conn->flow_number = iwarp_flow_number();
     }

@@ -51,6 +51,15 @@ static void *in_conn_wait_end_bounded(void *arg)
     return NULL;
 }
 
+static void *in_async_get(void *arg)
+{
+    const struct pair *p = arg;
+    struct iwarp_async_event event;
+
+    (void)iwarp_async_get(p->device, &event, -1);
+    return NULL;
+}
+
 static void cancel(pthread_t thread)
 {
     void *result = NULL;
@@ -73,7 +82,7 @@ static void exchange(struct pair *p, uint64_t id)
 static void cancel__in_a_wait__ends_it(void **state)
 {
     static void *(*const waits[])(void *) = {in_cq_wait, in_eq_get, in_conn_wait_end,
-                                             in_conn_wait_end_bounded};
+                                             in_conn_wait_end_bounded, in_async_get};
     struct chance chance = {chance_seed()};
     struct pair_options o;
     struct pair p;
@@ -84,7 +93,7 @@ static void cancel__in_a_wait__ends_it(void **state)
     o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_open(&p, &o);
     for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(pthread_create(&thread, NULL, waits[i % 4], &p), 0);
+        assert_int_equal(pthread_create(&thread, NULL, waits[i % 5], &p), 0);
         usleep((useconds_t)chance_below(&chance, 2000));
         cancel(thread);
         exchange(&p, i);

@@ -47,6 +47,33 @@ static void calls__with_null_for_what_is_needed__are_misuse(void **state)
     pair_close(&p);
 }
 
+/* Either of the two may be the wrong one; the other is as it was. */
+static void connect_pair__of_one_that_is_in_error__is_misuse(void **state)
+{
+    const struct iwarp_qp_changes to_error = {
+        .size = sizeof to_error, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_ERROR};
+    const struct iwarp_qp_changes to_idle = {
+        .size = sizeof to_idle, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_IDLE};
+    struct iwarp_conn *conn = NULL, *other = NULL;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_prepare(&p, &o);
+    for (int i = 0; i < 2; i++) {
+        must(iwarp_qp_modify(p.side[i].qp, &to_error));
+        must_fail(iwarp_connect_pair(p.side[0].qp, p.side[1].qp, NULL, p.eq[0], &conn, &other),
+                  IWARP_MISUSE, "not IDLE");
+        assert_null(conn);
+        assert_null(other);
+        assert_int_equal(iwarp_qp_state(p.side[1 - i].qp), IWARP_QP_IDLE);
+        must(iwarp_qp_modify(p.side[i].qp, &to_idle));
+    }
+    pair_connect(&p);
+    pair_close(&p);
+}
+
 static void connect__to_an_impossible_address__is_misuse(void **state)
 {
     struct sockaddr_storage addr = {.ss_family = AF_UNIX};
@@ -179,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls__with_null_for_what_is_needed__are_misuse),
+        cmocka_unit_test(connect_pair__of_one_that_is_in_error__is_misuse),
         cmocka_unit_test(connect__to_an_impossible_address__is_misuse),
         cmocka_unit_test(connect__without_memory__leaves_the_queue_pairs_alone),
         cmocka_unit_test(accept__out_of_order__is_misuse),

@@ -6,8 +6,7 @@
  *
  *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, srq.lock, async.lock,
  *                                               pair lock (mem.c), conn.wait_lock -> worker.lock
- *   conn.lock -> capture.flows_lock -> flow.lock -> capture.lock, pair lock; only while what is sent
- *                and received is recorded (src/capture)
+ *   conn.lock -> capture.flows_lock -> flow.lock -> capture.lock, pair lock   (src/capture)
  *
  *   device.lock   region table changes, list of connections, pools
  *   conn.lock     everything of a connection: state, endpoint, stream, reaping of the queues;

@@ -173,31 +173,35 @@ surplus()
 # cell_run NAME WAY WORDS: sets we_says, siw_says, wire_says
 cell_run()
 {
-    local name=$1 way=$2 words=$3 from to port seconds log command i
+    local name=$1 way=$2 words=$3 we siw from to port seconds log command
+    # we:WORD and siw:WORD are for one of the programs.
+    we=$(sed 's/siw:[^ ]*//g; s/\bwe://g' <<<"$words") siw=$(sed 's/\bwe:[^ ]*//g; s/siw://g' <<<"$words")
     number=$((number + 1))
     port=$((28100 + number))
     seconds=$(($(value time "$words" 15) * 2 + 10))
     log=$work/captures/$name.log
     from=$(stat -c %s "$dump")
     : >"$log"
-    command="siw-peer port=$port $words"
+    command="siw-peer port=$port $siw"
     if [ $way = we ]; then
         command+=" role=server"
         [ "$(value op "$words" -)" != rping ] || command=$(rping_server "$port" "$words")
         guest_begin $seconds "$command"
         eventually grep -q listening "$guest_log" || echo "the guest does not listen" >&2
         timeout -k 2 $seconds "$BUILD/interop/iwarp-peer" role=client addr=$guest_address port=$port \
-            $words >"$log" 2>&1 </dev/null &
+            $we >"$log" 2>&1 </dev/null &
         host_pid=$!
         wait $host_pid
     else
         timeout -k 2 $seconds "$BUILD/interop/iwarp-peer" role=server addr=$host_address port=$port \
-            $words >"$log" 2>&1 </dev/null &
+            $we >"$log" 2>&1 </dev/null &
         host_pid=$!
         eventually grep -q listening "$log"
-        command+=" role=client addr=$host_address"
-        [ "$(value op "$words" -)" != rping ] ||
-            command="rping -c -V -a $host_address -p $port $(rping_words "$words")"
+        case $(value op "$words" -) in
+        rping) command="rping -c -V -a $host_address -p $port $(rping_words "$words")" ;;
+        nvme) command=$(nvme_host "$port") ;;
+        *) command+=" role=client addr=$host_address" ;;
+        esac
         guest_begin $seconds "$command"
         wait $host_pid
     fi
@@ -206,9 +210,9 @@ cell_run()
     siw_status=$?
     we_says=$(sed -n 's/^outcome //p' "$log" | head -n 1)
     siw_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
-    if [ "$(value op "$words" -)" = rping ]; then
-        siw_says="status=$siw_status $(tail -n 1 "$guest_log")"
-    fi
+    case $(value op "$words" -) in
+    rping | nvme) siw_says="status=$siw_status $(tail -n 1 "$guest_log")" ;;
+    esac
     { echo "--- the guest"; cat "$guest_log"; } >>"$log"
     to=$(stat -c %s "$dump")
     { head -c 24 "$dump"; tail -c +$((from + 1)) "$dump" | head -c $((to - from)); } \
@@ -232,6 +236,13 @@ rping_server()
         echo listening; wait \$pid"
 }
 
+# The kernel as a user: its host of NVMe over RDMA, by the file that nvme-cli would write to.
+nvme_host()
+{
+    echo "modprobe nvme_rdma; echo transport=rdma,traddr=$host_address,trsvcid=$1,nr_io_queues=1,\
+nqn=nqn.2014-08.org.example:interop,hostnqn=nqn.2014-08.org.example:host >/dev/nvme-fabrics"
+}
+
 eventually()
 {
     local i
@@ -245,7 +256,7 @@ eventually()
 # cell_judge NAME WAY WORDS WE SIW WIRE: runs it, once more if it does not go as expected
 cell_judge()
 {
-    local name=$1 way=$2 words=$3 we=$4 siw=$5 wire=$6 try wrong verdict=FAIL start
+    local name=$1 way=$2 words=$3 we=$4 siw=$5 wire=$6 try wrong first= verdict=FAIL start
     if [ "$announced" = 0 ]; then
         row ""
         row "[$title]$environment"
@@ -280,7 +291,7 @@ cell_judge()
             guest_stop
         fi
         [ -n "$wrong" ] || { verdict=pass; break; }
-        [ $try = 2 ] || again=$((again + 1))
+        [ $try = 2 ] || { again=$((again + 1)); first="the first time: $wrong"; }
     done
     if [ $verdict = pass ]; then
         passed=$((passed + 1))
@@ -292,7 +303,7 @@ cell_judge()
         $(((${EPOCHREALTIME/./} - start) / 1000000)) $(((${EPOCHREALTIME/./} - start) / 100000 % 10)) \
         "we: $we | siw: $siw | wire: $wire")"
     if [ "$verdict" != pass ]; then
-        row "    not as expected: ${wrong:-(the first time)}"
+        row "    not as expected: ${wrong:-$first}"
         row "    seen: we: $we_says | siw: $siw_says | wire: $wire_says"
     fi
 }

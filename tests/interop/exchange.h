@@ -47,6 +47,9 @@ void talk_meet(struct talk *talk);
 /* The role of rping's server or client on an established link, until the peer is done. */
 void rping_run(struct talk *talk);
 
+/* What an NVMe target does first, on an established link. */
+void nvme_run(struct talk *talk);
+
 /* Run the exchange; prints the line "outcome ...". */
 void exchange_run(const struct settings *settings);
 

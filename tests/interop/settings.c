@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const operations[] = {"none",  "send", "send-se", "send-inv", "send-se-inv",
-                                         "write", "read", "rping",   NULL};
+                                         "write", "read", "rping",   "nvme",     NULL};
 static const char *const wrongs[] = {"nothing", "key", "index", "bounds", "stale", "asked", NULL};
 static const char *const closings[] = {"client", "server", "abort", "busy", NULL};
 static const char *const roles[] = {"client", "server", NULL};
@@ -45,6 +45,8 @@ static const struct name {
     {"rtr", offsetof(struct settings, rtr), NULL},
     {"ulpdu", offsetof(struct settings, ulpdu), NULL},
     {"early", offsetof(struct settings, early), NULL},
+    {"remind", offsetof(struct settings, remind), NULL},
+    {"strict", offsetof(struct settings, strict), NULL},
 };
 
 static bool value_read(const struct name *name, const char *text, unsigned *value)

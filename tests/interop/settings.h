@@ -35,7 +35,8 @@ enum operation {
     OP_SEND_SE_INV,
     OP_WRITE,
     OP_READ,
-    OP_RPING /* what rping of librdmacm does */
+    OP_RPING, /* what rping of librdmacm does */
+    OP_NVME   /* the beginning of NVMe over RDMA, with the guest's kernel */
 };
 
 struct settings {
@@ -55,7 +56,7 @@ struct settings {
 
     unsigned ird, ord;
     /* libiwarp alone: siw has parameters of its module for these */
-    unsigned rev, crc, p2p, rtr, ulpdu, early;
+    unsigned rev, crc, p2p, rtr, ulpdu, early, remind, strict;
 };
 
 /* The defaults, then the words. False, with a sentence on stderr, when one is not understood. */

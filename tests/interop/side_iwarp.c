@@ -56,6 +56,9 @@ void side_open(const struct settings *s)
     options.rtr = s->rtr;
     options.ulpdu_max = s->ulpdu;
     options.placement = s->early ? IWARP_PLACE_EARLY : IWARP_PLACE_VERIFIED;
+    options.remind = s->remind; /* off by default here: an emulated peer may be late, and messages
+                                 * are counted */
+    options.strict = s->strict;
     options.ird = s->ird;
     options.ord = s->ord;
     options.startup_timeout_ms = s->time * 1000;
@@ -112,10 +115,12 @@ struct side_link *side_request(char *why, size_t size)
     struct iwarp_event event;
     struct side_link *link;
 
-    if (iwarp_eq_get(eq, &event, (int)settings->time * 1000) != IWARP_OK) {
-        snprintf(why, size, "no request came");
-        return NULL;
-    }
+    do {
+        if (iwarp_eq_get(eq, &event, (int)settings->time * 1000) != IWARP_OK) {
+            snprintf(why, size, "no request came");
+            return NULL;
+        }
+    } while (event.type != IWARP_EVENT_REQUEST);
     link = link_make();
     link->conn = event.conn;
     return link;

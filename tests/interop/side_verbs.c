@@ -30,6 +30,8 @@ struct side_link {
 static const struct settings *settings;
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *listener;
+static struct rdma_cm_event *requests[64]; /* that came while something else was waited for */
+static unsigned requests_come, requests_taken;
 
 static void must(bool good, const char *what)
 {
@@ -98,6 +100,11 @@ static void event_note(struct rdma_cm_event *event)
 {
     struct side_link *link = event->id->context;
 
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        must(requests_come - requests_taken < 64, "keep a request");
+        requests[requests_come++ % 64] = event;
+        return;
+    }
     if (link && event->event == RDMA_CM_EVENT_DISCONNECTED) {
         link->ended = true;
         snprintf(link->how, sizeof link->how, "disconnected");
@@ -189,21 +196,24 @@ struct side_link *side_dial(char *why, size_t size)
 
 struct side_link *side_request(char *why, size_t size)
 {
-    struct rdma_cm_event *event;
     struct side_link *link = link_make();
 
-    while ((event = event_get((int)settings->time * 1000)) != NULL) {
-        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-            link->id = event->id;
-            private_data_keep(link, event);
-            rdma_ack_cm_event(event);
-            link_fill(link);
-            return link;
+    while (requests_come == requests_taken) {
+        struct rdma_cm_event *event = event_get((int)settings->time * 1000);
+
+        if (!event) {
+            snprintf(why, size, "no request came");
+            return NULL;
         }
         event_note(event);
     }
-    snprintf(why, size, "no request came");
-    return NULL;
+    struct rdma_cm_event *request = requests[requests_taken++ % 64];
+
+    link->id = request->id;
+    private_data_keep(link, request);
+    rdma_ack_cm_event(request);
+    link_fill(link);
+    return link;
 }
 
 void side_destroy(struct side_link *link)

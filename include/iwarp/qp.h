@@ -60,7 +60,8 @@ struct iwarp_qp_changes {
 };
 
 /*
- * Change a queue pair, completely or, with MISUSE, not at all.
+ * Change a queue pair, completely or, with MISUSE or AGAIN (another thread connects it at this
+ * moment), not at all.
  *
  * Attributes, in IDLE: bounds for the depths that its connection options ask for. In RTS: the ORD
  * in use, from 1 to what it is, for Reads not sent yet (the bound for the next connection with it).

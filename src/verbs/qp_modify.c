@@ -265,6 +265,19 @@ static void set_attributes(struct iwarp_qp *qp, struct iwarp_conn *conn,
     }
 }
 
+/* Without a connection; another thread may be about to make one. */
+static void give_up(struct change *c)
+{
+    iwarp_mutex_lock(&c->qp->post_lock);
+    if (c->qp->conn) {
+        c->status = iwarp_fail(IWARP_AGAIN, "queue pair %u began to connect meanwhile", c->qp->num);
+    } else {
+        iwarp_qp_set_state(c->qp, IWARP_QP_ERROR);
+        iwarp_qp_flush_unconnected(c->qp);
+    }
+    iwarp_mutex_unlock(&c->qp->post_lock);
+}
+
 static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state to)
 {
     if (to == from) {
@@ -286,10 +299,7 @@ static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state t
             iwarp_conn_end_now(c->conn);
             break;
         }
-        iwarp_mutex_lock(&c->qp->post_lock);
-        iwarp_qp_set_state(c->qp, IWARP_QP_ERROR);
-        iwarp_qp_flush_unconnected(c->qp);
-        iwarp_mutex_unlock(&c->qp->post_lock);
+        give_up(c);
         break;
     case IWARP_QP_RTS:
         break;

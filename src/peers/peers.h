@@ -65,7 +65,7 @@ static inline uint16_t iwarp_peers_ird_unannounced(bool strict, bool responder, 
 struct iwarp_peers_term {
     bool strict;
     bool first;  /* it is the peer's first FPDU */
-    bool silent; /* this end has sent none */
+    bool silent; /* this end has sent none, and no FIN */
 };
 
 /* Does this Terminate belong to the start-up? RFC 6581 8 */

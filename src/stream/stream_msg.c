@@ -398,8 +398,9 @@ static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
 /* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
 static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
-    const struct iwarp_peers_term when = {
-        .strict = s->config.strict, .first = s->rx.fpdus == 1, .silent = s->tx.fpdus == 0};
+    const struct iwarp_peers_term when = {.strict = s->config.strict,
+                                          .first = s->rx.fpdus == 1,
+                                          .silent = s->tx.fpdus == 0 && !s->shut};
     struct iwarp_term_info info;
     struct iwarp_quote quote;
 

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const char *const pair_transport_names[PAIR_TRANSPORTS] = {"memory", "TCP over IPv4",
@@ -327,14 +328,37 @@ void pair_fill(uint8_t *p, size_t n, uint64_t seed)
     }
 }
 
-static unsigned entries_of(const char *path)
+static bool any(const char *name)
+{
+    (void)name;
+    return true;
+}
+
+/* A thread that was joined may be listed a little longer: PF_EXITING of its flags, proc(5). */
+static bool lives(const char *tid)
+{
+    char text[512] = "";
+    unsigned flags = 0;
+
+    snprintf(text, sizeof text, "/proc/self/task/%s/stat", tid);
+    FILE *f = fopen(text, "r");
+    if (!f) {
+        return false;
+    }
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    char *end = strrchr(text, ')'); /* of its name */
+    return end && sscanf(end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && !(flags & 4);
+}
+
+static unsigned entries_of(const char *path, bool (*counts)(const char *name))
 {
     unsigned n = 0;
     DIR *dir = opendir(path);
 
     assert_non_null(dir);
     for (struct dirent *d = readdir(dir); d; d = readdir(dir)) {
-        n += d->d_name[0] != '.';
+        n += d->d_name[0] != '.' && counts(d->d_name);
     }
     closedir(dir);
     return n;
@@ -342,10 +366,10 @@ static unsigned entries_of(const char *path)
 
 unsigned pair_fd_count(void)
 {
-    return entries_of("/proc/self/fd") - 1; /* but that of the folder itself */
+    return entries_of("/proc/self/fd", any) - 1; /* but that of the folder itself */
 }
 
 unsigned pair_thread_count(void)
 {
-    return entries_of("/proc/self/task");
+    return entries_of("/proc/self/task", lives);
 }

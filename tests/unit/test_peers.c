@@ -295,6 +295,29 @@ static void terminate__of_two_readings__is_the_possible_one(void **state)
     }
 }
 
+/* Our FIN came while the peer had work: 0/2/07 is its first word, though we never said any. */
+static void terminate__about_our_fin__is_of_the_peers_rdmap(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 2; closed++) {
+        struct octets o = {0}, ulpdu = {0};
+        struct endpoint e;
+        octets_hex(&ulpdu, "4147 00000000 00000002 00000001 00000000 02070000");
+        fpdu_add(&o, ulpdu.p, ulpdu.n, 0);
+        endpoint_init(&e, &(struct endpoint_options){0});
+        if (closed) {
+            iwarp_stream_close(&e.s);
+            assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
+        }
+        iwarp_stream_feed(&e.s, o.p, o.n);
+        assert_string_equal(iwarp_fault_name(e.s.fault.code), "PEER_TERMINATE");
+        assert_int_equal(e.s.fault.detail[0], closed ? 0 : 2);
+        endpoint_fini(&e);
+        octets_free(&ulpdu);
+        octets_free(&o);
+    }
+}
+
 /*
  * siw does not know Immediate Data and says 0/2/06 in its order, without headers. We are responder,
  * and it has begun with a Write of nothing.
@@ -389,6 +412,7 @@ int main(void)
         cmocka_unit_test(fpdu__damaged_and_early__is_a_crc_error),
         cmocka_unit_test(terminate__of_each_peer__is_understood_unless_strict),
         cmocka_unit_test(terminate__of_two_readings__is_the_possible_one),
+        cmocka_unit_test(terminate__about_our_fin__is_of_the_peers_rdmap),
         cmocka_unit_test(terminate__of_siw_about_immediate_data__says_that_it_does_not_know_it),
         cmocka_unit_test(rtr__of_several__is_read_then_write_then_send),
         cmocka_unit_test(request__of_each_peer__gets_the_same_reply_in_both_modes),

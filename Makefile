@@ -78,6 +78,8 @@ PROVIDER_OBJ := $(call objects,src/provider/module.c)
 LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c)))
 PROGRAM_NAMES := $(sort $(patsubst src/programs/%/,%,$(dir $(wildcard src/programs/*/*.c))))
 PROGRAM_OBJ := $(call objects,src/programs/*/*.c)
+# Scripts of src/programs/run with nothing but their version and place filled in.
+SCRIPTS := $(OUT)/bin/iwarp-run
 EXAMPLE_OBJ := $(call objects,examples/*.c)
 SUPPORT_OBJ := $(call objects,tests/support/*.c)
 TEST_OBJ := $(call objects,tests/unit/test_*.c tests/e2e/test_*.c)
@@ -107,7 +109,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 .PHONY: sim test-long lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
-all: lib $(PROVIDER) $(PROGRAMS) $(EXAMPLES) optional ## build everything but the tests
+all: lib $(PROVIDER) $(PROGRAMS) $(SCRIPTS) $(EXAMPLES) optional ## build everything but the tests
 
 lib: $(LIB_A) $(LIB_SO) $(LIB_LINKS)  ## build the library only
 
@@ -272,6 +274,11 @@ $(PROGRAMS):
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(LIBS)
 
+# Beside the libraries that it is about, and at their place in an installed tree.
+$(SCRIPTS): $(OUT)/bin/%: src/programs/run/%.sh include/iwarp/version.h
+	@mkdir -p $(@D)
+	$(call say,SED)sed 's|@VERSION@|$(VERSION)|' $< >$@ && chmod 755 $@
+
 # Examples use the shared library as an application does.
 $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 	@mkdir -p $(@D)
@@ -363,8 +370,11 @@ uninstall-dissector:        ## remove both (SYSTEM=1 as for install-dissector)
 
 HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)
 MAN_PAGES := $(wildcard man/*.1)
+MAN7_PAGES := $(wildcard man/*.7)
 DOCS := $(wildcard README.md LICENSE docs/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
+# Not where the loader looks by itself: these have the names of the system's libraries.
+COMPAT_DIR = $(LIBDIR)/libiwarp/compat
 PLACES := PREFIX BINDIR LIBDIR INCLUDEDIR MANDIR DOCDIR DESTDIR
 
 # Any place will do of which the shell, make and pkg-config can all be told; others are refused
@@ -407,12 +417,16 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
 	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))
+	$(call put,755,$(BINDIR),$(SCRIPTS))
+	sed -i 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' $(foreach f,$(notdir $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)')
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
+	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
 	$(call put,644,$(DOCDIR),$(DOCS))
 
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'
 	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
 	    pkgconfig/libiwarp.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
-	rm -f $(foreach f,$(notdir $(PROGRAMS)),'$(DESTDIR)$(BINDIR)/$(f)') \
+	rm -f $(foreach f,$(notdir $(PROGRAMS) $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)') \
+	    $(foreach f,$(notdir $(MAN7_PAGES)),'$(DESTDIR)$(MANDIR)/man7/$(f)') \
 	    $(foreach f,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(MANDIR)/man1/$(f)')

@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #include "base/process.h"
+#include "base/settings.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -217,7 +218,7 @@ static void choose(const char *spec)
 static int level_of(const char *module)
 {
     if (!choice.made) {
-        choose(secure_getenv("IWARP_LOG"));
+        choose(iwarp_setting("IWARP_LOG"));
     }
     for (int i = 0; i < choice.named; i++) {
         if (strcmp(choice.module[i].name, module) == 0) {

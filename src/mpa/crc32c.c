@@ -11,6 +11,8 @@
  */
 #include "mpa/crc32c.h"
 
+#include "base/settings.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -95,7 +97,7 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
 /* What AUTO stands for in this environment; -1 if the environment names something unknown. */
 static int crc32c_from_env(enum iwarp_crc32c_impl *impl)
 {
-    const char *name = getenv(CRC32C_ENV);
+    const char *name = iwarp_setting(CRC32C_ENV);
 
     if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0) {
         *impl = IWARP_CRC32C_AUTO;
@@ -148,7 +150,7 @@ static crc32c_fn *crc32c_demand(void)
     fn = atomic_load_explicit(&crc32c_active, memory_order_relaxed);
     pthread_mutex_unlock(&crc32c_lock);
     if (rc != 0) {
-        const char *asked = getenv(CRC32C_ENV);
+        const char *asked = iwarp_setting(CRC32C_ENV);
 
         fprintf(stderr,
                 "libiwarp: no usable CRC32c implementation (" CRC32C_ENV "=%s; known are auto, "

@@ -4,6 +4,7 @@
  * the MPA start-up (RFC 6581 9), and which socket addresses it can have. Touches no connection.
  */
 #include "base/limits.h"
+#include "base/settings.h"
 #include "verbs/verbs.h"
 
 #include <limits.h>
@@ -11,24 +12,42 @@
 
 #define KEEPALIVE_MAX 32767 /* seconds; MAX_TCP_KEEPIDLE of Linux */
 
-/* [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
+static enum iwarp_placement placement_wished(void)
+{
+    static const char *const words[] = {"verified", "early", NULL};
+    static const enum iwarp_placement placements[] = {IWARP_PLACE_VERIFIED, IWARP_PLACE_EARLY};
+
+    return placements[iwarp_setting_word("IWARP_PLACEMENT", words, 0)];
+}
+
+static unsigned ulpdu_max_wished(void)
+{
+    return iwarp_setting_number("IWARP_ULPDU_MAX", IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX, 0);
+}
+
+/* What people wish (iwarp(7)) is the default; an application that sets an option has the last word.
+ * [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
-    *options = (struct iwarp_conn_options){.size = sizeof *options,
-                                           .mpa_rev = 2,
-                                           .mpa_fallback = true,
-                                           .crc = true,
-                                           .peer_to_peer = true,
-                                           .placement = IWARP_PLACE_VERIFIED,
-                                           .ird = 32,
-                                           .ord = 32,
-                                           .connect_timeout_ms = 10000,
-                                           .startup_timeout_ms = 10000,
-                                           .close_timeout_ms = 5000,
-                                           .accept_timeout_ms = 60000,
-                                           .user_timeout_ms = 60000,
-                                           .keepalive_s = 30,
-                                           .remind = true};
+    *options =
+        (struct iwarp_conn_options){.size = sizeof *options,
+                                    .mpa_rev = iwarp_setting_number("IWARP_MPA_REV", 1, 2, 2),
+                                    .mpa_fallback = true,
+                                    .crc = iwarp_setting_on("IWARP_CRC", true),
+                                    .markers = iwarp_setting_on("IWARP_MARKERS", false),
+                                    .peer_to_peer = true,
+                                    .placement = placement_wished(),
+                                    .ulpdu_max = ulpdu_max_wished(),
+                                    .ird = 32,
+                                    .ord = 32,
+                                    .connect_timeout_ms = 10000,
+                                    .startup_timeout_ms = 10000,
+                                    .close_timeout_ms = 5000,
+                                    .accept_timeout_ms = 60000,
+                                    .user_timeout_ms = 60000,
+                                    .keepalive_s = 30,
+                                    .strict = iwarp_setting_on("IWARP_STRICT", false),
+                                    .remind = true};
 }
 
 static enum iwarp_status check_placement_and_times(const struct iwarp_conn_options *in)

@@ -4,6 +4,7 @@
  */
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/settings.h"
 #include "capture/capture.h"
 #include "mpa/crc32c.h"
 #include "verbs/verbs.h"
@@ -14,10 +15,15 @@
 
 #define PCAP_BYTES ((uint64_t)1 << 30) /* that a capture may have */
 
+static unsigned workers_wished(void)
+{
+    return iwarp_setting_number("IWARP_WORKERS", 1, IWARP_MAX_WORKERS, 1);
+}
+
 void iwarp_device_options_init(struct iwarp_device_options *options)
 {
     *options = (struct iwarp_device_options){.size = sizeof *options,
-                                             .workers = 1,
+                                             .workers = workers_wished(),
                                              .max_connections = 65536,
                                              .max_half_open = 1024,
                                              .max_regions = 1048576,
@@ -27,7 +33,7 @@ void iwarp_device_options_init(struct iwarp_device_options *options)
 /* DEFAULT becomes what the environment says. */
 static enum iwarp_status rfc7306_check(struct iwarp_device_options *o)
 {
-    const char *wish = getenv("IWARP_RFC7306");
+    const char *wish = iwarp_setting("IWARP_RFC7306");
 
     if (o->rfc7306 == IWARP_RFC7306_DEFAULT) {
         bool off = wish && strcmp(wish, "off") == 0;
@@ -48,7 +54,7 @@ static enum iwarp_status rfc7306_check(struct iwarp_device_options *o)
 /* The same for the way of progress. */
 static enum iwarp_status progress_check(struct iwarp_device_options *o)
 {
-    const char *wish = getenv("IWARP_PROGRESS");
+    const char *wish = iwarp_setting("IWARP_PROGRESS");
 
     if (o->progress == IWARP_PROGRESS_DEFAULT) {
         bool polled = wish && strcmp(wish, "polled") == 0;
@@ -69,10 +75,27 @@ static enum iwarp_status progress_check(struct iwarp_device_options *o)
                           o->loop ? "a loop is for embedded progress only"
                                   : "embedded progress needs the application's loop");
     }
+    if (o->loop && o->workers == workers_wished()) {
+        o->workers = 1; /* what people wish for threads is no mistake of this application */
+    }
     if (o->loop && o->workers != 1) {
         return iwarp_fail(IWARP_MISUSE,
                           "device options: workers is %u, embedded progress has 1 (the loop)",
                           o->workers);
+    }
+    return IWARP_OK;
+}
+
+/* There is one so far; who asks for another should not be left to wonder. */
+static enum iwarp_status transport_check(void)
+{
+    const char *wish = iwarp_setting("IWARP_TRANSPORT");
+
+    if (wish && wish[0] && strcmp(wish, "tcp") != 0) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "IWARP_TRANSPORT is \"%s\", expected tcp (the kernel's TCP), the only "
+                          "one that there is",
+                          wish);
     }
     return IWARP_OK;
 }
@@ -113,13 +136,14 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
                           (unsigned long long)out->pcap_max_bytes, IWARP_CAPTURE_LEAST);
     }
     enum iwarp_status status = rfc7306_check(out);
-    return status != IWARP_OK ? status : progress_check(out);
+    status = status != IWARP_OK ? status : progress_check(out);
+    return status != IWARP_OK ? status : transport_check();
 }
 
 /* What the environment says about the size of captures: a mistake there is no reason to fail. */
 static uint64_t pcap_bound(void)
 {
-    const char *wish = secure_getenv("IWARP_PCAP_MAX");
+    const char *wish = iwarp_setting("IWARP_PCAP_MAX");
     uint64_t most = 0;
     char *end;
 
@@ -139,7 +163,7 @@ static uint64_t pcap_bound(void)
 
 static void open_capture(struct iwarp_device *d)
 {
-    const char *name = d->options.pcap ? d->options.pcap : secure_getenv("IWARP_PCAP");
+    const char *name = d->options.pcap ? d->options.pcap : iwarp_setting("IWARP_PCAP");
     uint64_t most = d->options.pcap_max_bytes;
 
     d->options.pcap = NULL; /* the caller's */
@@ -216,6 +240,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         return IWARP_MISUSE;
     }
     struct iwarp_device_options o;
+    iwarp_settings_complain();
     enum iwarp_status status = options_check(options, &o);
 
     if (status != IWARP_OK) {

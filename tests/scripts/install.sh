@@ -42,7 +42,7 @@ has_files()
     local bad=0 f
     for f in include/iwarp/version.h lib/libiwarp.a lib/libiwarp.so lib/libiwarp.so."$soversion" \
         lib/libiwarp.so."$version" lib/pkgconfig/libiwarp.pc lib/libiwarp/ossl-modules/iwarp.so \
-        share/doc/libiwarp/LICENSE; do
+        share/doc/libiwarp/LICENSE share/man/man7/iwarp.7; do
         [ -e "$prefix/$f" ] || { echo "not there: $f"; bad=1; }
     done
     return $bad

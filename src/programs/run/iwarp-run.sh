@@ -1,0 +1,294 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# iwarp-run: starts a program with this tree's libibverbs.so.1 and librdmacm.so.1 in place of the
+# system's.  See iwarp-run(1).  It finds them beside itself (build tree, or an installed tree that
+# was moved), else where `make install` put them.  What it does to the environment is all that
+# there is to it; it does not stay while the program runs.
+set -u
+version='@VERSION@'
+installed='@COMPATDIR@'
+settings='config crc crc32c log markers mpa-rev pcap pcap-max placement
+                   progress rfc7306 strict transport ulpdu-max workers'
+
+# The program's own status is the caller's to see: ours are those of env(1).
+fail()
+{
+    status=$1
+    shift
+    printf 'iwarp-run: %s\n' "$*" >&2
+    exit "$status"
+}
+
+usage()
+{
+    cat <<END
+Usage: iwarp-run [OPTION...] [--] PROGRAM [ARGUMENT...]
+       iwarp-run --check PROGRAM
+Starts an RDMA program on iWARP in user space: no RNIC, no kernel module, no root.
+
+  --preload        load the libraries ahead of everything, also in what PROGRAM starts;
+                   for programs that load libibverbs by a path of their own
+  --fake-sys       show PROGRAM the device under /sys/class/infiniband, in namespaces of its own
+  --check PROGRAM  start nothing, say which libraries PROGRAM would get
+  --NAME=VALUE     setting IWARP_NAME, see iwarp(7), for this run:
+                   $settings
+  --version, --help
+
+The status is that of PROGRAM; 125: iwarp-run failed, 126: PROGRAM cannot be started, 127: there is
+none.
+END
+}
+
+# sets self
+find_self()
+{
+    case $0 in
+    */*) self=$0 ;;
+    *) self=$(command -v -- "$0") || self=$0 ;;
+    esac
+    self=$(readlink -f -- "$self") || fail 125 "cannot find out where I am: $0"
+}
+
+# Where the two libraries are: sets lib
+find_libraries()
+{
+    here=${self%/*}
+    for lib in "$here/../lib/compat" "$here/../lib/libiwarp/compat" "$installed"; do
+        if [ -e "$lib/libibverbs.so.1" ] && [ -e "$lib/librdmacm.so.1" ]; then
+            lib=$(readlink -f -- "$lib")
+            # Neither variable has a way to write these.
+            case $lib in
+            *[:\;]*) fail 125 "$lib: a path with : or ; cannot be in LD_LIBRARY_PATH" ;;
+            esac
+            return
+        fi
+    done
+    fail 125 "no libibverbs.so.1 and librdmacm.so.1 in ${here%/*}/lib/compat or $installed;" \
+        'make builds and installs them where libibverbs-dev and librdmacm-dev are'
+}
+
+# sets path to the file that the shell would start
+find_program()
+{
+    path=$(command -v -- "$1" 2>/dev/null) || path=
+    case $path in
+    */*) ;;
+    *)
+        # A builtin or a keyword of this shell may be a program, too.
+        path=
+        rest=$PATH:
+        while [ -n "$rest" ] && [ -z "$path" ]; do
+            dir=${rest%%:*}
+            rest=${rest#*:}
+            [ ! -x "${dir:-.}/$1" ] || [ -d "${dir:-.}/$1" ] || path=${dir:-.}/$1
+        done
+        ;;
+    esac
+    case $1 in
+    */*)
+        [ -e "$1" ] || fail 127 "$1: no such program"
+        if [ ! -x "$1" ] || [ -d "$1" ]; then
+            fail 126 "$1: not a program that can be started"
+        fi
+        path=$1
+        ;;
+    esac
+    [ -n "$path" ] || fail 127 "$1: no such program in PATH"
+}
+
+# The loader that would load it: sets loader, empty if none (a script, a static program).
+find_loader()
+{
+    for loader in /lib64/ld-linux-x86-64.so.2 /lib/ld-linux-aarch64.so.1 /lib64/ld64.so.2 \
+        /lib/ld64.so.1 /lib/ld-linux-riscv64-lp64d.so.1 /lib/ld-linux-armhf.so.3; do
+        [ ! -x $loader ] || ! $loader --verify "$path" >/dev/null 2>&1 || return 0
+    done
+    loader=
+}
+
+# resolve NAME: what the loader would take for it; nothing if it is not asked for
+resolve()
+{
+    [ -n "$loader" ] || return 0
+    LD_LIBRARY_PATH=$library_path LD_PRELOAD='' LD_TRACE_LOADED_OBJECTS=1 $loader "$path" 2>/dev/null |
+        sed -n "s/^[[:space:]]*$1 => \(.*\) (0x[0-9a-f]*)\$/\1/p" | sed 1q
+}
+
+# is_ours NAME FILE
+is_ours()
+{
+    [ -n "$2" ] && [ "$(readlink -f -- "$2")" = "$(readlink -f -- "$lib/$1")" ]
+}
+
+# With more rights than its user the loader looks at none of our variables.
+privileged()
+{
+    if [ -u "$path" ] || [ -g "$path" ]; then
+        why=set-uid
+    elif command -v getcap >/dev/null && [ -n "$(getcap -- "$path" 2>/dev/null)" ]; then
+        why='a file with capabilities'
+    else
+        return 1
+    fi
+}
+
+check()
+{
+    good=0
+    printf 'program: %s\n' "$path"
+    [ -n "$loader" ] || echo "  not for this machine's loader (a script, or linked statically)"
+    for name in libibverbs.so.1 librdmacm.so.1; do
+        file=$(resolve $name)
+        if [ -z "$file" ]; then
+            printf '  %s: not linked; what loads it later by this name gets %s\n' $name "$lib/$name"
+        elif is_ours $name "$file"; then
+            printf '  %s => %s\n' $name "$lib/$name"
+        else
+            printf '  %s => %s: its own path (RPATH) goes first, so it is preloaded: %s\n' $name \
+                "$file" "$lib/$name"
+        fi
+    done
+    for name in libibverbs.so librdmacm.so; do
+        if ! is_ours $name.1 "$lib/$name"; then
+            printf '  warning: %s is missing: what asks for it gets the system library\n' "$lib/$name"
+            good=1
+        fi
+    done
+    if privileged; then
+        printf '  warning: %s: it will get the system libraries unless you are its user\n' "$why"
+        good=1
+    fi
+    exit $good
+}
+
+# setting NAME VALUE: in the environment as IWARP_NAME
+setting()
+{
+    for known in $settings; do
+        if [ "$known" = "$1" ]; then
+            export "IWARP_$(printf '%s' "$1" | tr 'a-z-' 'A-Z_')=$2"
+            return
+        fi
+    done
+    fail 125 "--$1=$2: no such option; see iwarp-run --help"
+}
+
+# Starts this script anew in namespaces in which /sys/class may be replaced.
+enter_namespaces()
+{
+    command -v unshare >/dev/null || fail 125 '--fake-sys needs unshare (util-linux)'
+    for how in '-m' '-Umc --keep-caps' '-Urm'; do
+        # shellcheck disable=SC2086 # options
+        if unshare $how mount -t tmpfs iwarp /sys/class 2>/dev/null; then
+            IWARP_RUN_INSIDE=$$ exec unshare $how -- /bin/sh "$self" "$@"
+        fi
+    done
+    fail 125 '--fake-sys: no mount namespace can be had here (needs root, or namespaces of users)'
+}
+
+# attribute FILE VALUE
+attribute()
+{
+    mkdir -p "${1%/*}" && printf '%s\n' "$2" >"$1"
+}
+
+# The classes as they are, by links as there are, and one more.
+fake_sys()
+{
+    if ! { cd /sys/class && mount -t tmpfs -o mode=755 iwarp /sys/class &&
+        find . -maxdepth 2 -type l -exec cp -P --parents -t /sys/class {} +; }; then
+        fail 125 '--fake-sys: cannot replace /sys/class'
+    fi
+    device=/sys/class/infiniband/iwarp0
+    attribute $device/node_type '4: RNIC'
+    attribute $device/fw_ver "$version"
+    attribute $device/ports/1/state '4: ACTIVE'
+    attribute $device/ports/1/phys_state '5: LinkUp'
+    attribute $device/ports/1/link_layer Ethernet
+    mkdir -p $device/device/net
+    for net in /sys/class/net/*; do
+        # Loopback only if there is nothing else: programs take the first.
+        [ "${net##*/}" = lo ] || [ "$(cat "$net/operstate" 2>/dev/null || echo down)" = down ] || ln -s "$net" $device/device/net/
+    done
+    [ -n "$(ls $device/device/net)" ] || ln -s /sys/class/net/lo $device/device/net/
+    cd "$from" || cd /
+}
+
+# Empty and unset are not the same to the loader: : at an end is the working directory.
+run()
+{
+    LD_LIBRARY_PATH=$library_path
+    export LD_LIBRARY_PATH
+    if [ $preload = 0 ]; then
+        for name in libibverbs.so.1 librdmacm.so.1; do
+            file=$(resolve $name)
+            [ -z "$file" ] || is_ours $name "$file" || preload=1
+        done
+    fi
+    if [ $preload = 1 ]; then
+        # Blanks separate names there, and there is no way to write one.
+        case $lib in
+        *[[:space:]]*) fail 125 "$lib: a path with a blank cannot be in LD_PRELOAD" ;;
+        esac
+        LD_PRELOAD=$lib/libibverbs.so.1:$lib/librdmacm.so.1${LD_PRELOAD:+:$LD_PRELOAD}
+        export LD_PRELOAD
+    fi
+    ! privileged || printf 'iwarp-run: warning: %s is %s: the loader may ignore what is asked for\n' \
+        "$path" "$why" >&2
+    unset IWARP_RUN_INSIDE
+    exec "$program" "$@"
+}
+
+preload=0 fake=0 mode=run from=$PWD
+find_self
+inside=
+[ "${IWARP_RUN_INSIDE-}" != $$ ] || inside=1
+# What is left is kept whole for the second start.
+for word; do
+    case $word in
+    --fake-sys) [ -n "$inside" ] || fake=1 ;;
+    -*) ;;
+    *) break ;;
+    esac
+    [ "$word" != -- ] || break
+done
+[ $fake = 0 ] || enter_namespaces "$@"
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --preload) preload=1 ;;
+    --check) mode=check ;;
+    --fake-sys) fake=1 ;;
+    --help | -h)
+        usage
+        exit
+        ;;
+    --version)
+        echo "iwarp-run (libiwarp) $version"
+        exit
+        ;;
+    --)
+        shift
+        break
+        ;;
+    --*=*)
+        name=${1%%=*}
+        setting "${name#--}" "${1#*=}"
+        ;;
+    -*) fail 125 "$1: no such option; see iwarp-run --help" ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -gt 0 ] || fail 125 'which program? See iwarp-run --help'
+
+program=$1
+shift
+find_libraries
+find_program "$program"
+find_loader
+library_path=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[ $mode = run ] || check
+[ $fake = 0 ] || fake_sys
+run "$@"

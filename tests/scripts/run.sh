@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# timeout: 600
+# shellcheck disable=SC2016,SC2317 # for the shell that is started; called by check
+#
+# iwarp-run as people use it: which libraries a program gets, whatever its own path says; that
+# arguments, settings and exit status pass through; what --check says; one clear line for what
+# cannot be.  The libraries here are made up and only say whose they are, so nothing of RDMA counts.
+set -u
+: "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
+
+unset LD_LIBRARY_PATH LD_PRELOAD
+top=$PWD
+cd "$TMPDIR" || exit 1
+mkdir -p tree/bin tree/lib/compat system programs
+run=$TMPDIR/tree/bin/iwarp-run
+cp "$BUILD/bin/iwarp-run" "$run"
+version=$(sed -n 's/.*IWARP_VERSION "\(.*\)"/\1/p' "$top/include/iwarp/version.h")
+
+number=0
+failed=0
+check()
+{
+    local name=$1 out
+    shift
+    number=$((number + 1))
+    if out=$("$@" 2>&1); then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        printf '%s\n' "$out"
+        failed=1
+    fi
+}
+
+# prints TEXT COMMAND...: exactly that, and succeeds
+prints()
+{
+    local out text=$1
+    shift
+    out=$("$@" 2>&1) || { echo "status $?: $out"; return 1; }
+    [ "$out" = "$text" ] || { printf 'not "%s": %s\n' "$text" "$out"; return 1; }
+}
+
+# ends STATUS TEXT COMMAND...: one line with the text
+ends()
+{
+    local out want=$1 text=$2 status
+    shift 2
+    out=$("$@" 2>&1)
+    status=$?
+    [ "$status" = "$want" ] || { echo "status $status: $out"; return 1; }
+    [[ $out == *"$text"* && $out != *$'\n'* ]] || { printf 'not "%s": %s\n' "$text" "$out"; return 1; }
+}
+
+# shows STATUS TEXT... -- COMMAND...: all of the texts
+shows()
+{
+    local out want=$1 status
+    local -a texts=()
+    shift
+    while [ "$1" != -- ]; do
+        texts+=("$1")
+        shift
+    done
+    shift
+    out=$("$@" 2>&1)
+    status=$?
+    [ "$status" = "$want" ] || { echo "status $status: $out"; return 1; }
+    for text in "${texts[@]}"; do
+        [[ $out == *"$text"* ]] || { printf 'not "%s": %s\n' "$text" "$out"; return 1; }
+    done
+}
+
+# library FILE SONAME FUNCTION TEXT
+library()
+{
+    echo "const char *$3(void); const char *$3(void) { return \"$4\"; }" >library.c
+    gcc -shared -fPIC -Wl,-soname,"$2" -o "$1" library.c
+}
+
+for place in tree/lib/compat:ours system:system; do
+    library "${place%:*}/libibverbs.so.1" libibverbs.so.1 verbs "${place#*:}" || exit 1
+    library "${place%:*}/librdmacm.so.1" librdmacm.so.1 cm "${place#*:}" || exit 1
+    ln -s libibverbs.so.1 "${place%:*}/libibverbs.so"
+    ln -s librdmacm.so.1 "${place%:*}/librdmacm.so"
+done
+cat >who.c <<'END'
+#include <stdio.h>
+const char *verbs(void);
+const char *cm(void);
+int main(void)
+{
+    printf("%s %s\n", verbs(), cm());
+    return 0;
+}
+END
+cat >later.c <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    void *lib = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    const char *(*verbs)(void) = lib ? (const char *(*)(void))dlsym(lib, "verbs") : NULL;
+    puts(verbs ? verbs() : "none");
+    return 0;
+}
+END
+gcc -o programs/plain who.c -Lsystem -libverbs -lrdmacm || exit 1
+gcc -o programs/rpath who.c -Lsystem -libverbs -lrdmacm -Wl,--disable-new-dtags,-rpath,"$TMPDIR/system" || exit 1
+gcc -o programs/runpath who.c -Lsystem -libverbs -lrdmacm -Wl,--enable-new-dtags,-rpath,"$TMPDIR/system" || exit 1
+gcc -o programs/later later.c -ldl || exit 1
+printf '#!/bin/sh\nexec "%s/programs/plain"\n' "$TMPDIR" >programs/script
+chmod 755 programs/script
+
+check "the made-up system: an RPATH leads there" prints 'system system' programs/rpath
+check "a program without a path" prints 'ours ours' "$run" programs/plain
+check "RUNPATH" prints 'ours ours' "$run" programs/runpath
+check "RPATH" prints 'ours ours' "$run" programs/rpath
+check "a script" prints 'ours ours' "$run" programs/script
+check "loaded later, by name" prints ours "$run" programs/later libibverbs.so
+check "loaded later, by version" prints ours "$run" programs/later libibverbs.so.1
+check "--preload" prints 'ours ours' "$run" --preload programs/plain
+check "--preload, for children" prints 'ours ours' "$run" --preload sh -c programs/rpath
+check "what was there stays behind" prints "$TMPDIR/tree/lib/compat:/a:/b" \
+    env LD_LIBRARY_PATH=/a:/b "$run" sh -c 'echo "$LD_LIBRARY_PATH"'
+check "no empty part" prints "$TMPDIR/tree/lib/compat" "$run" sh -c 'echo "$LD_LIBRARY_PATH"'
+check "arguments" prints '<a b><><*><--pcap=x>' "$run" printf '<%s>' 'a b' '' '*' --pcap=x
+check "after --" prints '--help' "$run" -- printf %s --help
+check "settings" prints 'x y=1 off' "$run" --pcap='x y=1' --mpa-rev=1 --crc=off \
+    sh -c 'echo "$IWARP_PCAP $IWARP_CRC"'
+check "a setting with -" prints 1 "$run" --mpa-rev=1 sh -c 'echo "$IWARP_MPA_REV"'
+check "status" ends 42 '' "$run" sh -c 'exit 42'
+check "a signal" ends 143 '' "$run" sh -c 'kill -TERM $$'
+check "from elsewhere, by a link, in PATH" prints 'ours ours' sh -c \
+    "mkdir links && ln -s '$run' links/irun && cd / && PATH=$TMPDIR/links:\$PATH irun '$TMPDIR/programs/plain'"
+check "in PATH, the program too" prints 'ours ours' env PATH="$TMPDIR/programs:$PATH" "$run" plain
+if command -v dash >/dev/null; then
+    check "dash" prints 'ours ours' dash "$run" programs/rpath
+fi
+
+check "no program" ends 125 'which program' "$run"
+check "a program that is not there" ends 127 'nosuch: no such program in PATH' "$run" nosuch
+check "a path that is not there" ends 127 './nosuch: no such program' "$run" ./nosuch
+check "a file that is no program" ends 126 'who.c: not a program' "$run" ./who.c
+check "a directory" ends 126 '/: not a program' "$run" /
+check "an unknown option" ends 125 '--nosuch: no such option' "$run" --nosuch true
+check "an unknown setting" ends 125 '--nosuch=1: no such option' "$run" --nosuch=1 true
+
+check "--check: linked" shows 0 "libibverbs.so.1 => $TMPDIR/tree/lib/compat/libibverbs.so.1" \
+    "librdmacm.so.1 => $TMPDIR/tree" -- "$run" --check programs/plain
+check "--check: RPATH" shows 0 "libibverbs.so.1 => $TMPDIR/system/libibverbs.so.1: its own path (RPATH)" \
+    -- "$run" --check programs/rpath
+check "--check: not linked" shows 0 "libibverbs.so.1: not linked" -- "$run" --check programs/later
+check "--check: a script" shows 0 "a script, or linked statically" -- "$run" --check programs/script
+cp programs/plain programs/setuid && chmod u+s programs/setuid
+check "--check: set-uid" shows 1 'warning: set-uid' -- "$run" --check programs/setuid
+rm tree/lib/compat/librdmacm.so
+check "--check: a link is missing" shows 1 "warning: $TMPDIR/tree/lib/compat/librdmacm.so is missing" \
+    -- "$run" --check programs/plain
+ln -s librdmacm.so.1 tree/lib/compat/librdmacm.so
+
+mkdir -p 'a b/lib/libiwarp'
+cp -r tree/bin 'a b/bin'
+cp -r tree/lib/compat 'a b/lib/libiwarp/compat'
+check "an installed tree, with a blank" prints 'ours ours' 'a b/bin/iwarp-run' programs/plain
+check "a blank, and preloading" ends 125 'a path with a blank cannot be in LD_PRELOAD' 'a b/bin/iwarp-run' programs/rpath
+mkdir -p bare/bin
+cp "$run" bare/bin/
+check "no libraries" ends 125 "no libibverbs.so.1 and librdmacm.so.1 in $TMPDIR/bare/lib/compat" bare/bin/iwarp-run true
+check "no libraries: --version all the same" prints "iwarp-run (libiwarp) $version" bare/bin/iwarp-run --version
+
+name="--fake-sys: the device is there, and everything else"
+faked()
+{
+    local out before
+    before=$(cd /sys/class && echo ./*)
+    out=$("$run" --fake-sys sh -c 'cd /sys/class || exit
+        cat infiniband/iwarp0/node_type infiniband/iwarp0/ports/1/link_layer
+        set -- infiniband/iwarp0/device/net/*
+        cat "$1/ifindex" >/dev/null && cat "net/${1##*/}/ifindex" >/dev/null && pwd && cd "$OLDPWD" && pwd
+        exit 3')
+    [ $? = 3 ] && [ "$out" = "4: RNIC
+Ethernet
+/sys/class
+$PWD" ] && [ "$before" = "$(cd /sys/class && echo ./*)" ] || { echo "$out"; return 1; }
+}
+if unshare -Urm true 2>/dev/null || unshare -m true 2>/dev/null; then
+    check "$name" faked
+else
+    number=$((number + 1))
+    echo "ok $number - $name # SKIP no mount namespace can be had"
+fi
+echo "1..$number"
+exit $failed

@@ -125,11 +125,11 @@ bool iwarp_tx_block_lend(struct iwarp_stream *s)
     return true;
 }
 
-void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, bool copied)
+void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends)
 {
     struct iwarp_tx_block *b = s->tx.block;
 
-    for (unsigned i = 0; i < lends->n && !copied; i++) {
+    for (unsigned i = 0; i < lends->n; i++) {
         struct iwarp_region *r = lends->region[i];
         uint32_t stag = atomic_load_explicit(&r->stag, memory_order_relaxed);
         unsigned k = 0;
@@ -143,10 +143,7 @@ void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, boo
         }
         b->ref[k].end = s->tx.framed;
     }
-    if (!copied) {
-        lends->n = 0;
-    }
-    iwarp_lends_settle(lends);
+    lends->n = 0;
 }
 
 void iwarp_tx_block_forget_sent(struct iwarp_stream *s)
@@ -162,27 +159,10 @@ void iwarp_tx_block_forget_sent(struct iwarp_stream *s)
     b->refs = kept;
 }
 
-void iwarp_tx_block_append(struct iwarp_tx_block *b, uint32_t n)
-{
-    if (b->open) {
-        b->iov[b->n - 1].iov_len += n;
-    } else {
-        b->iov[b->n++] = (struct iovec){b->bytes + b->used, n};
-        b->open = true;
-    }
-    b->used += n;
-}
-
 void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov)
 {
     b->iov[b->n++] = *iov;
     b->open = false;
-}
-
-bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
-{
-    return !b->moved && b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
-           b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
 }
 
 struct iwarp_tx_mark iwarp_tx_block_mark(const struct iwarp_tx_block *b)

@@ -66,11 +66,8 @@ bool iwarp_tx_block_ready(struct iwarp_stream *s);
 bool iwarp_tx_block_lend(struct iwarp_stream *s);
 void iwarp_tx_block_settle(struct iwarp_tx_block *b);
 
-/*
- * The FPDU just framed refers to the regions that `lends` holds: they change hands. If its payload
- * was copied instead, they are given back.
- */
-void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends, bool copied);
+/* The FPDU just framed refers to the regions that `lends` holds: they change hands. */
+void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends);
 
 /* Forget the regions whose octets are all sent. They are not lent now. */
 void iwarp_tx_block_forget_sent(struct iwarp_stream *s);
@@ -82,10 +79,24 @@ void iwarp_tx_block_forget_sent(struct iwarp_stream *s);
 void iwarp_tx_block_shrink(struct iwarp_stream *s);
 
 /* Is there room for one more FPDU? */
-bool iwarp_tx_block_room(const struct iwarp_tx_block *b);
+static inline bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
+{
+    return !b->moved && b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
+           b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
+}
 
 /* n octets that were written at bytes + used belong to the batch. */
-void iwarp_tx_block_append(struct iwarp_tx_block *b, uint32_t n);
+static inline void iwarp_tx_block_append(struct iwarp_tx_block *b, uint32_t n)
+{
+    if (b->open) {
+        b->iov[b->n - 1].iov_len += n;
+    } else {
+        b->iov[b->n++] = (struct iovec){b->bytes + b->used, n};
+        b->open = true;
+    }
+    b->used += n;
+}
+
 void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov);
 
 struct iwarp_tx_mark iwarp_tx_block_mark(const struct iwarp_tx_block *b);

@@ -28,30 +28,62 @@ static bool memory_gone(struct iwarp_stream *s, const struct iovec *v)
     return false;
 }
 
-/* Payload pieces into the block (copy) or into the iovec (refer), CRC over them. */
-static bool put_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *pieces, bool copy,
-                        uint32_t *crc)
+/* Payload pieces into the iovec, CRC over them where they lie. */
+static bool refer_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *pieces,
+                          uint32_t *crc)
 {
-    struct iwarp_tx_block *b = s->tx.block;
-    bool good;
-
     for (unsigned i = 0; i < pieces->n; i++) {
         const struct iovec *v = &pieces->iov[i];
-        if (copy) {
-            uint8_t *to = b->bytes + b->used;
-            good = iwarp_guard_copy_from(to, v->iov_base, v->iov_len) == 0;
-            *crc = s->config.crc && good ? iwarp_crc32c(*crc, to, v->iov_len) : 0;
-            iwarp_tx_block_append(b, (uint32_t)v->iov_len);
-        } else {
-            struct crc_pass c = {*crc, v};
-            good = !s->config.crc || iwarp_guard_run(v->iov_base, v->iov_len, crc_pass, &c) == 0;
-            *crc = c.crc;
-            iwarp_tx_block_refer(b, v);
-        }
-        if (!good) {
+        struct crc_pass c = {*crc, v};
+        if (s->config.crc && iwarp_guard_run(v->iov_base, v->iov_len, crc_pass, &c) != 0) {
             return memory_gone(s, v);
         }
+        *crc = c.crc;
+        iwarp_tx_block_refer(s->tx.block, v);
     }
+    return true;
+}
+
+/* A large FPDU: its payload is referred to. The head lies at bytes + used. */
+static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
+                           const struct iwarp_ddp_target *pieces)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+    uint32_t crc = s->config.crc ? iwarp_crc32c(0, b->bytes + b->used, head_len) : 0;
+    uint32_t pad = iwarp_mpa_pad(ulpdu);
+
+    iwarp_tx_block_append(b, head_len);
+    if (!refer_payload(s, pieces, &crc)) {
+        return false;
+    }
+    uint8_t *trailer = b->bytes + b->used;
+    memset(trailer, 0, pad);
+    crc = s->config.crc && pad ? iwarp_crc32c(crc, trailer, pad) : crc;
+    iwarp_put_le32(trailer + pad, crc);
+    iwarp_tx_block_append(b, pad + IWARP_MPA_CRC_LEN);
+    s->tx.framed += iwarp_mpa_fpdu_len(ulpdu);
+    return true;
+}
+
+/* A small one lies in the block in one piece, so that one pass of the CRC does. */
+static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
+                         const struct iwarp_ddp_target *pieces, uint32_t payload_len)
+{
+    struct iwarp_tx_block *b = s->tx.block;
+    uint8_t *fpdu = b->bytes + b->used, *to = fpdu + head_len;
+    uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
+
+    for (unsigned i = 0; payload_len && i < pieces->n; i++) {
+        const struct iovec *v = &pieces->iov[i];
+        if (iwarp_guard_copy_from(to, v->iov_base, v->iov_len) != 0) {
+            return memory_gone(s, v);
+        }
+        to += v->iov_len;
+    }
+    iwarp_put_le32(to, 0); /* the padding, and nothing behind the FPDU */
+    iwarp_put_le32(fpdu + crc_at, s->config.crc ? iwarp_crc32c(0, fpdu, crc_at) : 0);
+    iwarp_tx_block_append(b, len);
+    s->tx.framed += len;
     return true;
 }
 
@@ -136,28 +168,18 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         memcpy(p + IWARP_MPA_LEN_FIELD + header, more, more_len);
     }
     uint32_t head_len = IWARP_MPA_LEN_FIELD + header + more_len;
+    bool framed;
     if (s->config.markers_tx) {
-        bool framed = frame_marked(s, head_len, ulpdu, pieces, payload_len);
-        if (framed) {
-            count(s, h, payload_len);
-        } else {
-            iwarp_tx_block_reset(b, &before);
-        }
-        return framed;
+        framed = frame_marked(s, head_len, ulpdu, pieces, payload_len);
+    } else if (payload_len > TX_COPY_MAX) {
+        framed = frame_referred(s, head_len, ulpdu, pieces);
+    } else {
+        framed = frame_copied(s, head_len, ulpdu, pieces, payload_len);
     }
-    uint32_t crc = s->config.crc ? iwarp_crc32c(0, p, head_len) : 0;
-    iwarp_tx_block_append(b, head_len);
-    if (payload_len && !put_payload(s, pieces, payload_len <= TX_COPY_MAX, &crc)) {
+    if (framed) {
+        count(s, h, payload_len);
+    } else {
         iwarp_tx_block_reset(b, &before);
-        return false;
     }
-    uint8_t trailer[3 + IWARP_MPA_CRC_LEN] = {0};
-    uint32_t pad = iwarp_mpa_pad(ulpdu);
-    crc = s->config.crc ? iwarp_crc32c(crc, trailer, pad) : 0;
-    iwarp_put_le32(trailer + pad, crc);
-    memcpy(b->bytes + b->used, trailer, pad + IWARP_MPA_CRC_LEN);
-    iwarp_tx_block_append(b, pad + IWARP_MPA_CRC_LEN);
-    s->tx.framed += iwarp_mpa_fpdu_len(ulpdu);
-    count(s, h, payload_len);
-    return true;
+    return framed;
 }

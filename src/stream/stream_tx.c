@@ -147,24 +147,19 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 /* [RDMAX-8.1-01] */
 /* [VERBS-8.2.2-06] */
-static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w)
+static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwarp_lends *batch)
 {
     uint8_t wire[IWARP_RDMAP_ATOMIC_REQ_LEN];
     struct iwarp_ddp_target pieces;
     struct iwarp_ddp_header h;
-    struct iwarp_lends lends;
 
     if (s->reads.ord == 0) {
         w->status = IWARP_WC_LOCAL_OPERATION;
         iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_READ_ORD, IWARP_SIDE_LOCAL, 0, 0, 0);
         return false;
     }
-    lends.n = 0;
-    bool good =
-        iwarp_ddp_resolve(s->config.regions, &lends, s->config.pd, s->config.qp, w->sgl, w->num_sge,
-                          0, w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault);
-    iwarp_lends_settle(&lends);
-    if (!good) {
+    if (!iwarp_ddp_resolve(s->config.regions, batch, s->config.pd, s->config.qp, w->sgl, w->num_sge,
+                           0, w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault)) {
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;
     }
@@ -213,21 +208,22 @@ static bool names_stag_0(struct iwarp_stream *s, struct iwarp_swqe *w)
 
 /* [DDP-4.1-03] [DDP-4.1-04] [DDP-4.1-05] [DDP-4.1-06] [DDP-5.2-01] [DDP-5.2-02] [DDP-5.2-04] */
 /* [DDP-5.2-09] */
-static bool frame_request(struct iwarp_stream *s)
+static bool frame_request(struct iwarp_stream *s, struct iwarp_lends *batch)
 {
     struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
     struct iwarp_ddp_target pieces;
     struct iwarp_ddp_header h;
-    struct iwarp_lends lends;
+    struct iwarp_lends own;
 
     if (iwarp_swqe_is_local(w)) {
+        iwarp_lends_settle(batch);
         return iwarp_stream_local_do(s, w);
     }
     if (names_stag_0(s, w)) {
         return false;
     }
     if (iwarp_swqe_has_response(w)) {
-        return frame_fetch(s, w);
+        return frame_fetch(s, w, batch);
     }
     if (is_immediate(s, w)) {
         return frame_immediate(s, w);
@@ -237,14 +233,14 @@ static bool frame_request(struct iwarp_stream *s)
     uint32_t len = segment_len(s, header, w->len - s->tx.off);
     request_header(s, w, s->tx.off, &h);
     h.last = s->tx.off + len == w->len;
-    lends.n = 0;
-    if (!request_pieces(s, w, s->tx.off, len, &lends, &pieces) ||
+    own.n = 0;
+    if (!request_pieces(s, w, s->tx.off, len, len <= TX_COPY_MAX ? batch : &own, &pieces) ||
         !iwarp_stream_frame(s, &h, NULL, 0, &pieces, len)) {
-        iwarp_lends_settle(&lends);
+        iwarp_lends_settle(&own);
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;
     }
-    iwarp_tx_block_adopt(s, &lends, len <= TX_COPY_MAX);
+    iwarp_tx_block_adopt(s, &own);
     s->tx.kind = TX_REQUEST;
     s->tx.off += len;
     if (h.last && w->opcode != IWARP_WR_WRITE_IMM) {
@@ -338,7 +334,7 @@ static bool frame_atomic_response(struct iwarp_stream *s, struct iwarp_read_in *
 
 /* [RDMAP-4.4-02] [RDMAP-5.2.2-01] [RDMAP-5.2.2-07] [RDMAP-5.2.1-08] [RDMAP-5.2.2-05] */
 /* [RDMAP-5.5-14] */
-static bool frame_response(struct iwarp_stream *s)
+static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
 {
     struct iwarp_read_in *in = iwarp_rdmap_in_oldest(&s->reads);
 
@@ -347,21 +343,21 @@ static bool frame_response(struct iwarp_stream *s)
     }
     uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent);
     struct iwarp_ddp_target pieces;
-    struct iwarp_lends lends;
+    struct iwarp_lends own;
     const struct iwarp_ddp_header h = {.tagged = true,
                                        .last = in->sent + len == in->request.size,
                                        .ulp_control = iwarp_rdmap_control(IWARP_OP_READ_RESPONSE),
                                        .stag = in->request.sink_stag,
                                        .to = in->request.sink_to + in->sent};
 
-    lends.n = 0;
-    if (!response_pieces(s, in, len, &lends, &pieces) ||
+    own.n = 0;
+    if (!response_pieces(s, in, len, len <= TX_COPY_MAX ? batch : &own, &pieces) ||
         !iwarp_stream_frame(s, &h, NULL, 0, &pieces, len)) {
-        iwarp_lends_settle(&lends);
+        iwarp_lends_settle(&own);
         response_cause(s, in);
         return false;
     }
-    iwarp_tx_block_adopt(s, &lends, len <= TX_COPY_MAX);
+    iwarp_tx_block_adopt(s, &own);
     s->tx.kind = TX_RESPONSE;
     in->sent += len;
     if (h.last) {
@@ -476,12 +472,18 @@ static enum iwarp_tx_kind choose(struct iwarp_stream *s)
     return request_ready(s) ? TX_REQUEST : response ? TX_RESPONSE : TX_NONE;
 }
 
-/* Frame one more FPDU. False: nothing to frame now. */
+/*
+ * Frame one more FPDU. False: nothing to frame now. Regions whose octets are copied stay lent for
+ * the whole batch, since many small requests in a row mostly use the same few.
+ */
 /* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
-static bool frame_next(struct iwarp_stream *s)
+static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
 {
     bool good = true;
 
+    if (batch->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
+        iwarp_lends_settle(batch);
+    }
     if (s->life == STREAM_TERMINATING) {
         return !s->tx.terminate_framed && frame_terminate(s);
     }
@@ -492,10 +494,10 @@ static bool frame_next(struct iwarp_stream *s)
     case TX_NONE:
         return false;
     case TX_REQUEST:
-        good = frame_request(s);
+        good = frame_request(s, batch);
         break;
     case TX_RESPONSE:
-        good = frame_response(s);
+        good = frame_response(s, batch);
         break;
     }
     if (!good) {
@@ -537,8 +539,12 @@ unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
     if (!iwarp_tx_block_lend(s)) {
         return 0;
     }
-    while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && iwarp_tx_block_room(b) && frame_next(s)) {
+    struct iwarp_lends batch;
+    batch.n = 0;
+    while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && iwarp_tx_block_room(b) &&
+           frame_next(s, &batch)) {
     }
+    iwarp_lends_settle(&batch);
     if (!s->tx.block || b->first == b->n) {
         iwarp_stream_tx_fini(s);
         return 0;

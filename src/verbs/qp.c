@@ -379,14 +379,16 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
         return;
     }
     uint32_t pos = atomic_load_explicit(&qp->sq.reaped, memory_order_relaxed);
-    for (; pos != qp->sq.done; pos++) {
-        /* A copy: whoever polls the completion may post into this place at once. */
-        const struct iwarp_swqe w = *iwarp_sq_at(&qp->sq, pos);
-        atomic_store_explicit(&qp->sq.reaped, pos + 1, memory_order_release);
-        if (qp->options.signal_all || (w.flags & IWARP_WR_SIGNALED)) {
+    while (pos != qp->sq.done) {
+        const struct iwarp_swqe *at = iwarp_sq_at(&qp->sq, pos++);
+        if (qp->options.signal_all || (at->flags & IWARP_WR_SIGNALED)) {
+            /* A copy: whoever polls the completion may post into this place at once. */
+            const struct iwarp_swqe w = *at;
+            atomic_store_explicit(&qp->sq.reaped, pos, memory_order_release);
             push_send(conn, &w, IWARP_WC_SUCCESS);
         }
     }
+    atomic_store_explicit(&qp->sq.reaped, pos, memory_order_release);
     struct iwarp_rwqe *shared;
     while (qp->rq.take && (shared = iwarp_rq_pop(&qp->rq)) != NULL) {
         push_shared(conn, shared, IWARP_WC_SUCCESS);

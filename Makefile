@@ -89,7 +89,13 @@ DISSECT_OBJ := $(call objects,dissector/*.c)
 # The program of the guest needs another RDMA library; without it this file is left out.
 IBVERBS_OBJ := $(call objects,tests/interop/side_verbs.c)
 INTEROP_OBJ := $(filter-out $(if $(IBVERBS_VERSION),,$(IBVERBS_OBJ)),$(call objects,tests/interop/*.c))
+# The drop-in libraries need the headers of those that they stand in for; without these there are none.
+COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c)
+COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c)
+COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
+COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
+    $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
@@ -97,8 +103,13 @@ LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
 LIB_LINKS := $(OUT)/lib/libiwarp.so.$(SOVERSION) $(OUT)/lib/libiwarp.so
 PROVIDER := $(if $(PROVIDER_OBJ),$(OUT)/lib/ossl-modules/iwarp.so)
 PROGRAMS := $(PROGRAM_NAMES:%=$(OUT)/bin/iwarp-%)
+COMPAT_OUT := $(OUT)/lib/compat
+COMPAT_VERBS := $(COMPAT_OUT)/libibverbs.so.1
+COMPAT_CM := $(COMPAT_OUT)/librdmacm.so.1
+COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=))
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
+COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer
 TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
@@ -109,9 +120,16 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 .PHONY: sim test-long lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
-all: lib $(PROVIDER) $(PROGRAMS) $(SCRIPTS) $(EXAMPLES) optional ## build everything but the tests
+all: lib $(COMPAT) $(PROVIDER) $(PROGRAMS) $(SCRIPTS) $(EXAMPLES) optional ## build everything but the tests
 
 lib: $(LIB_A) $(LIB_SO) $(LIB_LINKS)  ## build the library only
+
+.PHONY: compat
+compat:                     ## build the drop-in libibverbs.so.1 and librdmacm.so.1
+	@tools/install-packages build
+	@$(MAKE) compat-libraries
+.PHONY: compat-libraries
+compat-libraries: $(COMPAT)
 
 demo:                       ## install what is missing, build, show a transfer
 	@tools/install-packages build
@@ -180,10 +198,10 @@ interop-ends: $(INTEROP_ENDS)
 run-tests: all tests
 	@MAKEFLAGS=' -- $(call quote,$(MAKEOVERRIDES))' MAKELEVEL= BUILD=$(abspath $(OUT)) \
 	    $(if $(SAN),TEST_TIMEOUT=900) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
-	    tests/run $(TESTS) $(WITH)
+	    tests/run $(TESTS) $(COMPAT_TESTS) $(WITH)
 
-tests: $(TESTS)             ## build the tests
-$(TEST_OBJ): | have-cmocka
+tests: $(TESTS) $(COMPAT_TESTS) ## build the tests
+$(TEST_OBJ) $(COMPAT_TEST_OBJ): | have-cmocka
 have-cmocka:
 	@$(if $(CMOCKA_VERSION),:,echo >&2 \
 	    'not found: cmocka; get it by: tools/install-packages test'; exit 1)
@@ -222,6 +240,8 @@ clean:                      ## remove build/
 optional:
 	@$(if $(ISAL_VERSION),:,echo 'without libisal: CRC32c through OpenSSL, slower;' \
 	    'tools/install-packages build brings it')
+	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm: no drop-in' \
+	    'libraries; tools/install-packages build brings them')
 
 # ---- compiling and linking ----
 
@@ -259,6 +279,37 @@ $(LIB_SO): $(LIB_OBJ) $(OBJ)/sources src/libiwarp.map
 
 $(LIB_LINKS): $(LIB_SO)
 	@ln -sf $(notdir $<) $@
+
+# The drop-in pair: one has the whole library inside, the other finds it beside itself.  What they
+# export is tests/abi/libibverbs.txt and librdmacm.txt; the maps and the functions of what is not
+# offered are made from these.  Of all else in the objects nothing is visible.
+$(COMPAT_OBJ): LOCAL_FLAGS := -fvisibility=default
+$(COMPAT_TEST_OBJ): LOCAL_FLAGS := $(call pkg,CMOCKA,--cflags)
+$(OBJ)/compat-sources: FORCE
+	@mkdir -p $(@D); echo '$(COMPAT_OBJ)' | cmp -s - $@ || echo '$(COMPAT_OBJ)' >$@
+$(OBJ)/compat/libibverbs.map: $(COMPAT_VERBS_OBJ)
+$(OBJ)/compat/librdmacm.map: $(COMPAT_CM_OBJ)
+$(OBJ)/compat/%.map: tests/abi/%.txt tools/gen-compat $(OBJ)/compat-sources
+	@mkdir -p $(@D)
+	@tools/gen-compat $< $(@:.map=) $(filter %.o,$^)
+$(OBJ)/compat/%.stub.o: $(OBJ)/compat/%.map $(OBJ)/flags
+	$(call say,CC)$(COMPILE) -Wno-pedantic -c -o $@ $(<:.map=.c)
+
+COMPAT_LINK = $(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete,-Bsymbolic,-soname,$(@F) \
+    -Wl,--version-script=$(OBJ)/compat/$(@F:.so.1=.map) -o $@ $(filter %.o,$^)
+$(COMPAT_VERBS): $(COMPAT_VERBS_OBJ) $(OBJ)/compat/libibverbs.stub.o $(LIB_OBJ) $(OBJ)/sources
+	@mkdir -p $(@D)
+	$(call say,LD)$(COMPAT_LINK) $(LIBS)
+$(COMPAT_CM): $(COMPAT_CM_OBJ) $(OBJ)/compat/librdmacm.stub.o $(COMPAT_VERBS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(COMPAT_LINK) -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' -Wl,--no-as-needed $(COMPAT_VERBS)
+$(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=): %: %.1
+	@ln -sf $(notdir $<) $@
+
+$(COMPAT_TESTS): $(OUT)/%: $(OBJ)/%.o $(COMPAT)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../../lib/compat' -o $@ $< $(COMPAT_CM) \
+	    $(COMPAT_VERBS) $(call pkg,CMOCKA,--libs)
 
 # Only what the provider needs of the library goes into the module, and none of it is visible.
 $(PROVIDER): $(PROVIDER_OBJ) $(LIB_A)
@@ -415,6 +466,9 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	    -e 's|@INCLUDEDIR@|$(call sed_text,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	    -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
+	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(COMPAT_VERBS) $(COMPAT_CM)))
+	$(if $(COMPAT),for l in libibverbs librdmacm; do \
+	    ln -sf $$l.so.1 '$(DESTDIR)$(COMPAT_DIR)/'$$l.so; done)
 	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))
 	$(call put,755,$(BINDIR),$(SCRIPTS))

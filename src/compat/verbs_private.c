@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The private nodes of libibverbs.so.1, IBVERBS_PRIVATE_<n>: what providers (libmlx5, libefa, ...)
+ * are linked against. These load because programs are linked with them, and find no device of
+ * theirs. One symbol is called by programs, ibv_query_gid_type; one is data; the rest is generated.
+ */
+#include "compat/compat.h"
+
+#include <errno.h>
+
+/* The same definition under the nodes of other releases. */
+#define UNDER_NODE(name, symbol, node)                                                             \
+    __asm__(".symver " #name ", " #symbol "@IBVERBS_PRIVATE_" #node)
+
+extern bool verbs_allow_disassociate_destroy;
+extern bool disassociate_57, disassociate_59, disassociate_64, disassociate_65;
+bool verbs_allow_disassociate_destroy;
+bool disassociate_57, disassociate_59, disassociate_64, disassociate_65;
+UNDER_NODE(disassociate_57, verbs_allow_disassociate_destroy, 57);
+UNDER_NODE(disassociate_59, verbs_allow_disassociate_destroy, 59);
+UNDER_NODE(disassociate_64, verbs_allow_disassociate_destroy, 64);
+UNDER_NODE(disassociate_65, verbs_allow_disassociate_destroy, 65);
+
+/* The enumeration ibv_gid_type_sysfs is in no public header: 0 is "IB or RoCE v1". */
+#define GID_TYPE_FUNCTION(name)                                                                    \
+    int name(struct ibv_context *context, uint8_t port, unsigned index, int *type);                \
+    int name(struct ibv_context *context, uint8_t port, unsigned index, int *type)                 \
+    {                                                                                              \
+        (void)context;                                                                             \
+        if (port != 1 || index != 0) {                                                             \
+            errno = EINVAL;                                                                        \
+            return -1;                                                                             \
+        }                                                                                          \
+        *type = 0;                                                                                 \
+        return 0;                                                                                  \
+    }
+
+GID_TYPE_FUNCTION(ibv_query_gid_type)
+GID_TYPE_FUNCTION(gid_type_57)
+GID_TYPE_FUNCTION(gid_type_59)
+GID_TYPE_FUNCTION(gid_type_64)
+GID_TYPE_FUNCTION(gid_type_65)
+UNDER_NODE(gid_type_57, ibv_query_gid_type, 57);
+UNDER_NODE(gid_type_59, ibv_query_gid_type, 59);
+UNDER_NODE(gid_type_64, ibv_query_gid_type, 64);
+UNDER_NODE(gid_type_65, ibv_query_gid_type, 65);

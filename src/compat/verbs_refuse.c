@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How refused calls explain themselves: errno for the program, a sentence for the person. Both
+ * libraries use it; IWARP_LOG chooses what is shown (base/log.h).
+ */
+#include "base/log.h"
+#include "compat/compat.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+int iwarp_compat_refuse(const char *module, int error, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (iwarp_log_on(IWARP_LOG_WARN)) {
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        iwarp_log(IWARP_LOG_WARN, module, "%s", text);
+    }
+    errno = error;
+    return error;
+}
+
+static int error_of(enum iwarp_status status)
+{
+    switch (status) {
+    case IWARP_OK:
+        return 0;
+    case IWARP_AGAIN:
+        return EAGAIN;
+    case IWARP_MISUSE:
+    case IWARP_PROTOCOL:
+        return EINVAL;
+    case IWARP_NO_MEMORY:
+    case IWARP_LIMIT:
+        return ENOMEM;
+    case IWARP_PEER:
+        return ECONNRESET;
+    case IWARP_TRANSPORT:
+        return ECONNABORTED;
+    case IWARP_CLOSED:
+        return ENOTCONN;
+    }
+    return EINVAL;
+}
+
+int iwarp_compat_failed(const char *module, enum iwarp_status status, const char *what)
+{
+    return iwarp_compat_refuse(module, error_of(status), "%s: %s", what, iwarp_last_error());
+}
+
+void iwarp_compat_missing(const char *name, _Atomic bool *told)
+{
+    if (!atomic_exchange(told, true)) {
+        (void)iwarp_compat_refuse("verbs", EOPNOTSUPP, "%s is not offered by libiwarp", name);
+    }
+    errno = EOPNOTSUPP;
+}

@@ -134,6 +134,17 @@ IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const stru
                                          const struct iwarp_conn_options *options, int backlog,
                                          struct iwarp_eq *eq, void *user,
                                          struct iwarp_listener **listener);
+
+/*
+ * The same on a TCP socket that the application has bound, with options of its own (SO_REUSEADDR,
+ * IPV6_V6ONLY, IP_TOS, ...), listening or not. fd belongs to the library from a successful call on;
+ * on failure it stays the application's, but may listen and not block. MISUSE: it is no such
+ * socket, or the library's already. TRANSPORT: what the system refuses.
+ */
+IWARP_API enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
+                                                const struct iwarp_conn_options *options,
+                                                int backlog, struct iwarp_eq *eq, void *user,
+                                                struct iwarp_listener **listener);
 IWARP_API enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *listener,
                                                 struct sockaddr_storage *addr, socklen_t *addr_len);
 

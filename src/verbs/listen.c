@@ -7,6 +7,8 @@
 #include "verbs/verbs.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,8 +110,10 @@ static void open_on_worker(void *arg)
 
 static void release(struct iwarp_listener *l)
 {
-    iwarp_process_remove_fd(l->fd);
-    close(l->fd);
+    if (l->fd >= 0) {
+        iwarp_process_remove_fd(l->fd);
+        close(l->fd);
+    }
     pthread_cond_destroy(&l->gone);
     pthread_mutex_destroy(&l->lock);
     free(l);
@@ -174,6 +178,41 @@ static enum iwarp_status check(const struct iwarp_device *device, int backlog,
     return IWARP_OK;
 }
 
+/* On a listening socket, which is the library's on success only. */
+static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
+                                   const struct iwarp_conn_options *options, struct iwarp_eq *eq,
+                                   void *user, struct iwarp_listener **out)
+{
+    struct iwarp_listener *l = calloc(1, sizeof *l);
+
+    if (!l) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener");
+    }
+    l->device = device;
+    l->worker = iwarp_device_pick_worker(device);
+    l->options = *options;
+    l->eq = eq;
+    l->user = user;
+    l->fd = fd;
+    iwarp_process_add_fd(fd);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->gone, NULL);
+    l->addr_len = sizeof l->addr;
+    getsockname(fd, (struct sockaddr *)&l->addr, &l->addr_len);
+    *out = l;
+    iwarp_worker_call(l->worker, open_on_worker, l);
+    if (l->handles < 2) {
+        l->fd = -1; /* the caller's */
+        iwarp_process_remove_fd(fd);
+        iwarp_worker_call(l->worker, close_on_worker, l);
+        listener_free(l);
+        return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
+    }
+    atomic_fetch_add(&eq->users, 1);
+    atomic_fetch_add(&device->listeners, 1);
+    return IWARP_OK;
+}
+
 enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                socklen_t addr_len, const struct iwarp_conn_options *options,
                                int backlog, struct iwarp_eq *eq, void *user,
@@ -197,32 +236,61 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     if (fd < 0) {
         return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(-fd));
     }
-    struct iwarp_listener *l = calloc(1, sizeof *l);
-    if (!l) {
+    status = listen_on(device, fd, &o, eq, user, out);
+    if (status != IWARP_OK) {
         close(fd);
-        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener");
     }
-    l->device = device;
-    l->worker = iwarp_device_pick_worker(device);
-    l->options = o;
-    l->eq = eq;
-    l->user = user;
-    l->fd = fd;
-    iwarp_process_add_fd(fd);
-    pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->gone, NULL);
-    l->addr_len = sizeof l->addr;
-    getsockname(fd, (struct sockaddr *)&l->addr, &l->addr_len);
-    *out = l;
-    iwarp_worker_call(l->worker, open_on_worker, l);
-    if (l->handles < 2) {
-        iwarp_worker_call(l->worker, close_on_worker, l);
-        listener_free(l);
-        return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
+    return status;
+}
+
+/* A TCP socket that is bound, connected to nobody, and not the library's? */
+static enum iwarp_status check_bound(int fd)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC}, peer;
+    socklen_t addr_len = sizeof addr, peer_len = sizeof peer;
+    int protocol = 0;
+    socklen_t len = sizeof protocol;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) != 0 || protocol != IPPROTO_TCP ||
+        getsockname(fd, (struct sockaddr *)&addr, &addr_len) != 0 ||
+        getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0) {
+        return iwarp_fail(IWARP_MISUSE, "descriptor %d is not a TCP socket without a peer", fd);
     }
-    atomic_fetch_add(&eq->users, 1);
-    atomic_fetch_add(&device->listeners, 1);
+    in_port_t port = addr.ss_family == AF_INET
+                         ? ((const struct sockaddr_in *)(const void *)&addr)->sin_port
+                         : ((const struct sockaddr_in6 *)(const void *)&addr)->sin6_port;
+    if (port == 0) {
+        return iwarp_fail(IWARP_MISUSE, "socket %d is not bound", fd);
+    }
+    if (iwarp_process_has_fd(fd)) {
+        return iwarp_fail(IWARP_MISUSE, "socket %d is one of the library's own already", fd);
+    }
     return IWARP_OK;
+}
+
+enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
+                                      const struct iwarp_conn_options *options, int backlog,
+                                      struct iwarp_eq *eq, void *user, struct iwarp_listener **out)
+{
+    IWARP_UNCANCELLED;
+    struct iwarp_conn_options o;
+    enum iwarp_status status = check(device, backlog, eq, out);
+
+    if (status == IWARP_OK) {
+        status = check_bound(fd);
+    }
+    if (status == IWARP_OK) {
+        status = iwarp_conn_options_check(options, &o);
+    }
+    if (status != IWARP_OK) {
+        return status;
+    }
+    IWARP_ON_LOOP(device);
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || listen(fd, backlog) != 0) {
+        return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(errno));
+    }
+    return listen_on(device, fd, &o, eq, user, out);
 }
 
 enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct sockaddr_storage *addr,

@@ -55,6 +55,17 @@ IWARP_API int iwarp_async_fd(struct iwarp_device *device);
 IWARP_API enum iwarp_status iwarp_async_get(struct iwarp_device *device,
                                             struct iwarp_async_event *event, int timeout_ms);
 
+/*
+ * Instead of this queue: deliver(event, arg) is called for each event as it comes, by the thread
+ * that found it, with locks of the library held. So it returns soon and calls nothing of the
+ * library. There is nothing to acknowledge, and an object that is destroyed has been delivered its
+ * last event. Once, before there are objects. MISUSE: events wait, or there is a function already,
+ * or it is NULL.
+ */
+IWARP_API enum iwarp_status iwarp_async_deliver_by(
+    struct iwarp_device *device, void (*deliver)(const struct iwarp_async_event *event, void *arg),
+    void *arg);
+
 /* Once for each event taken. Too often, or for no event: nothing happens, and iwarp_last_error says
  * so. */
 IWARP_API void iwarp_async_ack(const struct iwarp_async_event *event);

@@ -190,7 +190,7 @@ enum iwarp_wc_flags {
     IWARP_WC_WITH_IMM = 1 << 2         /* the peer sent Immediate Data: `imm` */
 };
 
-/* One completion. Only wr_id, status, fault and qp are valid unless status is SUCCESS. */
+/* One completion. Only wr_id, status, fault, qp and qp_num are valid unless status is SUCCESS. */
 struct iwarp_wc {
     uint64_t wr_id;
     enum iwarp_wc_status status;
@@ -198,7 +198,7 @@ struct iwarp_wc {
     uint32_t byte_len; /* received octets (RECV), 0 WITH_IMM; read octets (READ) */
     uint32_t flags;    /* enum iwarp_wc_flags */
     uint32_t invalidated_stag;
-    uint32_t reserved0;
+    uint32_t qp_num; /* of qp, also for a poller that another thread's iwarp_qp_destroy meets */
     struct iwarp_qp *qp;
     const struct iwarp_fault
         *fault;   /* the first fault of the stream; until qp is gone or IDLE again */
@@ -245,6 +245,15 @@ IWARP_API enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_onl
  */
 IWARP_API int iwarp_cq_fd(struct iwarp_cq *cq);
 IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
+
+/*
+ * Instead of that descriptor: notify(arg) is called at each notification, by the thread that
+ * produces the completion, with locks of the library held. So it returns soon and calls nothing of
+ * the library. Once, before the queue is used; iwarp_cq_wait is not for such a queue. MISUSE: there
+ * is a descriptor or a function already, or notify is NULL.
+ */
+IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *arg),
+                                               void *arg);
 
 /*
  * Poll, and sleep (arm, then wait on the descriptor) while there is nothing. timeout_ms < 0 waits

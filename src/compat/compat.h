@@ -20,18 +20,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define COMPAT_CM_TIMEOUT_NONE 0xff
-
 /* Of what follows the public part of an object, given a pointer to that part. */
 #define compat_of(pointer, type, member)                                                           \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /* --- asynchronous events --------------------------------------------------------------------- */
 
+/* Part of each object that events tell of: one of a kind may wait. Under context.lock. */
 struct compat_async {
     struct compat_async *next; /* in its context's list, while waiting */
     struct ibv_async_event event;
     bool waiting;
+    _Atomic uint32_t delivered; /* taken by ibv_get_async_event */
 };
 
 /* --- objects --------------------------------------------------------------------------------- */
@@ -41,24 +41,26 @@ struct compat_context {
     struct verbs_context v; /* v.context is the program's */
     pthread_mutex_t lock;   /* of the list of events */
     struct compat_async *first, *last;
-    _Atomic unsigned users; /* PDs, CQs and channels of it */
-    bool shared;            /* the one of rdma_get_devices and of all ids */
+    _Atomic unsigned users; /* objects that its events may name */
 };
 
 struct compat_pd {
     struct ibv_pd ibv;
     struct iwarp_pd *native;
+    unsigned born;
 };
 
 struct compat_mr {
     struct ibv_mr ibv;
     struct iwarp_mr *native;
-    unsigned access; /* native */
+    unsigned born;
+    uint64_t iova;
 };
 
 struct compat_mw {
     struct ibv_mw ibv;
     struct iwarp_mw *native;
+    unsigned born;
 };
 
 struct compat_cq;
@@ -69,8 +71,6 @@ struct compat_channel {
     struct compat_cq *first, *last; /* queues with events that nobody has taken */
 };
 
-#define COMPAT_POLL_BATCH 16
-
 struct compat_cq {
     union {
         struct ibv_cq ibv;
@@ -80,18 +80,16 @@ struct compat_cq {
     struct compat_channel *channel; /* NULL: none */
     struct compat_cq *next;         /* channel.lock: in its list */
     unsigned pending;               /* channel.lock: events that wait in the channel */
-    uint32_t delivered;             /* ibv.mutex: events taken by ibv_get_cq_event */
-    uint32_t async_delivered;       /* ibv.mutex */
+    _Atomic uint32_t delivered;     /* events taken by ibv_get_cq_event */
+    unsigned born;                  /* iwarp_compat_generation of its creation, as in the others */
     struct compat_async async;
-    _Atomic unsigned users; /* queue pairs */
-    unsigned at, have;      /* ibv_start_poll: of wc */
-    struct iwarp_wc wc[COMPAT_POLL_BATCH];
+    struct ibv_wc wc; /* ibv_start_poll: the current completion */
 };
 
 struct compat_srq {
     struct ibv_srq ibv;
     struct iwarp_srq *native;
-    uint32_t async_delivered; /* ibv.mutex */
+    unsigned born;
     struct compat_async async;
 };
 
@@ -108,12 +106,13 @@ struct compat_qp {
     struct ibv_qp_cap cap;
     bool sig_all, extended;
     unsigned access;             /* IBV_ACCESS_*, as modified last */
+    bool rfc7306;                /* of the device, asked once */
     uint8_t ird, ord;            /* max_dest_rd_atomic, max_rd_atomic as modified last */
     _Atomic bool connecting;     /* the id has begun: posting sends is allowed from here on */
     _Atomic uint8_t ack_timeout; /* of RDMA_OPTION_ID_ACK_TIMEOUT, for ibv_query_qp */
-    uint32_t async_delivered;    /* ibv.mutex */
+    unsigned born;
     struct compat_async async[COMPAT_QP_EVENTS];
-    struct compat_wr_list *list; /* extended */
+    struct compat_wr_list *list; /* extended: what ibv_wr_start began */
     struct compat_qp *next;      /* table of numbers */
 };
 
@@ -184,6 +183,57 @@ struct compat_qp *iwarp_compat_qp_find(uint32_t num);
 
 /* ibv.state becomes what the native queue pair says. */
 void iwarp_compat_qp_refresh(struct compat_qp *qp);
+
+/* --- inside libibverbs.so.1 ------------------------------------------------------------------ */
+
+/* verbs_context.c: the operations that the inline functions of verbs.h call. */
+void iwarp_compat_fill_operations(struct compat_context *context);
+
+/* verbs_async.c */
+void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused);
+/* The native object is gone: forget what waits, and wait until all else is acknowledged. */
+void iwarp_compat_async_leave(struct compat_context *context, struct compat_async *async, int n,
+                              pthread_mutex_t *mutex, pthread_cond_t *cond,
+                              const uint32_t *completed);
+/* One less to be read from a semaphore, without blocking. */
+void iwarp_compat_semaphore_take(int fd);
+
+/* verbs_qp.c: entered in and taken from the table of numbers. */
+void iwarp_compat_qp_forget_all(void);
+
+/* verbs_memory.c */
+unsigned iwarp_compat_access(unsigned ibv_access);
+
+/* verbs_cq.c, verbs_srq.c, verbs_post.c, verbs_wr.c, verbs_query.c: operations. */
+int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int iwarp_compat_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *iwarp_compat_create_cq_ex(struct ibv_context *context,
+                                            struct ibv_cq_init_attr_ex *attr);
+int iwarp_compat_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+                               struct ibv_recv_wr **bad);
+struct ibv_srq *iwarp_compat_create_srq_ex(struct ibv_context *context,
+                                           struct ibv_srq_init_attr_ex *attr);
+int iwarp_compat_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int iwarp_compat_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_qp *iwarp_compat_create_qp_ex(struct ibv_context *context,
+                                         struct ibv_qp_init_attr_ex *attr);
+struct ibv_mw *iwarp_compat_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int iwarp_compat_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int iwarp_compat_dealloc_mw(struct ibv_mw *mw);
+int iwarp_compat_query_device_ex(struct ibv_context *context,
+                                 const struct ibv_query_device_ex_input *input,
+                                 struct ibv_device_attr_ex *attr, size_t size);
+int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                            size_t size);
+
+/* verbs_post.c: NULL if the window can be bound like this, else why not. */
+const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
+                                   const struct ibv_mw_bind_info *info, uint8_t key);
+bool iwarp_compat_may_send(struct compat_qp *qp);
+
+/* verbs_wr.c */
+int iwarp_compat_wr_init(struct compat_qp *qp);
+void iwarp_compat_wr_fini(struct compat_qp *qp);
 
 /* --- refusing -------------------------------------------------------------------------------- */
 

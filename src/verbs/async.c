@@ -59,7 +59,9 @@ void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
     const uint64_t one = 1;
 
     iwarp_mutex_lock(&q->lock);
-    if (!source->gone && !node->queued) {
+    if (q->deliver && !source->gone) {
+        q->deliver(event, q->arg);
+    } else if (!source->gone && !node->queued) {
         node->event = *event;
         node->source = source;
         node->queued = true;
@@ -160,6 +162,29 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
         (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }
     return IWARP_OK;
+}
+
+enum iwarp_status iwarp_async_deliver_by(struct iwarp_device *device,
+                                         void (*deliver)(const struct iwarp_async_event *event,
+                                                         void *arg),
+                                         void *arg)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(device) || !IWARP_GIVEN(deliver)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(device);
+    struct iwarp_async_queue *q = &device->async;
+    iwarp_mutex_lock(&q->lock);
+    bool possible = !q->deliver && !q->first;
+    if (possible) {
+        q->deliver = deliver;
+        q->arg = arg;
+    }
+    iwarp_mutex_unlock(&q->lock);
+    return possible ? IWARP_OK
+                    : iwarp_fail(IWARP_MISUSE, "asynchronous events wait, or are delivered to a "
+                                               "function already");
 }
 
 static struct iwarp_async_source *source_of(const struct iwarp_async_event *event)

@@ -171,7 +171,7 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
 
 /* [VERBS-8.2.5-01 VERBS-8.2.5-02] One-shot: the armed kind has come. cq.lock held. */
 /* [VERBS-8.2.5-01] */
-static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
+static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;
     const uint64_t one = 1;
@@ -179,7 +179,9 @@ static void notify(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
         cq->armed = CQ_QUIET;
         int fd = atomic_load_explicit(&cq->fd, memory_order_relaxed);
-        if (fd >= 0) {
+        if (cq->notify) {
+            cq->notify(cq->notify_arg);
+        } else if (fd >= 0) {
             (void)!write(fd, &one, sizeof one); /* cannot fail: the counter never fills up */
         } else {
             cq->notified = true;
@@ -199,7 +201,7 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     }
     bool tell = !room && !cq->overflowed;
     cq->overflowed = cq->overflowed || !room;
-    notify(cq, wc);
+    tell_if_armed(cq, wc);
     iwarp_mutex_unlock(&cq->lock);
     if (tell) {
         const struct iwarp_async_event event = {.type = IWARP_ASYNC_CQ_OVERFLOW,
@@ -317,6 +319,26 @@ void iwarp_cq_drain(struct iwarp_cq *cq)
     if (fd >= 0) {
         (void)!read(fd, &count, sizeof count);
     }
+}
+
+enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *arg), void *arg)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(cq) || !IWARP_GIVEN(notify)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(cq->device);
+    iwarp_mutex_lock(&cq->lock);
+    bool possible = !cq->notify && cq->fd < 0;
+    if (possible) {
+        cq->notify = notify;
+        cq->notify_arg = arg;
+    }
+    iwarp_mutex_unlock(&cq->lock);
+    return possible
+               ? IWARP_OK
+               : iwarp_fail(IWARP_MISUSE, "completion queue: it has a descriptor or a function "
+                                          "for notifications already");
 }
 
 static bool has_some(void *cq)

@@ -234,6 +234,7 @@ void iwarp_qp_unbind(struct iwarp_qp *qp)
 static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)
 {
     wc->qp = conn->qp;
+    wc->qp_num = conn->qp->num;
     wc->fault = wc->status != IWARP_WC_SUCCESS && conn->fault.code ? &conn->fault : NULL;
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_wc(wc);

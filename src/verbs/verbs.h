@@ -71,6 +71,8 @@ struct iwarp_async_source {
 struct iwarp_async_queue {
     struct iwarp_mutex lock;
     struct iwarp_async_node *first, *last;
+    void (*deliver)(const struct iwarp_async_event *event, void *arg); /* instead of the list */
+    void *arg;
     int fd;
 };
 
@@ -266,7 +268,9 @@ struct iwarp_cq {
     uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
-    bool notified; /* while there was no descriptor */
+    bool notified;             /* while there was no descriptor */
+    void (*notify)(void *arg); /* instead of the descriptor */
+    void *notify_arg;
     _Atomic bool overflowed;
     _Atomic int fd; /* -1 until asked for */
     struct iwarp_async_source async;

@@ -246,6 +246,36 @@ static void events__taken_by_another_thread__name_living_objects(void **state)
     pair_close(&p);
 }
 
+static void keep(const struct iwarp_async_event *event, void *arg)
+{
+    struct iwarp_async_event *kept = arg;
+
+    kept[event->user ? 1 : 0] = *event;
+}
+
+/* Who has a function for events takes none from the queue, and acknowledges nothing. */
+static void deliver_by__a_function__gets_the_event_instead_of_the_queue(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+    struct iwarp_async_event kept[2] = {{.fault = IWARP_FAULT_NONE}};
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    pair_open(&p, &o);
+    must_fail(iwarp_async_deliver_by(p.device, NULL, NULL), IWARP_MISUSE, "deliver");
+    must_fail(iwarp_async_deliver_by(NULL, keep, kept), IWARP_MISUSE, "device");
+    must(iwarp_async_deliver_by(p.device, keep, kept));
+    must_fail(iwarp_async_deliver_by(p.device, keep, kept), IWARP_MISUSE, "already");
+    must(iwarp_abort(p.side[0].conn)); /* the other side alone is told */
+    must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));
+    must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+    none(&p);
+    pair_close(&p); /* destroys the queue pairs: nothing is unacknowledged */
+    assert_int_equal(kept[1].type, IWARP_ASYNC_QP_LOST);
+    assert_non_null(kept[1].qp);
+}
+
 static void text__of_any_number__is_a_word(void **state)
 {
     (void)state;
@@ -268,6 +298,7 @@ int main(void)
         cmocka_unit_test(overflow__of_a_completion_queue__is_told_once),
         cmocka_unit_test(destroy__with_events__waits_for_acknowledgement_only),
         cmocka_unit_test(events__taken_by_another_thread__name_living_objects),
+        cmocka_unit_test(deliver_by__a_function__gets_the_event_instead_of_the_queue),
         cmocka_unit_test(text__of_any_number__is_a_word),
     };
 

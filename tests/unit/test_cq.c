@@ -187,6 +187,38 @@ static void fd__asked_for_after_the_notification__is_readable(void **state)
     close_all(device, cq);
 }
 
+static void count_up(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void notify_by__a_function__is_called_once_for_each_arming(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct iwarp_cq *cq;
+    int calls = 0;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &cq));
+    must_fail(iwarp_cq_notify_by(cq, NULL, NULL), IWARP_MISUSE, "notify");
+    must_fail(iwarp_cq_notify_by(NULL, count_up, &calls), IWARP_MISUSE, "cq");
+    must(iwarp_cq_notify_by(cq, count_up, &calls));
+    must_fail(iwarp_cq_notify_by(cq, count_up, &calls), IWARP_MISUSE, "already");
+    push(cq, 0, NULL);
+    assert_int_equal(calls, 0);
+    must(iwarp_cq_arm(cq, false));
+    assert_int_equal(calls, 0);
+    push(cq, 1, NULL);
+    push(cq, 2, NULL);
+    assert_int_equal(calls, 1);
+    must(iwarp_cq_arm(cq, true));
+    push(cq, 3, NULL);
+    assert_int_equal(calls, 1);
+    push(cq, 4, &(struct iwarp_wc){.flags = IWARP_WC_SOLICITED});
+    assert_int_equal(calls, 2);
+    close_all(device, cq);
+}
+
 struct later {
     struct iwarp_cq *cq;
     unsigned ms;
@@ -476,6 +508,7 @@ int main(void)
         cmocka_unit_test(arm__for_any__notifies_once),
         cmocka_unit_test(arm__for_solicited__skips_the_others),
         cmocka_unit_test(fd__asked_for_after_the_notification__is_readable),
+        cmocka_unit_test(notify_by__a_function__is_called_once_for_each_arming),
         cmocka_unit_test(wait__ends_with_a_completion_or_the_time),
         cmocka_unit_test(purge__of_one_queue_pair__keeps_the_others_in_order),
         cmocka_unit_test(overflow__ends_the_queue_pair_that_caused_it),

@@ -219,6 +219,7 @@ static void post_send__chained_and_silent__completes_the_signaled_only(void **st
                 struct iwarp_wc wc = pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
                 assert_int_equal(wc.opcode, IWARP_WC_SEND);
                 assert_ptr_equal(wc.qp, p.side[0].qp);
+                assert_int_equal(wc.qp_num, iwarp_qp_num(p.side[0].qp));
                 assert_null(wc.fault);
             }
             assert_int_equal(pair_wc(p.side[1].recv_cq, i, IWARP_WC_SUCCESS).byte_len, 0);

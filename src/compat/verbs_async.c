@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Asynchronous events as programs take them: ibv_get_async_event and ibv_ack_async_event. The
+ * native device gives each event to iwarp_compat_async_deliver, which puts it into the list of the
+ * object's context and makes that context's descriptor, a semaphore, readable.
+ *
+ * What iWARP devices do not report is left out: how a connection that was closed in order, or lost,
+ * ended is the connection manager's to tell.
+ */
+#include "compat/compat.h"
+
+#include "base/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static void report(struct ibv_context *context, struct compat_async *async,
+                   const struct ibv_async_event *event)
+{
+    struct compat_context *c = compat_context(context);
+    const uint64_t one = 1;
+
+    pthread_mutex_lock(&c->lock);
+    if (!async->waiting) {
+        async->event = *event;
+        async->waiting = true;
+        async->next = NULL;
+        *(c->last ? &c->last->next : &c->first) = async;
+        c->last = async;
+        (void)!write(context->async_fd, &one, sizeof one);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void report_qp(struct compat_qp *qp, unsigned slot, enum ibv_event_type type)
+{
+    const struct ibv_async_event event = {.element.qp = &qp->ibv, .event_type = type};
+
+    report(qp->ibv.context, &qp->async[slot], &event);
+}
+
+/* Native locks are held. */
+void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused)
+{
+    (void)unused;
+    switch (event->type) {
+    case IWARP_ASYNC_QP_FATAL:
+    case IWARP_ASYNC_QP_TERMINATED:
+        report_qp(event->user, COMPAT_QP_END, IBV_EVENT_QP_FATAL);
+        break;
+    case IWARP_ASYNC_QP_ACCESS:
+        report_qp(event->user, COMPAT_QP_END, IBV_EVENT_QP_ACCESS_ERR);
+        break;
+    case IWARP_ASYNC_QP_LAST_WQE:
+        report_qp(event->user, COMPAT_QP_LAST_WQE, IBV_EVENT_QP_LAST_WQE_REACHED);
+        break;
+    case IWARP_ASYNC_CQ_OVERFLOW: {
+        struct compat_cq *cq = event->user;
+        report(cq->ibv.context, &cq->async,
+               &(struct ibv_async_event){.element.cq = &cq->ibv, .event_type = IBV_EVENT_CQ_ERR});
+        break;
+    }
+    case IWARP_ASYNC_SRQ_LIMIT: {
+        struct compat_srq *srq = event->user;
+        report(srq->ibv.context, &srq->async,
+               &(struct ibv_async_event){.element.srq = &srq->ibv,
+                                         .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
+        break;
+    }
+    case IWARP_ASYNC_QP_CLOSED:
+    case IWARP_ASYNC_QP_LOST:
+        break;
+    }
+}
+
+void iwarp_compat_semaphore_take(int fd)
+{
+    uint64_t count;
+    struct iovec iov = {.iov_base = &count, .iov_len = sizeof count};
+
+    (void)!preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+}
+
+/* context.lock held. */
+static bool unlink_event(struct compat_context *c, struct compat_async *async)
+{
+    struct compat_async **at = &c->first, *before = NULL;
+
+    while (*at && *at != async) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    if (!*at) {
+        return false;
+    }
+    *at = async->next;
+    if (c->last == async) {
+        c->last = before;
+    }
+    async->waiting = false;
+    return true;
+}
+
+void iwarp_compat_async_leave(struct compat_context *context, struct compat_async *async, int n,
+                              pthread_mutex_t *mutex, pthread_cond_t *cond,
+                              const uint32_t *completed)
+{
+    uint32_t delivered = 0;
+
+    pthread_mutex_lock(&context->lock);
+    for (int i = 0; i < n; i++) {
+        if (unlink_event(context, &async[i])) {
+            iwarp_compat_semaphore_take(context->v.context.async_fd);
+        }
+        delivered += atomic_load(&async[i].delivered);
+    }
+    pthread_mutex_unlock(&context->lock);
+    pthread_mutex_lock(mutex);
+    while (*completed != delivered) {
+        pthread_cond_wait(cond, mutex);
+    }
+    pthread_mutex_unlock(mutex);
+}
+
+/* The read is a plain one with no lock held: signals and cancellation end it. */
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    struct compat_context *c = compat_context(context);
+    struct compat_async *async;
+    uint64_t count;
+
+    do {
+        if (read(context->async_fd, &count, sizeof count) != sizeof count) {
+            return -1;
+        }
+        pthread_mutex_lock(&c->lock);
+        async = c->first;
+        if (async) {
+            *event = async->event;
+            (void)unlink_event(c, async);
+            atomic_fetch_add(&async->delivered, 1);
+        }
+        pthread_mutex_unlock(&c->lock);
+    } while (!async); /* its object went meanwhile */
+    return 0;
+}
+
+static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+    pthread_mutex_lock(mutex);
+    ++*completed;
+    pthread_cond_broadcast(cond);
+    pthread_mutex_unlock(mutex);
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    if (event->event_type == IBV_EVENT_CQ_ERR) {
+        struct ibv_cq *cq = event->element.cq;
+        acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+    } else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
+               event->event_type == IBV_EVENT_SRQ_ERR) {
+        struct ibv_srq *srq = event->element.srq;
+        acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+    } else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
+               event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+        struct ibv_qp *qp = event->element.qp;
+        acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+    }
+}

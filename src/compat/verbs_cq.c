@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues and completion channels. A channel's descriptor is a semaphore: one count for
+ * each event that waits, so that the blocking read is plain, may be interrupted, and holds no lock.
+ * An event is queued after its completion is in the queue: the native queue calls notify() then.
+ */
+#include "compat/compat.h"
+
+#include "base/process.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* --- channels -------------------------------------------------------------------------------- */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+    IWARP_UNCANCELLED;
+    struct compat_channel *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->ibv.context = context;
+    c->ibv.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+    if (c->ibv.fd < 0) {
+        int error = errno;
+        free(c);
+        (void)iwarp_compat_refuse("verbs", error, "ibv_create_comp_channel: no eventfd: %s",
+                                  strerror(error));
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    return &c->ibv;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+    IWARP_UNCANCELLED;
+    struct compat_channel *c = compat_channel(ibv);
+
+    pthread_mutex_lock(&ibv->context->mutex);
+    bool busy = ibv->refcnt > 0;
+    pthread_mutex_unlock(&ibv->context->mutex);
+    if (busy) {
+        return iwarp_compat_refuse("verbs", EBUSY,
+                                   "ibv_destroy_comp_channel: completion queues use it");
+    }
+    close(ibv->fd);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    return 0;
+}
+
+static void count_reference(struct ibv_comp_channel *channel, int change)
+{
+    pthread_mutex_lock(&channel->context->mutex);
+    channel->refcnt += change;
+    pthread_mutex_unlock(&channel->context->mutex);
+}
+
+/* Native: cq.lock is held. */
+static void notify(void *arg)
+{
+    struct compat_cq *cq = arg;
+    struct compat_channel *c = cq->channel;
+    const uint64_t one = 1;
+
+    if (!c) {
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (cq->pending++ == 0) {
+        cq->next = NULL;
+        *(c->last ? &c->last->next : &c->first) = cq;
+        c->last = cq;
+    }
+    (void)!write(c->ibv.fd, &one, sizeof one);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* c->lock held. */
+static void unlink_cq(struct compat_channel *c, struct compat_cq *cq)
+{
+    struct compat_cq **at = &c->first, *before = NULL;
+
+    while (*at && *at != cq) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = cq->next;
+        c->last = c->last == cq ? before : c->last;
+    }
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void **cq_context)
+{
+    struct compat_channel *c = compat_channel(channel);
+    struct compat_cq *cq;
+    uint64_t count;
+
+    do {
+        if (read(channel->fd, &count, sizeof count) != sizeof count) {
+            return -1;
+        }
+        pthread_mutex_lock(&c->lock);
+        cq = c->first;
+        if (cq) {
+            *ibv = &cq->ibv;
+            *cq_context = cq->ibv.cq_context;
+            atomic_fetch_add(&cq->delivered, 1);
+            if (--cq->pending == 0) {
+                unlink_cq(c, cq);
+            }
+        }
+        pthread_mutex_unlock(&c->lock);
+    } while (!cq); /* it went meanwhile */
+    return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
+{
+    if (n == 0) {
+        return;
+    }
+    pthread_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += n;
+    pthread_cond_broadcast(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}
+
+/* --- queues ---------------------------------------------------------------------------------- */
+
+static struct compat_cq *create(struct ibv_context *context, int cqe, void *cq_context,
+                                struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct iwarp_device *native = iwarp_compat_device();
+
+    if (!native) {
+        return NULL;
+    }
+    if (cqe < 1 || comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
+        (void)iwarp_compat_refuse("verbs", EINVAL, "ibv_create_cq: %d entries, vector %d of %d",
+                                  cqe, comp_vector, context->num_comp_vectors);
+        return NULL;
+    }
+    struct compat_cq *cq = calloc(1, sizeof *cq);
+    if (!cq) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    enum iwarp_status status = iwarp_cq_create(native, (unsigned)cqe, cq, &cq->native);
+    if (status != IWARP_OK) {
+        free(cq);
+        (void)iwarp_compat_failed("verbs", status, "ibv_create_cq");
+        return NULL;
+    }
+    cq->ibv.context = context;
+    cq->ibv.cq_context = cq_context;
+    cq->ibv.cqe = cqe;
+    cq->ibv.channel = channel;
+    cq->channel = channel ? compat_channel(channel) : NULL;
+    cq->born = iwarp_compat_generation();
+    pthread_mutex_init(&cq->ibv.mutex, NULL);
+    pthread_cond_init(&cq->ibv.cond, NULL);
+    (void)iwarp_cq_notify_by(cq->native, notify, cq);
+    if (channel) {
+        count_reference(channel, 1);
+    }
+    atomic_fetch_add(&compat_context(context)->users, 1);
+    return cq;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                             struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct compat_cq *cq = create(context, cqe, cq_context, channel, comp_vector);
+
+    return cq ? &cq->ibv : NULL;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+    if (cqe < 1) {
+        return iwarp_compat_refuse("verbs", EINVAL, "ibv_resize_cq: %d entries", cqe);
+    }
+    enum iwarp_status status = iwarp_cq_resize(compat_cq(cq)->native, (unsigned)cqe);
+    if (status != IWARP_OK) {
+        return iwarp_compat_failed("verbs", status, "ibv_resize_cq");
+    }
+    cq->cqe = cqe;
+    return 0;
+}
+
+/* The native queue is gone: no event comes any more. Those that wait go, too. */
+static void leave_channel(struct compat_cq *cq)
+{
+    struct compat_channel *c = cq->channel;
+
+    pthread_mutex_lock(&c->lock);
+    if (cq->pending > 0) {
+        unlink_cq(c, cq);
+    }
+    for (; cq->pending > 0; cq->pending--) {
+        iwarp_compat_semaphore_take(c->ibv.fd);
+    }
+    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&cq->ibv.mutex);
+    while (cq->ibv.comp_events_completed != atomic_load(&cq->delivered)) {
+        pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
+    }
+    pthread_mutex_unlock(&cq->ibv.mutex);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+    struct compat_cq *cq = compat_cq(ibv);
+    struct compat_context *context = compat_context(ibv->context);
+
+    if (cq->born == iwarp_compat_generation()) {
+        if (iwarp_cq_destroy(cq->native) != IWARP_OK) {
+            return iwarp_compat_refuse("verbs", EBUSY, "ibv_destroy_cq: %s", iwarp_last_error());
+        }
+        if (cq->channel) {
+            leave_channel(cq);
+        }
+        iwarp_compat_async_leave(context, &cq->async, 1, &ibv->mutex, &ibv->cond,
+                                 &ibv->async_events_completed);
+    }
+    if (cq->channel) {
+        count_reference(&cq->channel->ibv, -1);
+    }
+    atomic_fetch_sub(&context->users, 1);
+    free(cq);
+    return 0;
+}
+
+int iwarp_compat_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    enum iwarp_status status = iwarp_cq_arm(compat_cq(cq)->native, solicited_only != 0);
+
+    return status == IWARP_OK ? 0 : iwarp_compat_failed("verbs", status, "ibv_req_notify_cq");
+}
+
+/* --- completions ----------------------------------------------------------------------------- */
+
+static enum ibv_wc_status status_of(enum iwarp_wc_status status)
+{
+    switch (status) {
+    case IWARP_WC_SUCCESS:
+        return IBV_WC_SUCCESS;
+    case IWARP_WC_FLUSHED:
+        return IBV_WC_WR_FLUSH_ERR;
+    case IWARP_WC_LOCAL_PROTECTION:
+        return IBV_WC_LOC_PROT_ERR;
+    case IWARP_WC_LOCAL_OPERATION:
+        return IBV_WC_LOC_QP_OP_ERR;
+    case IWARP_WC_LOCAL_BIND:
+        return IBV_WC_MW_BIND_ERR;
+    case IWARP_WC_REMOTE_ACCESS:
+        return IBV_WC_REM_ACCESS_ERR;
+    case IWARP_WC_REMOTE_INVALID:
+        return IBV_WC_REM_INV_REQ_ERR;
+    case IWARP_WC_REMOTE_OPERATION:
+        return IBV_WC_REM_OP_ERR;
+    }
+    return IBV_WC_GENERAL_ERR;
+}
+
+static enum ibv_wc_opcode opcode_of(const struct iwarp_wc *wc)
+{
+    switch (wc->opcode) {
+    case IWARP_WC_SEND:
+    case IWARP_WC_IMM:
+        return IBV_WC_SEND;
+    case IWARP_WC_WRITE:
+        return IBV_WC_RDMA_WRITE;
+    case IWARP_WC_READ:
+        return IBV_WC_RDMA_READ;
+    case IWARP_WC_FETCH_ADD:
+        return IBV_WC_FETCH_ADD;
+    case IWARP_WC_CMP_SWAP:
+        return IBV_WC_COMP_SWAP;
+    case IWARP_WC_LOCAL_INV:
+        return IBV_WC_LOCAL_INV;
+    case IWARP_WC_REG_MR:
+    case IWARP_WC_BIND_MW:
+        return IBV_WC_BIND_MW;
+    case IWARP_WC_RECV: /* Immediate Data comes behind an RDMA Write, never with a Send */
+        return wc->flags & IWARP_WC_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    }
+    return IBV_WC_SEND;
+}
+
+static void translate(struct ibv_wc *to, const struct iwarp_wc *from)
+{
+    *to = (struct ibv_wc){.wr_id = from->wr_id,
+                          .status = status_of(from->status),
+                          .opcode = opcode_of(from),
+                          .byte_len = from->byte_len,
+                          .qp_num = from->qp_num};
+    if (from->status != IWARP_WC_SUCCESS) {
+        to->vendor_err = from->fault ? (uint32_t)iwarp_fault_code(from->fault) : 0;
+    } else if (from->flags & IWARP_WC_WITH_IMM) {
+        to->imm_data = htonl((uint32_t)from->imm);
+        to->wc_flags = IBV_WC_WITH_IMM;
+    } else if (from->flags & IWARP_WC_WITH_INVALIDATE) {
+        to->invalidated_rkey = from->invalidated_stag;
+        to->wc_flags = IBV_WC_WITH_INV;
+    }
+}
+
+int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+    enum { BATCH = 16 };
+    struct iwarp_wc native[BATCH];
+    int taken = 0;
+
+    while (taken < n) {
+        int want = n - taken < BATCH ? n - taken : BATCH;
+        int got = iwarp_cq_poll(compat_cq(cq)->native, native, want);
+        if (got < 0 && taken == 0) {
+            (void)iwarp_compat_failed("verbs", (enum iwarp_status)got, "ibv_poll_cq");
+            return -1;
+        }
+        for (int i = 0; i < got; i++) {
+            translate(&wc[taken++], &native[i]);
+        }
+        if (got < want) {
+            break;
+        }
+    }
+    return taken;
+}
+
+/* --- one at a time: ibv_start_poll ----------------------------------------------------------- */
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+    struct compat_cq *cq = compat_of(ex, struct compat_cq, ex);
+    int got = iwarp_compat_poll_cq(&cq->ibv, 1, &cq->wc);
+
+    if (got == 1) {
+        ex->wr_id = cq->wc.wr_id;
+        ex->status = cq->wc.status;
+        return 0;
+    }
+    return got == 0 ? ENOENT : errno;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+    return attr && attr->comp_mask ? EINVAL : next_poll(ex);
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+    (void)ex;
+}
+
+static const struct ibv_wc *current(struct ibv_cq_ex *ex)
+{
+    return &compat_of(ex, struct compat_cq, ex)->wc;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+    return current(ex)->opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+    return current(ex)->vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+    return current(ex)->byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+    return current(ex)->imm_data; /* or the invalidated rkey: the same place */
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+    return current(ex)->qp_num;
+}
+
+static unsigned read_wc_flags(struct ibv_cq_ex *ex)
+{
+    return current(ex)->wc_flags;
+}
+
+/* What only InfiniBand has is 0. */
+static uint32_t read_zero(struct ibv_cq_ex *ex)
+{
+    (void)ex;
+    return 0;
+}
+
+static uint8_t read_zero_octet(struct ibv_cq_ex *ex)
+{
+    (void)ex;
+    return 0;
+}
+
+struct ibv_cq_ex *iwarp_compat_create_cq_ex(struct ibv_context *context,
+                                            struct ibv_cq_init_attr_ex *attr)
+{
+    const uint64_t known = IBV_WC_STANDARD_FLAGS;
+
+    if ((attr->comp_mask & ~(unsigned)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
+        (attr->wc_flags & ~known) ||
+        ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+         (attr->flags & ~(unsigned)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))) {
+        (void)iwarp_compat_refuse("verbs", EOPNOTSUPP,
+                                  "ibv_create_cq_ex: mask 0x%x, completion fields 0x%llx: time "
+                                  "stamps, VLANs, tags and overruns are not offered",
+                                  attr->comp_mask, (unsigned long long)attr->wc_flags);
+        return NULL;
+    }
+    struct compat_cq *cq =
+        create(context, attr->cqe > INT32_MAX ? -1 : (int)attr->cqe, attr->cq_context,
+               attr->channel, attr->comp_vector > INT32_MAX ? -1 : (int)attr->comp_vector);
+    if (!cq) {
+        return NULL;
+    }
+    cq->ex.start_poll = start_poll;
+    cq->ex.next_poll = next_poll;
+    cq->ex.end_poll = end_poll;
+    cq->ex.read_opcode = read_opcode;
+    cq->ex.read_vendor_err = read_vendor_err;
+    cq->ex.read_byte_len = read_byte_len;
+    cq->ex.read_imm_data = read_imm_data;
+    cq->ex.read_qp_num = read_qp_num;
+    cq->ex.read_src_qp = read_zero;
+    cq->ex.read_wc_flags = read_wc_flags;
+    cq->ex.read_slid = read_zero;
+    cq->ex.read_sl = read_zero_octet;
+    cq->ex.read_dlid_path_bits = read_zero_octet;
+    return &cq->ex;
+}

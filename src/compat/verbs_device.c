@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The one device, iwarp0: how it is called, its GUID and GID, opening and closing it, and the
+ * native device behind all contexts of the process, which starts (with its thread) when it is first
+ * needed, and once more in a forked child. Nothing happens before the first call.
+ */
+#include "base/process.h"
+#include "compat/compat.h"
+#include "compat/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Providers read the pointer behind the public part to see whether the device is theirs. */
+struct device {
+    struct ibv_device ibv;
+    const void *ops;
+    uint64_t rest[64];
+};
+
+static const char not_theirs;
+static struct device device = {
+    .ibv = {.node_type = IBV_NODE_RNIC,
+            .transport_type = IBV_TRANSPORT_IWARP,
+            .name = "iwarp0",
+            .dev_name = "iwarp0",
+            .dev_path = "/sys/class/infiniband_verbs/iwarp0",
+            .ibdev_path = "/sys/class/infiniband/iwarp0"},
+    .ops = &not_theirs,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct iwarp_device *native; /* under lock */
+static unsigned native_born;        /* the generation that opened it */
+static struct ibv_context *shared;  /* under lock; kept over forks */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+    iwarp_compat_qp_forget_all();
+    after_fork();
+}
+
+static void watch(void)
+{
+    iwarp_process_watch(); /* first, so that its handler runs with our lock held already */
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+static void begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch);
+}
+
+unsigned iwarp_compat_generation(void)
+{
+    return iwarp_process_generation();
+}
+
+/* lock held. */
+static struct iwarp_device *open_native(void)
+{
+    struct iwarp_device *opened;
+
+    if (native && native_born == iwarp_compat_generation()) {
+        return native;
+    }
+    enum iwarp_status status = iwarp_device_open(NULL, &opened);
+    if (status == IWARP_OK) {
+        status = iwarp_async_deliver_by(opened, iwarp_compat_async_deliver, NULL);
+    }
+    if (status != IWARP_OK) {
+        (void)iwarp_compat_failed("verbs", status, "opening the device");
+        return NULL;
+    }
+    native = opened;
+    native_born = iwarp_compat_generation();
+    return native;
+}
+
+struct iwarp_device *iwarp_compat_device(void)
+{
+    IWARP_UNCANCELLED;
+    begin();
+    pthread_mutex_lock(&lock);
+    struct iwarp_device *d = open_native();
+    pthread_mutex_unlock(&lock);
+    return d;
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+    struct ibv_device **list = calloc(2, sizeof *list);
+
+    begin();
+    if (num_devices) {
+        *num_devices = list ? 1 : 0;
+    }
+    if (list) {
+        list[0] = &device.ibv;
+    }
+    return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+    free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *d)
+{
+    return d->name;
+}
+
+int ibv_get_device_index(struct ibv_device *d)
+{
+    (void)d;
+    return -1; /* the kernel knows of no such device */
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *d)
+{
+    (void)d;
+    return iwarp_compat_guid();
+}
+
+static void release(struct compat_context *c)
+{
+    if (c->v.context.cmd_fd >= 0) {
+        close(c->v.context.cmd_fd);
+    }
+    if (c->v.context.async_fd >= 0) {
+        close(c->v.context.async_fd);
+    }
+    pthread_mutex_destroy(&c->v.context.mutex);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *d)
+{
+    IWARP_UNCANCELLED;
+    if (d != &device.ibv) {
+        (void)iwarp_compat_refuse("verbs", ENODEV, "ibv_open_device: not a device of libiwarp");
+        return NULL;
+    }
+    begin();
+    struct compat_context *c = calloc(1, sizeof *c);
+    if (!c) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->v.context.device = d;
+    c->v.context.cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    c->v.context.async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+    c->v.context.num_comp_vectors = 1;
+    pthread_mutex_init(&c->v.context.mutex, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    iwarp_compat_fill_operations(c);
+    if (c->v.context.cmd_fd < 0 || c->v.context.async_fd < 0) {
+        int error = errno;
+        release(c);
+        (void)iwarp_compat_refuse("verbs", error, "ibv_open_device: no descriptors: %s",
+                                  strerror(error));
+        return NULL;
+    }
+    return &c->v.context;
+}
+
+/* What is left of its objects keeps the memory: an event may still name them. */
+int ibv_close_device(struct ibv_context *context)
+{
+    IWARP_UNCANCELLED;
+    struct compat_context *c = compat_context(context);
+
+    pthread_mutex_lock(&lock);
+    bool kept = context == shared;
+    pthread_mutex_unlock(&lock);
+    if (!kept && atomic_load(&c->users) == 0) {
+        release(c);
+    }
+    return 0;
+}
+
+struct ibv_context *iwarp_compat_shared_context(void)
+{
+    IWARP_UNCANCELLED;
+    begin();
+    pthread_mutex_lock(&lock);
+    if (!shared) {
+        shared = ibv_open_device(&device.ibv);
+    }
+    struct ibv_context *context = shared;
+    pthread_mutex_unlock(&lock);
+    return context;
+}
+
+/* Nothing is pinned, so a fork needs no preparation. */
+int ibv_fork_init(void)
+{
+    return 0;
+}
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+    return IBV_FORK_UNNEEDED;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting: ibv_send_wr and ibv_recv_wr become native work requests, a few at a time, so that a
+ * chain stays a chain and goes out together. What the native queue pair would let wait until there
+ * is a connection is refused here, as RNICs do.
+ */
+#include "compat/compat.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdint.h>
+
+/* A list of pieces is handed on as it is: both structures have this layout on 64 bits. */
+#if UINTPTR_MAX != UINT64_MAX
+#error "struct ibv_sge and struct iwarp_sge differ on this machine"
+#endif
+_Static_assert(sizeof(struct ibv_sge) == sizeof(struct iwarp_sge) &&
+                   offsetof(struct ibv_sge, addr) == offsetof(struct iwarp_sge, addr) &&
+                   offsetof(struct ibv_sge, length) == offsetof(struct iwarp_sge, len) &&
+                   offsetof(struct ibv_sge, lkey) == offsetof(struct iwarp_sge, lkey),
+               "pieces of memory");
+_Static_assert((int)IBV_SEND_SIGNALED == 2 && (int)IBV_SEND_FENCE == 1, "flags");
+
+enum { CHUNK = 16 };
+
+static const struct iwarp_sge *pieces(const struct ibv_sge *list)
+{
+    return (const struct iwarp_sge *)(const void *)list;
+}
+
+static unsigned flags_of(unsigned flags)
+{
+    return (flags & IBV_SEND_SIGNALED ? IWARP_WR_SIGNALED : 0u) |
+           (flags & IBV_SEND_SOLICITED ? IWARP_WR_SOLICITED : 0u) |
+           (flags & IBV_SEND_INLINE ? IWARP_WR_INLINE : 0u) |
+           (flags & IBV_SEND_FENCE ? IWARP_WR_FENCE : 0u);
+}
+
+/* Not in IDLE, unless a connection is on its way; what has ended flushes. */
+bool iwarp_compat_may_send(struct compat_qp *qp)
+{
+    return atomic_load_explicit(&qp->connecting, memory_order_relaxed) ||
+           iwarp_qp_state(qp->native) != IWARP_QP_IDLE;
+}
+
+const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
+                                   const struct ibv_mw_bind_info *info, uint8_t key)
+{
+    const struct compat_mr *mr = info->mr ? compat_mr(info->mr) : NULL;
+
+    if (!mw || (!mr && info->length > 0)) {
+        return "a window or its region is missing";
+    }
+    *bind = (struct iwarp_bind){.mr = mr ? mr->native : NULL,
+                                .mw = compat_mw(mw)->native,
+                                .len = info->length,
+                                .access = iwarp_compat_access(info->mw_access_flags),
+                                .key = key};
+    if (mr) { /* the window's address is one of the region's, by which peers call it */
+        bind->addr = (char *)mr->ibv.addr + (info->addr - mr->iova);
+    }
+    return NULL;
+}
+
+/* NULL, or why it cannot be posted. */
+static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
+                             const struct ibv_send_wr *from)
+{
+    *to = (struct iwarp_send_wr){.wr_id = from->wr_id,
+                                 .flags = flags_of(from->send_flags),
+                                 .sg_list = pieces(from->sg_list),
+                                 .num_sge = (unsigned)from->num_sge};
+    to->remote_to = from->wr.rdma.remote_addr;
+    to->remote_stag = from->wr.rdma.rkey;
+    switch (from->opcode) {
+    case IBV_WR_SEND:
+        to->opcode = IWARP_WR_SEND;
+        return NULL;
+    case IBV_WR_SEND_WITH_INV:
+        to->opcode = IWARP_WR_SEND_INV;
+        to->invalidate_stag = from->invalidate_rkey;
+        return NULL;
+    case IBV_WR_RDMA_WRITE:
+        to->opcode = IWARP_WR_WRITE;
+        return NULL;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        to->opcode = IWARP_WR_WRITE_IMM;
+        to->imm = ntohl(from->imm_data);
+        return NULL;
+    case IBV_WR_RDMA_READ:
+        to->opcode = IWARP_WR_READ;
+        return NULL;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        to->opcode = IWARP_WR_ATOMIC_CMP_SWAP;
+        to->operand = from->wr.atomic.swap;
+        to->compare = from->wr.atomic.compare_add;
+        to->mask = to->compare_mask = UINT64_MAX;
+        break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        to->opcode = IWARP_WR_ATOMIC_FETCH_ADD;
+        to->operand = from->wr.atomic.compare_add;
+        break;
+    case IBV_WR_LOCAL_INV:
+        to->opcode = IWARP_WR_LOCAL_INV;
+        to->invalidate_stag = from->invalidate_rkey;
+        to->num_sge = 0;
+        return NULL;
+    case IBV_WR_BIND_MW:
+        to->opcode = IWARP_WR_BIND_MW;
+        to->bind = bind;
+        to->num_sge = 0;
+        return iwarp_compat_bind_fill(bind, from->bind_mw.mw, &from->bind_mw.bind_info,
+                                      (uint8_t)from->bind_mw.rkey);
+    case IBV_WR_SEND_WITH_IMM:
+        return "a Send with Immediate Data is no iWARP message; an RDMA Write with Immediate Data "
+               "is (RFC 7306)";
+    case IBV_WR_TSO:
+    case IBV_WR_DRIVER1:
+    case IBV_WR_ATOMIC_WRITE:
+        return "iWARP has no such operation";
+    }
+    if (from->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || from->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        to->remote_to = from->wr.atomic.remote_addr;
+        to->remote_stag = from->wr.atomic.rkey;
+        return NULL;
+    }
+    return "unknown operation";
+}
+
+static int refuse_send(const char *why)
+{
+    return iwarp_compat_refuse("verbs", EINVAL, "ibv_post_send: %s", why);
+}
+
+static int error_of_post(enum iwarp_status status, const char *call)
+{
+    if (status == IWARP_AGAIN) { /* the program's to deal with: nothing to explain */
+        errno = ENOMEM;
+        return ENOMEM;
+    }
+    return iwarp_compat_failed("verbs", status, call);
+}
+
+int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct compat_qp *qp = compat_qp(ibv);
+    struct iwarp_send_wr native[CHUNK];
+    struct iwarp_bind bind[CHUNK];
+    const char *why = NULL;
+
+    if (!iwarp_compat_may_send(qp)) {
+        *bad = wr;
+        return refuse_send("the queue pair is not connected");
+    }
+    while (wr && !why) {
+        const struct iwarp_send_wr *stopped = NULL;
+        struct ibv_send_wr *first = wr;
+        unsigned n = 0;
+        while (wr && n < CHUNK && !(why = translate(&native[n], &bind[n], wr))) {
+            native[n].next = NULL;
+            if (n > 0) {
+                native[n - 1].next = &native[n];
+            }
+            n++;
+            wr = wr->next;
+        }
+        enum iwarp_status status = n ? iwarp_post_send(qp->native, native, &stopped) : IWARP_OK;
+        if (status != IWARP_OK) {
+            for (; stopped > native; stopped--) {
+                first = first->next;
+            }
+            *bad = first;
+            return error_of_post(status, "ibv_post_send");
+        }
+    }
+    if (why) {
+        *bad = wr;
+        return refuse_send(why);
+    }
+    return 0;
+}
+
+/* Receives of a queue pair, or of a shared queue: one of the two is NULL. */
+static int post_receives(struct iwarp_qp *qp, struct iwarp_srq *srq, struct ibv_recv_wr *wr,
+                         struct ibv_recv_wr **bad)
+{
+    struct iwarp_recv_wr native[CHUNK];
+
+    while (wr) {
+        const struct iwarp_recv_wr *stopped = NULL;
+        struct ibv_recv_wr *first = wr;
+        unsigned n = 0;
+        for (; wr && n < CHUNK; n++, wr = wr->next) {
+            native[n] = (struct iwarp_recv_wr){.wr_id = wr->wr_id,
+                                               .sg_list = pieces(wr->sg_list),
+                                               .num_sge = (unsigned)wr->num_sge};
+            if (n > 0) {
+                native[n - 1].next = &native[n];
+            }
+        }
+        enum iwarp_status status =
+            qp ? iwarp_post_recv(qp, native, &stopped) : iwarp_srq_post_recv(srq, native, &stopped);
+        if (status != IWARP_OK) {
+            for (; stopped > native; stopped--) {
+                first = first->next;
+            }
+            *bad = first;
+            return error_of_post(status, qp ? "ibv_post_recv" : "ibv_post_srq_recv");
+        }
+    }
+    return 0;
+}
+
+int iwarp_compat_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return post_receives(compat_qp(qp)->native, NULL, wr, bad);
+}
+
+int iwarp_compat_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+                               struct ibv_recv_wr **bad)
+{
+    return post_receives(NULL, compat_srq(srq)->native, wr, bad);
+}

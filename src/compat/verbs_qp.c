@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: created in INIT, as RNICs do; found by number; modified and queried by the rules of
+ * iWARP, where the connection manager alone connects. Transitions that a program makes on its way
+ * to RTS are accepted and do nothing, unless they name a peer: the program would wait for ever for
+ * one that nobody calls.
+ */
+#include "compat/compat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 1024u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct compat_qp *table[BUCKETS]; /* under lock */
+
+/* --- by number ------------------------------------------------------------------------------- */
+
+static void enter(struct compat_qp *qp)
+{
+    struct compat_qp **bucket = &table[qp->ibv.qp_num % BUCKETS];
+
+    pthread_mutex_lock(&lock);
+    qp->next = *bucket;
+    *bucket = qp;
+    pthread_mutex_unlock(&lock);
+}
+
+static void leave(struct compat_qp *qp)
+{
+    pthread_mutex_lock(&lock);
+    for (struct compat_qp **at = &table[qp->ibv.qp_num % BUCKETS]; *at; at = &(*at)->next) {
+        if (*at == qp) {
+            *at = qp->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+struct compat_qp *iwarp_compat_qp_find(uint32_t num)
+{
+    pthread_mutex_lock(&lock);
+    struct compat_qp *qp = table[num % BUCKETS];
+    while (qp && qp->ibv.qp_num != num) {
+        qp = qp->next;
+    }
+    pthread_mutex_unlock(&lock);
+    return qp;
+}
+
+/* In a forked child, whose numbers begin anew; another thread of the parent may have held it. */
+void iwarp_compat_qp_forget_all(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    memset(table, 0, sizeof table);
+}
+
+/* --- creating -------------------------------------------------------------------------------- */
+
+static int check(const struct ibv_qp_init_attr_ex *a)
+{
+    const uint64_t known = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                           IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
+                           IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                           IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+                           IBV_QP_EX_WITH_SEND_WITH_INV;
+
+    if (a->qp_type != IBV_QPT_RC) {
+        return iwarp_compat_refuse("verbs", EOPNOTSUPP,
+                                   "ibv_create_qp: type %d: iWARP has reliable connections (RC) "
+                                   "only, no UD, UC, XRC or raw packets",
+                                   (int)a->qp_type);
+    }
+    if ((a->comp_mask & ~(unsigned)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) ||
+        ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && a->create_flags)) {
+        return iwarp_compat_refuse("verbs", EOPNOTSUPP,
+                                   "ibv_create_qp_ex: mask 0x%x, create flags 0x%x: not offered",
+                                   a->comp_mask, a->create_flags);
+    }
+    if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (a->send_ops_flags & ~known)) {
+        return iwarp_compat_refuse(
+            "verbs", EOPNOTSUPP, "ibv_create_qp_ex: operations 0x%llx: iWARP has none like these%s",
+            (unsigned long long)(a->send_ops_flags & ~known),
+            a->send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM
+                ? "; Immediate Data comes with RDMA Writes only"
+                : "");
+    }
+    if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq) {
+        return iwarp_compat_refuse("verbs", EINVAL,
+                                   "ibv_create_qp: protection domain, send or receive completion "
+                                   "queue is missing");
+    }
+    return 0;
+}
+
+static unsigned at_least_one(unsigned n)
+{
+    return n > 0 ? n : 1;
+}
+
+static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
+{
+    struct iwarp_qp_options o;
+
+    iwarp_qp_options_init(&o);
+    o.send_cq = compat_cq(a->send_cq)->native;
+    o.recv_cq = compat_cq(a->recv_cq)->native;
+    o.srq = a->srq ? compat_srq(a->srq)->native : NULL;
+    o.max_send_wr = at_least_one(a->cap.max_send_wr);
+    o.max_recv_wr = a->srq ? 0 : a->cap.max_recv_wr;
+    o.max_send_sge = at_least_one(a->cap.max_send_sge);
+    o.max_recv_sge = a->srq ? 1 : at_least_one(a->cap.max_recv_sge);
+    o.max_inline = a->cap.max_inline_data;
+    o.signal_all = a->sq_sig_all != 0;
+    o.user = qp;
+    enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
+    if (status != IWARP_OK) {
+        return iwarp_compat_failed("verbs", status, "ibv_create_qp");
+    }
+    a->cap.max_send_wr = o.max_send_wr;
+    a->cap.max_recv_wr = o.max_recv_wr;
+    a->cap.max_send_sge = o.max_send_sge;
+    a->cap.max_recv_sge = a->srq ? 0 : o.max_recv_sge;
+    qp->cap = a->cap;
+    qp->sig_all = o.signal_all;
+    return 0;
+}
+
+static void fill(struct compat_qp *qp, struct ibv_context *context,
+                 const struct ibv_qp_init_attr_ex *a)
+{
+    struct iwarp_device_info info = {.size = sizeof info};
+
+    qp->ibv.context = context;
+    qp->ibv.qp_context = a->qp_context;
+    qp->ibv.pd = a->pd;
+    qp->ibv.send_cq = a->send_cq;
+    qp->ibv.recv_cq = a->recv_cq;
+    qp->ibv.srq = a->srq;
+    qp->ibv.qp_type = a->qp_type;
+    qp->ibv.qp_num = qp->ibv.handle = iwarp_qp_num(qp->native);
+    qp->ibv.state = IBV_QPS_INIT;
+    qp->access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                 IBV_ACCESS_MW_BIND;
+    qp->rfc7306 = iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
+                  (info.features & IWARP_FEATURE_IMMEDIATE);
+    qp->born = iwarp_compat_generation();
+    pthread_mutex_init(&qp->ibv.mutex, NULL);
+    pthread_cond_init(&qp->ibv.cond, NULL);
+}
+
+struct ibv_qp *iwarp_compat_create_qp_ex(struct ibv_context *context,
+                                         struct ibv_qp_init_attr_ex *attr)
+{
+    if (check(attr)) {
+        return NULL;
+    }
+    struct compat_qp *qp = calloc(1, sizeof *qp);
+    if (!qp || create_native(qp, attr)) {
+        errno = qp ? errno : ENOMEM;
+        free(qp);
+        return NULL;
+    }
+    qp->extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    fill(qp, context, attr);
+    if (qp->extended && iwarp_compat_wr_init(qp)) {
+        (void)iwarp_qp_destroy(qp->native);
+        free(qp);
+        errno = ENOMEM;
+        return NULL;
+    }
+    atomic_fetch_add(&compat_context(context)->users, 1);
+    enter(qp);
+    return &qp->ibv;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp_init_attr_ex ex = {.qp_context = attr->qp_context,
+                                     .send_cq = attr->send_cq,
+                                     .recv_cq = attr->recv_cq,
+                                     .srq = attr->srq,
+                                     .cap = attr->cap,
+                                     .qp_type = attr->qp_type,
+                                     .sq_sig_all = attr->sq_sig_all,
+                                     .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                     .pd = pd};
+    struct ibv_qp *qp = iwarp_compat_create_qp_ex(pd->context, &ex);
+
+    if (qp) {
+        attr->cap = ex.cap;
+    }
+    return qp;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    return compat_qp(qp)->extended ? &compat_qp(qp)->ex : NULL;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+    struct compat_qp *qp = compat_qp(ibv);
+    struct compat_context *context = compat_context(ibv->context);
+
+    if (qp->born == iwarp_compat_generation()) {
+        leave(qp);
+        enum iwarp_status status = iwarp_qp_destroy(qp->native);
+        if (status != IWARP_OK) {
+            enter(qp);
+            return iwarp_compat_failed("verbs", status, "ibv_destroy_qp");
+        }
+        iwarp_compat_async_leave(context, qp->async, COMPAT_QP_EVENTS, &ibv->mutex, &ibv->cond,
+                                 &ibv->events_completed);
+    }
+    iwarp_compat_wr_fini(qp);
+    atomic_fetch_sub(&context->users, 1);
+    free(qp);
+    return 0;
+}
+
+/* --- asking ---------------------------------------------------------------------------------- */
+
+void iwarp_compat_qp_refresh(struct compat_qp *qp)
+{
+    switch (iwarp_qp_state(qp->native)) {
+    case IWARP_QP_IDLE:
+        if (qp->ibv.state != IBV_QPS_RESET && qp->ibv.state != IBV_QPS_RTR) {
+            qp->ibv.state = IBV_QPS_INIT;
+        }
+        break;
+    case IWARP_QP_RTS:
+        qp->ibv.state = IBV_QPS_RTS;
+        break;
+    case IWARP_QP_CLOSING:
+        qp->ibv.state = IBV_QPS_SQD;
+        break;
+    case IWARP_QP_TERMINATE:
+    case IWARP_QP_ERROR:
+        qp->ibv.state = IBV_QPS_ERR;
+        break;
+    }
+}
+
+int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+                 struct ibv_qp_init_attr *init)
+{
+    struct compat_qp *qp = compat_qp(ibv);
+    struct iwarp_qp_info info = {.size = sizeof info};
+    enum iwarp_status status = iwarp_qp_query(qp->native, &info);
+
+    (void)mask; /* asks for at least these */
+    if (status != IWARP_OK) {
+        return iwarp_compat_failed("verbs", status, "ibv_query_qp");
+    }
+    iwarp_compat_qp_refresh(qp);
+    memset(attr, 0, sizeof *attr);
+    attr->qp_state = attr->cur_qp_state = ibv->state;
+    attr->path_mtu = IBV_MTU_1024;
+    attr->qp_access_flags = qp->access;
+    attr->cap = qp->cap;
+    attr->port_num = 1;
+    attr->max_rd_atomic = (uint8_t)(info.ord > UINT8_MAX ? UINT8_MAX : info.ord);
+    attr->max_dest_rd_atomic = (uint8_t)(info.ird > UINT8_MAX ? UINT8_MAX : info.ird);
+    if (info.ord == 0 && info.ird == 0) {
+        attr->max_rd_atomic = qp->ord;
+        attr->max_dest_rd_atomic = qp->ird;
+    }
+    attr->timeout = atomic_load(&qp->ack_timeout);
+    *init = (struct ibv_qp_init_attr){.qp_context = ibv->qp_context,
+                                      .send_cq = ibv->send_cq,
+                                      .recv_cq = ibv->recv_cq,
+                                      .srq = ibv->srq,
+                                      .cap = qp->cap,
+                                      .qp_type = ibv->qp_type,
+                                      .sq_sig_all = qp->sig_all};
+    return 0;
+}
+
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+    (void)qp;
+    (void)op;
+    (void)flags;
+    return 0; /* the last octet of a segment is last; the rest has no order: iwarp/verbs.h */
+}
+
+/* --- changing -------------------------------------------------------------------------------- */
+
+static int to_state(struct compat_qp *qp, enum iwarp_qp_state state)
+{
+    const struct iwarp_qp_changes changes = {
+        .size = sizeof changes, .mask = IWARP_QP_CHANGE_STATE, .state = state};
+    enum iwarp_status status = iwarp_qp_modify(qp->native, &changes);
+
+    return status == IWARP_OK ? 0 : iwarp_compat_failed("verbs", status, "ibv_modify_qp");
+}
+
+static int start_anew(struct compat_qp *qp, enum iwarp_qp_state now)
+{
+    if (now == IWARP_QP_ERROR) {
+        int error = to_state(qp, IWARP_QP_IDLE);
+        if (error) {
+            return error;
+        }
+        atomic_store(&qp->connecting, false);
+        return 0;
+    }
+    return now == IWARP_QP_IDLE ? 0
+                                : iwarp_compat_refuse("verbs", EINVAL,
+                                                      "ibv_modify_qp: to RESET or INIT while "
+                                                      "connected; first to ERR");
+}
+
+static int to_rtr_or_rts(struct compat_qp *qp, enum ibv_qp_state to, int mask,
+                         enum iwarp_qp_state now)
+{
+    if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
+        return iwarp_compat_refuse("verbs", EINVAL,
+                                   "ibv_modify_qp: iWARP connects through the connection manager "
+                                   "(librdmacm) only, not by the peer's address and number; look "
+                                   "for the program's option for rdma_cm (often -R)");
+    }
+    if (now == IWARP_QP_RTS || (now == IWARP_QP_IDLE && atomic_load(&qp->connecting)) ||
+        (now == IWARP_QP_IDLE && to == IBV_QPS_RTR)) {
+        return 0;
+    }
+    return iwarp_compat_refuse("verbs", EINVAL,
+                               "ibv_modify_qp: to RTS without a connection; rdma_connect and "
+                               "rdma_accept bring a queue pair there");
+}
+
+static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
+{
+    enum iwarp_qp_state now = iwarp_qp_state(qp->native);
+
+    switch (to) {
+    case IBV_QPS_RESET:
+    case IBV_QPS_INIT:
+        return start_anew(qp, now);
+    case IBV_QPS_RTR:
+    case IBV_QPS_RTS:
+        return to_rtr_or_rts(qp, to, mask, now);
+    case IBV_QPS_SQD:
+        return now == IWARP_QP_CLOSING ? 0 : to_state(qp, IWARP_QP_CLOSING);
+    case IBV_QPS_ERR:
+        /* What is closing or sends a Terminate gets there by itself. */
+        return now == IWARP_QP_IDLE || now == IWARP_QP_RTS ? to_state(qp, IWARP_QP_ERROR) : 0;
+    case IBV_QPS_SQE:
+    case IBV_QPS_UNKNOWN:
+        break;
+    }
+    return iwarp_compat_refuse("verbs", EINVAL, "ibv_modify_qp: no state %d on iWARP", (int)to);
+}
+
+/* Rights count at once; depths until the connection is made. */
+static int change_attributes(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    enum iwarp_qp_state now = iwarp_qp_state(qp->native);
+    struct iwarp_qp_changes changes = {.size = sizeof changes};
+
+    if (mask & IBV_QP_ACCESS_FLAGS) {
+        qp->access = attr->qp_access_flags;
+        changes.mask |= IWARP_QP_CHANGE_ACCESS;
+        changes.access = (iwarp_compat_access(qp->access) & ~(unsigned)IWARP_ACCESS_LOCAL_WRITE &
+                          ~(unsigned)IWARP_ACCESS_ZERO_BASED) |
+                         IWARP_ACCESS_MW_BIND;
+    }
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) {
+        qp->ird = attr->max_dest_rd_atomic;
+        changes.mask |= now == IWARP_QP_IDLE ? IWARP_QP_CHANGE_IRD : 0;
+        changes.ird = qp->ird;
+    }
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC) {
+        qp->ord = attr->max_rd_atomic;
+        changes.mask |= now == IWARP_QP_IDLE ? IWARP_QP_CHANGE_ORD : 0;
+        changes.ord = qp->ord;
+    }
+    if (changes.mask == 0 || atomic_load(&qp->connecting) ||
+        (now != IWARP_QP_IDLE && now != IWARP_QP_RTS)) {
+        return 0;
+    }
+    enum iwarp_status status = iwarp_qp_modify(qp->native, &changes);
+    return status == IWARP_OK ? 0 : iwarp_compat_failed("verbs", status, "ibv_modify_qp");
+}
+
+int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+    struct compat_qp *qp = compat_qp(ibv);
+
+    if ((mask & IBV_QP_PORT) && attr->port_num != 1) {
+        return iwarp_compat_refuse("verbs", EINVAL, "ibv_modify_qp: port %u: there is port 1 alone",
+                                   attr->port_num);
+    }
+    int error = mask & IBV_QP_STATE ? change_state(qp, attr->qp_state, mask) : 0;
+    if (!error) {
+        error = change_attributes(qp, attr, mask);
+    }
+    if (!error && (mask & IBV_QP_STATE)) {
+        ibv->state = attr->qp_state;
+        iwarp_compat_qp_refresh(qp);
+    }
+    return error;
+}

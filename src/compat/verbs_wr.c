@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The extended way to post: between ibv_wr_start and ibv_wr_complete a program calls one function
+ * for each request and one or more for its data. What it says is kept as a list of ibv_send_wr and
+ * posted at the end; nothing is, if anything that was said was wrong. Inline data is copied when it
+ * is said.
+ */
+#include "compat/compat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lists grow, so what a request refers to is kept by place until all are known. */
+struct request {
+    struct ibv_send_wr wr;
+    size_t sge, octets; /* where its pieces and its inline data begin */
+    size_t octets_len;
+};
+
+struct compat_wr_list {
+    pthread_mutex_t lock; /* from ibv_wr_start to ibv_wr_complete or ibv_wr_abort */
+    int error;            /* what was wrong first */
+    struct request *request;
+    size_t requests, request_room;
+    struct ibv_sge *sge;
+    size_t sges, sge_room;
+    uint8_t *octet;
+    size_t octets, octet_room;
+};
+
+/* Room for `more` of `size` octets each behind `used`; NULL: no memory. */
+static void *grow(void *list, size_t used, size_t more, size_t *room, size_t size)
+{
+    if (list && *room - used >= more) {
+        return list;
+    }
+    size_t wanted = 2 * (used + more) + 16;
+    void *larger = realloc(list, wanted * size);
+    if (larger) {
+        *room = wanted;
+    }
+    return larger;
+}
+
+static struct compat_qp *qp_of(struct ibv_qp_ex *ex)
+{
+    return compat_of(ex, struct compat_qp, ex);
+}
+
+static void fail(struct compat_wr_list *l, int error)
+{
+    l->error = l->error ? l->error : error;
+}
+
+static struct ibv_send_wr *add(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+    static struct ibv_send_wr nowhere; /* after a failure: nothing of it is posted */
+    struct compat_wr_list *l = qp_of(ex)->list;
+    struct request *r = grow(l->request, l->requests, 1, &l->request_room, sizeof *r);
+
+    if (!r) {
+        fail(l, ENOMEM);
+        return &nowhere;
+    }
+    l->request = r;
+    r += l->requests++;
+    *r = (struct request){.wr = {.wr_id = ex->wr_id, .opcode = opcode, .send_flags = ex->wr_flags},
+                          .sge = l->sges,
+                          .octets = l->octets};
+    r->wr.send_flags &= ~(unsigned)IBV_SEND_INLINE; /* the data says that */
+    return &r->wr;
+}
+
+/* The request that data belongs to. */
+static struct request *latest(struct compat_wr_list *l)
+{
+    if (l->requests == 0 || l->error) {
+        fail(l, EINVAL);
+        return NULL;
+    }
+    return &l->request[l->requests - 1];
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+    (void)add(ex, IBV_WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+    add(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm_data; /* refused with a sentence when posted */
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    add(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    add(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+}
+
+static struct ibv_send_wr *add_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+                                      uint32_t rkey, uint64_t remote_addr)
+{
+    struct ibv_send_wr *wr = add(ex, opcode);
+
+    wr->wr.rdma.remote_addr = remote_addr;
+    wr->wr.rdma.rkey = rkey;
+    return wr;
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+    (void)add_remote(ex, IBV_WR_RDMA_READ, rkey, remote_addr);
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+    (void)add_remote(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+                              __be32 imm_data)
+{
+    add_remote(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr)->imm_data = imm_data;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+                              uint64_t compare, uint64_t swap)
+{
+    struct ibv_send_wr *wr = add(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
+
+    wr->wr.atomic.remote_addr = remote_addr;
+    wr->wr.atomic.rkey = rkey;
+    wr->wr.atomic.compare_add = compare;
+    wr->wr.atomic.swap = swap;
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+                                uint64_t value)
+{
+    struct ibv_send_wr *wr = add(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
+
+    wr->wr.atomic.remote_addr = remote_addr;
+    wr->wr.atomic.rkey = rkey;
+    wr->wr.atomic.compare_add = value;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *info)
+{
+    struct ibv_send_wr *wr = add(ex, IBV_WR_BIND_MW);
+
+    wr->bind_mw.mw = mw;
+    wr->bind_mw.rkey = rkey;
+    wr->bind_mw.bind_info = *info;
+}
+
+/* Reliable connections have none of these. */
+static void wr_send_tso(struct ibv_qp_ex *ex, void *header, uint16_t size, uint16_t mss)
+{
+    (void)header;
+    (void)size;
+    (void)mss;
+    fail(qp_of(ex)->list, EOPNOTSUPP);
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+    (void)ah;
+    (void)qpn;
+    (void)qkey;
+    fail(qp_of(ex)->list, EOPNOTSUPP);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+    (void)srqn;
+    fail(qp_of(ex)->list, EOPNOTSUPP);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)
+{
+    (void)rkey;
+    (void)addr;
+    (void)value;
+    fail(qp_of(ex)->list, EOPNOTSUPP);
+}
+
+/* --- data ------------------------------------------------------------------------------------ */
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+    struct compat_wr_list *l = qp_of(ex)->list;
+    struct request *r = latest(l);
+    struct ibv_sge *sge = r ? grow(l->sge, l->sges, n, &l->sge_room, sizeof *sge) : NULL;
+
+    if (!sge) {
+        fail(l, ENOMEM);
+        return;
+    }
+    l->sge = sge;
+    memcpy(sge + l->sges, list, n * sizeof *list);
+    l->sges += n;
+    r->wr.num_sge += (int)n;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+    const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+    wr_set_sge_list(ex, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
+{
+    struct compat_wr_list *l = qp_of(ex)->list;
+    struct request *r = latest(l);
+
+    if (!r) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].length > qp_of(ex)->cap.max_inline_data - r->octets_len) {
+            fail(l, EINVAL);
+            return;
+        }
+        uint8_t *octet = grow(l->octet, l->octets, list[i].length, &l->octet_room, 1);
+        if (!octet) {
+            fail(l, ENOMEM);
+            return;
+        }
+        l->octet = octet;
+        memcpy(octet + l->octets, list[i].addr, list[i].length);
+        l->octets += list[i].length;
+        r->octets_len += list[i].length;
+    }
+    r->wr.send_flags |= IBV_SEND_INLINE;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+    const struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+    wr_set_inline_data_list(ex, 1, &buf);
+}
+
+/* --- begin and end --------------------------------------------------------------------------- */
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+    struct compat_wr_list *l = qp_of(ex)->list;
+
+    pthread_mutex_lock(&l->lock);
+    l->error = 0;
+    l->requests = l->sges = l->octets = 0;
+}
+
+/* Places become addresses; inline data is one piece of ours. */
+static int post(struct compat_qp *qp)
+{
+    struct compat_wr_list *l = qp->list;
+    struct ibv_send_wr *bad;
+    size_t inline_sge = l->sges;
+
+    struct ibv_sge *sge = grow(l->sge, l->sges, l->requests, &l->sge_room, sizeof *sge);
+    if (!sge) {
+        return ENOMEM;
+    }
+    l->sge = sge;
+    for (size_t i = 0; i < l->requests; i++) {
+        struct request *r = &l->request[i];
+        r->wr.next = i + 1 < l->requests ? &l->request[i + 1].wr : NULL;
+        r->wr.sg_list = &sge[r->sge];
+        if (r->wr.send_flags & IBV_SEND_INLINE) {
+            sge[inline_sge] = (struct ibv_sge){.addr = (uintptr_t)(l->octet + r->octets),
+                                               .length = (uint32_t)r->octets_len};
+            r->wr.sg_list = &sge[inline_sge++];
+            r->wr.num_sge = r->octets_len > 0 ? 1 : 0;
+        }
+    }
+    return l->requests ? iwarp_compat_post_send(&qp->ibv, &l->request[0].wr, &bad) : 0;
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+    struct compat_wr_list *l = qp_of(ex)->list;
+    int error = l->error ? l->error : post(qp_of(ex));
+
+    pthread_mutex_unlock(&l->lock);
+    return error;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+    pthread_mutex_unlock(&qp_of(ex)->list->lock);
+}
+
+int iwarp_compat_wr_init(struct compat_qp *qp)
+{
+    struct ibv_qp_ex *ex = &qp->ex;
+
+    qp->list = calloc(1, sizeof *qp->list);
+    if (!qp->list) {
+        return ENOMEM;
+    }
+    pthread_mutex_init(&qp->list->lock, NULL);
+    ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+    ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+    ex->wr_bind_mw = wr_bind_mw;
+    ex->wr_local_inv = wr_local_inv;
+    ex->wr_rdma_read = wr_rdma_read;
+    ex->wr_rdma_write = wr_rdma_write;
+    ex->wr_rdma_write_imm = wr_rdma_write_imm;
+    ex->wr_send = wr_send;
+    ex->wr_send_imm = wr_send_imm;
+    ex->wr_send_inv = wr_send_inv;
+    ex->wr_send_tso = wr_send_tso;
+    ex->wr_set_ud_addr = wr_set_ud_addr;
+    ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+    ex->wr_set_inline_data = wr_set_inline_data;
+    ex->wr_set_inline_data_list = wr_set_inline_data_list;
+    ex->wr_set_sge = wr_set_sge;
+    ex->wr_set_sge_list = wr_set_sge_list;
+    ex->wr_start = wr_start;
+    ex->wr_complete = wr_complete;
+    ex->wr_abort = wr_abort;
+    ex->wr_atomic_write = wr_atomic_write;
+    return 0;
+}
+
+void iwarp_compat_wr_fini(struct compat_qp *qp)
+{
+    if (qp->list) {
+        pthread_mutex_destroy(&qp->list->lock);
+        free(qp->list->request);
+        free(qp->list->sge);
+        free(qp->list->octet);
+        free(qp->list);
+    }
+}

@@ -106,7 +106,8 @@ PROGRAMS := $(PROGRAM_NAMES:%=$(OUT)/bin/iwarp-%)
 COMPAT_OUT := $(OUT)/lib/compat
 COMPAT_VERBS := $(COMPAT_OUT)/libibverbs.so.1
 COMPAT_CM := $(COMPAT_OUT)/librdmacm.so.1
-COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=))
+COMPAT_PC := $(COMPAT_OUT)/iwarp-verbs.pc
+COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=) $(COMPAT_PC))
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
@@ -306,6 +307,11 @@ $(COMPAT_CM): $(COMPAT_CM_OBJ) $(OBJ)/compat/librdmacm.stub.o $(COMPAT_VERBS)
 $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=): %: %.1
 	@ln -sf $(notdir $<) $@
 
+# For the build tree; that of an installed one knows its place.
+$(COMPAT_PC): iwarp-verbs.pc.in include/iwarp/version.h
+	@mkdir -p $(@D)
+	@sed -e 's|@COMPATDIR@|$(call sed_text,$(abspath $(@D)))|' -e 's|@VERSION@|$(VERSION)|' $< >$@
+
 $(COMPAT_TESTS): $(OUT)/%: $(OBJ)/%.o $(COMPAT)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../../lib/compat' -o $@ $< $(COMPAT_CM) \
@@ -469,6 +475,8 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(COMPAT_VERBS) $(COMPAT_CM)))
 	$(if $(COMPAT),for l in libibverbs librdmacm; do \
 	    ln -sf $$l.so.1 '$(DESTDIR)$(COMPAT_DIR)/'$$l.so; done)
+	$(if $(COMPAT),sed -e 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	    iwarp-verbs.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/iwarp-verbs.pc')
 	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))
 	$(call put,755,$(BINDIR),$(SCRIPTS))
@@ -480,7 +488,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'
 	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
-	    pkgconfig/libiwarp.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
+	    pkgconfig/libiwarp.pc pkgconfig/iwarp-verbs.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
 	rm -f $(foreach f,$(notdir $(PROGRAMS) $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)') \
 	    $(foreach f,$(notdir $(MAN7_PAGES)),'$(DESTDIR)$(MANDIR)/man7/$(f)') \
 	    $(foreach f,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(MANDIR)/man1/$(f)')

@@ -127,6 +127,21 @@ stages_into_destdir()
     ! grep -rIl "$TMPDIR" "$TMPDIR/stage"
 }
 
+# The drop-in libraries find each other, and are what a program linked with them gets.
+drop_in_is_found()
+{
+    local path=$prefix/lib/libiwarp/compat
+    echo '#include <rdma/rdma_cma.h>
+        int main(void) { return !rdma_event_str(RDMA_CM_EVENT_ESTABLISHED); }' >"$TMPDIR/dropin.c"
+    # shellcheck disable=SC2046 # words
+    gcc -o "$TMPDIR/dropin" "$TMPDIR/dropin.c" $(pkg-config --cflags --libs iwarp-verbs) || return 1
+    ldd "$TMPDIR/dropin"
+    [ "$(pkg-config --variable=libdir iwarp-verbs)" = "$path" ] &&
+        ldd "$TMPDIR/dropin" | grep -qF "librdmacm.so.1 => $path/librdmacm.so.1" &&
+        "$prefix/bin/iwarp-run" --check "$TMPDIR/dropin" &&
+        (cd / && "$prefix/bin/iwarp-run" sh -c 'echo "$LD_LIBRARY_PATH"') | grep -qxF "$path"
+}
+
 uninstalls()
 {
     local left
@@ -177,7 +192,7 @@ refuses()
 
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
-echo "1..$((21 + 3 * ${#programs[@]}))"
+echo "1..$((22 + 3 * ${#programs[@]}))"
 check install installs
 check files has_files
 check soname soname_is_right
@@ -195,6 +210,7 @@ for program in "${programs[@]##*/}"; do
     check "$program --help" says "$prefix/bin/$program" --help "$program"
     check "$program manual page" has_manual "$program"
 done
+check drop-in drop_in_is_found
 check destdir stages_into_destdir
 check uninstall uninstalls
 check odd-prefix-install with_odd installs

@@ -44,13 +44,16 @@ static ssize_t tcp_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
     ssize_t got;
 
     do {
-        got = readv(tcp_of(ep)->fd, iov, n);
+        /* The kernel takes a vector apart in more time than a small message needs. */
+        got = n == 1 ? recv(tcp_of(ep)->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+                     : readv(tcp_of(ep)->fd, iov, n);
     } while (got < 0 && errno == EINTR);
     return got < 0 ? -errno : got;
 }
 
 static ssize_t tcp_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
+    const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     struct msghdr msg;
     ssize_t sent;
 
@@ -58,7 +61,8 @@ static ssize_t tcp_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
     memcpy(&msg.msg_iov, &iov, sizeof iov); /* sendmsg does not write to it */
     msg.msg_iovlen = (size_t)n;
     do {
-        sent = sendmsg(tcp_of(ep)->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = n == 1 ? send(tcp_of(ep)->fd, iov->iov_base, iov->iov_len, flags)
+                      : sendmsg(tcp_of(ep)->fd, &msg, flags);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : sent;
 }

@@ -165,12 +165,16 @@ static bool receive_once(struct iwarp_conn *conn)
 
 void iwarp_conn_receive(struct iwarp_conn *conn)
 {
+    uint64_t before = conn->stream.rx.pos;
     bool more = true;
 
     for (unsigned i = 0; i < RX_ROUNDS && more && conn->ep; i++) {
         more = receive_once(conn);
         iwarp_qp_reap(conn);
         iwarp_conn_send(conn, 1); /* answers to Reads, and what waited for them */
+    }
+    if (conn->ep && conn->stream.rx.pos != before) {
+        iwarp_worker_heat(conn);
     }
     if (more && conn->ep && conn->ep->ops->poll) {
         iwarp_worker_kick(conn);
@@ -279,6 +283,26 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     }
     iwarp_conn_unlock(conn);
     iwarp_conn_put(conn);
+}
+
+bool iwarp_conn_receive_hot(struct iwarp_conn *conn)
+{
+    struct iwarp_stream *s = &conn->stream;
+
+    iwarp_mutex_lock(&conn->lock);
+    bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
+               s->life == STREAM_RUNNING && !s->eof;
+    uint64_t before = s->rx.pos;
+    if (can) {
+        (void)receive_once(conn);
+    }
+    if (can && (s->rx.pos != before || s->life != STREAM_RUNNING || s->eof)) {
+        iwarp_qp_reap(conn);
+        iwarp_conn_send(conn, 1);
+        iwarp_conn_settle(conn);
+    }
+    iwarp_conn_unlock(conn);
+    return can;
 }
 
 void iwarp_conn_kicked(struct iwarp_conn *conn)

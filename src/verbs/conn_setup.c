@@ -123,6 +123,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 
     iwarp_tap_end(conn, reset);
     iwarp_tap_close(conn);
+    iwarp_worker_cool(conn);
     conn->ep = NULL;
     conn->timer_on = false;
     if (conn->timer_open) {

@@ -6,7 +6,9 @@
  *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
  *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
  *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The
- *              first who polls wakes it from there.
+ *              first who polls wakes it from there. A poller reads the one connection that has
+ *              received several times in a row without asking the loop, which has its turn at
+ *              every LOOP_EVERY-th poll.
  *   embedded   the application; what waits runs the loop meanwhile
  */
 #include "base/log.h"
@@ -22,6 +24,9 @@
 #include <unistd.h>
 
 #define STEP_BACK_MS 2
+
+#define HOT        3 /* received so many times in a row: read it directly */
+#define LOOP_EVERY 8
 
 /* The worker whose loop this thread runs. */
 static _Thread_local const struct iwarp_worker *driven;
@@ -165,21 +170,47 @@ void iwarp_worker_hand_over(struct iwarp_worker *w)
     }
 }
 
+void iwarp_worker_heat(struct iwarp_conn *conn)
+{
+    struct iwarp_worker *w = conn->worker;
+
+    if (w->progress == IWARP_PROGRESS_POLLED && iwarp_tcp_is(conn->ep)) {
+        w->heat = w->hot == conn ? w->heat + (w->heat < HOT) : 0;
+        w->hot = conn;
+    }
+}
+
+void iwarp_worker_cool(struct iwarp_conn *conn)
+{
+    if (conn->worker->hot == conn) {
+        conn->worker->hot = NULL;
+    }
+}
+
+/* One system call instead of the loop's. False: the loop has to be run. */
+static bool read_hot(struct iwarp_worker *w)
+{
+    if (!w->hot || w->heat < HOT || ++w->passed == LOOP_EVERY) {
+        w->passed = 0;
+        return false;
+    }
+    return iwarp_conn_receive_hot(w->hot);
+}
+
 /* worker.drive is held: run what is ready. The thread must not be cancelled in the middle. */
 static void run_driven(struct iwarp_worker *w, bool calls)
 {
     const struct iwarp_worker *outer = driven;
-    int old;
 
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     driven = w;
     if (calls) {
         iwarp_worker_run_calls(w);
     }
-    uv_run(w->loop, UV_RUN_NOWAIT);
+    if (calls || !read_hot(w)) {
+        uv_run(w->loop, UV_RUN_NOWAIT);
+    }
     driven = outer;
     pthread_mutex_unlock(&w->drive);
-    pthread_setcancelstate(old, &old);
 }
 
 static void wake_watcher(struct iwarp_worker *w)
@@ -192,6 +223,7 @@ static void wake_watcher(struct iwarp_worker *w)
 
 void iwarp_worker_drive_calls(struct iwarp_worker *w)
 {
+    IWARP_UNCANCELLED;
     atomic_fetch_add(&w->calling, 1); /* the worker must not be first again */
     wake_watcher(w);
     pthread_mutex_lock(&w->drive);

@@ -122,6 +122,8 @@ struct iwarp_worker {
     _Atomic unsigned calling; /* polled: threads that wait for `drive` */
     _Atomic bool watching;    /* polled: the worker's thread sleeps on the loop's descriptor */
     _Atomic bool hand_over;   /* polled: the pollers are about to sleep */
+    struct iwarp_conn *hot;   /* polled: received last; NULL: none, or closed. Under `drive` */
+    unsigned heat, passed;    /* how often in a row, and polls since the loop was run */
     uv_timer_t limit;         /* embedded: of a wait */
     int nudge;                /* polled: eventfd that wakes the worker's thread */
     pthread_mutex_t lock;
@@ -178,6 +180,10 @@ void iwarp_worker_join(struct iwarp_worker *w);
 void iwarp_worker_run_calls(struct iwarp_worker *w);
 void iwarp_worker_drive_calls(struct iwarp_worker *w);
 void iwarp_worker_hand_over(struct iwarp_worker *w);
+
+/* Polled: the connection has received something, or is closed. On the worker. */
+void iwarp_worker_heat(struct iwarp_conn *conn);
+void iwarp_worker_cool(struct iwarp_conn *conn);
 
 /* Polled: run what is ready, in the place of the workers; and the opposite, before sleeping. */
 void iwarp_device_drive(struct iwarp_device *device);
@@ -540,7 +546,8 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1);
 
 /* conn_drive.c: Full Operation and the end. */
-void iwarp_conn_receive(struct iwarp_conn *conn);                    /* worker, locked */
+void iwarp_conn_receive(struct iwarp_conn *conn);     /* worker, locked */
+bool iwarp_conn_receive_hot(struct iwarp_conn *conn); /* polled: one read; false: not now */
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches);     /* any thread, locked */
 void iwarp_conn_settle(struct iwarp_conn *conn);                     /* worker, locked */
 void iwarp_conn_remind_later(struct iwarp_conn *conn);               /* worker, locked */

@@ -114,7 +114,9 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
     o.max_recv_wr = a->srq ? 0 : a->cap.max_recv_wr;
     o.max_send_sge = at_least_one(a->cap.max_send_sge);
     o.max_recv_sge = a->srq ? 1 : at_least_one(a->cap.max_recv_sge);
-    o.max_inline = a->cap.max_inline_data;
+    if (o.max_inline < a->cap.max_inline_data) { /* programs post some without having asked */
+        o.max_inline = a->cap.max_inline_data;
+    }
     o.signal_all = a->sq_sig_all != 0;
     o.user = qp;
     enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
@@ -125,6 +127,7 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
     a->cap.max_recv_wr = o.max_recv_wr;
     a->cap.max_send_sge = o.max_send_sge;
     a->cap.max_recv_sge = a->srq ? 0 : o.max_recv_sge;
+    a->cap.max_inline_data = o.max_inline;
     qp->cap = a->cap;
     qp->sig_all = o.signal_all;
     return 0;

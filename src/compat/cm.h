@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The inside of our librdmacm.so.1: ids, event channels and the thread that turns events of the
+ * native connections into those of rdma_cm. No protocol, no queues: connections are iwarp/conn.h,
+ * everything of libibverbs is reached as a program would, except for compat.h.
+ *
+ * One lock, cm_lock, guards ids, channels and their events; no call of the program is made and
+ * nothing is waited for with it held, but native calls are: it comes before all locks of those.
+ * A member without a comment belongs to it.
+ */
+#ifndef IWARP_COMPAT_CM_H
+#define IWARP_COMPAT_CM_H
+
+#include "compat/compat.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdbool.h>
+
+enum cm_state {
+    CM_IDLE,
+    CM_BOUND,
+    CM_ADDR_RESOLVED,
+    CM_ROUTE_RESOLVED,
+    CM_LISTEN,
+    CM_REQUEST,       /* of a peer, unanswered */
+    CM_CONNECTING,    /* connect or accept was called */
+    CM_CONNECTED,     /* until this end disconnects */
+    CM_DISCONNECTING, /* this end has */
+    CM_OVER           /* ended, failed or rejected */
+};
+
+struct cm_id;
+
+struct cm_event {
+    struct rdma_cm_event ev; /* the program's */
+    struct cm_event *next;
+    struct cm_id *owner; /* whose count it is in: a request is its listener's */
+    uint8_t private_data[COMPAT_MAX_PRIVATE_DATA + 1];
+};
+
+struct cm_channel {
+    struct rdma_event_channel channel; /* fd: eventfd, semaphore; one for each event that waits */
+    struct cm_event *first, *last;
+};
+
+struct cm_id {
+    struct rdma_cm_id id; /* the program's */
+    enum cm_state state;
+    unsigned generation;              /* forks before the process that made it */
+    bool sync;                        /* calls wait for their events; the channel is its own */
+    bool attached;                    /* counts for the default PD */
+    unsigned delivered, acknowledged; /* events */
+    struct cm_id *next, **at;         /* in the list of all, or of the dead */
+
+    int fd; /* socket that holds the bound address; -1: none, or the listener's */
+    bool reuse_addr, v6_only, v6_only_set;
+    int tos; /* -1: not set */
+    uint8_t ack_timeout;
+    bool ack_timeout_set;
+
+    struct iwarp_listener *listener;
+    struct iwarp_conn *conn;
+    unsigned waiting_requests, backlog; /* of a listener */
+    uint32_t qp_num;                    /* of id.qp, or of the program's own */
+    bool passive;                       /* made for a request of a peer */
+    uint8_t request_ird, request_ord;   /* what that offers and asks for */
+
+    struct ibv_qp_init_attr *qp_attr; /* rdma_create_ep: for rdma_get_request */
+    void *connect_data;               /* rdma_create_ep: ai_connect */
+    uint8_t connect_len;
+};
+
+extern pthread_mutex_t cm_lock;
+
+/* The process may fork from here on. Any number of times. */
+void cm_process_watch(void);
+
+static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
+{
+    return compat_of(id, struct cm_id, id);
+}
+
+static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channel)
+{
+    return compat_of(channel, struct cm_channel, channel);
+}
+
+/* Sets errno, writes a sentence to the log, and is -1. */
+#define cm_refuse(error, ...)   (iwarp_compat_refuse("cm", error, __VA_ARGS__), -1)
+#define cm_failed(status, what) (iwarp_compat_failed("cm", status, what), -1)
+
+/* Is the id of this process, and in existence? Otherwise refused: `what` is the call. */
+bool cm_id_usable(struct rdma_cm_id *id, const char *what);
+
+/* --- channels and events (cm_channel.c); cm_lock held unless said otherwise ------------------ */
+
+/* Without memory an event is lost; the log says so. data may be NULL. */
+struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,
+                              const void *data, size_t len);
+void cm_event_push(struct cm_event *event);
+
+/* A new event with no data. */
+void cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
+
+/* Take out what waits for this id; requests of a listener are said no to. */
+void cm_events_drop(struct cm_id *id);
+
+/* Move what waits for the id from its channel to `to`. */
+void cm_events_move(struct cm_id *id, struct cm_channel *to);
+
+/* Wait until the program has acknowledged all events of the id that it has taken. */
+void cm_events_wait_acknowledged(struct cm_id *id);
+
+/* For an id without a channel of the program: wait for the next event, which stays in id->event.
+ * 0, or -1 with errno as its status says. Not with cm_lock held. */
+int cm_complete(struct rdma_cm_id *id);
+void cm_ack_held(struct rdma_cm_id *id);
+
+/* --- native connections (cm_engine.c); cm_lock held ------------------------------------------ */
+
+/* The queue of native events and its thread, made by the first call. NULL: errno. */
+struct iwarp_eq *cm_engine_eq(void);
+
+/* Frees the id once no native event can speak of it any more. */
+void cm_engine_bury(struct cm_id *id);
+
+/* --- ids (cm_id.c); cm_lock held ------------------------------------------------------------- */
+
+/* NULL: errno. */
+struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
+
+/* id->verbs and id->pd from here on. 0 or -1 with errno. */
+int cm_id_attach(struct cm_id *id);
+
+/* In a forked child: sockets of the parent are closed, its ids left alone. */
+void cm_id_forget_all(void);
+
+/* End whatever it does, and bury it. Events that wait must have been dropped. */
+void cm_id_end(struct cm_id *id);
+
+/* --- addresses (cm_addr.c) ------------------------------------------------------------------- */
+
+/* Octets of an address, by its family; 0: of a family that iWARP does not have. */
+socklen_t cm_addr_len(const struct sockaddr *addr);
+
+/* An IPv4 address in the clothes of IPv6 becomes itself. */
+void cm_addr_plain(struct sockaddr_storage *addr);
+
+/* Bind the id's socket; cm_lock held. 0 or -1 with errno. */
+int cm_bind(struct cm_id *id, const struct sockaddr *addr);
+
+/* Source and destination as the native connection has them; cm_lock held. */
+void cm_addr_from_conn(struct cm_id *id);
+
+/* --- queue pairs (cm_qp.c) ------------------------------------------------------------------- */
+
+/* The queue pair that the id is to connect: its own, or the program's by number. NULL: errno. */
+struct compat_qp *cm_qp_to_connect(struct cm_id *id, const struct rdma_conn_param *param);
+
+/* In line with what happened to the connection; not with cm_lock held. */
+void cm_qp_follow(struct cm_id *id, enum rdma_cm_event_type type);
+
+#endif

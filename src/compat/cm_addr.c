@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses of ids: binding, and resolving an address and a route, which for TCP means asking the
+ * kernel which source address it would take. Nothing is sent for it.
+ *
+ * A bound id holds a TCP socket, so that its port is its own from then on (RDMA_PS_TCP is the
+ * host's TCP port space) and known at once. Listening goes on with that socket; connecting gives it
+ * up for the native connection's, which is bound to the same address.
+ */
+#include "compat/cm.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+socklen_t cm_addr_len(const struct sockaddr *addr)
+{
+    return addr->sa_family == AF_INET    ? sizeof(struct sockaddr_in)
+           : addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                         : 0;
+}
+
+static struct sockaddr_in *in4(struct sockaddr_storage *addr)
+{
+    return (struct sockaddr_in *)(void *)addr;
+}
+
+static struct sockaddr_in6 *in6(struct sockaddr_storage *addr)
+{
+    return (struct sockaddr_in6 *)(void *)addr;
+}
+
+static in_port_t *port_of(struct sockaddr_storage *addr)
+{
+    return addr->ss_family == AF_INET6 ? &in6(addr)->sin6_port : &in4(addr)->sin_port;
+}
+
+static bool is_any(struct sockaddr_storage *addr)
+{
+    return addr->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&in6(addr)->sin6_addr)
+                                       : in4(addr)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+static bool is_multicast(struct sockaddr_storage *addr)
+{
+    return addr->ss_family == AF_INET6 ? IN6_IS_ADDR_MULTICAST(&in6(addr)->sin6_addr)
+                                       : IN_MULTICAST(ntohl(in4(addr)->sin_addr.s_addr));
+}
+
+void cm_addr_plain(struct sockaddr_storage *addr)
+{
+    struct sockaddr_in plain = {.sin_family = AF_INET};
+
+    if (addr->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6(addr)->sin6_addr)) {
+        plain.sin_port = in6(addr)->sin6_port;
+        memcpy(&plain.sin_addr, &in6(addr)->sin6_addr.s6_addr[12], sizeof plain.sin_addr);
+        memset(addr, 0, sizeof *addr);
+        memcpy(addr, &plain, sizeof plain);
+    }
+}
+
+void cm_addr_from_conn(struct cm_id *i)
+{
+    struct rdma_addr *a = &i->id.route.addr;
+    struct sockaddr_storage addr;
+    socklen_t len;
+
+    memset(&addr, 0, sizeof addr);
+    if (iwarp_conn_local_addr(i->conn, &addr, &len) == IWARP_OK) {
+        cm_addr_plain(&addr);
+        a->src_storage = addr;
+    }
+    memset(&addr, 0, sizeof addr);
+    if (iwarp_conn_peer_addr(i->conn, &addr, &len) == IWARP_OK) {
+        cm_addr_plain(&addr);
+        a->dst_storage = addr;
+    }
+}
+
+/* --- binding --------------------------------------------------------------------------------- */
+
+static void set_int(int fd, int level, int name, int value)
+{
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/*
+ * In rdma_cm a port is free once its listener is gone, while TCP keeps it as long as connections of
+ * it linger; so what the option REUSEADDR does not allow is tried with SO_REUSEADDR a second time.
+ * A port that another id is bound to, or listens on, is refused then, too.
+ */
+static int bind_socket(const struct cm_id *i, int fd, const struct sockaddr *addr)
+{
+    socklen_t len = cm_addr_len(addr);
+
+    if (addr->sa_family == AF_INET6 && i->v6_only_set) {
+        set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, i->v6_only);
+    }
+    if (i->tos >= 0) {
+        set_int(fd, IPPROTO_IP, IP_TOS, i->tos);
+        set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, i->tos);
+    }
+    set_int(fd, SOL_SOCKET, SO_REUSEADDR, i->reuse_addr);
+    if (bind(fd, addr, len) == 0) {
+        return 0;
+    }
+    if (errno != EADDRINUSE || i->reuse_addr) {
+        return -1;
+    }
+    set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(fd, addr, len) != 0) {
+        return -1;
+    }
+    set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+    return 0;
+}
+
+int cm_bind(struct cm_id *i, const struct sockaddr *addr)
+{
+    struct sockaddr_storage *src = &i->id.route.addr.src_storage;
+
+    if (cm_addr_len(addr) == 0) {
+        return cm_refuse(EAFNOSUPPORT, "address family %d; iWARP has AF_INET and AF_INET6",
+                         addr->sa_family);
+    }
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return cm_refuse(errno, "no socket to bind: %s", strerror(errno));
+    }
+    socklen_t len = sizeof *src;
+    if (bind_socket(i, fd, addr) != 0) {
+        int error = errno;
+        close(fd);
+        return cm_refuse(error, "an address cannot be bound: %s", strerror(error));
+    }
+    memset(src, 0, sizeof *src);
+    (void)getsockname(fd, (struct sockaddr *)src, &len);
+    if (!is_any(src) && cm_id_attach(i) != 0) {
+        int error = errno;
+        close(fd);
+        memset(src, 0, sizeof *src);
+        errno = error;
+        return -1;
+    }
+    i->fd = fd;
+    i->state = CM_BOUND;
+    return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    int result;
+
+    if (!cm_id_usable(id, "rdma_bind_addr")) {
+        return -1;
+    }
+    if (!addr) {
+        return cm_refuse(EINVAL, "rdma_bind_addr: addr is NULL");
+    }
+    pthread_mutex_lock(&cm_lock);
+    if (cm_id_of(id)->state != CM_IDLE) {
+        result = cm_refuse(EINVAL, "rdma_bind_addr: the id has an address already");
+    } else {
+        result = cm_bind(cm_id_of(id), addr);
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result;
+}
+
+/* --- resolving ------------------------------------------------------------------------------- */
+
+/* Which address the kernel would take towards dst; a given one stays. 0 or an errno value. */
+static int choose_source(struct sockaddr_storage *src, const struct sockaddr *dst)
+{
+    struct sockaddr_storage chosen;
+    socklen_t len = sizeof chosen;
+    in_port_t port = *port_of(src);
+    int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+
+    if (fd < 0) {
+        return errno;
+    }
+    memset(&chosen, 0, sizeof chosen);
+    if (connect(fd, dst, cm_addr_len(dst)) != 0 ||
+        getsockname(fd, (struct sockaddr *)&chosen, &len) != 0) {
+        error = errno;
+    }
+    close(fd);
+    if (error == 0) {
+        *src = chosen;
+        *port_of(src) = port; /* that of the datagram socket is nobody's */
+    }
+    return error;
+}
+
+/* A source that was asked for is held from here on, as by rdma_bind_addr. */
+static int bind_source(struct cm_id *i, const struct sockaddr *src, const struct sockaddr *dst)
+{
+    if (i->state == CM_BOUND) {
+        return 0;
+    }
+    if (i->state != CM_IDLE) {
+        return cm_refuse(EINVAL, "rdma_resolve_addr: the id has been resolved already");
+    }
+    if (!src || cm_addr_len(src) == 0) {
+        i->id.route.addr.src_addr.sa_family = dst->sa_family;
+        return 0;
+    }
+    return cm_bind(i, src);
+}
+
+static int resolve(struct cm_id *i, const struct sockaddr *src, const struct sockaddr *dst)
+{
+    struct rdma_addr *a = &i->id.route.addr;
+
+    if (cm_addr_len(dst) == 0) {
+        return cm_refuse(EAFNOSUPPORT,
+                         "rdma_resolve_addr: address family %d; iWARP has AF_INET "
+                         "and AF_INET6",
+                         dst->sa_family);
+    }
+    if (bind_source(i, src, dst) != 0) {
+        return -1;
+    }
+    if (a->src_addr.sa_family != dst->sa_family) {
+        return cm_refuse(EINVAL, "rdma_resolve_addr: source and destination are of different "
+                                 "address families");
+    }
+    memset(&a->dst_storage, 0, sizeof a->dst_storage);
+    memcpy(&a->dst_storage, dst, cm_addr_len(dst));
+    if (is_multicast(&a->dst_storage)) {
+        return cm_refuse(EINVAL, "rdma_resolve_addr: a multicast address; iWARP has connections "
+                                 "only");
+    }
+    if (is_any(&a->src_storage)) {
+        int error = choose_source(&a->src_storage, dst);
+        if (error) {
+            return cm_refuse(error, "rdma_resolve_addr: no way there: %s", strerror(error));
+        }
+    }
+    if (cm_id_attach(i) != 0) {
+        return -1;
+    }
+    i->state = CM_ADDR_RESOLVED;
+    cm_event_tell(i, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    return 0;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
+                      int timeout_ms)
+{
+    (void)timeout_ms; /* it takes none */
+    if (!cm_id_usable(id, "rdma_resolve_addr")) {
+        return -1;
+    }
+    if (!dst_addr) {
+        return cm_refuse(EINVAL, "rdma_resolve_addr: dst_addr is NULL");
+    }
+    pthread_mutex_lock(&cm_lock);
+    int result = resolve(cm_id_of(id), src_addr, dst_addr);
+    pthread_mutex_unlock(&cm_lock);
+    return result == 0 ? cm_complete(id) : -1;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+    int result = 0;
+
+    (void)timeout_ms;
+    if (!cm_id_usable(id, "rdma_resolve_route")) {
+        return -1;
+    }
+    struct cm_id *i = cm_id_of(id);
+    pthread_mutex_lock(&cm_lock);
+    if (i->state == CM_ADDR_RESOLVED) {
+        i->state = CM_ROUTE_RESOLVED; /* TCP finds its way */
+        cm_event_tell(i, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    } else {
+        result = cm_refuse(EINVAL, "rdma_resolve_route: the address is not resolved, or the route "
+                                   "is already");
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result == 0 ? cm_complete(id) : -1;
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+    return id && cm_addr_len(&id->route.addr.src_addr) ? *port_of(&id->route.addr.src_storage) : 0;
+}
+
+__be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+    return id && cm_addr_len(&id->route.addr.dst_addr) ? *port_of(&id->route.addr.dst_storage) : 0;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event channels of rdma_cm: a list of events, and a semaphore eventfd that counts them, so that a
+ * plain read takes one and blocks, is interrupted, cancelled or refused (EAGAIN) as the program has
+ * set it up. Where events come from is cm_engine.c and the calls themselves.
+ */
+#include "compat/cm.h"
+
+#include "base/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+    cm_process_watch();
+    struct cm_channel *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->channel.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+    if (c->channel.fd < 0) {
+        (void)cm_refuse(errno, "no eventfd for an event channel: %s", strerror(errno));
+        free(c);
+        return NULL;
+    }
+    return &c->channel;
+}
+
+/* A request that nobody will see: its peer gets a no. */
+static void event_discard(struct cm_event *event)
+{
+    if (event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        event->owner->waiting_requests--;
+        cm_id_end(cm_id_of(event->ev.id));
+    }
+    free(event);
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+    if (!channel) {
+        return;
+    }
+    struct cm_channel *c = cm_channel_of(channel);
+    struct cm_event *event;
+
+    pthread_mutex_lock(&cm_lock);
+    while ((event = c->first) != NULL) {
+        c->first = event->next;
+        event_discard(event);
+    }
+    pthread_mutex_unlock(&cm_lock);
+    close(channel->fd);
+    free(c);
+}
+
+struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,
+                              const void *data, size_t len)
+{
+    struct cm_event *event = calloc(1, sizeof *event);
+
+    if (!event) {
+        (void)cm_refuse(ENOMEM, "no memory for the event %s: it is lost", rdma_event_str(type));
+        return NULL;
+    }
+    if (len > COMPAT_MAX_PRIVATE_DATA) {
+        (void)cm_refuse(EMSGSIZE, "%zu octets of private data of the peer: rdma_cm has room for %d",
+                        len, COMPAT_MAX_PRIVATE_DATA);
+        len = COMPAT_MAX_PRIVATE_DATA;
+    }
+    event->owner = id;
+    event->ev.id = &id->id;
+    event->ev.event = type;
+    event->ev.status = status;
+    if (len > 0) {
+        memcpy(event->private_data, data, len);
+        event->ev.param.conn.private_data = event->private_data;
+        event->ev.param.conn.private_data_len = (uint8_t)len;
+    }
+    return event;
+}
+
+static void append(struct cm_channel *c, struct cm_event *event)
+{
+    const uint64_t one = 1;
+
+    event->next = NULL;
+    if (c->first) {
+        c->last->next = event;
+    } else {
+        c->first = event;
+    }
+    c->last = event;
+    (void)!write(c->channel.fd, &one, sizeof one);
+}
+
+void cm_event_push(struct cm_event *event)
+{
+    append(cm_channel_of(event->owner->id.channel), event);
+}
+
+void cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status)
+{
+    struct cm_event *event = cm_event_new(id, type, status, NULL, 0);
+
+    if (event) {
+        cm_event_push(event);
+    }
+}
+
+static struct cm_event *take_first(struct cm_channel *c)
+{
+    struct cm_event *event = c->first;
+
+    if (event) {
+        c->first = event->next;
+        event->owner->delivered++;
+        if (event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            event->owner->waiting_requests--;
+        }
+    }
+    return event;
+}
+
+/*
+ * What waits for the id, taken out of its channel. Each event takes its count in the eventfd with
+ * it; where a reader has that already, it finds no event and reads again.
+ */
+static struct cm_event *take_out(struct cm_id *id)
+{
+    struct cm_channel *c = cm_channel_of(id->id.channel);
+    struct cm_event **at = &c->first, *out = NULL, **end = &out;
+    uint64_t count;
+    const struct iovec iov = {&count, sizeof count};
+
+    c->last = NULL;
+    while (*at) {
+        struct cm_event *event = *at;
+        if (event->owner == id) {
+            *at = event->next;
+            event->next = NULL;
+            *end = event;
+            end = &event->next;
+            (void)!preadv2(c->channel.fd, &iov, 1, -1, RWF_NOWAIT);
+        } else {
+            c->last = event;
+            at = &event->next;
+        }
+    }
+    return out;
+}
+
+void cm_events_drop(struct cm_id *id)
+{
+    struct cm_event *event = take_out(id);
+
+    while (event) {
+        struct cm_event *next = event->next;
+        event_discard(event);
+        event = next;
+    }
+}
+
+void cm_events_move(struct cm_id *id, struct cm_channel *to)
+{
+    struct cm_event *event = take_out(id);
+
+    while (event) {
+        struct cm_event *next = event->next;
+        event->ev.id->channel = &to->channel; /* a request's id, too */
+        append(to, event);
+        event = next;
+    }
+}
+
+void cm_events_wait_acknowledged(struct cm_id *id)
+{
+    IWARP_UNCANCELLED; /* it is not for a cancelled thread to leave the lock behind */
+
+    while (id->delivered != id->acknowledged && id->generation == iwarp_compat_generation()) {
+        pthread_cond_wait(&acknowledged, &cm_lock);
+    }
+}
+
+/* No lock is held in the read: signals interrupt it, and a thread may be cancelled there. */
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
+{
+    uint64_t count;
+    struct cm_event *event = NULL;
+
+    if (!channel || !out) {
+        return cm_refuse(EINVAL, "rdma_get_cm_event: %s is NULL", channel ? "event" : "channel");
+    }
+    while (!event) {
+        if (read(channel->fd, &count, sizeof count) < 0) {
+            return -1;
+        }
+        pthread_mutex_lock(&cm_lock);
+        event = take_first(cm_channel_of(channel));
+        pthread_mutex_unlock(&cm_lock);
+    }
+    cm_qp_follow(cm_id_of(event->ev.id), event->ev.event);
+    *out = &event->ev;
+    return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *ev)
+{
+    if (!ev) {
+        return cm_refuse(EINVAL, "rdma_ack_cm_event: event is NULL");
+    }
+    struct cm_event *event = compat_of(ev, struct cm_event, ev);
+
+    pthread_mutex_lock(&cm_lock);
+    event->owner->acknowledged++;
+    pthread_cond_broadcast(&acknowledged);
+    pthread_mutex_unlock(&cm_lock);
+    free(event);
+    return 0;
+}
+
+void cm_ack_held(struct rdma_cm_id *id)
+{
+    if (id->event) {
+        (void)rdma_ack_cm_event(id->event);
+        id->event = NULL;
+    }
+}
+
+int cm_complete(struct rdma_cm_id *id)
+{
+    if (!cm_id_of(id)->sync) {
+        return 0;
+    }
+    cm_ack_held(id);
+    if (rdma_get_cm_event(id->channel, &id->event) != 0) {
+        return -1;
+    }
+    int status = id->event->status;
+    if (status == 0) {
+        return 0;
+    }
+    errno = id->event->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED
+            : status < 0                               ? -status
+                                                       : status;
+    return -1;
+}
+
+const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+    static const char *const names[] = {
+        "RDMA_CM_EVENT_ADDR_RESOLVED",   "RDMA_CM_EVENT_ADDR_ERROR",
+        "RDMA_CM_EVENT_ROUTE_RESOLVED",  "RDMA_CM_EVENT_ROUTE_ERROR",
+        "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
+        "RDMA_CM_EVENT_CONNECT_ERROR",   "RDMA_CM_EVENT_UNREACHABLE",
+        "RDMA_CM_EVENT_REJECTED",        "RDMA_CM_EVENT_ESTABLISHED",
+        "RDMA_CM_EVENT_DISCONNECTED",    "RDMA_CM_EVENT_DEVICE_REMOVAL",
+        "RDMA_CM_EVENT_MULTICAST_JOIN",  "RDMA_CM_EVENT_MULTICAST_ERROR",
+        "RDMA_CM_EVENT_ADDR_CHANGE",     "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+    };
+
+    return (unsigned)event < sizeof names / sizeof *names ? names[event] : "UNKNOWN EVENT";
+}

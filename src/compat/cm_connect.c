@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections of ids: listen, connect, accept, reject, establish, disconnect, and the attributes
+ * that a program sets on a queue pair of its own. What becomes of them is told by cm_engine.c.
+ */
+#include "compat/cm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Of the kernel's queue of connections; bursts of more than programs ask for are common. */
+#define BACKLOG_LEAST 128
+
+/* Requests that the program has not looked at. */
+#define REQUESTS_LEAST 1024
+
+/* --- listening ------------------------------------------------------------------------------- */
+
+static int listen_bound(struct cm_id *i, int backlog)
+{
+    const int on = 1;
+    struct iwarp_eq *eq = cm_engine_eq();
+
+    if (!eq) {
+        return -1;
+    }
+    /* For the next one here, while connections of this one linger. */
+    (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (backlog < BACKLOG_LEAST) {
+        backlog = BACKLOG_LEAST;
+    }
+    if (listen(i->fd, backlog) != 0) {
+        return cm_refuse(errno, "rdma_listen: %s", strerror(errno));
+    }
+    enum iwarp_status status =
+        iwarp_listen_socket(iwarp_compat_device(), i->fd, NULL, backlog, eq, i, &i->listener);
+    if (status != IWARP_OK) {
+        return cm_failed(status, "rdma_listen");
+    }
+    i->fd = -1;
+    i->backlog = backlog < REQUESTS_LEAST ? REQUESTS_LEAST : (unsigned)backlog;
+    i->state = CM_LISTEN;
+    return 0;
+}
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+    const struct sockaddr_in any = {.sin_family = AF_INET};
+    int result = 0;
+
+    if (!cm_id_usable(id, "rdma_listen")) {
+        return -1;
+    }
+    struct cm_id *i = cm_id_of(id);
+    pthread_mutex_lock(&cm_lock);
+    if (i->state == CM_IDLE) {
+        result = cm_bind(i, (const struct sockaddr *)&any);
+    } else if (i->state != CM_BOUND) {
+        result = cm_refuse(EINVAL, "rdma_listen: the id is in use for something else");
+    }
+    if (result == 0) {
+        result = listen_bound(i, backlog);
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result;
+}
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+/* rdma_cm's maximum stands for the device's. RDMA Reads of the start-up need one, either way. */
+static unsigned depth(uint8_t wished)
+{
+    return wished == 0 ? 1 : wished == RDMA_MAX_RESP_RES ? COMPAT_MAX_RD_ATOM : wished;
+}
+
+/* NULL is a conn_param with the most of all. */
+static int options_of(const struct rdma_conn_param *param, const char *call,
+                      struct iwarp_conn_options *o)
+{
+    const struct rdma_conn_param most = {.responder_resources = RDMA_MAX_RESP_RES,
+                                         .initiator_depth = RDMA_MAX_INIT_DEPTH};
+
+    if (!param) {
+        param = &most;
+    }
+    iwarp_conn_options_init(o);
+    o->ird = depth(param->responder_resources);
+    o->ord = depth(param->initiator_depth);
+    if (o->ird > COMPAT_MAX_RD_ATOM || o->ord > COMPAT_MAX_RD_ATOM) {
+        return cm_refuse(EINVAL,
+                         "%s: responder_resources %u and initiator_depth %u; the device has %d "
+                         "(max_qp_rd_atom), and 255 stands for the most",
+                         call, param->responder_resources, param->initiator_depth,
+                         COMPAT_MAX_RD_ATOM);
+    }
+    if (param->private_data_len > 0 && !param->private_data) {
+        return cm_refuse(EINVAL, "%s: private_data is NULL, private_data_len %u", call,
+                         param->private_data_len);
+    }
+    return 0;
+}
+
+/* Those of rdma_create_ep's address info, if conn_param has none. */
+static const void *private_data(const struct cm_id *i, const struct rdma_conn_param *param,
+                                size_t *len)
+{
+    if (param && param->private_data_len > 0) {
+        *len = param->private_data_len;
+        return param->private_data;
+    }
+    *len = i->connect_len;
+    return i->connect_data;
+}
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+/* A bound address is the native connection's from here on; its socket was only to hold it. */
+static void use_bound_address(struct cm_id *i, struct iwarp_conn_options *o)
+{
+    const int on = 1;
+
+    if (i->fd >= 0) {
+        o->source = i->id.route.addr.src_storage;
+        o->source_len = cm_addr_len(&i->id.route.addr.src_addr);
+        (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    }
+}
+
+static int begin_connecting(struct cm_id *i, const struct rdma_conn_param *param)
+{
+    struct iwarp_conn_options o;
+    const struct sockaddr *dst = &i->id.route.addr.dst_addr;
+    struct iwarp_eq *eq = cm_engine_eq();
+    size_t len;
+    const void *data = private_data(i, param, &len);
+
+    if (!eq || options_of(param, "rdma_connect", &o) != 0) {
+        return -1;
+    }
+    struct compat_qp *qp = cm_qp_to_connect(i, param);
+    if (!qp) {
+        return -1;
+    }
+    use_bound_address(i, &o);
+    atomic_store(&qp->connecting, true);
+    enum iwarp_status status =
+        iwarp_connect(qp->native, dst, cm_addr_len(dst), &o, data, len, eq, i, &i->conn);
+    if (status != IWARP_OK) {
+        atomic_store(&qp->connecting, false);
+        i->conn = NULL;
+        return cm_failed(status, "rdma_connect");
+    }
+    if (i->fd >= 0) {
+        close(i->fd);
+        i->fd = -1;
+    }
+    i->state = CM_CONNECTING;
+    return 0;
+}
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+    int result;
+
+    if (!cm_id_usable(id, "rdma_connect")) {
+        return -1;
+    }
+    pthread_mutex_lock(&cm_lock);
+    if (cm_id_of(id)->state == CM_ROUTE_RESOLVED) {
+        result = begin_connecting(cm_id_of(id), conn_param);
+    } else {
+        result = cm_refuse(EINVAL, "rdma_connect: the route is not resolved, or the id is "
+                                   "connected or was");
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result == 0 ? cm_complete(id) : -1;
+}
+
+/* For programs with a queue pair of their own: with iWARP it is ready when the peer's answer is
+ * there, and nothing remains to be sent. */
+int rdma_establish(struct rdma_cm_id *id)
+{
+    int result = 0;
+
+    if (!cm_id_usable(id, "rdma_establish")) {
+        return -1;
+    }
+    pthread_mutex_lock(&cm_lock);
+    if (id->qp || cm_id_of(id)->passive || cm_id_of(id)->state != CM_CONNECTED) {
+        result = cm_refuse(EINVAL, "rdma_establish: %s",
+                           id->qp ? "the id has a queue pair, which rdma_cm takes care of"
+                                  : "the id is not connected by this end");
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result;
+}
+
+/* --- answering ------------------------------------------------------------------------------- */
+
+static int accept_request(struct cm_id *i, const struct rdma_conn_param *param)
+{
+    struct iwarp_conn_options o;
+
+    if (options_of(param, "rdma_accept", &o) != 0) {
+        return -1;
+    }
+    struct compat_qp *qp = cm_qp_to_connect(i, param);
+    if (!qp) {
+        return -1;
+    }
+    atomic_store(&qp->connecting, true);
+    enum iwarp_status status =
+        iwarp_accept(i->conn, qp->native, &o, param ? param->private_data : NULL,
+                     param ? param->private_data_len : 0, i);
+    if (status == IWARP_CLOSED) {
+        i->state = CM_OVER;
+        return cm_refuse(ECONNRESET, "rdma_accept: the peer has gone, or was told no after the "
+                                     "time for an answer");
+    }
+    if (status != IWARP_OK) {
+        atomic_store(&qp->connecting, false);
+        return cm_failed(status, "rdma_accept");
+    }
+    i->state = CM_CONNECTING;
+    return 0;
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+    int result;
+
+    if (!cm_id_usable(id, "rdma_accept")) {
+        return -1;
+    }
+    pthread_mutex_lock(&cm_lock);
+    if (cm_id_of(id)->state == CM_REQUEST) {
+        result = accept_request(cm_id_of(id), conn_param);
+    } else {
+        result = cm_refuse(EINVAL, "rdma_accept: no request of a peer waits for an answer");
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result == 0 ? cm_complete(id) : -1;
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
+{
+    int result = 0;
+
+    if (!cm_id_usable(id, "rdma_reject")) {
+        return -1;
+    }
+    struct cm_id *i = cm_id_of(id);
+    pthread_mutex_lock(&cm_lock);
+    if (i->state != CM_REQUEST) {
+        result = cm_refuse(EINVAL, "rdma_reject: no request of a peer waits for an answer");
+    } else {
+        enum iwarp_status status = iwarp_reject(i->conn, data, data ? len : 0);
+        if (status != IWARP_OK && status != IWARP_CLOSED) {
+            result = cm_failed(status, "rdma_reject");
+        } else {
+            i->state = CM_OVER;
+        }
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result;
+}
+
+/* --- ending ---------------------------------------------------------------------------------- */
+
+/* Whoever waits for the event itself may be late for the call: the peer was first. */
+static int begin_disconnecting(struct cm_id *i)
+{
+    if (i->state == CM_CONNECTED || i->state == CM_CONNECTING) {
+        enum iwarp_status status = iwarp_disconnect(i->conn);
+        if (status != IWARP_OK) {
+            return cm_failed(status, "rdma_disconnect");
+        }
+        i->state = CM_DISCONNECTING;
+        return 0;
+    }
+    if (i->sync && i->state == CM_OVER && cm_channel_of(i->id.channel)->first) {
+        return 0;
+    }
+    if (i->state == CM_DISCONNECTING) {
+        return 0;
+    }
+    errno = EINVAL; /* after the peer's disconnect so common that the log is spared */
+    return i->state == CM_OVER ? -1 : cm_refuse(EINVAL, "rdma_disconnect: not connected");
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+    if (!cm_id_usable(id, "rdma_disconnect")) {
+        return -1;
+    }
+    pthread_mutex_lock(&cm_lock);
+    int result = begin_disconnecting(cm_id_of(id));
+    pthread_mutex_unlock(&cm_lock);
+    return result == 0 ? cm_complete(id) : -1;
+}
+
+/* --- for queue pairs of the program's own ---------------------------------------------------- */
+
+/* InfiniBand's way to tell the other side that data came first; iWARP has its own. */
+int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+    (void)event;
+    if (!cm_id_usable(id, "rdma_notify")) {
+        return -1;
+    }
+    return id->verbs ? 0 : cm_refuse(EINVAL, "rdma_notify: the id has no device yet");
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
+{
+    if (!cm_id_usable(id, "rdma_init_qp_attr")) {
+        return -1;
+    }
+    if (!qp_attr || !qp_attr_mask || !id->verbs) {
+        return cm_refuse(EINVAL, "rdma_init_qp_attr: %s",
+                         id->verbs ? "an argument is NULL" : "the id has no device yet");
+    }
+    enum ibv_qp_state state = qp_attr->qp_state;
+    memset(qp_attr, 0, sizeof *qp_attr);
+    qp_attr->qp_state = state;
+    qp_attr->timeout = cm_id_of(id)->ack_timeout;
+    if (state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
+        qp_attr->qp_access_flags =
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+        *qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+        return 0;
+    }
+    *qp_attr_mask = 0;
+    return state == IBV_QPS_RTS
+               ? 0
+               : cm_refuse(EINVAL, "rdma_init_qp_attr: state %d; there are INIT, RTR and RTS",
+                           (int)state);
+}

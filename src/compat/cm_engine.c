@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The thread that takes the events of native connections and makes those of rdma_cm from them, and
+ * what a fork means for ids. There is one queue and one thread for the process, both made by the
+ * first listen or connect; the thread never waits with cm_lock held and touches no memory of the
+ * program but ids.
+ *
+ * A native event names an id. One that was taken from the queue just before its id was destroyed
+ * still does, so ids are buried: freed by this thread before it waits for the next event.
+ */
+#include "compat/cm.h"
+
+#include "base/fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct iwarp_eq *eq; /* under cm_lock, as the next */
+static struct cm_id *dead;
+
+/* --- what an event says ---------------------------------------------------------------------- */
+
+/* With 8 bits for them; revision 1 says nothing of depths: what this end has then. */
+static uint8_t depth_of(const struct iwarp_conn_info *info, unsigned depth)
+{
+    if (info->mpa_rev < 2) {
+        return 32;
+    }
+    return (uint8_t)(depth < COMPAT_MAX_RD_ATOM ? depth : COMPAT_MAX_RD_ATOM);
+}
+
+static void depths(const struct iwarp_conn *conn, struct rdma_conn_param *param)
+{
+    struct iwarp_conn_info info = {.size = sizeof info};
+
+    if (iwarp_conn_info(conn, &info) == IWARP_OK) {
+        param->initiator_depth = depth_of(&info, info.peer_ird);
+        param->responder_resources = depth_of(&info, info.peer_ord);
+    }
+}
+
+static struct cm_event *event_with_data(struct cm_id *id, enum rdma_cm_event_type type, int status,
+                                        const struct iwarp_conn *conn)
+{
+    size_t len = 0;
+    const void *data = iwarp_conn_private_data(conn, &len);
+    struct cm_event *event = cm_event_new(id, type, status, data, len);
+
+    if (event) {
+        depths(conn, &event->ev.param.conn);
+    }
+    return event;
+}
+
+/* A new id for the peer's request; only its listener's channel knows of it so far. */
+static void on_request(struct cm_id *listener, struct iwarp_conn *conn)
+{
+    struct cm_event *event = NULL;
+    struct cm_id *id = NULL;
+
+    if (listener->state == CM_LISTEN && listener->waiting_requests < listener->backlog) {
+        id = cm_id_new(listener->id.channel, listener->id.context, listener->id.ps);
+        event = event_with_data(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, conn);
+    }
+    if (id && event && cm_id_attach(id) == 0) {
+        id->conn = conn;
+        id->state = CM_REQUEST;
+        id->passive = true;
+        id->id.qp_type = listener->id.qp_type;
+        cm_addr_from_conn(id);
+        id->request_ird = event->ev.param.conn.initiator_depth;
+        id->request_ord = event->ev.param.conn.responder_resources;
+        event->ev.listen_id = &listener->id;
+        event->ev.id = &id->id;
+        listener->waiting_requests++;
+        cm_event_push(event);
+        return;
+    }
+    free(event);
+    if (id) {
+        cm_id_end(id);
+    }
+    (void)iwarp_conn_destroy(conn); /* the peer is told no */
+}
+
+/* The kinds of failure that programs tell apart: refused, timed out, and others. */
+static void failure(const struct iwarp_event *e, enum rdma_cm_event_type *type, int *status)
+{
+    const struct iwarp_fault *f = e->fault;
+    int error = ECONNABORTED;
+
+    if (f && (f->code == IWARP_FAULT_TCP_CONNECT || f->code == IWARP_FAULT_TCP_LOST)) {
+        error = f->detail[0] > 0 && f->detail[0] < 4096 ? (int)f->detail[0] : ECONNRESET;
+    } else if (f && (f->code == IWARP_FAULT_TCP_TIMEOUT || f->code == IWARP_FAULT_MPA_TIMEOUT ||
+                     f->code == IWARP_FAULT_MPA_RETRY_TIMEOUT)) {
+        error = ETIMEDOUT;
+    } else if (e->status == IWARP_NO_MEMORY || e->status == IWARP_LIMIT) {
+        error = ENOMEM;
+    } else if (f && f->code == IWARP_FAULT_MPA_CLOSED) {
+        error = ECONNRESET;
+    }
+    *type = error == ECONNREFUSED || error == ECONNRESET ? RDMA_CM_EVENT_REJECTED
+            : error == ETIMEDOUT                         ? RDMA_CM_EVENT_UNREACHABLE
+                                                         : RDMA_CM_EVENT_CONNECT_ERROR;
+    *status = -error;
+}
+
+static void on_established(struct cm_id *id, bool active)
+{
+    /* A queue pair of the program's own is to be brought to RTS by the program. */
+    enum rdma_cm_event_type type =
+        active && !id->id.qp ? RDMA_CM_EVENT_CONNECT_RESPONSE : RDMA_CM_EVENT_ESTABLISHED;
+    struct cm_event *event = event_with_data(id, type, 0, id->conn);
+
+    if (id->state == CM_CONNECTING) {
+        id->state = CM_CONNECTED;
+    }
+    cm_addr_from_conn(id);
+    if (event) {
+        cm_event_push(event);
+    }
+}
+
+static void on_failed(struct cm_id *id, const struct iwarp_event *e, bool active)
+{
+    enum rdma_cm_event_type type;
+    int status;
+
+    failure(e, &type, &status);
+    if (!active && type == RDMA_CM_EVENT_REJECTED) {
+        type = RDMA_CM_EVENT_CONNECT_ERROR; /* it is the side that accepted */
+    }
+    id->state = CM_OVER;
+    cm_event_tell(id, type, status);
+}
+
+static void on_event(const struct iwarp_event *e)
+{
+    struct cm_id *id = e->user;
+
+    if (e->type == IWARP_EVENT_REQUEST) {
+        on_request(id, e->conn); /* one that is buried does not listen */
+        return;
+    }
+    if (id->conn != e->conn) {
+        return;
+    }
+    bool active = !id->passive;
+    if (e->type == IWARP_EVENT_ESTABLISHED) {
+        on_established(id, active);
+    } else if (e->type == IWARP_EVENT_REJECTED) {
+        struct cm_event *event =
+            event_with_data(id, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, e->conn);
+        id->state = CM_OVER;
+        if (event) {
+            cm_event_push(event);
+        }
+    } else if (e->type == IWARP_EVENT_FAILED) {
+        on_failed(id, e, active);
+    } else {
+        id->state = CM_OVER;
+        cm_event_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+    }
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static void free_the_dead(void)
+{
+    pthread_mutex_lock(&cm_lock);
+    struct cm_id *id = dead;
+    dead = NULL;
+    pthread_mutex_unlock(&cm_lock);
+    while (id) {
+        struct cm_id *next = id->next;
+        free(id);
+        id = next;
+    }
+}
+
+static void *run(void *arg)
+{
+    struct iwarp_eq *queue = arg;
+    struct iwarp_event event;
+
+    for (;;) {
+        free_the_dead();
+        if (iwarp_eq_get(queue, &event, -1) == IWARP_OK) {
+            pthread_mutex_lock(&cm_lock);
+            on_event(&event);
+            pthread_mutex_unlock(&cm_lock);
+        }
+    }
+    return NULL;
+}
+
+static int start_thread(struct iwarp_eq *queue)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    int error = pthread_create(&thread, &attr, run, queue);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
+        (void)pthread_setname_np(thread, "iwarp-cm");
+    }
+    return error;
+}
+
+struct iwarp_eq *cm_engine_eq(void)
+{
+    if (eq) {
+        return eq;
+    }
+    struct iwarp_device *device = iwarp_compat_device();
+    if (!device) {
+        return NULL;
+    }
+    enum iwarp_status status = iwarp_eq_create(device, &eq);
+    if (status != IWARP_OK) {
+        (void)cm_failed(status, "connection events");
+        return NULL;
+    }
+    int error = start_thread(eq);
+    if (error) {
+        (void)cm_refuse(error, "no thread for connection events: error %d", error);
+        (void)iwarp_eq_destroy(eq);
+        eq = NULL;
+    }
+    return eq;
+}
+
+void cm_engine_bury(struct cm_id *id)
+{
+    if (!eq) { /* nobody can speak of it */
+        free(id);
+        return;
+    }
+    id->next = dead;
+    dead = id;
+}
+
+/* --- fork ------------------------------------------------------------------------------------ */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&cm_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&cm_lock);
+}
+
+/* The parent's ids are out of bounds (cm_id_usable), its native objects refuse by themselves. */
+static void after_fork_in_child(void)
+{
+    eq = NULL;
+    dead = NULL;
+    cm_id_forget_all();
+    pthread_mutex_unlock(&cm_lock);
+}
+
+static void watch(void)
+{
+    (void)iwarp_compat_generation(); /* whose handlers are to run inside of these */
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void cm_process_watch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch);
+}

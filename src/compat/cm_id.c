@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Communication ids: made, given options, moved between channels, destroyed; and the devices behind
+ * them, of which there is one, whose context and default protection domain all ids share.
+ */
+#include "compat/cm.h"
+
+#include "base/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct cm_id *all; /* these under cm_lock */
+static struct ibv_pd *default_pd;
+static unsigned default_pd_users;
+
+bool cm_id_usable(struct rdma_cm_id *id, const char *what)
+{
+    if (!id) {
+        (void)cm_refuse(EINVAL, "%s: id is NULL", what);
+        return false;
+    }
+    if (cm_id_of(id)->generation != iwarp_compat_generation()) {
+        (void)cm_refuse(EINVAL, "%s: the id was made by another process, before a fork", what);
+        return false;
+    }
+    return true;
+}
+
+struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
+{
+    struct cm_id *i = calloc(1, sizeof *i);
+
+    if (!i) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    i->id.channel = channel;
+    i->id.context = context;
+    i->id.ps = ps;
+    i->id.qp_type = IBV_QPT_RC;
+    i->generation = iwarp_compat_generation();
+    i->fd = -1;
+    i->tos = -1;
+    i->next = all;
+    i->at = &all;
+    if (all) {
+        all->at = &i->next;
+    }
+    all = i;
+    return i;
+}
+
+void cm_id_forget_all(void)
+{
+    for (struct cm_id *i = all; i; i = i->next) {
+        if (i->fd >= 0) {
+            close(i->fd);
+            i->fd = -1;
+        }
+    }
+    all = NULL;
+    default_pd = NULL;
+    default_pd_users = 0;
+}
+
+int cm_id_attach(struct cm_id *i)
+{
+    if (i->attached) {
+        return 0;
+    }
+    struct ibv_context *context = iwarp_compat_shared_context();
+    if (!context) {
+        return -1;
+    }
+    if (!default_pd) {
+        default_pd = ibv_alloc_pd(context);
+        if (!default_pd) {
+            return cm_refuse(errno ? errno : ENOMEM, "no protection domain for an id");
+        }
+    }
+    default_pd_users++;
+    i->attached = true;
+    i->id.verbs = context;
+    i->id.port_num = 1;
+    if (!i->id.pd) {
+        i->id.pd = default_pd;
+    }
+    return 0;
+}
+
+static void detach(struct cm_id *i)
+{
+    if (i->attached && --default_pd_users == 0) {
+        (void)ibv_dealloc_pd(default_pd); /* left behind if the program still uses it */
+        default_pd = NULL;
+    }
+}
+
+void cm_id_end(struct cm_id *i)
+{
+    if (i->listener) {
+        (void)iwarp_listener_close(i->listener);
+        i->listener = NULL;
+    }
+    if (i->conn) {
+        if (i->state == CM_CONNECTED) {
+            (void)iwarp_disconnect(i->conn); /* finished in the background */
+        }
+        (void)iwarp_conn_destroy(i->conn);
+        i->conn = NULL;
+    }
+    if (i->fd >= 0) {
+        close(i->fd);
+        i->fd = -1;
+    }
+    detach(i);
+    i->state = CM_OVER;
+    *i->at = i->next;
+    if (i->next) {
+        i->next->at = i->at;
+    }
+    free(i->qp_attr);
+    free(i->connect_data);
+    cm_engine_bury(i);
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                   enum rdma_port_space ps)
+{
+    struct rdma_event_channel *own = NULL;
+
+    cm_process_watch();
+    if (!id) {
+        return cm_refuse(EINVAL, "rdma_create_id: id is NULL");
+    }
+    if (ps != RDMA_PS_TCP) {
+        return cm_refuse(EOPNOTSUPP,
+                         "rdma_create_id: port space 0x%x; iWARP runs over TCP: RDMA_PS_TCP only",
+                         (unsigned)ps);
+    }
+    if (!channel) {
+        own = rdma_create_event_channel();
+        if (!own) {
+            return -1;
+        }
+    }
+    pthread_mutex_lock(&cm_lock);
+    struct cm_id *i = cm_id_new(channel ? channel : own, context, ps);
+    if (i) {
+        i->sync = own != NULL;
+        *id = &i->id;
+    }
+    pthread_mutex_unlock(&cm_lock);
+    if (!i && own) {
+        rdma_destroy_event_channel(own);
+    }
+    return i ? 0 : -1;
+}
+
+/* One that a parent made: only its memory is here, and others may point to it. */
+static int destroy_foreign(struct rdma_cm_id *id)
+{
+    id->qp = NULL;
+    return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+    if (!id) {
+        return cm_refuse(EINVAL, "rdma_destroy_id: id is NULL");
+    }
+    struct cm_id *i = cm_id_of(id);
+    if (i->generation != iwarp_compat_generation()) {
+        return destroy_foreign(id);
+    }
+    struct rdma_event_channel *own = i->sync ? id->channel : NULL;
+    if (i->sync) {
+        cm_ack_held(id);
+    }
+    pthread_mutex_lock(&cm_lock);
+    cm_events_wait_acknowledged(i);
+    cm_events_drop(i);
+    cm_id_end(i);
+    pthread_mutex_unlock(&cm_lock);
+    if (own) {
+        rdma_destroy_event_channel(own);
+    }
+    return 0;
+}
+
+int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+    struct rdma_event_channel *own = NULL, *old;
+
+    if (!cm_id_usable(id, "rdma_migrate_id")) {
+        return -1;
+    }
+    struct cm_id *i = cm_id_of(id);
+    if (!channel) {
+        own = rdma_create_event_channel();
+        if (!own) {
+            return -1;
+        }
+    }
+    if (i->sync) {
+        cm_ack_held(id);
+    }
+    pthread_mutex_lock(&cm_lock);
+    old = i->sync ? id->channel : NULL;
+    cm_events_wait_acknowledged(i);
+    cm_events_move(i, cm_channel_of(channel ? channel : own));
+    id->channel = channel ? channel : own;
+    i->sync = own != NULL;
+    pthread_mutex_unlock(&cm_lock);
+    if (old) {
+        rdma_destroy_event_channel(old);
+    }
+    return 0;
+}
+
+/* --- options --------------------------------------------------------------------------------- */
+
+static int set_flag(struct cm_id *i, int name, const int *value, size_t len)
+{
+    if (len != sizeof *value) {
+        return cm_refuse(EINVAL, "rdma_set_option: %zu octets, an int has %zu", len, sizeof *value);
+    }
+    if (i->state != CM_IDLE) {
+        return cm_refuse(EINVAL, "rdma_set_option: too late, the id has an address already");
+    }
+    if (name == RDMA_OPTION_ID_REUSEADDR) {
+        i->reuse_addr = *value != 0;
+    } else {
+        i->v6_only = *value != 0;
+        i->v6_only_set = true;
+    }
+    return 0;
+}
+
+static int set_octet(struct cm_id *i, int name, const uint8_t *value, size_t len)
+{
+    if (len != sizeof *value) {
+        return cm_refuse(EINVAL, "rdma_set_option: %zu octets, expected 1", len);
+    }
+    if (name == RDMA_OPTION_ID_TOS) {
+        i->tos = *value;
+        return 0;
+    }
+    if (*value > 31) {
+        return cm_refuse(EINVAL, "rdma_set_option: acknowledgement time-out %u, at most 31",
+                         *value);
+    }
+    /* TCP has its own; it is kept for programs that look at it again. */
+    i->ack_timeout = *value;
+    i->ack_timeout_set = true;
+    if (i->id.qp) {
+        atomic_store(&compat_qp(i->id.qp)->ack_timeout, *value);
+    }
+    return 0;
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
+{
+    int result;
+
+    if (!cm_id_usable(id, "rdma_set_option")) {
+        return -1;
+    }
+    if (!optval) {
+        return cm_refuse(EINVAL, "rdma_set_option: optval is NULL");
+    }
+    if (level != RDMA_OPTION_ID || optname < RDMA_OPTION_ID_TOS ||
+        optname > RDMA_OPTION_ID_ACK_TIMEOUT) {
+        return cm_refuse(EOPNOTSUPP,
+                         "rdma_set_option: option %d of level %d; iWARP has those of "
+                         "RDMA_OPTION_ID only: TOS, REUSEADDR, AFONLY, ACK_TIMEOUT",
+                         optname, level);
+    }
+    pthread_mutex_lock(&cm_lock);
+    if (optname == RDMA_OPTION_ID_REUSEADDR || optname == RDMA_OPTION_ID_AFONLY) {
+        result = set_flag(cm_id_of(id), optname, optval, optlen);
+    } else {
+        result = set_octet(cm_id_of(id), optname, optval, optlen);
+    }
+    pthread_mutex_unlock(&cm_lock);
+    return result;
+}
+
+/* --- devices --------------------------------------------------------------------------------- */
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+    cm_process_watch();
+    struct ibv_context *context = iwarp_compat_shared_context();
+    struct ibv_context **list = context ? calloc(2, sizeof *list) : NULL;
+
+    if (num_devices) {
+        *num_devices = list ? 1 : 0;
+    }
+    if (list) {
+        list[0] = context;
+    } else if (context) {
+        errno = ENOMEM;
+    }
+    return list;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+    free(list);
+}

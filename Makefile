@@ -51,7 +51,8 @@ CRYPTO_PKG := libcrypto
 ISAL_PKG := libisal
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
-PROBES := UV CRYPTO ISAL CMOCKA IBVERBS
+FABRIC_PKG := libfabric
+PROBES := UV CRYPTO ISAL CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
 REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL,$(if $($(p)_VERSION),$($(p)_PKG))))
@@ -94,9 +95,13 @@ COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c)
 COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c)
 COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
 COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ)
+# Programs that measure: against callgrind, and through another library if that is there.
+GUARD_OBJ := $(call objects,bench/guard.c)
+FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
-    $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ)
+    $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
+    $(FABRIC_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -194,6 +199,18 @@ interop:                    ## the matrix against the kernel's siw in a guest; S
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) tests/interop/run $(if $(SHORT),--short) $(CELLS)
 interop-ends: $(INTEROP_ENDS)
+
+.PHONY: bench bench-programs bench-guard bench-guard-program
+bench:                      ## measure, in turn with peers, build/bench/report.md; QUICK=1
+	@tools/install-packages build bench
+	@$(MAKE) bench-programs
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/run $(if $(QUICK),--quick) $(BENCH_ONLY)
+bench-programs: $(OUT)/bin/iwarp-bench $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer)
+bench-guard:                ## instructions per operation against bench/baseline.tsv
+	@tools/install-packages build guard
+	@$(MAKE) bench-guard-program
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= tests/run bench/guard
+bench-guard-program: $(OUT)/bench/guard
 
 # WITH adds scripts.  A make that a script starts gets the variables of this one, not its jobs.
 run-tests: all tests
@@ -367,6 +384,14 @@ $(OUT)/interop/siw-peer: $(INTEROP_BOTH) $(IBVERBS_OBJ)
 $(INTEROP_ENDS):
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(if $(findstring siw,$@),$(call pkg,IBVERBS,--libs),$(LIBS))
+
+# What `make bench` and `make bench-guard` run beside iwarp-bench, with its objects.
+BENCH_SHARED := $(filter-out %/main.o,$(call objects,src/programs/bench/*.c)) $(LIB_A)
+$(OUT)/bench/guard: $(GUARD_OBJ) $(BENCH_SHARED)
+$(OUT)/bench/fabric-peer: $(FABRIC_OBJ) $(BENCH_SHARED)
+$(OUT)/bench/guard $(OUT)/bench/fabric-peer:
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(if $(findstring fabric,$@),$(call pkg,FABRIC,--libs))
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

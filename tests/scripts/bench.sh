@@ -58,6 +58,14 @@ short='--seconds 0.2'
     run 'ping-pong of Sends, sleeping' us_one_way pingpong-send $short
     run 'ping-pong of Sends, polled' us_one_way pingpong-send $short --polled
     run 'ping-pong of Writes' us_one_way pingpong-write $short --polled
+    run 'connections are set up' setups_per_s setup --count 100
+    run 'idle connections' octets_both idle --count 200 $short
+    run 'busy connections' least active --count 20 $short
+    run 'registration' register_us_67108864K register --count 20
+    run 'Writes through memory, two workers' messages_per_s memory --workers 2 $short
+    run 'Writes through memory, polled, many regions' messages_per_s memory --polled --count 5000 \
+        $short
+    refuse 'many connections on two machines' 'one machine' idle --listen 127.0.0.1
     refuse 'no test of that name' 'no such test' tickle
     refuse 'a size that is none' 'will not do' write --size x
     refuse 'too large a size' 'will not do' write --size 99999999999G

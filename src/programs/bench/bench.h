@@ -117,6 +117,9 @@ void bench_listen(struct bench_link *link, struct iwarp_device *device, struct i
                   int backlog, struct iwarp_listener **listener);
 void bench_address(struct bench_link *link, struct sockaddr_storage *addr, socklen_t *addr_len);
 
+/* Without a queue pair, and with it. */
+void bench_side_open_shared(struct bench_side *side, const struct bench_options *options,
+                            unsigned entries);
 void bench_side_open(struct bench_side *side, const struct bench_options *options);
 void bench_side_serve(struct bench_side *side, struct bench_link *link);
 void bench_side_connect(struct bench_side *side, struct bench_link *link);
@@ -146,6 +149,5 @@ void bench_crowd_server(struct bench_link *link);
 void bench_crowd_client(struct bench_link *link);
 int bench_register(const struct bench_options *options);
 int bench_memory(const struct bench_options *options);
-int bench_guard(const struct bench_options *options);
 
 #endif

@@ -19,6 +19,9 @@ static const struct {
     {"pingpong-write", bench_pingpong_server, bench_pingpong_client},
     {"tcp-stream", bench_tcp_stream_server, bench_tcp_stream_client},
     {"tcp-pingpong", bench_tcp_pingpong_server, bench_tcp_pingpong_client},
+    {"setup", bench_crowd_server, bench_crowd_client},
+    {"idle", bench_crowd_server, bench_crowd_client},
+    {"active", bench_crowd_server, bench_crowd_client},
 };
 
 int main(int argc, char **argv)
@@ -42,5 +45,6 @@ int main(int argc, char **argv)
             return bench_both(&options, pairs[i].server, pairs[i].client);
         }
     }
-    return 2;
+    return strcmp(options.test, "register") == 0 ? bench_register(&options)
+                                                 : bench_memory(&options);
 }

@@ -24,6 +24,11 @@ static const struct test {
     {"pingpong-write", "an RDMA Write to and fro, both sides spin on memory", 8, 16, 1, 0},
     {"tcp-stream", "one stream over plain TCP", 1 << 20, 1, 1, 0},
     {"tcp-pingpong", "a message to and fro over plain TCP", 8, 1, 1, 0},
+    {"setup", "connections that are set up, per second", 8, 64, 1, 2000},
+    {"idle", "idle connections: memory and processor time", 8, 64, 1, 10000},
+    {"active", "many connections at a time, RDMA Writes on each", 16384, 4, 1, 1000},
+    {"register", "what it costs to register memory, by size", 4096, 1, 1, 2000},
+    {"memory", "small RDMA Writes between queue pairs of one process", 64, 256, 64, 1},
 };
 
 void bench_options_help(void)
@@ -198,6 +203,9 @@ static bool sensible(struct bench_options *options)
             ? "ping-pong takes at most 4096 octets"
         : options->listen_on && options->connect_to ? "--listen and --connect do not go together"
                                                     : NULL;
+    if (!wrong && (options->listen_on || options->connect_to) && options->count > 0) {
+        wrong = "this test is for one machine";
+    }
     if (wrong) {
         fprintf(stderr, "iwarp-bench: %s\n", wrong);
     }

@@ -81,10 +81,9 @@ void bench_listen(struct bench_link *link, struct iwarp_device *device, struct i
 }
 
 /* Messages go round in the footprint; behind it is a page for what the two sides tell. */
-void bench_side_open(struct bench_side *side, const struct bench_options *options)
+void bench_side_open_shared(struct bench_side *side, const struct bench_options *options,
+                            unsigned entries)
 {
-    struct iwarp_qp_options qp;
-
     memset(side, 0, sizeof *side);
     side->options = options;
     side->len = options->footprint + 4096;
@@ -96,7 +95,7 @@ void bench_side_open(struct bench_side *side, const struct bench_options *option
     memset(side->memory, 0, side->len);
     bench_device_open(options, &side->device);
     bench_must(iwarp_pd_create(side->device, &side->pd), "create a protection domain");
-    bench_must(iwarp_cq_create(side->device, 4 * options->depth + 256, NULL, &side->cq),
+    bench_must(iwarp_cq_create(side->device, entries, NULL, &side->cq),
                "create a completion queue");
     bench_must(iwarp_mr_register(side->pd, side->memory, side->len,
                                  IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE |
@@ -104,6 +103,13 @@ void bench_side_open(struct bench_side *side, const struct bench_options *option
                                  &side->mr),
                "register memory");
     side->stag = iwarp_mr_stag(side->mr);
+}
+
+void bench_side_open(struct bench_side *side, const struct bench_options *options)
+{
+    struct iwarp_qp_options qp;
+
+    bench_side_open_shared(side, options, 4 * options->depth + 256);
     iwarp_qp_options_init(&qp);
     qp.send_cq = qp.recv_cq = side->cq;
     qp.max_send_wr = options->depth + 8;

@@ -82,6 +82,9 @@ bool bench_hear(struct bench_link *link, void *data, size_t len);
 /* One line of JSON on stdout. Names are plain words. */
 void bench_result_begin(const struct bench_options *options);
 void bench_result_number(const char *name, double value);
+/* Round trips: each as it comes, then all with what they took together. */
+void bench_sample(double seconds);
+void bench_result_round_trips(double seconds);
 void bench_result_end(void);
 
 /* --- one side of a connection ---------------------------------------------------------------- */

@@ -125,34 +125,11 @@ void bench_pingpong_server(struct bench_link *link)
     bench_side_close(&game.side);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-#define SAMPLES 65536u
-
-static void pingpong_result(struct game *game, double *sample, unsigned n, double total,
-                            uint64_t rounds)
-{
-    qsort(sample, n, sizeof *sample, by_value);
-    bench_result_begin(game->side.options);
-    bench_result_number("round_trips", (double)rounds);
-    bench_result_number("us_one_way", total / (double)rounds / 2 * 1e6);
-    bench_result_number("us_one_way_median", sample[n / 2] / 2 * 1e6);
-    bench_result_number("us_one_way_p99", sample[n * 99 / 100] / 2 * 1e6);
-    bench_result_end();
-}
-
 void bench_pingpong_client(struct bench_link *link)
 {
     static struct game game;
-    static double sample[SAMPLES];
     const struct bench_options *options = link->options;
     unsigned char mark = 0;
-    uint64_t rounds = 0;
     double warm = options->seconds / 10, begin = 0, last;
     char done;
 
@@ -167,7 +144,7 @@ void bench_pingpong_client(struct bench_link *link)
         }
         double now = bench_now();
         if (begin > 0) {
-            sample[rounds++ % SAMPLES] = now - last;
+            bench_sample(now - last);
         } else if (now - first >= warm) {
             begin = now;
         }
@@ -177,6 +154,7 @@ void bench_pingpong_client(struct bench_link *link)
     take_one(&game, 255);
     bench_hear(link, &done, 1);
     bench_side_close(&game.side);
-    pingpong_result(&game, sample, rounds < SAMPLES ? (unsigned)rounds : SAMPLES, last - begin,
-                    rounds);
+    bench_result_begin(options);
+    bench_result_round_trips(last - begin);
+    bench_result_end();
 }

@@ -5,6 +5,12 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#define SAMPLES 65536u
+
+static double samples[SAMPLES];
+static uint64_t sampled;
 
 void bench_result_begin(const struct bench_options *options)
 {
@@ -18,6 +24,33 @@ void bench_result_begin(const struct bench_options *options)
 void bench_result_number(const char *name, double value)
 {
     printf(", \"%s\": %.9g", name, value);
+}
+
+/* The last SAMPLES of them are kept. */
+void bench_sample(double seconds)
+{
+    samples[sampled++ % SAMPLES] = seconds;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+void bench_result_round_trips(double seconds)
+{
+    size_t n = sampled < SAMPLES ? (size_t)sampled : SAMPLES;
+
+    if (n == 0) {
+        bench_fail("not one round trip in that time");
+    }
+    qsort(samples, n, sizeof *samples, by_value);
+    bench_result_number("round_trips", (double)sampled);
+    bench_result_number("us_one_way", seconds / (double)sampled / 2 * 1e6);
+    bench_result_number("us_one_way_median", samples[n / 2] / 2 * 1e6);
+    bench_result_number("us_one_way_p99", samples[n * 99 / 100] / 2 * 1e6);
 }
 
 void bench_result_end(void)

@@ -183,29 +183,28 @@ void bench_tcp_pingpong_client(struct bench_link *link)
     const struct bench_options *options = link->options;
     uint8_t *memory = memory_of(options);
     int fd = connect_tcp(link);
-    uint64_t rounds = 0, warm = 0;
-    double begin = bench_now(), now = begin;
+    double warm = options->seconds / 10, first = bench_now(), begin = 0, last = first;
 
-    for (uint64_t all = 0; now - begin < options->seconds || warm == 0; all++) {
-        memory[options->octets - 1] = (uint8_t)all;
+    for (unsigned char mark = 0; last - first < options->seconds + warm; mark++) {
+        memory[options->octets - 1] = mark;
         if (!move_all(fd, memory, options->octets, true, options->polled) ||
             !move_all(fd, memory, options->octets, false, options->polled)) {
             bench_fail("the server has gone");
         }
-        if (memory[options->octets - 1] != (uint8_t)all) {
+        if (memory[options->octets - 1] != mark) {
             bench_fail("a wrong octet came");
         }
-        now = bench_now();
-        if (warm == 0 && now - begin >= options->seconds / 10) {
-            warm = all + 1;
+        double now = bench_now();
+        if (begin > 0) {
+            bench_sample(now - last);
+        } else if (now - first >= warm) {
             begin = now;
         }
-        rounds = all + 1 - warm;
+        last = now;
     }
     shutdown(fd, SHUT_WR);
     close(fd);
     bench_result_begin(options);
-    bench_result_number("round_trips", (double)rounds);
-    bench_result_number("us_one_way", (now - begin) / (double)rounds / 2 * 1e6);
+    bench_result_round_trips(last - begin);
     bench_result_end();
 }

@@ -37,37 +37,38 @@ struct iwarp_read_out {
 struct iwarp_rdmap_reads {
     struct iwarp_read_in *in;
     struct iwarp_read_out *out;
-    uint32_t ird, ord;            /* capacities */
+    uint32_t ird, ord;            /* depths: at most so many */
+    uint32_t in_slots, out_slots; /* of the rings, which grow up to that */
     uint32_t in_head, in_count;   /* requests to be answered, from in[in_head] on */
     uint32_t out_head, out_count; /* responses awaited */
 };
 
-/* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
-static inline bool iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord)
-{
-    *r = (struct iwarp_rdmap_reads){.ird = ird, .ord = ord};
-    r->in = ird ? calloc(ird, sizeof *r->in) : NULL;
-    r->out = ord ? calloc(ord, sizeof *r->out) : NULL;
-    return (!ird || r->in) && (!ord || r->out);
-}
+/* False: no memory; fini is due all the same. */
+bool iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord);
+void iwarp_rdmap_reads_fini(struct iwarp_rdmap_reads *r);
 
-static inline void iwarp_rdmap_reads_fini(struct iwarp_rdmap_reads *r)
-{
-    free(r->in);
-    free(r->out);
-    r->in = NULL;
-    r->out = NULL;
-}
+/* A full ring, not of its final depth yet, gets more slots. False: no memory, nothing changed. */
+bool iwarp_rdmap_in_grow(struct iwarp_rdmap_reads *r);
+bool iwarp_rdmap_out_grow(struct iwarp_rdmap_reads *r);
 
-/* A free slot behind the last, to be filled and then counted; NULL if the depth is reached. */
+/*
+ * A free slot behind the last, to be filled and then counted, and until then the same one if asked
+ * again. NULL: the depth is reached; or, if the count is below it, no memory for more slots.
+ */
 static inline struct iwarp_read_in *iwarp_rdmap_in_slot(struct iwarp_rdmap_reads *r)
 {
-    return r->in_count < r->ird ? &r->in[(r->in_head + r->in_count) % r->ird] : NULL;
+    if (r->in_count == r->in_slots && (r->in_slots == r->ird || !iwarp_rdmap_in_grow(r))) {
+        return NULL;
+    }
+    return &r->in[(r->in_head + r->in_count) % r->in_slots];
 }
 
 static inline struct iwarp_read_out *iwarp_rdmap_out_slot(struct iwarp_rdmap_reads *r)
 {
-    return r->out_count < r->ord ? &r->out[(r->out_head + r->out_count) % r->ord] : NULL;
+    if (r->out_count == r->out_slots && (r->out_slots == r->ord || !iwarp_rdmap_out_grow(r))) {
+        return NULL;
+    }
+    return &r->out[(r->out_head + r->out_count) % r->out_slots];
 }
 
 /* The oldest, NULL if there is none. */
@@ -84,13 +85,13 @@ static inline struct iwarp_read_out *iwarp_rdmap_out_oldest(struct iwarp_rdmap_r
 /* The oldest is done: its slot is free again. */
 static inline void iwarp_rdmap_in_pop(struct iwarp_rdmap_reads *r)
 {
-    r->in_head = (r->in_head + 1) % r->ird;
+    r->in_head = (r->in_head + 1) % r->in_slots;
     r->in_count--;
 }
 
 static inline void iwarp_rdmap_out_pop(struct iwarp_rdmap_reads *r)
 {
-    r->out_head = (r->out_head + 1) % r->ord;
+    r->out_head = (r->out_head + 1) % r->out_slots;
     r->out_count--;
 }
 

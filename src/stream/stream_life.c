@@ -224,6 +224,7 @@ void iwarp_stream_check(struct iwarp_stream *s)
     assert(s->life != STREAM_TERMINATING || s->fault.code != IWARP_FAULT_NONE);
     assert(sq->next - sq->done <= iwarp_wq_head(s->config.sq) - sq->done);
     assert(s->tx.released <= s->tx.sent && s->tx.sent <= s->tx.framed);
-    assert(s->reads.in_count <= s->reads.ird && s->reads.out_count <= s->reads.ord);
+    assert(s->reads.in_count <= s->reads.in_slots && s->reads.in_slots <= s->reads.ird);
+    assert(s->reads.out_count <= s->reads.out_slots && s->reads.out_slots <= s->reads.ord);
     (void)sq;
 }

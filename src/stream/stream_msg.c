@@ -75,6 +75,9 @@ static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_hea
                               struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
 {
     if (!iwarp_rdmap_in_slot(&s->reads)) {
+        if (s->reads.in_count < s->reads.ird) {
+            return found(fault, IWARP_FAULT_LOCAL_NO_MEMORY, sizeof *s->reads.in, 0, 0);
+        }
         return found(fault, IWARP_FAULT_DDP_IRD_EXCEEDED, h->msn, s->reads.in_count, s->reads.ird);
     }
     bool atomic = opcode_of(h) == IWARP_OP_ATOMIC_REQUEST;
@@ -374,7 +377,7 @@ static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
         return;
     }
     const struct iwarp_read_out *out =
-        &s->reads.out[(s->reads.out_head + (quote->msn - oldest)) % s->reads.ord];
+        &s->reads.out[(s->reads.out_head + (quote->msn - oldest)) % s->reads.out_slots];
     if (!out->rtr) {
         iwarp_sq_at(s->config.sq, out->wqe)->status = info->etype == IWARP_TERM_RDMAP_PROTECTION
                                                           ? IWARP_WC_REMOTE_ACCESS

@@ -158,6 +158,12 @@ static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwa
         iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_READ_ORD, IWARP_SIDE_LOCAL, 0, 0, 0);
         return false;
     }
+    if (!iwarp_rdmap_out_slot(&s->reads)) { /* the depth is not reached: request_ready */
+        w->status = IWARP_WC_LOCAL_OPERATION;
+        iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL,
+                        sizeof *s->reads.out, 0, 0);
+        return false;
+    }
     if (!iwarp_ddp_resolve(s->config.regions, batch, s->config.pd, s->config.qp, w->sgl, w->num_sge,
                            0, w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault)) {
         w->status = IWARP_WC_LOCAL_PROTECTION;

@@ -137,6 +137,42 @@ static void reads__greatest_depth__is_there_whole(void **state)
     iwarp_rdmap_reads_fini(&r);
 }
 
+/* However far the ring has turned when it is full: what is in it stays in order. */
+static void rings__growing_at_any_turn__keep_their_order(void **state)
+{
+    enum { DEPTH = 11, FIRST = 4 };
+
+    (void)state;
+    for (uint32_t turned = 0; turned < FIRST; turned++) {
+        struct iwarp_rdmap_reads r;
+        uint32_t put = 0;
+        assert_true(iwarp_rdmap_reads_init(&r, DEPTH, DEPTH));
+        for (; put < turned; put++) {
+            assert_non_null(iwarp_rdmap_in_slot(&r));
+            assert_non_null(iwarp_rdmap_out_slot(&r));
+            r.in_count++;
+            r.out_count++;
+            iwarp_rdmap_in_pop(&r);
+            iwarp_rdmap_out_pop(&r);
+        }
+        for (; r.in_count < DEPTH; put++) {
+            iwarp_rdmap_in_slot(&r)->msn = put;
+            iwarp_rdmap_out_slot(&r)->wqe = put;
+            r.in_count++;
+            r.out_count++;
+        }
+        assert_null(iwarp_rdmap_in_slot(&r));
+        assert_null(iwarp_rdmap_out_slot(&r));
+        for (uint32_t i = 0; i < DEPTH; i++) {
+            assert_int_equal(iwarp_rdmap_in_oldest(&r)->msn, turned + i);
+            assert_int_equal(iwarp_rdmap_out_oldest(&r)->wqe, turned + i);
+            iwarp_rdmap_in_pop(&r);
+            iwarp_rdmap_out_pop(&r);
+        }
+        iwarp_rdmap_reads_fini(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +182,7 @@ int main(void)
         cmocka_unit_test(in__of_two_streams__have_nothing_in_common),
         cmocka_unit_test(out__every_small_depth__is_a_queue_of_exactly_that_depth),
         cmocka_unit_test(reads__greatest_depth__is_there_whole),
+        cmocka_unit_test(rings__growing_at_any_turn__keep_their_order),
     };
     return cmocka_run_group_tests_name("rdmap_read", tests, NULL, NULL);
 }

@@ -19,10 +19,22 @@ struct iwarp_traffic {
     uint64_t octets; /* of the TCP stream: headers, payload, padding, markers, CRC */
 };
 
+/* A Terminate ends a stream, so there is at most one in each direction. RFC 5040 4.8. */
+struct iwarp_terminate_stats {
+    unsigned count; /* 0: none, and the rest is 0; or 1 */
+    unsigned layer, etype, code;
+};
+
 /* Of the connection that the queue pair has or had last; all 0 before the first. */
 struct iwarp_qp_stats {
     size_t size; /* set by the caller to sizeof(struct iwarp_qp_stats) */
     struct iwarp_traffic sent, received;
+
+    /* How its stream ended, 0 or 1 each; all 0 while it goes on and after an orderly close. */
+    unsigned crc_errors;          /* an FPDU with a wrong CRC arrived */
+    unsigned receive_queue_empty; /* a message found no receive posted */
+    unsigned streams_lost;        /* the connection below was reset or timed out */
+    struct iwarp_terminate_stats terminate_sent, terminate_received;
 };
 IWARP_API enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *stats);
 

@@ -38,6 +38,12 @@ static unsigned code_index(uint64_t code)
     return code < IWARP_STATS_CODES ? (unsigned)code : IWARP_STATS_CODES - 1;
 }
 
+static uint32_t pack_terminate(uint64_t layer, uint64_t etype, uint64_t code)
+{
+    return 1u << 24 | (uint32_t)(layer & 0xff) << 16 | (uint32_t)(etype & 0xff) << 8 |
+           (uint32_t)(code & 0xff);
+}
+
 void iwarp_stats_stream_ended(struct iwarp_conn *conn)
 {
     struct iwarp_device_counts *c = &conn->device->stats;
@@ -46,12 +52,17 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn)
 
     if (f->code == IWARP_FAULT_MPA_CRC) {
         atomic_fetch_add(&c->crc_errors, 1);
+        atomic_store(&conn->ends.crc_error, true);
     } else if (f->code == IWARP_FAULT_DDP_NO_BUFFER) {
         atomic_fetch_add(&c->receive_queue_empty, 1);
+        atomic_store(&conn->ends.receive_queue_empty, true);
     } else if (f->side == IWARP_SIDE_TRANSPORT) {
         atomic_fetch_add(&c->streams_lost, 1);
+        atomic_store(&conn->ends.lost, true);
     }
     if (iwarp_fault_is_terminate(f)) {
+        atomic_store(&conn->ends.terminate_received,
+                     pack_terminate(f->detail[0], f->detail[1], f->detail[2]));
         if (f->detail[0] < IWARP_STATS_LAYERS && f->detail[1] < IWARP_STATS_ETYPES) {
             atomic_fetch_add(
                 &c->terminates_received[f->detail[0]][f->detail[1]][code_index(f->detail[2])], 1);
@@ -59,6 +70,9 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn)
             atomic_fetch_add(&c->terminates_unknown, 1);
         }
     } else if (conn->stream.tx.terminate_framed) {
+        atomic_store(
+            &conn->ends.terminate_sent,
+            pack_terminate((uint64_t)row->layer, (uint64_t)row->etype, (uint64_t)row->code));
         atomic_fetch_add(&c->terminates_sent[row->layer][row->etype][code_index(row->code)], 1);
     }
 }
@@ -73,6 +87,12 @@ static void read_traffic(struct iwarp_traffic *to, const struct iwarp_stream_tra
     to->payload = atomic_load_explicit(&from->payload, memory_order_relaxed);
     to->fpdus = atomic_load_explicit(&from->fpdus, memory_order_relaxed);
     to->octets = atomic_load_explicit(&from->octets, memory_order_relaxed);
+}
+
+static struct iwarp_terminate_stats unpack_terminate(uint32_t packed)
+{
+    return (struct iwarp_terminate_stats){packed >> 24, packed >> 16 & 0xff, packed >> 8 & 0xff,
+                                          packed & 0xff};
 }
 
 enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *stats)
@@ -90,6 +110,12 @@ enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *sta
     if (qp->conn) {
         read_traffic(&stats->sent, &qp->conn->counts.tx);
         read_traffic(&stats->received, &qp->conn->counts.rx);
+        stats->crc_errors = atomic_load(&qp->conn->ends.crc_error);
+        stats->receive_queue_empty = atomic_load(&qp->conn->ends.receive_queue_empty);
+        stats->streams_lost = atomic_load(&qp->conn->ends.lost);
+        stats->terminate_sent = unpack_terminate(atomic_load(&qp->conn->ends.terminate_sent));
+        stats->terminate_received =
+            unpack_terminate(atomic_load(&qp->conn->ends.terminate_received));
     }
     iwarp_mutex_unlock(&qp->post_lock);
     return IWARP_OK;

@@ -100,6 +100,12 @@ struct iwarp_device_counts {
     _Atomic unsigned qps, srqs;
 };
 
+/* How one stream ended. Written once, read without its lock. */
+struct iwarp_conn_ends {
+    _Atomic bool crc_error, receive_queue_empty, lost;
+    _Atomic uint32_t terminate_sent, terminate_received; /* 0, or as stats.c packs its codes */
+};
+
 /* Once per stream, when it has ended. conn.lock held. */
 void iwarp_stats_stream_ended(struct iwarp_conn *conn);
 
@@ -453,6 +459,7 @@ struct iwarp_conn {
     _Atomic bool tx_pending; /* somebody posted */
     struct iwarp_stream stream;
     struct iwarp_stream_counts counts; /* never reset: read without a lock */
+    struct iwarp_conn_ends ends;
     struct iwarp_fault fault;          /* start-up failures; stream faults are copied here */
     struct iwarp_listener *listener;   /* responder, for its REQUEST event */
     struct iwarp_eq *eq;

@@ -444,6 +444,24 @@ static void flood__behind_a_fault__does_not_destroy_the_terminate(void **state)
     over();
 }
 
+/* Of the device so far, and of this queue pair with its Terminate 2/0/02. */
+static void crc_error_counted(unsigned times)
+{
+    struct iwarp_device_stats d = {.size = sizeof d};
+    struct iwarp_qp_stats q = {.size = sizeof q};
+
+    assert_int_equal(iwarp_device_stats(host->device, &d), IWARP_OK);
+    assert_int_equal(iwarp_qp_stats(host->qp, &q), IWARP_OK);
+    assert_int_equal(d.crc_errors, times);
+    assert_int_equal(d.terminates_sent[2][0][2], times);
+    assert_int_equal(q.crc_errors, 1);
+    assert_int_equal(q.receive_queue_empty + q.streams_lost + q.terminate_received.count, 0);
+    assert_int_equal(q.terminate_sent.count, 1);
+    assert_int_equal(q.terminate_sent.layer, 2);
+    assert_int_equal(q.terminate_sent.etype, 0);
+    assert_int_equal(q.terminate_sent.code, 2);
+}
+
 /* Nor does a good FPDU behind a bad one do anything (RFC 5041 7.1). */
 /* [MPA-6-02] [MPA-8-07] [DDP-3-08] [DDP-3-09] [DDP-7.1-16] [RDMAP-7-01] [RDMAP-7-02] */
 static void write__behind_a_fault__is_not_placed(void **state)
@@ -457,6 +475,7 @@ static void write__behind_a_fault__is_not_placed(void **state)
         raw_hear(host->fd, NULL, V16, "the Terminate");
         raw_expect_fin(host->fd, "behind the Terminate");
         host_ended(host, IWARP_FAULT_MPA_CRC, HOST_RECEIVES);
+        crc_error_counted((unsigned)role + 1);
         over();
     }
 }

@@ -158,6 +158,26 @@ static void traffic__of_a_message_of_many_segments__is_one_message(void **state)
     }
 }
 
+static void expect_terminate(struct iwarp_terminate_stats t, unsigned layer, unsigned etype,
+                             unsigned code)
+{
+    assert_int_equal(t.count, 1);
+    assert_int_equal(t.layer, layer);
+    assert_int_equal(t.etype, etype);
+    assert_int_equal(t.code, code);
+}
+
+/* The ends of a queue pair's stream that were not looked at one by one. */
+static void expect_ends(const struct iwarp_qp_stats *s, unsigned crc_errors, unsigned empty,
+                        unsigned lost, unsigned sent, unsigned received)
+{
+    assert_int_equal(s->crc_errors, crc_errors);
+    assert_int_equal(s->receive_queue_empty, empty);
+    assert_int_equal(s->streams_lost, lost);
+    assert_int_equal(s->terminate_sent.count, sent);
+    assert_int_equal(s->terminate_received.count, received);
+}
+
 static void ends__of_every_kind__are_counted_by_code(void **state)
 {
     struct iwarp_device_stats d;
@@ -166,7 +186,11 @@ static void ends__of_every_kind__are_counted_by_code(void **state)
 
     (void)state;
     options(&o, PAIR_TCP4);
+    struct iwarp_qp_stats a, b;
     pair_open(&p, &o); /* no receive is posted: Terminate 1/2/02 */
+    a = qp_stats(&p.side[0]), b = qp_stats(&p.side[1]);
+    expect_ends(&a, 0, 0, 0, 0, 0);
+    expect_ends(&b, 0, 0, 0, 0, 0);
     pair_send(&p.side[0], 1, 0, 8);
     must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));
     must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
@@ -176,6 +200,11 @@ static void ends__of_every_kind__are_counted_by_code(void **state)
     assert_int_equal(d.terminates_received[1][2][2], 1);
     assert_int_equal(d.sent.messages[IWARP_OP_TERMINATE], 1);
     assert_int_equal(d.received.messages[IWARP_OP_TERMINATE], 1);
+    a = qp_stats(&p.side[0]), b = qp_stats(&p.side[1]);
+    expect_ends(&a, 0, 0, 0, 0, 1);
+    expect_terminate(a.terminate_received, 1, 2, 2);
+    expect_ends(&b, 0, 1, 0, 1, 0);
+    expect_terminate(b.terminate_sent, 1, 2, 2);
     assert_int_equal(d.received.payload, 0); /* neither that of the Send nor the Terminate's */
     pair_close(&p);
     pair_open(&p, &o); /* past the end: 1/1/01 */
@@ -193,6 +222,8 @@ static void ends__of_every_kind__are_counted_by_code(void **state)
     must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
     d = device_stats(&p);
     assert_int_equal(d.streams_lost, 1);
+    b = qp_stats(&p.side[1]);
+    expect_ends(&b, 0, 0, 1, 0, 0);
     assert_int_equal(d.sent.messages[IWARP_OP_TERMINATE], 0);
     pair_close(&p);
 }

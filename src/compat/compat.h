@@ -230,6 +230,7 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
 const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
                                    const struct ibv_mw_bind_info *info, uint8_t key);
 bool iwarp_compat_may_send(struct compat_qp *qp);
+unsigned iwarp_compat_send_flags(unsigned flags); /* of enum ibv_send_flags; others are nothing */
 
 /* verbs_wr.c */
 int iwarp_compat_wr_init(struct compat_qp *qp);

@@ -28,7 +28,7 @@ static const struct iwarp_sge *pieces(const struct ibv_sge *list)
     return (const struct iwarp_sge *)(const void *)list;
 }
 
-static unsigned flags_of(unsigned flags)
+unsigned iwarp_compat_send_flags(unsigned flags)
 {
     return (flags & IBV_SEND_SIGNALED ? IWARP_WR_SIGNALED : 0u) |
            (flags & IBV_SEND_SOLICITED ? IWARP_WR_SOLICITED : 0u) |
@@ -67,7 +67,7 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
                              const struct ibv_send_wr *from)
 {
     *to = (struct iwarp_send_wr){.wr_id = from->wr_id,
-                                 .flags = flags_of(from->send_flags),
+                                 .flags = iwarp_compat_send_flags(from->send_flags),
                                  .sg_list = pieces(from->sg_list),
                                  .num_sge = (unsigned)from->num_sge};
     to->remote_to = from->wr.rdma.remote_addr;

@@ -383,8 +383,9 @@ static int change_attributes(struct compat_qp *qp, const struct ibv_qp_attr *att
         changes.mask |= now == IWARP_QP_IDLE ? IWARP_QP_CHANGE_ORD : 0;
         changes.ord = qp->ord;
     }
-    if (changes.mask == 0 || atomic_load(&qp->connecting) ||
-        (now != IWARP_QP_IDLE && now != IWARP_QP_RTS)) {
+    /* While it connects it takes none, and what has ended needs none. */
+    bool takes = now == IWARP_QP_RTS || (now == IWARP_QP_IDLE && !atomic_load(&qp->connecting));
+    if (changes.mask == 0 || !takes) {
         return 0;
     }
     enum iwarp_status status = iwarp_qp_modify(qp->native, &changes);

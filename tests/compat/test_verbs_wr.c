@@ -115,7 +115,7 @@ static void wr__one_of_each__in_one_batch(void **state)
 static void wr__aborted_or_wrong__posts_nothing(void **state)
 {
     struct loop l;
-    char text[64] = "too long for this queue pair, more than its 32 octets of it";
+    char text[200] = "too long for this queue pair";
 
     (void)state;
     loop_open(&l, &extended);

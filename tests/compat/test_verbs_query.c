@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the device says of itself, regions and protection domains, and that what is not offered
+ * fails as pyverbs and others expect it.
+ */
+#include "loop.h"
+
+#include "compat/identity.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+
+static void device__is_an_rnic_with_a_name_and_a_guid(void **state)
+{
+    struct ibv_context *context = loop_context();
+    struct ibv_device *device = context->device;
+    union ibv_gid gid;
+    uint8_t guid[8];
+    __be64 guid_again = ibv_get_device_guid(device);
+
+    (void)state;
+    assert_string_equal(ibv_get_device_name(device), "iwarp0");
+    assert_int_equal(device->node_type, IBV_NODE_RNIC);
+    assert_int_equal(device->transport_type, IBV_TRANSPORT_IWARP);
+    memcpy(guid, &guid_again, sizeof guid);
+    assert_int_equal(guid[3], 0xff);
+    assert_int_equal(guid[4], 0xfe);
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    assert_int_equal(gid.raw[0], guid[0] ^ 2);
+    assert_memory_equal(gid.raw + 1, guid + 1, 2);
+    assert_memory_equal(gid.raw + 3, guid + 5, 3);
+    for (int i = 6; i < 16; i++) {
+        assert_int_equal(gid.raw[i], 0);
+    }
+    assert_int_equal(ibv_query_gid(context, 1, 1, &gid), -1);
+    assert_int_equal(ibv_query_gid(context, 2, 0, &gid), -1);
+    assert_true(fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(context->async_fd, F_GETFD) & FD_CLOEXEC);
+    assert_true(context->num_comp_vectors >= 1);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+/* From a machine id: always the same, of local use, and another one for another machine. */
+static void mac__of_a_machine_id__is_stable(void **state)
+{
+    uint8_t a[6], b[6], c[6];
+
+    (void)state;
+    iwarp_compat_mac_of_machine("0123456789abcdef0123456789abcdef", a);
+    iwarp_compat_mac_of_machine("0123456789abcdef0123456789abcdef", b);
+    iwarp_compat_mac_of_machine("0123456789abcdef0123456789abcdee", c);
+    assert_memory_equal(a, b, 6);
+    assert_memory_not_equal(a, c, 6);
+    assert_int_equal(a[0] & 3, 2);
+}
+
+static void query__gid_table_and_pkey(void **state)
+{
+    struct ibv_context *context = loop_context();
+    struct ibv_gid_entry entry[2];
+    union ibv_gid gid;
+    __be16 pkey = 7;
+
+    (void)state;
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    assert_int_equal(ibv_query_gid_ex(context, 1, 0, entry, 0), 0);
+    assert_memory_equal(&entry->gid, &gid, sizeof gid);
+    assert_int_equal(entry->gid_type, IBV_GID_TYPE_IB);
+    assert_int_equal(ibv_query_gid_ex(context, 1, 1, entry, 0), ENODATA);
+    assert_int_equal(ibv_query_gid_ex(context, 2, 0, entry, 0), EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, entry, 2, 0), 1);
+    assert_memory_equal(&entry->gid, &gid, sizeof gid);
+    assert_int_equal(ibv_query_gid_table(context, entry, 0, 0), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, entry, 2, 1), -EINVAL);
+    assert_int_equal(ibv_query_pkey(context, 1, 0, &pkey), 0);
+    assert_int_equal(pkey, 0);
+    assert_int_equal(ibv_query_pkey(context, 1, 1, &pkey), -1);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void query__device_and_port(void **state)
+{
+    struct ibv_context *context = loop_context();
+    struct ibv_device_attr_ex ex;
+    struct ibv_device_attr attr;
+    struct ibv_port_attr port;
+
+    (void)state;
+    memset(&ex, 0xee, sizeof ex);
+    memset(&attr, 0xee, sizeof attr);
+    memset(&port, 0xee, sizeof port);
+    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_string_equal(attr.fw_ver, IWARP_VERSION);
+    assert_int_equal(attr.node_guid, ibv_get_device_guid(context->device));
+    assert_int_equal(attr.max_sge_rd, 1);
+    assert_int_equal(attr.phys_port_cnt, 1);
+    assert_in_range(attr.max_qp_rd_atom, 1, 128); /* CM callers keep the low 8 bits */
+    assert_in_range(attr.max_qp_init_rd_atom, 1, 128);
+    assert_int_equal(attr.atomic_cap, IBV_ATOMIC_GLOB);
+    assert_int_equal(ibv_query_device_ex(context, NULL, &ex), 0);
+    assert_int_equal(ex.phys_port_cnt_ex, 1);
+    assert_int_equal(ex.orig_attr.max_qp_wr, attr.max_qp_wr);
+    assert_int_equal(ex.completion_timestamp_mask, 0);
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    assert_int_equal(port.phys_state, 5);
+    assert_int_equal(port.gid_tbl_len, 1);
+    assert_int_equal(port.max_msg_sz, UINT32_MAX);
+    assert_int_equal(port.lid, 0);
+    assert_in_range(port.active_mtu, IBV_MTU_256, IBV_MTU_4096);
+    assert_int_equal(ibv_query_port(context, 2, &port), EINVAL);
+
+    /* The exported function, as programs built against older headers call it, writes 48 octets. */
+    memset(&port, 0xee, sizeof port);
+    assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)(void *)&port),
+                     0);
+    assert_int_equal(port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(port.port_cap_flags2, 0xeeee);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void region__registered_moved_and_given_back(void **state)
+{
+    static uint8_t memory[2][256];
+    struct ibv_context *context = loop_context();
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+
+    (void)state;
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory[0], 256, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    assert_ptr_equal(mr->addr, memory[0]);
+    assert_int_equal(mr->length, 256);
+    assert_ptr_equal(mr->pd, pd);
+    assert_int_equal(mr->lkey, mr->rkey);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    uint32_t key = mr->lkey;
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory[1], 128, 0), 0);
+    assert_ptr_equal(mr->addr, memory[1]);
+    assert_int_equal(mr->length, 128);
+    assert_int_not_equal(mr->lkey, key);
+    assert_int_equal(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
+        IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(mr->length, 128);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+
+    errno = 0;
+    assert_null(ibv_reg_mr(pd, memory[0], 256, IBV_ACCESS_REMOTE_WRITE)); /* LOCAL_WRITE, too */
+    assert_int_equal(errno, EINVAL);
+    assert_null(ibv_reg_mr(pd, memory[0], 256, IBV_ACCESS_ON_DEMAND));
+    assert_int_equal(errno, EOPNOTSUPP);
+    /* Wishes that may be ignored are. */
+    volatile int wish = (int)IBV_ACCESS_LOCAL_WRITE | (int)IBV_ACCESS_RELAXED_ORDERING;
+    mr = ibv_reg_mr_iova2(pd, memory[0], 256, (uintptr_t)memory[0], (unsigned)wish);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    mr = ibv_reg_mr_iova(pd, memory[0], 256, 0x1000, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    assert_int_equal(iwarp_mr_to_base(compat_mr(mr)->native), 0x1000);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void missing__fails_with_eopnotsupp(void **state)
+{
+    struct ibv_context *context = loop_context();
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_ah_attr ah = {.port_num = 1};
+
+    (void)state;
+    errno = 0;
+    assert_null(ibv_create_ah(pd, &ah));
+    assert_int_equal(errno, EOPNOTSUPP);
+    errno = 0;
+    assert_null(ibv_reg_dmabuf_mr(pd, 0, 10, 0, -1, 0));
+    assert_int_equal(errno, EOPNOTSUPP);
+    errno = 0;
+    assert_null(ibv_import_device(context->cmd_fd));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_null(ibv_import_pd(context, 1));
+    errno = 0;
+    assert_null(ibv_open_xrcd(context, &(struct ibv_xrcd_init_attr){.fd = -1}));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_fork_init(), 0);
+    assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void words__for_all_numbers(void **state)
+{
+    (void)state;
+    assert_string_equal(ibv_node_type_str(IBV_NODE_RNIC), "iWARP NIC");
+    assert_string_equal(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
+    assert_string_equal(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
+    assert_string_equal(ibv_wc_status_str(IBV_WC_SUCCESS), "success");
+    for (int i = IBV_WC_SUCCESS; i <= IBV_WC_TM_RNDV_INCOMPLETE; i++) {
+        assert_string_not_equal(ibv_wc_status_str((enum ibv_wc_status)i), "unknown");
+    }
+    for (int i = IBV_EVENT_CQ_ERR; i <= IBV_EVENT_WQ_FATAL; i++) {
+        assert_string_not_equal(ibv_event_type_str((enum ibv_event_type)i), "unknown");
+    }
+    assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)99), "unknown");
+    assert_int_equal(ibv_rate_to_mult(IBV_RATE_40_GBPS), 16);
+    assert_int_equal(mult_to_ibv_rate(16), IBV_RATE_40_GBPS);
+    assert_int_equal(ibv_rate_to_mbps(IBV_RATE_2_5_GBPS), 2500);
+    assert_int_equal(mbps_to_ibv_rate(2500), IBV_RATE_2_5_GBPS);
+    assert_int_equal(ibv_rate_to_mult(IBV_RATE_MAX), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(device__is_an_rnic_with_a_name_and_a_guid),
+        cmocka_unit_test(mac__of_a_machine_id__is_stable),
+        cmocka_unit_test(query__gid_table_and_pkey),
+        cmocka_unit_test(query__device_and_port),
+        cmocka_unit_test(region__registered_moved_and_given_back),
+        cmocka_unit_test(missing__fails_with_eopnotsupp),
+        cmocka_unit_test(words__for_all_numbers),
+    };
+
+    return cmocka_run_group_tests_name("verbs_query", tests, NULL, NULL);
+}

@@ -71,8 +71,8 @@ def throughput_rows(bench, fabric):
          ('Write 1 MiB, no CRC, of plain TCP', 0.95, '>=', ratio('libiwarp, no CRC', *tcp)),
          ('Write 1 MiB, CPU of both sides, of plain TCP', 1.25, '<=',
           cpu_ratio('libiwarp', 'plain TCP'))])
-    cold = '--footprint 256M'
-    yield Row('write-cold', 'RDMA Write, 1 MiB messages, 256 MiB on each side', 'B/s', {
+    cold = '--footprint 128M'
+    yield Row('write-cold', 'RDMA Write, 1 MiB messages, 128 MiB on each side', 'B/s', {
         'plain TCP': iwarp('tcp-stream ' + cold), 'libiwarp': iwarp('write ' + cold),
         'libiwarp, early': iwarp('write --early ' + cold),
         'libfabric tcp': through_fabric('write ' + cold)},

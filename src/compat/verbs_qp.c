@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: created in INIT, as RNICs do; found by number; modified and queried by the rules of
- * iWARP, where the connection manager alone connects. Transitions that a program makes on its way
- * to RTS are accepted and do nothing, unless they name a peer: the program would wait for ever for
- * one that nobody calls.
+ * Queue pairs: said to be in INIT when new, as RNICs do; found by number; modified and queried by
+ * the rules of iWARP, where the connection manager alone connects. Transitions that a program makes
+ * on its way to RTS are accepted and do nothing, unless they name a peer: the program would wait
+ * for ever for one that nobody calls.
  */
 #include "compat/compat.h"
 
@@ -146,7 +146,7 @@ static void fill(struct compat_qp *qp, struct ibv_context *context,
     qp->ibv.srq = a->srq;
     qp->ibv.qp_type = a->qp_type;
     qp->ibv.qp_num = qp->ibv.handle = iwarp_qp_num(qp->native);
-    qp->ibv.state = IBV_QPS_INIT;
+    qp->ibv.state = IBV_QPS_RESET; /* asked, it says INIT: ibv_query_qp */
     qp->access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                  IBV_ACCESS_MW_BIND;
     qp->rfc7306 = iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
@@ -261,6 +261,9 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
         return iwarp_compat_failed("verbs", status, "ibv_query_qp");
     }
     iwarp_compat_qp_refresh(qp);
+    if (ibv->state == IBV_QPS_RESET) {
+        ibv->state = IBV_QPS_INIT; /* an RNIC's queue pair takes receives from the beginning */
+    }
     memset(attr, 0, sizeof *attr);
     attr->qp_state = attr->cur_qp_state = ibv->state;
     attr->path_mtu = IBV_MTU_1024;
@@ -323,7 +326,7 @@ static int to_rtr_or_rts(struct compat_qp *qp, enum ibv_qp_state to, int mask,
                          enum iwarp_qp_state now)
 {
     if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
-        return iwarp_compat_refuse("verbs", EINVAL,
+        return iwarp_compat_refuse("verbs", EOPNOTSUPP,
                                    "ibv_modify_qp: iWARP connects through the connection manager "
                                    "(librdmacm) only, not by the peer's address and number; look "
                                    "for the program's option for rdma_cm (often -R)");

@@ -431,11 +431,20 @@ $(DISSECTOR): $(PLUGIN_OBJ) $(DISSECT_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -o $@ $^ $(shell $(PKG_CONFIG) --libs wireshark)
 -include $(PLUGIN_OBJ:.o=.d)
+# Compiled by lint where there is something to compile it against.
+objects: $(if $(WIRESHARK_SERIES),$(PLUGIN_OBJ))
 
 .PHONY: test-dissector
 test-dissector:             ## the Wireshark plugin over made and recorded captures
 	@tools/install-packages build dissector
 	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= tests/run tests/dissector/dissector.sh
+
+.PHONY: dissector-screenshot
+dissector-screenshot:       ## Wireshark with the plugin, as dissector/screenshot.png
+	@tools/install-packages build dissector screenshot
+	@$(MAKE) dissector-plugin
+	BUILD=$(abspath $(OUT)) tests/dissector/screenshot.sh tests/dissector/captures/siw-nvme.pcap 10 \
+	    dissector/screenshot.png
 
 # For the user that calls it; SYSTEM=1 for all users of this machine.
 WIRESHARK_PLUGINS = $(if $(SYSTEM),$(DESTDIR)$(shell $(PKG_CONFIG) --variable plugindir wireshark),$(HOME)/.local/lib/wireshark/plugins/$(WIRESHARK_SERIES))

@@ -39,6 +39,20 @@ static const value_string iwarp_opcode_names[] = {{0, "RDMA Write"},
 
 static const value_string iwarp_atomic_names[] = {{0, "FetchAdd"}, {2, "CmpSwap"}, {0, NULL}};
 
+static const value_string iwarp_iser_names[] = {
+    {1, "iSCSI Control-type PDU"}, {2, "Hello"}, {3, "HelloReply"}, {0, NULL}};
+
+/* Of NVMe over Fabrics 1.1, 7.3.6.8. */
+static const value_string iwarp_nvme_status_names[] = {{1, "Invalid private data length"},
+                                                       {2, "Invalid record format"},
+                                                       {3, "Invalid queue"},
+                                                       {4, "Invalid host receive queue size"},
+                                                       {5, "Invalid host send queue size"},
+                                                       {6, "No resources"},
+                                                       {7, "Invalid IRD"},
+                                                       {8, "Invalid ORD"},
+                                                       {0, NULL}};
+
 static const value_string iwarp_layer_names[] = {{0, "RDMAP"}, {1, "DDP"}, {2, "MPA"}, {0, NULL}};
 
 void iwarp_fields_register(int proto)

@@ -34,6 +34,7 @@ enum iwarp_subtree {
     ETT_TERM,
     ETT_MSG,
     ETT_CONN,
+    ETT_ULP,
     ETT_COUNT
 };
 

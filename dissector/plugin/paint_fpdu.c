@@ -262,6 +262,7 @@ static tvbuff_t *paint_message(struct painting *p, tvbuff_t *payload)
     if (m->last_frame != 0 && !m->broken) {
         iwarp_say_uint(t, HF_MSG_SEGMENTS, p->body, m->segments);
         iwarp_say_uint(t, HF_MSG_IN, p->body, m->last_frame);
+        iwarp_builtin_message(whole, p->body, t, m);
     }
     if (whole) {
         iwarp_say_uint(t, HF_MSG_LENGTH, p->body, (uint32_t)m->total);
@@ -330,7 +331,7 @@ static void hand_on(struct painting *p, proto_tree *top)
         tap->read = read;
     }
     iwarp_tap(p->pinfo, tap);
-    if (offer.message && p->record->conn->ulp != ULP_NONE) {
+    if ((offer.message || offer.read) && p->record->conn->ulp != ULP_NONE) {
         /* Between our text and that of the upper layer. */
         col_append_str(p->pinfo->cinfo, COL_INFO, " ");
         col_set_fence(p->pinfo->cinfo, COL_INFO);
@@ -387,7 +388,7 @@ void iwarp_paint_fpdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, proto
     paint_rdmap(&p);
     iwarp_tell(pinfo, p.top, told_apart(&p));
     if (tree && iwarp_options.builtin_fields) {
-        iwarp_builtin_fpdu(p.body, tree, piece->fpdu, &p.header);
+        iwarp_builtin_fpdu(tvb, p.body, p.tree, piece->fpdu, &p.header);
     }
     hand_on(&p, top);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Start-up frames in the protocol tree, what they agree on, and private data by its format:
- * RFC 5044 7.1, RFC 6581 9, RFC 8797, NVMe over RDMA.
+ * RFC 5044 7.1, RFC 6581 9, RFC 8797; NVMe over RDMA, iSER, SMB Direct.
  */
 #include "state.h"
 
@@ -68,30 +68,79 @@ static void paint_enhanced(tvbuff_t *tvb, proto_tree *tree, unsigned at)
     iwarp_put(tree, HF_ORD, tvb, at + 2, 2, ENC_BIG_ENDIAN);
 }
 
-static void paint_private(tvbuff_t *tvb, proto_tree *tree, unsigned at, unsigned n)
+/* RFC 8797 4: a format identifier, then version, flags and two sizes in KiB less one. */
+static void paint_rpc(tvbuff_t *tvb, proto_tree *tree, unsigned at)
+{
+    iwarp_say_text(tree, HF_PRIVATE_ULP, tvb, "RPC-over-RDMA");
+    iwarp_put(tree, HF_RPC_MAGIC, tvb, at, 4, ENC_BIG_ENDIAN);
+    iwarp_put(tree, HF_RPC_VERSION, tvb, at + 4, 1, ENC_NA);
+    iwarp_put(tree, HF_RPC_FLAGS, tvb, at + 5, 1, ENC_NA);
+    proto_tree_add_uint(tree, iwarp_hf[HF_RPC_SEND_SIZE], tvb, (int)at + 6, 1,
+                        (tvb_get_guint8(tvb, (int)at + 6) + 1u) * 1024);
+    proto_tree_add_uint(tree, iwarp_hf[HF_RPC_RECV_SIZE], tvb, (int)at + 7, 1,
+                        (tvb_get_guint8(tvb, (int)at + 7) + 1u) * 1024);
+}
+
+/* NVMe over RDMA: a Request names queue and sizes, a Reply its size, a reject the reason. */
+static void paint_nvme(tvbuff_t *tvb, proto_tree *tree, unsigned at, const struct dissect_setup *s)
+{
+    iwarp_say_text(tree, HF_PRIVATE_ULP, tvb, "NVMe over RDMA");
+    iwarp_put(tree, HF_NVME_RECFMT, tvb, at, 2, ENC_LITTLE_ENDIAN);
+    if (s->kind == DISSECT_REPLY) {
+        iwarp_put(tree, s->rejected ? HF_NVME_STATUS : HF_NVME_CRQSIZE, tvb, at + 2, 2,
+                  ENC_LITTLE_ENDIAN);
+        return;
+    }
+    iwarp_put(tree, HF_NVME_QID, tvb, at + 2, 2, ENC_LITTLE_ENDIAN);
+    iwarp_put(tree, HF_NVME_HRQSIZE, tvb, at + 4, 2, ENC_LITTLE_ENDIAN);
+    iwarp_put(tree, HF_NVME_HSQSIZE, tvb, at + 6, 2, ENC_LITTLE_ENDIAN);
+}
+
+static void paint_iser(tvbuff_t *tvb, proto_tree *tree, unsigned at)
+{
+    iwarp_say_text(tree, HF_PRIVATE_ULP, tvb, "iSER");
+    iwarp_put(tree, HF_ISER_NO_ZBVA, tvb, at, 1, ENC_NA);
+    iwarp_put(tree, HF_ISER_NO_SEND_INV, tvb, at, 1, ENC_NA);
+}
+
+/*
+ * Read depths as two words of 32 bits: what SMB Direct and others sent before there was RFC 6581,
+ * in either order of octets.
+ */
+static void paint_old_depths(tvbuff_t *tvb, proto_tree *tree, unsigned at)
+{
+    const uint32_t ird = tvb_get_ntohl(tvb, (int)at), ord = tvb_get_ntohl(tvb, (int)at + 4);
+    const bool little = ird > DISSECT_NO_DEPTH || ord > DISSECT_NO_DEPTH;
+    const unsigned order = little ? ENC_LITTLE_ENDIAN : ENC_BIG_ENDIAN;
+
+    if (ird + ord == 0 || (little && (GUINT32_SWAP_LE_BE(ird) > DISSECT_NO_DEPTH ||
+                                      GUINT32_SWAP_LE_BE(ord) > DISSECT_NO_DEPTH))) {
+        return;
+    }
+    iwarp_say_text(tree, HF_PRIVATE_ULP, tvb, "SMB Direct");
+    iwarp_put(tree, HF_OLD_IRD, tvb, at, 4, order);
+    iwarp_put(tree, HF_OLD_ORD, tvb, at + 4, 4, order);
+}
+
+static void paint_private(tvbuff_t *tvb, proto_tree *tree, unsigned at, unsigned n,
+                          struct iwarp_conn *c, const struct dissect_setup *s)
 {
     const unsigned there = MIN(n, tvb_captured_length(tvb) - at);
+    const enum iwarp_ulp ulp = iwarp_ulp_of(c);
 
     if (there == 0) {
         return;
     }
     iwarp_put(tree, HF_PRIVATE, tvb, at, there, ENC_NA);
-    /* RFC 8797 4: eight octets, a format identifier first. */
     if (there >= 8 && tvb_get_ntohl(tvb, (int)at) == 0xf6ab0e18) {
-        iwarp_say_text(tree, HF_PRIVATE_ULP, tvb, "RPC-over-RDMA");
-        iwarp_put(tree, HF_RPC_MAGIC, tvb, at, 4, ENC_BIG_ENDIAN);
-        iwarp_put(tree, HF_RPC_VERSION, tvb, at + 4, 1, ENC_NA);
-        iwarp_put(tree, HF_RPC_FLAGS, tvb, at + 5, 1, ENC_NA);
-        proto_tree_add_uint(tree, iwarp_hf[HF_RPC_SEND_SIZE], tvb, (int)at + 6, 1,
-                            (tvb_get_guint8(tvb, (int)at + 6) + 1u) * 1024);
-        proto_tree_add_uint(tree, iwarp_hf[HF_RPC_RECV_SIZE], tvb, (int)at + 7, 1,
-                            (tvb_get_guint8(tvb, (int)at + 7) + 1u) * 1024);
-    } else if (n == 32 && there == n && tvb_get_letohs(tvb, (int)at) == 0) {
-        iwarp_say_text(tree, HF_PRIVATE_ULP, tvb, "NVMe over RDMA");
-        iwarp_put(tree, HF_NVME_RECFMT, tvb, at, 2, ENC_LITTLE_ENDIAN);
-        iwarp_put(tree, HF_NVME_QID, tvb, at + 2, 2, ENC_LITTLE_ENDIAN);
-        iwarp_put(tree, HF_NVME_HRQSIZE, tvb, at + 4, 2, ENC_LITTLE_ENDIAN);
-        iwarp_put(tree, HF_NVME_HSQSIZE, tvb, at + 6, 2, ENC_LITTLE_ENDIAN);
+        paint_rpc(tvb, tree, at);
+    } else if (there >= 4 && tvb_get_letohs(tvb, (int)at) <= 1 &&
+               (n == 32 || (n == 4 && s->kind == DISSECT_REPLY)) && ulp == ULP_NVME) {
+        paint_nvme(tvb, tree, at, s);
+    } else if (there == 4 && n == 4 && ulp == ULP_ISER) {
+        paint_iser(tvb, tree, at);
+    } else if (there == 8 && n == 8 && (ulp == ULP_SMB || ulp == ULP_ANY)) {
+        paint_old_depths(tvb, tree, at);
     }
 }
 
@@ -158,8 +207,11 @@ void iwarp_paint_start(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
     }
     if (private_at < tvb_captured_length(tvb)) {
         paint_private(tvb, t, private_at,
-                      MIN(private_size, at + there - MIN(private_at, at + there)));
+                      MIN(private_size, at + there - MIN(private_at, at + there)), r->conn, s);
     }
     iwarp_tell(pinfo, top, piece->start->experts);
-    iwarp_builtin_start(tvb, tree, &piece->item, s);
+    if (tree) {
+        /* Within our own item, or the hierarchy of protocols would be full of them. */
+        iwarp_builtin_start(tvb, t, &piece->item, s);
+    }
 }

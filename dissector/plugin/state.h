@@ -114,7 +114,8 @@ struct iwarp_conn {
     unsigned private_size[2];
     enum iwarp_ulp ulp;
     bool has_ulp;
-    void *nvme;
+    void *nvme;         /* made up by ulp_nvme.c, for this FPDU and later ones */
+    uint32_t nvme_from;
 };
 
 extern int proto_iwarp;
@@ -165,10 +166,11 @@ void iwarp_paint_terminate(tvbuff_t *body, unsigned at, unsigned n, packet_info 
 void iwarp_paint_conn(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
                       const struct iwarp_record *r);
 
-/* --- ulp.c, ulp_nvme.c --- */
+/* --- ulp.c, ulp_nvme.c, ulp_iser.c --- */
 
 void iwarp_ulp_register(void);
-void iwarp_ulp_choose(struct iwarp_conn *c);
+/* Whoever asks first makes it known; the answer stays. */
+enum iwarp_ulp iwarp_ulp_of(struct iwarp_conn *c);
 const char *iwarp_ulp_name(enum iwarp_ulp ulp);
 
 /* A segment of a tagged message, a whole Send, or a Read Request, to its upper layer. */
@@ -184,14 +186,18 @@ struct iwarp_offer {
 /* True if it was taken. */
 bool iwarp_ulp_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree *top);
 bool iwarp_nvme_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree *top);
+void iwarp_iser_register(void);
+bool iwarp_iser_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree *top);
 
 /* --- builtin.c: the fields of the built-in dissectors --- */
 
 void iwarp_builtin_register(void);
 void iwarp_builtin_start(tvbuff_t *tvb, proto_tree *tree, const struct dissect_item *item,
                          const struct dissect_setup *s);
-void iwarp_builtin_fpdu(tvbuff_t *body, proto_tree *tree, const struct iwarp_fpdu *f,
-                        const struct dissect_header *h);
+void iwarp_builtin_fpdu(tvbuff_t *wire, tvbuff_t *body, proto_tree *tree,
+                        const struct iwarp_fpdu *f, const struct dissect_header *h);
+void iwarp_builtin_message(tvbuff_t *whole, tvbuff_t *body, proto_tree *tree,
+                           const struct iwarp_message *m);
 
 /* --- taps.c and the statistics --- */
 

@@ -10,19 +10,14 @@
 #include <epan/show_exception.h>
 
 static heur_dissector_list_t heuristics;
-static dissector_handle_t iser;
 
 /* Shorter Sends belong to no message of these: RPC-over-RDMA has 16 octets, SMB Direct 20. */
-enum { SHORTEST_RPC = 16, SHORTEST_SMB = 20, SHORTEST_ISER = 28 };
+enum { SHORTEST_RPC = 16, SHORTEST_SMB = 20 };
 
 void iwarp_ulp_register(void)
 {
     heuristics = find_heur_dissector_list("iwarp_ddp_rdmap");
-    iser = find_dissector("iser");
-    if (!iser) {
-        /* Older versions have no name for it, but a row in a table. */
-        iser = dissector_table_get_dissector_handle(find_dissector_table("infiniband"), "iSER");
-    }
+    iwarp_iser_register();
 }
 
 const char *iwarp_ulp_name(enum iwarp_ulp ulp)
@@ -46,7 +41,7 @@ static bool is_nvme_private(const uint8_t *p, unsigned n)
     return p[4] != 0 || p[5] != 0;
 }
 
-void iwarp_ulp_choose(struct iwarp_conn *c)
+static void choose(struct iwarp_conn *c)
 {
     const unsigned initiator = 1 - iwarp_responder(c);
     const uint32_t port = c->port[iwarp_responder(c)];
@@ -69,6 +64,14 @@ void iwarp_ulp_choose(struct iwarp_conn *c)
     } else {
         c->ulp = ULP_ANY;
     }
+}
+
+enum iwarp_ulp iwarp_ulp_of(struct iwarp_conn *c)
+{
+    if (!c->has_ulp) {
+        choose(c);
+    }
+    return c->ulp;
 }
 
 static void fill_info(rdmap_info_t *info, const struct iwarp_offer *o, rdmap_request_t *request)
@@ -132,17 +135,13 @@ static bool hand_rpc_or_any(struct handing *h)
     return dissector_try_heuristic(heuristics, tvb, h->pinfo, h->top, &entry, &h->info);
 }
 
-static bool hand_whole_sends(struct handing *h)
+static bool hand_smb(struct handing *h)
 {
     tvbuff_t *tvb = h->offer->message;
     heur_dtbl_entry_t *entry = NULL;
 
     if (!is_send(h->offer) || !tvb) {
         return false;
-    }
-    if (h->ulp == ULP_ISER) {
-        return iser && tvb_reported_length(tvb) >= SHORTEST_ISER &&
-               call_dissector_only(iser, tvb, h->pinfo, h->top, &h->info) > 0;
     }
     return tvb_reported_length(tvb) >= SHORTEST_SMB &&
            dissector_try_heuristic(heuristics, tvb, h->pinfo, h->top, &entry, &h->info);
@@ -155,8 +154,10 @@ static bool hand(struct handing *h)
     case ULP_ANY:
         return hand_rpc_or_any(h);
     case ULP_SMB:
+        return hand_smb(h);
     case ULP_ISER:
-        return hand_whole_sends(h);
+        return is_send(h->offer) && h->offer->message &&
+               iwarp_iser_offer(h->offer, h->pinfo, h->top);
     case ULP_NVME:
         return iwarp_nvme_offer(h->offer, h->pinfo, h->top);
     case ULP_AUTO:
@@ -186,17 +187,12 @@ static bool hand_safely(struct handing *h)
 
 bool iwarp_ulp_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree *top)
 {
-    /* Whoever asks for the upper layer first; the answer stays. */
-    struct iwarp_conn *c = o->record->conn;
     struct handing h = {.offer = o, .pinfo = pinfo, .top = top};
     rdmap_request_t request = {0};
     const port_type ptype = pinfo->ptype;
     bool taken;
 
-    if (!c->has_ulp) {
-        iwarp_ulp_choose(c);
-    }
-    h.ulp = c->ulp;
+    h.ulp = iwarp_ulp_of(o->record->conn);
     /* What is wrong or cut is shown, not interpreted. */
     if (h.ulp == ULP_NONE || o->fpdu->item.crc_status == DISSECT_CRC_BAD || o->fpdu->item.cut ||
         (o->fpdu->item.late && o->fpdu->item.resynced)) {

@@ -13,6 +13,10 @@
 #define TCP_SERVICE UINT64_C(0x0000000001060000)
 #define QID_AT      178
 
+/* Commands of NVMe over Fabrics, and the operations by which a queue is told. */
+enum { COMMAND_SIZE = 64, CONNECT_QID = 42, CONNECT = 1 };
+enum { FLUSH = 0, WRITE = 1, READ = 2, COMPARE = 5, FABRICS = 0x7f };
+
 static heur_dtbl_entry_t *dissector(void)
 {
     return find_heur_dissector_by_unique_short_name("nvme_rdma");
@@ -28,22 +32,54 @@ static void add_way(const struct iwarp_conn *c, unsigned to, uint64_t service, c
 
     d->service_id = service;
     d->client_to_server = to == iwarp_responder(c);
+    d->src_qp = c->port[1 - to]; /* by which the other way, and its queue, is found */
     memcpy(d->mad_private_data + QID_AT, qid, 2);
     conversation_add_proto_data(way, infiniband, d);
 }
 
-static void make_conversations(struct iwarp_conn *c)
+/*
+ * Without private data (the capture begins later) the first command tells: a Connect names its
+ * queue, and some operations are no administrator's over fabrics. Little-endian, as it is there.
+ */
+static bool guess_queue(const struct iwarp_offer *o, uint8_t qid[2])
+{
+    uint8_t command[COMMAND_SIZE];
+    uint32_t space;
+
+    if (!o->message || !dissect_opcode_is_send(o->header->opcode) ||
+        tvb_captured_length(o->message) < COMMAND_SIZE) {
+        return false;
+    }
+    tvb_memcpy(o->message, command, 0, COMMAND_SIZE);
+    memcpy(&space, command + 4, 4);
+    if (command[0] == FABRICS) {
+        memcpy(qid, command + CONNECT_QID, command[4] == CONNECT ? 2 : 0);
+    } else if (command[0] == FLUSH || command[0] == WRITE || command[0] == COMPARE ||
+               (command[0] == READ && space != 0 && space != UINT32_MAX)) {
+        qid[0] = 1;
+    }
+    return true;
+}
+
+/* False as long as it is not known which queue this is. */
+static bool make_conversations(struct iwarp_conn *c, const struct iwarp_offer *o)
 {
     const unsigned responder = iwarp_responder(c);
-    const uint8_t none[2] = {0, 0};
-    const uint8_t *qid =
-        c->private_size[1 - responder] >= 4 ? c->private_data[1 - responder] + 2 : none;
     const uint64_t service = TCP_SERVICE + c->port[responder];
+    uint8_t qid[2] = {0, 0};
+
+    if (c->private_size[1 - responder] >= 4) {
+        memcpy(qid, c->private_data[1 - responder] + 2, sizeof qid);
+    } else if (!guess_queue(o, qid)) {
+        return false;
+    }
+    c->nvme_from = o->fpdu->number;
 
     c->nvme = conversation_new(c->setup_frame, &c->addr[0], &c->addr[1], CONVERSATION_IBQP,
                                c->port[0], c->port[1], 0);
     add_way(c, 0, service, qid);
     add_way(c, 1, service, qid);
+    return true;
 }
 
 /* Whole messages only; numbers stand for the packet sequence numbers that link Reads. */
@@ -91,8 +127,9 @@ bool iwarp_nvme_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tre
     if (!tvb) {
         return false;
     }
-    if (!o->record->conn->nvme) {
-        make_conversations(o->record->conn);
+    if (o->record->conn->nvme ? o->fpdu->number < o->record->conn->nvme_from
+                              : !make_conversations(o->record->conn, o)) {
+        return false;
     }
     return entry->dissector(tvb, pinfo, top, &ib);
 }

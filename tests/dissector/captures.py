@@ -355,13 +355,40 @@ def depth_exceeded(c):
 @case
 def private_formats(c):
     """Row 18."""
+    c.option('iwarp.ulp:auto')
     Connection(c).start(request(private=bytes.fromhex('f6ab0e1801010307')))
     c.expect(3, 'iwarp.mpa.rpcrdma.send_size', 4096)
     c.expect(3, 'iwarp.mpa.rpcrdma.recv_size', 8192)
-    Connection(c, ports=(40001, 7175)).start(
+    Connection(c, ports=(40001, 4420)).start(
         request(private=struct.pack('<HHHHH22x', 0, 5, 128, 127, 1)))
     c.expect(7, 'iwarp.mpa.nvme.qid', 5)
     c.expect(7, 'iwarp.mpa.nvme.hsqsize', 127)
+    Connection(c, ports=(40002, 4420)).start(
+        request(0x50, 2, enhanced(1, 1) + struct.pack('<HHHHH22x', 0, 0, 32, 31, 0)),
+        reply(0x70, 2, enhanced(1, 1) + struct.pack('<HH28x', 0, 6)))
+    c.expect(12, 'iwarp.mpa.nvme.status', 6)
+    Connection(c, ports=(40003, 4420)).start(
+        request(private=struct.pack('<HHHHH22x', 0, 1, 32, 31, 0)),
+        reply(private=struct.pack('<HH28x', 0, 32)))
+    c.expect(15, 'iwarp.mpa.nvme.qid', 1)
+    c.expect(16, 'iwarp.mpa.nvme.crqsize', 32)
+    Connection(c, ports=(40004, 3260)).start(request(0x50, 2, enhanced(1, 1) + b'\xc0\0\0\0'),
+                                             reply(0x50, 2, enhanced(1, 1) + b'\x40\0\0\0'))
+    c.expect(19, 'iwarp.mpa.iser.no_zbva', 'True')
+    c.expect(20, 'iwarp.mpa.iser.no_zbva', 'False')
+    c.expect(20, 'iwarp.mpa.iser.no_send_inv', 'True')
+    Connection(c, ports=(40005, 5445)).start(request(private=struct.pack('<II', 16, 1)),
+                                             reply(private=struct.pack('>II', 32, 7)))
+    c.expect(23, 'iwarp.mpa.smb.ird', 16)
+    c.expect(23, 'iwarp.mpa.smb.ord', 1)
+    c.expect(24, 'iwarp.mpa.smb.ird', 32)
+    c.expect(24, 'iwarp.mpa.smb.ord', 7)
+    # Of another size or meaning: octets, and no more.
+    Connection(c, ports=(40006, 5445)).start(request(private=bytes(8)),
+                                             reply(private=b'\xff' * 8))
+    Connection(c, ports=(40007, 3260)).start(request(private=b'abcdefgh'), reply(private=b'x'))
+    c.count('iwarp.mpa.private_data', 14)
+    c.count('iwarp.mpa.private_data.ulp', 10)
 
 
 @case
@@ -427,6 +454,10 @@ def terminates(c):
         if siw:
             c.expect(f, 'iwarp.rdmap.term.siw_order', 'True')
         c.expect(f, 'iwarp.rdmap.term.error', name)
+        c.expect(f, 'iwarp_rdma.term_layer', '0x%02x' % (int(word[0], 16)))
+        c.expect(f, 'iwarp_rdma.term_hdrct_m', 'True' if int(word[4], 16) & 8 else 'False')
+        c.expect(f, 'iwarp_rdma.term_ddp_seg_len', '%04x' % len(ulpdu))
+        c.expect(f, 'iwarp_rdma.term_ddp_h', ulpdu[:size].hex())
         c.expect(f, 'iwarp.rdmap.term.cause_in', cause)
         c.expect(f, 'iwarp.rdmap.term.ddp_len', len(ulpdu))
         c.expect(cause, 'iwarp.rdmap.terminated_in', f)
@@ -596,6 +627,17 @@ def upper_iser(c):
     login = bytes([0x43, 0x87, 0, 0, 0, 0, 0, 0]) + bytes(8) + struct.pack('>IHHII', 5, 1, 0, 1, 0)
     x.way[0].fpdu(send(1, bytes([0x10]) + bytes(27) + login + bytes(48 - len(login))))
     x.flush(0)
+    # The Hello messages, and the header without base offsets (RFC 5046 9.2 to 9.4).
+    y = Connection(c, ports=(40001, 3260)).start()
+    y.way[0].fpdu(send(1, bytes([0x20, 0x11, 0, 8]) + bytes(8)))
+    y.flush(0)
+    y.way[1].fpdu(send(1, bytes([0x31, 0x11, 0, 4]) + bytes(24)))
+    y.flush(1)
+    command = bytes([0x01, 0xc1]) + bytes(14) + struct.pack('>II', 9, 512) + bytes(8)
+    y.way[0].fpdu(send(2, bytes([0x14, 0, 0, 0]) + struct.pack('>II', 0, 0x7788) + command +
+                       bytes([0x28]) + bytes(15)))
+    y.flush(0)
+    y.true(0).true(1)
     x.true(0).true(1)
 
 
@@ -651,6 +693,51 @@ def other_protocols(c):
             x.way[i % 2].plain(octets)
             x.flush(i % 2)
     c.count('iwarp.stream', 0)
+
+
+def foreign_streams():
+    """Port, and what each side says in turn, by the protocols' own documents."""
+    import random
+    chance = random.Random(11)
+    noise = bytes(chance.randrange(256) for _ in range(40000))
+    http2 = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + bytes.fromhex('000012040000000000') + bytes(18)
+    dns = bytes.fromhex('001d0001010000010000000000000161076578616d706c6503636f6d00000100') + b'\1'
+    tls = bytes.fromhex('160301004a0100004603030000000000000000') + noise[:56]
+    smb2 = struct.pack('>I', 102) + b'\xfeSMB' + struct.pack('<HHIHHIIQIIQ16x', 64, 0, 0, 0, 1, 0, 0,
+                                                             0, 0, 0, 0) + struct.pack(
+        '<HHHHI16xQH', 36, 1, 1, 0, 0, 0, 0x0202)
+    icreq = struct.pack('<BBBBIHBBI', 0, 0, 128, 0, 128, 0, 0, 0, 0) + bytes(112)
+    capsule = struct.pack('<BBBBI', 4, 0, 72, 0, 72) + bytes([0x7f, 0, 1, 0, 4]) + bytes(59)
+    login = bytes([0x43, 0x87]) + bytes(46)
+    rpc = struct.pack('>I', 0x80000028) + struct.pack('>10I', 7, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
+    bgp = b'\xff' * 16 + bytes.fromhex('001d0104fde800b40a00000100')
+    ssh = b'SSH-2.0-OpenSSH_9.2\r\n' + struct.pack('>IBB', 1020, 6, 20) + noise[:1018]
+    # What looks like FPDUs most: lengths, zeroes, the octets of DDP's control fields again and again.
+    tempting = b''.join(struct.pack('>HBB', n, 0x41, 0x43) + bytes(n) for n in (20, 36, 60, 18) * 9)
+    counters = b''.join(struct.pack('>I', i) for i in range(3000))
+    return ((22, (ssh, ssh[:21])), (443, (tls, tls)), (80, (http2, http2[24:])), (53, (dns, dns)),
+            (445, (smb2, smb2)), (4420, (icreq, icreq, capsule, capsule)), (3260, (login, login)),
+            (2049, (rpc, rpc)), (20049, (rpc, rpc)), (179, (bgp, bgp)), (5445, (b'AMQP\0\1\0\0',)),
+            (5432, (struct.pack('>II', 8, 80877103), b'N')), (3306, (b'\x0a\0\0\0' + b'8.0.1\0', noise)),
+            (6379, (b'*1\r\n$4\r\nPING\r\n', b'+PONG\r\n')), (1883, (b'\x10\x0c\0\4MQTT\4\2\0<\0\0',)),
+            (9000, (bytes(9000), bytes(70000))), (9001, (b'\xff' * 9000,)), (9002, (noise, noise)),
+            (9003, (counters, counters)), (9004, (b'MPA ID Request', b'MPA')), (9005, (tempting,)),
+            (860, (noise[:5000], noise[5000:9000])), (9006, (b'\0\x12\x41\x43',) * 9))
+
+
+@case
+def foreign(c):
+    """More of what is not iWARP, whole and from the middle."""
+    for i, (port, turns) in enumerate(foreign_streams()):
+        for started in (True, False):
+            x = Connection(c, ports=(41000 + 2 * i + started, port))
+            if started:
+                x.shake_hands()
+            for turn, octets in enumerate(turns * 2):
+                x.way[turn % 2].plain(octets)
+                x.flush(turn % 2, 1448)
+    c.count('iwarp.stream', 0)
+    c.count('iwarp.mpa.skipped', 0)
 
 
 def main(folder):

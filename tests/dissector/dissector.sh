@@ -16,10 +16,10 @@ fi
 work=$TMPDIR/dissector
 mkdir -p "$work/home" "$work/captures" "$work/out"
 chmod 755 "$TMPDIR"
-make -s dissector-plugin || exit 1
+make -s WERROR=1 dissector-plugin || exit 1
 cp -r "$BUILD/dissector" "$work/plugins" || exit 1
 python3 tests/dissector/captures.py "$work/captures" || exit 1
-cp tests/captures/*.pcap "$work/captures"
+cp tests/captures/*.pcap tests/dissector/captures/*.pcap "$work/captures"
 chmod -R a+rX "$work"
 as_user=()
 if [ "$(id -u)" = 0 ]; then
@@ -86,8 +86,8 @@ generated()
     local name=$1 options
     options=$(options_of "$work/captures/$name.json")
     # shellcheck disable=SC2086 # words
-    ours -r "$work/captures/$name.pcap" $options -o iwarp.ulp:none -T pdml >"$work/out/one" &&
-        ours -2 -r "$work/captures/$name.pcap" $options -o iwarp.ulp:none -T pdml \
+    ours -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -T pdml >"$work/out/one" &&
+        ours -2 -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -T pdml \
             >"$work/out/two" && quiet &&
         python3 tests/dissector/judge.py truth "$work/captures/$name.json" "$work/out/two" &&
         python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two"
@@ -103,6 +103,25 @@ recorded()
         python3 tests/dissector/judge.py good "$work/out/one" "$2" &&
         python3 tests/dissector/judge.py good "$work/out/filtered" "$2" &&
         python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two"
+}
+
+# FPDUs of which all octets are there are found, whatever else is missing. With the profile's
+# settings of TCP.
+with_holes()
+{
+    local name kind
+    for name in siw-nvme siw-iser siw-nfs4 siw-nfs40-crc; do
+        for kind in all drop later one-way no-start twice snap; do
+            python3 tests/dissector/damage.py make "$work/captures/$name.pcap" $kind \
+                "$work/out/bad.pcap" || return 1
+            chmod a+r "$work/out/bad.pcap"
+            ours -2 -r "$work/out/bad.pcap" -o tcp.no_subdissector_on_error:FALSE \
+                -o tcp.try_heuristic_first:TRUE -T pdml -J 'iwarp tcp _ws.malformed' >"$work/out/two" &&
+                python3 tests/dissector/damage.py judge "$work/captures/$name.pcap" \
+                    "$work/out/bad.pcap" "$work/out/two" ||
+                { echo "$name, $kind"; return 1; }
+        done
+    done
 }
 
 # Without reassembly nothing is lost but what lies across segments.
@@ -137,13 +156,15 @@ disabled()
 
 others_unchanged()
 {
-    local passes
-    for passes in '' -2; do
-        # shellcheck disable=SC2086 # none or one
-        plain $passes -r "$work/captures/other_protocols.pcap" -V >"$work/out/a"
-        # shellcheck disable=SC2086
-        ours $passes -r "$work/captures/other_protocols.pcap" -V >"$work/out/b"
-        same_output || return 1
+    local name more
+    for name in other_protocols foreign; do
+        for more in '' -2 '-o tcp.try_heuristic_first:TRUE' '-o tcp.desegment_tcp_streams:FALSE'; do
+            # shellcheck disable=SC2086 # none, one or two
+            plain $more -r "$work/captures/$name.pcap" -V >"$work/out/a"
+            # shellcheck disable=SC2086
+            ours $more -r "$work/captures/$name.pcap" -V >"$work/out/b"
+            same_output || { echo "$name $more"; return 1; }
+        done
     done
 }
 
@@ -183,6 +204,32 @@ damaged()
             WIRESHARK_DEBUG_WMEM_OVERRIDE=strict ours -2 -Vxr "$work/out/bad.pcap" \
                 >"$work/out/text" || { echo "$name, seed $seed: $?"; return 1; }
             ! grep 'Dissector bug' "$work/out/text" || return 1
+        done
+    done
+}
+
+# The plugin with AddressSanitizer and UBSan under the stock tshark: captures as they are, damaged
+# and cut. What Wireshark itself leaks at its end is not ours to judge.
+sanitized()
+{
+    local name damage sanitizers
+    env -u BUILD make -s SAN=address,undefined OUT="$work/san" dissector-plugin || return 1
+    chmod -R a+rX "$work/san"
+    sanitizers=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)
+    for name in opcodes terminates markers_unaligned messages revision_2 violations lost_segment \
+        upper_iser upper_nfs siw-nvme siw-nfs40-crc rping-v2-crc-20000; do
+        for damage in '-F pcap' '-E 0.02 -o 54 --seed 7' '-s 90'; do
+            # shellcheck disable=SC2086 # words
+            editcap $damage "$work/captures/$name.pcap" "$work/out/bad.pcap" 2>/dev/null
+            chmod a+r "$work/out/bad.pcap"
+            env LD_PRELOAD="$sanitizers" ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 \
+                UBSAN_OPTIONS=print_stacktrace=1 HOME="$work/home" XDG_CONFIG_HOME="$work/home" \
+                WIRESHARK_ABORT_ON_DISSECTOR_BUG=1 WIRESHARK_PLUGIN_DIR="$work/san/dissector" \
+                "${as_user[@]}" timeout 200 tshark -2 -n -Vr "$work/out/bad.pcap" \
+                >"$work/out/text" 2>"$work/errors" ||
+                { echo "$name $damage: $?"; grep -A 9 'ERROR\|runtime error' "$work/errors"
+                    return 1; }
+            grep -q 'iWARP' "$work/out/text" || { echo "$name $damage: no iWARP"; return 1; }
         done
     done
 }
@@ -241,6 +288,14 @@ upper_layer()
     done
 }
 
+# Hidden fields for old filters are no protocols of their own.
+hierarchy()
+{
+    ours -q -r "$work/captures/siw-nvme.pcap" -z io,phs >"$work/out/text" && quiet &&
+        grep -q ' iwarp  *frames:92 ' "$work/out/text" &&
+        grep -q ' nvme  *frames:63 ' "$work/out/text" && ! grep 'iwarp_' "$work/out/text"
+}
+
 # OPTION FILE WORD...: each word is in what the statistic prints.
 statistic()
 {
@@ -278,8 +333,9 @@ for f in "$work"/captures/*.json; do
     names+=("$(basename "$f" .json)")
 done
 mapfile -t counts < <(awk -F ' *[|] *' '$2 ~ /^[a-z0-9-]+$/ && $13 ~ /^[0-9]+$/ { print $2, $13 }' \
-    tests/captures/README.md)
-echo "1..$((${#names[@]} + ${#counts[@]} + 16))"
+    tests/captures/README.md
+    awk -F ' *[|] *' '$4 ~ /^[0-9]+$/ { print $2, $4 }' tests/dissector/captures/README.md)
+echo "1..$((${#names[@]} + ${#counts[@]} + 22))"
 check "the plugin is loaded" loaded
 check "fields and heuristics are registered, each once" described
 for name in "${names[@]}"; do
@@ -295,13 +351,24 @@ check "other protocols: unchanged" others_unchanged
 check "fields of the built-in dissectors" builtin_fields
 check "damaged captures" damaged
 check "captures cut short" cut_short
+check "sanitizers find nothing" sanitized
 check "every option both ways" options_both_ways
 check "the profile" profile
 check "NFS over RDMA" upper_layer upper_nfs 'Program: NFS (100003)' 'Procedure: NULL (0)' \
     'Message Type: Reply (1)'
 check "SMB Direct" upper_layer upper_smb NegotiateRequest NegotiateResponse
-check "iSER" upper_layer upper_iser 'iSCSI (Login Command)'
-check "NVMe over Fabrics" upper_layer upper_nvme 'NVM Express Fabrics' 'NVM Express (Cqe)' 'Cmd Latency'
+check "iSER" upper_layer upper_iser 'iSCSI (Login Command)' 'iSER-IRD: 8' 'iSER-ORD: 4' \
+    'Read STag: 0x00007788' 'iSCSI (SCSI Command)'
+check "NVMe over Fabrics" upper_layer upper_nvme 'NVM Express Fabrics' 'NVM Express (Cqe)' 'Cmd Latency' \
+    'Cmd Qid: 1 (IOQ)' 'Opcode: 0x01 Write' 'Opcode: 0x02 Read'
+check "NVMe over Fabrics, recorded" upper_layer siw-nvme 'Opcode: 0x01 Write' 'Opcode: 0x06 Identify' \
+    'Cmd Qid: 2 (IOQ)' 'NVMe controller receive queue size' 'Cmd Latency'
+check "iSER, recorded" upper_layer siw-iser 'iSCSI (Login Response)' 'iSCSI (SCSI Response)' \
+    'Send with Invalidate not supported: ' 'Inquiry'
+check "NFS over RDMA, recorded" upper_layer siw-nfs40-crc 'Opcode: WRITE' 'Opcode: READDIR' \
+    'RPC-over-RDMA send size: '
+check "protocol hierarchy" hierarchy
+check "captures with holes" with_holes
 check "statistics" statistics
 check "export of messages" exported
 exit $failed

@@ -16,7 +16,7 @@ LATER = {'iwarp.rdmap.response_in', 'iwarp.rdmap.terminated_in', 'iwarp.msg.reas
          'iwarp.msg.segments', 'iwarp.conn.reply_in', 'iwarp.conn.ulp', 'iwarp.conn.rtr',
          'iwarp.conn.ord', 'iwarp.conn.peer_ord', 'iwarp.conn.markers', 'iwarp.conn.crc',
          'iwarp.conn.rev', 'iwarp.conn.initiator', 'iwarp.msg.id', 'iwarp.msg.segment',
-         'iwarp.msg.first_in', 'iwarp.conn.request_in'}
+         'iwarp.msg.first_in', 'iwarp.conn.request_in', 'iwarp_rdma.send.reassembled_in'}
 
 
 def shown(element, name):

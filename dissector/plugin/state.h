@@ -114,7 +114,7 @@ struct iwarp_conn {
     unsigned private_size[2];
     enum iwarp_ulp ulp;
     bool has_ulp;
-    void *nvme;         /* made up by ulp_nvme.c, for this FPDU and later ones */
+    void *nvme; /* made up by ulp_nvme.c, for this FPDU and later ones */
     uint32_t nvme_from;
 };
 

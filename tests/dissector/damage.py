@@ -71,7 +71,7 @@ def fpdus(packets):
 def make(source, kind, target):
     chance = random.Random(3)
     head, packets = read(source)
-    server = min(s[0][1] for s in map(lambda p: segment(p[1]), packets) if s and s[2])
+    server = next(s[0][1] for s in map(lambda p: segment(p[1]), packets) if s and s[2])
     if kind == 'drop':
         packets = [p for p in packets if chance.random() > 0.05]
     elif kind == 'later':

@@ -19,6 +19,10 @@
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 
+/* At least so many connections wait in the kernel; bursts of more than programs ask for are common.
+ */
+#define CM_BACKLOG 128
+
 enum cm_state {
     CM_IDLE,
     CM_BOUND,
@@ -56,6 +60,7 @@ struct cm_id {
     struct cm_id *next, **at;         /* in the list of all, or of the dead */
 
     int fd; /* socket that holds the bound address; -1: none, or the listener's */
+    bool bound;
     bool reuse_addr, v6_only, v6_only_set;
     int tos; /* -1: not set */
     uint8_t ack_timeout;

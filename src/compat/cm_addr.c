@@ -4,8 +4,8 @@
  * kernel which source address it would take. Nothing is sent for it.
  *
  * A bound id holds a TCP socket, so that its port is its own from then on (RDMA_PS_TCP is the
- * host's TCP port space) and known at once. Listening goes on with that socket; connecting gives it
- * up for the native connection's, which is bound to the same address.
+ * host's TCP port space) and known at once. The native listener gets that socket; connecting gives
+ * it up for the native connection's, which is bound to the same address.
  */
 #include "compat/cm.h"
 
@@ -116,6 +116,16 @@ static int bind_socket(const struct cm_id *i, int fd, const struct sockaddr *add
     return 0;
 }
 
+/*
+ * Some programs tell their peer the port between rdma_bind_addr and rdma_listen. Who comes that
+ * early is not refused but waits for the listener.
+ */
+static void listen_early(int fd)
+{
+    set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* for the next one, while connections linger */
+    (void)listen(fd, CM_BACKLOG);
+}
+
 int cm_bind(struct cm_id *i, const struct sockaddr *addr)
 {
     struct sockaddr_storage *src = &i->id.route.addr.src_storage;
@@ -143,7 +153,11 @@ int cm_bind(struct cm_id *i, const struct sockaddr *addr)
         errno = error;
         return -1;
     }
+    if (!i->reuse_addr) {
+        listen_early(fd);
+    }
     i->fd = fd;
+    i->bound = true;
     i->state = CM_BOUND;
     return 0;
 }

@@ -11,9 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of the kernel's queue of connections; bursts of more than programs ask for are common. */
-#define BACKLOG_LEAST 128
-
 /* Requests that the program has not looked at. */
 #define REQUESTS_LEAST 1024
 
@@ -29,8 +26,8 @@ static int listen_bound(struct cm_id *i, int backlog)
     }
     /* For the next one here, while connections of this one linger. */
     (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (backlog < BACKLOG_LEAST) {
-        backlog = BACKLOG_LEAST;
+    if (backlog < CM_BACKLOG) {
+        backlog = CM_BACKLOG;
     }
     if (listen(i->fd, backlog) != 0) {
         return cm_refuse(errno, "rdma_listen: %s", strerror(errno));
@@ -120,12 +117,13 @@ static const void *private_data(const struct cm_id *i, const struct rdma_conn_pa
 /* A bound address is the native connection's from here on; its socket was only to hold it. */
 static void use_bound_address(struct cm_id *i, struct iwarp_conn_options *o)
 {
-    const int on = 1;
-
-    if (i->fd >= 0) {
+    if (i->bound) {
         o->source = i->id.route.addr.src_storage;
         o->source_len = cm_addr_len(&i->id.route.addr.src_addr);
-        (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    }
+    if (i->fd >= 0) {
+        close(i->fd);
+        i->fd = -1;
     }
 }
 
@@ -152,10 +150,6 @@ static int begin_connecting(struct cm_id *i, const struct rdma_conn_param *param
         atomic_store(&qp->connecting, false);
         i->conn = NULL;
         return cm_failed(status, "rdma_connect");
-    }
-    if (i->fd >= 0) {
-        close(i->fd);
-        i->fd = -1;
     }
     i->state = CM_CONNECTING;
     return 0;

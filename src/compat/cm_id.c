@@ -13,9 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct cm_id *all; /* these under cm_lock */
-static struct ibv_pd *default_pd;
-static unsigned default_pd_users;
+static struct cm_id *all;         /* these under cm_lock */
+static struct ibv_pd *default_pd; /* stays: programs leave regions behind in it */
 
 bool cm_id_usable(struct rdma_cm_id *id, const char *what)
 {
@@ -64,7 +63,6 @@ void cm_id_forget_all(void)
     }
     all = NULL;
     default_pd = NULL;
-    default_pd_users = 0;
 }
 
 int cm_id_attach(struct cm_id *i)
@@ -82,7 +80,6 @@ int cm_id_attach(struct cm_id *i)
             return cm_refuse(errno ? errno : ENOMEM, "no protection domain for an id");
         }
     }
-    default_pd_users++;
     i->attached = true;
     i->id.verbs = context;
     i->id.port_num = 1;
@@ -90,14 +87,6 @@ int cm_id_attach(struct cm_id *i)
         i->id.pd = default_pd;
     }
     return 0;
-}
-
-static void detach(struct cm_id *i)
-{
-    if (i->attached && --default_pd_users == 0) {
-        (void)ibv_dealloc_pd(default_pd); /* left behind if the program still uses it */
-        default_pd = NULL;
-    }
 }
 
 void cm_id_end(struct cm_id *i)
@@ -117,7 +106,6 @@ void cm_id_end(struct cm_id *i)
         close(i->fd);
         i->fd = -1;
     }
-    detach(i);
     i->state = CM_OVER;
     *i->at = i->next;
     if (i->next) {

@@ -319,7 +319,7 @@ static int start_anew(struct compat_qp *qp, enum iwarp_qp_state now)
     return now == IWARP_QP_IDLE ? 0
                                 : iwarp_compat_refuse("verbs", EINVAL,
                                                       "ibv_modify_qp: to RESET or INIT while "
-                                                      "connected; first to ERR");
+                                                      "connected or closing; first to ERR");
 }
 
 static int to_rtr_or_rts(struct compat_qp *qp, enum ibv_qp_state to, int mask,
@@ -345,8 +345,10 @@ static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
     enum iwarp_qp_state now = iwarp_qp_state(qp->native);
 
     switch (to) {
-    case IBV_QPS_RESET:
     case IBV_QPS_INIT:
+        /* What programs with a queue pair of their own do between rdma_connect and RTS. */
+        return now == IWARP_QP_RTS ? 0 : start_anew(qp, now);
+    case IBV_QPS_RESET:
         return start_anew(qp, now);
     case IBV_QPS_RTR:
     case IBV_QPS_RTS:

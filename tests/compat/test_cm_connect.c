@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * librdmacm.so.1, connections: both ends in one process, over IPv4 and IPv6 loopback, as events and
+ * as calls that wait; rejected, refused, given up; a hundred at once; and with a forked child that
+ * exits amid one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WAIT_MS 90000
+#define LEN     4096
+
+/* 0, or errno for the message. */
+#define ok(call) ok_at((call), #call, __LINE__)
+static void ok_at(int result, const char *what, int line)
+{
+    if (result != 0) {
+        fail_msg("line %d: %s: %d, %s", line, what, result, strerror(errno));
+    }
+}
+
+struct end {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id, *listener;
+    struct ibv_mr *mr;
+    uint8_t memory[LEN];
+};
+
+static void address(struct sockaddr_storage *addr, int family, uint16_t port)
+{
+    memset(addr, 0, sizeof *addr);
+    if (family == AF_INET6) {
+        struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = port};
+        in.sin6_addr = in6addr_loopback;
+        memcpy(addr, &in, sizeof in);
+    } else {
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        memcpy(addr, &in, sizeof in);
+    }
+}
+
+static struct rdma_cm_event *expect(struct rdma_event_channel *channel,
+                                    enum rdma_cm_event_type type, int status)
+{
+    struct pollfd p = {.fd = channel->fd, .events = POLLIN};
+    struct rdma_cm_event *event;
+
+    assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+    ok(rdma_get_cm_event(channel, &event));
+    assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
+    assert_int_equal(event->status, status);
+    return event;
+}
+
+static void expect_ack(struct rdma_event_channel *channel, enum rdma_cm_event_type type, int status)
+{
+    ok(rdma_ack_cm_event(expect(channel, type, status)));
+}
+
+static void nothing_more(struct rdma_event_channel *channel)
+{
+    struct pollfd p = {.fd = channel->fd, .events = POLLIN};
+
+    assert_int_equal(poll(&p, 1, 20), 0);
+}
+
+static struct ibv_qp_init_attr qp_attr(void)
+{
+    return (struct ibv_qp_init_attr){
+        .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC};
+}
+
+static void open_end(struct end *e)
+{
+    memset(e, 0, sizeof *e);
+    e->channel = rdma_create_event_channel();
+    assert_non_null(e->channel);
+}
+
+static void listen_at(struct end *e, int family)
+{
+    struct sockaddr_storage addr;
+
+    open_end(e);
+    address(&addr, family, 0);
+    ok(rdma_create_id(e->channel, &e->listener, e, RDMA_PS_TCP));
+    ok(rdma_bind_addr(e->listener, (struct sockaddr *)&addr));
+    assert_int_not_equal(rdma_get_src_port(e->listener), 0);
+    assert_non_null(e->listener->verbs);
+    ok(rdma_listen(e->listener, 4));
+}
+
+/* Up to the queue pair. */
+static void prepare_client(struct end *e, int family, uint16_t port)
+{
+    struct sockaddr_storage addr;
+    struct ibv_qp_init_attr attr = qp_attr();
+
+    address(&addr, family, port);
+    ok(rdma_create_id(e->channel, &e->id, e, RDMA_PS_TCP));
+    assert_null(e->id->verbs);
+    ok(rdma_resolve_addr(e->id, NULL, (struct sockaddr *)&addr, 1000));
+    expect_ack(e->channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    assert_non_null(e->id->verbs);
+    assert_int_equal(rdma_get_local_addr(e->id)->sa_family, family);
+    ok(rdma_resolve_route(e->id, 1000));
+    expect_ack(e->channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    ok(rdma_create_qp(e->id, NULL, &attr));
+    assert_ptr_equal(e->id->qp->context, e->id->verbs);
+    assert_non_null(e->id->send_cq);
+    assert_ptr_equal(e->id->recv_cq->cq_context, e->id);
+}
+
+static void connect_client(struct end *e, const char *data)
+{
+    struct rdma_conn_param param = {.private_data = data,
+                                    .private_data_len = (uint8_t)strlen(data),
+                                    .responder_resources = 5,
+                                    .initiator_depth = 6};
+
+    ok(rdma_connect(e->id, &param));
+}
+
+static struct rdma_cm_event *request(struct end *server, const char *data)
+{
+    struct rdma_cm_event *event = expect(server->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+    assert_ptr_equal(event->listen_id, server->listener);
+    assert_ptr_equal(event->id->context, server);
+    assert_ptr_equal(event->id->channel, server->channel);
+    assert_non_null(event->id->verbs);
+    assert_ptr_equal(event->id->verbs, server->listener->verbs);
+    assert_int_equal(event->param.conn.private_data_len, strlen(data));
+    assert_memory_equal(event->param.conn.private_data, data, strlen(data));
+    assert_int_equal(event->param.conn.initiator_depth, 5);
+    assert_int_equal(event->param.conn.responder_resources, 6);
+    server->id = event->id;
+    return event;
+}
+
+static void accept_request(struct end *server)
+{
+    struct ibv_qp_init_attr attr = qp_attr();
+    struct rdma_conn_param param = {
+        .private_data = "welcome", .private_data_len = 7, .responder_resources = 6};
+
+    ok(rdma_create_qp(server->id, NULL, &attr));
+    ok(rdma_accept(server->id, &param));
+}
+
+static void close_id(struct rdma_cm_id **id)
+{
+    if (*id) {
+        rdma_destroy_qp(*id);
+        ok(rdma_destroy_id(*id));
+        *id = NULL;
+    }
+}
+
+static void close_end(struct end *e)
+{
+    if (e->mr) {
+        ok(rdma_dereg_mr(e->mr));
+    }
+    close_id(&e->id);
+    if (e->listener) {
+        ok(rdma_destroy_id(e->listener));
+    }
+    nothing_more(e->channel);
+    rdma_destroy_event_channel(e->channel);
+}
+
+static void establish(struct end *server, struct end *client, int family)
+{
+    listen_at(server, family);
+    open_end(client);
+    prepare_client(client, family, rdma_get_src_port(server->listener));
+    connect_client(client, "hello");
+    ok(rdma_ack_cm_event(request(server, "hello")));
+    accept_request(server);
+    expect_ack(server->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    struct rdma_cm_event *event = expect(client->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    assert_int_equal(event->param.conn.private_data_len, 7);
+    assert_memory_equal(event->param.conn.private_data, "welcome", 7);
+    ok(rdma_ack_cm_event(event));
+}
+
+/* Octets from one to the other, with the calls of rdma_verbs.h. */
+static void transfer(struct end *from, struct end *to)
+{
+    struct ibv_wc wc;
+
+    if (!from->mr) {
+        from->mr = rdma_reg_msgs(from->id, from->memory, LEN);
+        assert_non_null(from->mr);
+    }
+    if (!to->mr) {
+        to->mr = rdma_reg_msgs(to->id, to->memory, LEN);
+        assert_non_null(to->mr);
+    }
+    memset(from->memory, 0x5a, LEN);
+    memset(to->memory, 0, LEN);
+    ok(rdma_post_recv(to->id, to, to->memory, LEN, to->mr));
+    ok(rdma_post_send(from->id, from, from->memory, LEN, from->mr, IBV_SEND_SIGNALED));
+    assert_int_equal(rdma_get_recv_comp(to->id, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, LEN);
+    assert_int_equal(rdma_get_send_comp(from->id, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_memory_equal(from->memory, to->memory, LEN);
+}
+
+static void talk(int family)
+{
+    static struct end server, client;
+
+    establish(&server, &client, family);
+    assert_int_equal(client.id->qp->state, IBV_QPS_RTS);
+    assert_int_equal(rdma_get_dst_port(client.id), rdma_get_src_port(server.listener));
+    assert_int_not_equal(rdma_get_src_port(client.id), 0);
+    assert_int_equal(rdma_get_src_port(client.id), rdma_get_dst_port(server.id));
+    assert_int_equal(rdma_get_peer_addr(server.id)->sa_family, family);
+    transfer(&client, &server);
+    transfer(&server, &client);
+    ok(rdma_disconnect(client.id));
+    expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    assert_int_equal(rdma_disconnect(server.id), -1);
+    assert_int_equal(errno, EINVAL);
+    close_end(&client);
+    close_end(&server);
+}
+
+static void connect__over_ipv4__carries_messages_and_private_data(void **state)
+{
+    (void)state;
+    talk(AF_INET);
+}
+
+static void connect__over_ipv6__carries_messages_and_private_data(void **state)
+{
+    (void)state;
+    talk(AF_INET6);
+}
+
+static void reject__with_private_data__is_told_to_the_client_and_flushes(void **state)
+{
+    static struct end server, client;
+    struct ibv_wc wc;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+    client.mr = rdma_reg_msgs(client.id, client.memory, LEN);
+    ok(rdma_post_recv(client.id, NULL, client.memory, LEN, client.mr));
+    connect_client(&client, "may I?");
+    struct rdma_cm_event *event = request(&server, "may I?");
+    ok(rdma_reject(server.id, "no", 2));
+    ok(rdma_ack_cm_event(event));
+    assert_int_equal(rdma_accept(server.id, NULL), -1);
+    ok(rdma_destroy_id(server.id));
+    server.id = NULL;
+    event = expect(client.channel, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+    assert_int_equal(event->param.conn.private_data_len, 2);
+    assert_memory_equal(event->param.conn.private_data, "no", 2);
+    ok(rdma_ack_cm_event(event));
+    assert_int_equal(rdma_get_recv_comp(client.id, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+    close_end(&client);
+    close_end(&server);
+}
+
+static void connect__to_nobody__is_rejected(void **state)
+{
+    static struct end server, client;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    uint16_t port = rdma_get_src_port(server.listener);
+    close_end(&server);
+    open_end(&client);
+    prepare_client(&client, AF_INET, port);
+    connect_client(&client, "");
+    expect_ack(client.channel, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+    close_end(&client);
+}
+
+static void destroy__amid_connecting__leaves_no_event(void **state)
+{
+    static struct end server, client;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    for (int i = 0; i < 10; i++) { /* at different moments of the start-up */
+        prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+        connect_client(&client, "");
+        usleep((unsigned)i * 100);
+        close_id(&client.id);
+    }
+    nothing_more(client.channel);
+    close_end(&client);
+    ok(rdma_destroy_id(server.listener)); /* with requests that nobody took */
+    server.listener = NULL;
+    close_end(&server);
+}
+
+static void destroy__of_a_listener__rejects_requests_that_wait(void **state)
+{
+    static struct end server, client;
+    struct pollfd p;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+    connect_client(&client, "");
+    p = (struct pollfd){.fd = server.channel->fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+    ok(rdma_destroy_id(server.listener));
+    server.listener = NULL;
+    expect_ack(client.channel, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+    close_end(&server);
+    close_end(&client);
+}
+
+#define MANY 100
+
+static void connect__a_hundred_at_once__all_are_established_and_end(void **state)
+{
+    static struct end server, client, one[MANY];
+    int left = MANY;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    for (int i = 0; i < MANY; i++) {
+        one[i].channel = client.channel;
+        prepare_client(&one[i], AF_INET, rdma_get_src_port(server.listener));
+    }
+    for (int i = 0; i < MANY; i++) {
+        connect_client(&one[i], "x");
+    }
+    struct rdma_cm_id *accepted[MANY];
+    for (int requests = 0, up = 0; up < MANY;) { /* they come mixed */
+        struct rdma_cm_event *event;
+        ok(rdma_get_cm_event(server.channel, &event));
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            accepted[requests++] = server.id = event->id;
+            accept_request(&server);
+        } else {
+            assert_int_equal(event->event, RDMA_CM_EVENT_ESTABLISHED);
+            up++;
+        }
+        ok(rdma_ack_cm_event(event));
+    }
+    for (int i = 0; i < MANY; i++) {
+        expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    }
+    for (int i = 0; i < MANY; i++) {
+        ok(rdma_disconnect(accepted[i]));
+    }
+    while (left-- > 0) {
+        expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+        expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    }
+    for (int i = 0; i < MANY; i++) {
+        close_id(&accepted[i]);
+        close_id(&one[i].id);
+    }
+    server.id = NULL;
+    close_end(&server);
+    close_end(&client);
+}
+
+/* --- calls that wait ------------------------------------------------------------------------- */
+
+static void *serve(void *arg)
+{
+    struct rdma_cm_id *listener = arg, *id;
+    struct ibv_wc wc;
+    static uint8_t memory[LEN];
+
+    ok(rdma_get_request(listener, &id));
+    assert_non_null(id->qp);
+    struct ibv_mr *mr = rdma_reg_msgs(id, memory, LEN);
+    ok(rdma_post_recv(id, NULL, memory, LEN, mr));
+    ok(rdma_accept(id, NULL));
+    assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    ok(rdma_post_send(id, NULL, memory, LEN, mr, IBV_SEND_SIGNALED));
+    assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+    (void)rdma_disconnect(id); /* the client may have been first */
+    ok(rdma_dereg_mr(mr));
+    rdma_destroy_ep(id);
+    return NULL;
+}
+
+static void endpoints__that_wait__connect_and_transfer(void **state)
+{
+    struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *info;
+    struct ibv_qp_init_attr attr = qp_attr();
+    struct rdma_cm_id *listener, *id;
+    struct ibv_wc wc;
+    static uint8_t memory[LEN];
+    pthread_t server;
+    char port[8];
+
+    (void)state;
+    ok(rdma_getaddrinfo("127.0.0.1", "0", &hints, &info));
+    ok(rdma_create_ep(&listener, info, NULL, &attr));
+    rdma_freeaddrinfo(info);
+    ok(rdma_listen(listener, 0));
+    snprintf(port, sizeof port, "%u", ntohs(rdma_get_src_port(listener)));
+    assert_int_equal(pthread_create(&server, NULL, serve, listener), 0);
+    hints.ai_flags = 0;
+    ok(rdma_getaddrinfo("127.0.0.1", port, &hints, &info));
+    ok(rdma_create_ep(&id, info, NULL, &attr));
+    rdma_freeaddrinfo(info);
+    struct ibv_mr *mr = rdma_reg_msgs(id, memory, LEN);
+    ok(rdma_post_recv(id, NULL, memory, LEN, mr));
+    ok(rdma_connect(id, NULL));
+    ok(rdma_post_send(id, NULL, memory, LEN, mr, IBV_SEND_SIGNALED));
+    assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, LEN);
+    ok(rdma_disconnect(id));
+    assert_int_equal(pthread_join(server, NULL), 0);
+    ok(rdma_dereg_mr(mr));
+    rdma_destroy_ep(id);
+    rdma_destroy_ep(listener);
+}
+
+/* --- queue pairs of the program's own -------------------------------------------------------- */
+
+static void to_rts(struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+    static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+
+    for (int i = 0; i < 3; i++) {
+        struct ibv_qp_attr attr = {.qp_state = states[i]};
+        int mask = -1;
+        ok(rdma_init_qp_attr(id, &attr, &mask));
+        assert_int_equal(mask, i < 2 ? IBV_QP_STATE | IBV_QP_ACCESS_FLAGS : 0);
+        assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+    }
+}
+
+static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct ibv_cq *cq)
+{
+    struct ibv_qp_init_attr attr = qp_attr();
+
+    attr.send_cq = attr.recv_cq = cq;
+    struct ibv_qp *qp = ibv_create_qp(id->pd, &attr);
+    assert_non_null(qp);
+    return qp;
+}
+
+static void connect__queue_pairs_of_the_program__by_their_numbers(void **state)
+{
+    static struct end server, client;
+    struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1};
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+    rdma_destroy_qp(client.id);
+    struct ibv_cq *cq = ibv_create_cq(client.id->verbs, 32, NULL, NULL, 0);
+    assert_non_null(cq);
+    assert_int_equal(rdma_connect(client.id, &param), -1); /* number 0 */
+    assert_int_equal(errno, EINVAL);
+    struct ibv_qp *a = own_qp(client.id, cq), *b = own_qp(client.id, cq);
+    param.qp_num = a->qp_num;
+    ok(rdma_connect(client.id, &param));
+    struct rdma_cm_event *event = expect(server.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    server.id = event->id;
+    ok(rdma_ack_cm_event(event));
+    to_rts(server.id, b);
+    param.qp_num = b->qp_num;
+    ok(rdma_accept(server.id, &param));
+    expect_ack(client.channel, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+    to_rts(client.id, a);
+    ok(rdma_establish(client.id));
+    expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    ok(rdma_disconnect(server.id));
+    expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    assert_int_equal(ibv_destroy_qp(a), 0);
+    assert_int_equal(ibv_destroy_qp(b), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    close_end(&client);
+    close_end(&server);
+}
+
+/* --- processes ------------------------------------------------------------------------------- */
+
+/* A child connects and exits, closing nothing; it had inherited ids that are out of its bounds. */
+static void child_of(const struct end *parent, uint16_t port)
+{
+    static struct end client;
+    struct ibv_qp_init_attr attr = qp_attr();
+
+    if (rdma_listen(parent->listener, 1) != -1 || errno != EINVAL) {
+        _exit(3);
+    }
+    open_end(&client);
+    prepare_client(&client, AF_INET, port);
+    (void)attr;
+    connect_client(&client, "child");
+    expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    exit(0);
+}
+
+static void fork__child_connects_to_its_parent_and_exits__parent_is_told(void **state)
+{
+    static struct end server;
+    int status = -1;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        child_of(&server, rdma_get_src_port(server.listener));
+        _exit(1);
+    }
+    ok(rdma_ack_cm_event(request(&server, "child")));
+    accept_request(&server);
+    expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    close_end(&server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connect__over_ipv4__carries_messages_and_private_data),
+        cmocka_unit_test(connect__over_ipv6__carries_messages_and_private_data),
+        cmocka_unit_test(reject__with_private_data__is_told_to_the_client_and_flushes),
+        cmocka_unit_test(connect__to_nobody__is_rejected),
+        cmocka_unit_test(destroy__amid_connecting__leaves_no_event),
+        cmocka_unit_test(destroy__of_a_listener__rejects_requests_that_wait),
+        cmocka_unit_test(connect__a_hundred_at_once__all_are_established_and_end),
+        cmocka_unit_test(endpoints__that_wait__connect_and_transfer),
+        cmocka_unit_test(connect__queue_pairs_of_the_program__by_their_numbers),
+        cmocka_unit_test(fork__child_connects_to_its_parent_and_exits__parent_is_told),
+    };
+
+    return cmocka_run_group_tests_name("test_cm_connect", tests, NULL, NULL);
+}

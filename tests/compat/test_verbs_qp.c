@@ -133,7 +133,9 @@ static void modify__connected__closes_in_order_and_begins_anew(void **state)
     loop_open(&l, &plain);
     assert_int_equal(query(l.qp[0], &init).qp_state, IBV_QPS_RTS);
     assert_int_equal(to(l.qp[0], IBV_QPS_RTS, 0), 0);
-    assert_int_equal(to(l.qp[0], IBV_QPS_INIT, 0), EINVAL);
+    assert_int_equal(to(l.qp[0], IBV_QPS_RESET, 0), EINVAL);
+    assert_int_equal(to(l.qp[0], IBV_QPS_INIT, 0), 0); /* as after rdma_connect: no change */
+    assert_int_equal(query(l.qp[0], &init).qp_state, IBV_QPS_RTS);
     assert_int_equal(to(l.qp[0], IBV_QPS_SQD, 0), 0);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(iwarp_conn_wait_end(l.conn[i], LOOP_WAIT_MS), IWARP_OK);

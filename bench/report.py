@@ -32,16 +32,21 @@ def spread(row, name):
 def row_table(row):
     base = row['medians'].get('plain TCP', {}).get('value')
     lines = [f'## {row["title"]}', '',
-             '| | median | least to most | to plain TCP | CPU s/GiB client, server |',
-             '|---|---|---|---|---|']
+             '| | median | least to most | to plain TCP | CPU s/GiB client, server | '
+             'GiB per CPU second of the busier side |',
+             '|---|---|---|---|---|---|']
     for name, median in row['medians'].items():
         relation = f'{median["value"] / base:.2f}' if base else ''
         cpu = (f'{median["cpu_client"]:.3f}, {median["cpu_server"]:.3f}'
                if 'cpu_client' in median else '')
+        # What the stream would reach if nobody else used the two cores, however busy they were.
+        alone = (f'{1 / max(median["cpu_client"], median["cpu_server"]):.2f}'
+                 if 'cpu_client' in median else '')
         lines.append(f'| {name} | {human(median["value"], row["unit"])} | {spread(row, name)} | '
-                     f'{relation} | {cpu} |')
-    for name, why in row['not_measured'].items():
-        lines.append(f'| {name} | not measured: {why} | | | |')
+                     f'{relation} | {cpu} | {alone} |')
+    for name, why in row['failed'].items():
+        what = f'{len(why)} of its runs failed' if name in row['medians'] else 'not measured'
+        lines.append(f'| {name} | {what}: {why[-1]} | | | | |')
     return lines + ['']
 
 

@@ -9,6 +9,7 @@ from contenders import fi_pingpong, iperf3, ours, sockperf, ucx, ucx_rate
 from fpdus import count_writes
 
 MIB = 1 << 20
+IDLE_SECONDS = 2
 SMALL = '--size 64 --chain 64 --depth 512 --footprint 64K --inline'
 
 
@@ -159,15 +160,17 @@ def small_rows(bench, fabric):
 def crowd_rows(bench, quick):
     many = 2000 if quick else 10000
     yield Row('idle', f'{many} idle connections, two processes', 'B', {
-        'libiwarp': ours(bench, f'idle --count {many}', 'octets_both')},
+        # What the set-up leaves behind is over soon, and not what is asked for.
+        'libiwarp': lambda _: ours(bench, f'idle --count {many}', 'octets_both')(IDLE_SECONDS)},
         [('10,000 idle connections: KiB each in the library, larger side', 4, '<=',
           lambda m: max(m['libiwarp']['client_octets_each'],
                         m['libiwarp']['server_octets_each']) / 1024),
          ('10,000 idle connections: MiB in all, both processes', 64, '<=',
-          lambda m: m['libiwarp']['value'] / MIB * 10000 / many),
+          lambda m: (m['libiwarp']['value'] + (10000 - many) * (
+              m['libiwarp']['client_octets_each'] + m['libiwarp']['server_octets_each'])) / MIB),
          ('10,000 idle connections: milliseconds of processor time per second', 5, '<=',
           lambda m: (m['libiwarp']['cpu_client_s'] + m['libiwarp']['cpu_server_s']) /
-          (0.25 if quick else 1.5) * 1e3)])
+          IDLE_SECONDS * 1e3)])
     yield Row('setup', 'connection set-up, start-up included', '/s', {
         'libiwarp': ours(bench, 'setup --count 4000', 'setups_per_s')},
         [('connections set up per second', 5000, '>=', lambda m: m['libiwarp']['value'])])

@@ -131,8 +131,8 @@ void bench_crowd_server(struct bench_link *link)
     }
     bench_tell(link, "r", 1);
     bench_hear(link, &phase, 1); /* all are there */
-    double cpu = bench_cpu();
     report.value[0] = (double)bench_resident() - (double)resident;
+    double cpu = bench_cpu();
     bench_hear(link, &phase, 1); /* the time is over */
     report.cpu = bench_cpu() - cpu;
     report.value[1] = (double)bench_resident();
@@ -254,7 +254,8 @@ void bench_crowd_client(struct bench_link *link)
     double setup = connect_all(&crowd, link);
     bench_hear(link, &phase, 1);
     bench_tell(link, "b", 1);
-    double cpu = bench_cpu(), own = (double)bench_resident() - (double)resident;
+    double own = (double)bench_resident() - (double)resident;
+    double cpu = bench_cpu();
     if (active) {
         seconds = active_all(&crowd);
     } else if (strcmp(link->options->test, "idle") == 0) {

@@ -117,7 +117,8 @@ EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
-INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer
+INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer \
+    $(OUT)/interop/iwarp-measure $(OUT)/interop/siw-measure $(OUT)/interop/tcp-measure
 TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
@@ -193,11 +194,19 @@ test-big-endian:            ## wire tests on an emulated big-endian processor
 	@MAKEFLAGS= MAKELEVEL= tools/big-endian
 
 # Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone.
-.PHONY: interop interop-ends
+.PHONY: interop interop-reference interop-bench interop-ends
 interop:                    ## the matrix against the kernel's siw in a guest; SHORT=1 CELLS=
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) tests/interop/run $(if $(SHORT),--short) $(CELLS)
+interop-reference:          ## the same cells between two siw, in the guest
+	@tools/install-packages build test interop
+	@$(MAKE) interop-ends
+	@BUILD=$(abspath $(OUT)) tests/interop/run --reference $(CELLS)
+interop-bench:              ## libiwarp, siw and plain TCP in the guest, as ratios
+	@tools/install-packages build test interop
+	@$(MAKE) interop-ends
+	@BUILD=$(abspath $(OUT)) tests/interop/run --measure
 interop-ends: $(INTEROP_ENDS)
 
 .PHONY: bench bench-programs bench-guard bench-guard-program
@@ -378,9 +387,13 @@ $(filter $(OUT)/tests/unit/test_dissect_% $(OUT)/tests/fuzz/fuzz_dissect%,$(TEST
     $(DISSECT_OBJ)
 
 # The two ends of an interoperability cell, tests/interop.
-INTEROP_BOTH := $(filter-out %/side_iwarp.o %/side_verbs.o,$(INTEROP_OBJ))
+INTEROP_BOTH := $(filter-out %/side_iwarp.o %/side_verbs.o %/measure.o %/measure_tcp.o,$(INTEROP_OBJ))
+INTEROP_MEASURE := $(filter-out %/main.o,$(INTEROP_BOTH)) $(OBJ)/tests/interop/measure.o
 $(OUT)/interop/iwarp-peer: $(INTEROP_BOTH) $(OBJ)/tests/interop/side_iwarp.o $(LIB_A)
 $(OUT)/interop/siw-peer: $(INTEROP_BOTH) $(IBVERBS_OBJ)
+$(OUT)/interop/iwarp-measure: $(INTEROP_MEASURE) $(OBJ)/tests/interop/side_iwarp.o $(LIB_A)
+$(OUT)/interop/siw-measure: $(INTEROP_MEASURE) $(IBVERBS_OBJ)
+$(OUT)/interop/tcp-measure: $(OBJ)/tests/interop/measure_tcp.o $(OBJ)/tests/interop/settings.o
 $(INTEROP_ENDS):
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(if $(findstring siw,$@),$(call pkg,IBVERBS,--libs),$(LIBS))

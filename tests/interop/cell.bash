@@ -5,8 +5,9 @@
 # cell run on both ends; what came of it, compared with what was expected.
 number=0
 
-# section "[title] NAME=VALUE...": what holds from here on.  mtu, offload (on, off), netem (commas for
-# spaces), mss; all other names are parameters of siw.
+# section "[title] NAME=VALUE...": what holds from here on.  mtu, offload (on, off), mss; netem for what
+# the guest sends, netem-in for what it hears (commas for spaces), where each segment of the host is a
+# packet of its own; all other names are parameters of siw.
 section()
 {
     title=${1#[}
@@ -22,35 +23,41 @@ applied=none
 # Brings the guest into the state that the section asks for, from defaults.
 environment_apply()
 {
-    local word mtu=1500 offload=on netem= mss= script='cd /sys/module/siw/parameters || exit 1; '
+    local word mtu=1500 offload=on netem= netem_in= mss= script='cd /sys/module/siw/parameters || exit 1; '
     [ "$environment" != "$applied" ] || return 0
     for word in $guest_parameters $environment; do
         case $word in
         mtu=*) mtu=${word#*=} ;;
         offload=*) offload=${word#*=} ;;
         netem=*) netem=${word#*=} ;;
+        netem-in=*) netem_in=${word#*=} ;;
         mss=*) mss=${word#*=} ;;
         *) script+="echo ${word#*=} >${word%%=*} || exit 1; " ;;
         esac
     done
     script+="ip link set eth0 mtu $mtu; ethtool -K eth0 tso $offload gso $offload gro $offload; "
-    script+="tc qdisc del dev eth0 root 2>/dev/null; "
+    script+="tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress 2>/dev/null; "
     script+="ip route flush cache; ip route replace 10.77.0.0/24 dev eth0 ${mss:+advmss $mss}; "
     [ -z "$netem" ] || script+="tc qdisc add dev eth0 root netem ${netem//,/ } || exit 1; "
-    ip link set tap0 mtu "$mtu"
+    # What comes in has no queue of its own: it goes out through another device first.
+    [ -z "$netem_in" ] || script+="ip link add ifb9 type ifb 2>/dev/null; ip link set ifb9 up || exit 1
+        tc qdisc replace dev ifb9 root netem ${netem_in//,/ } limit 10000 || exit 1
+        tc qdisc add dev eth0 ingress || exit 1
+        tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb9 || exit 1; "
+    ip link set tap0 mtu "$mtu" gso_max_segs "$([ -z "$netem_in" ] && echo 65535 || echo 1)"
     ip route replace 10.77.0.0/24 dev tap0 src $host_address ${mss:+advmss $mss}
     guest_does 20 "$script" >"$work/environment.log" 2>&1 || { cat "$work/environment.log"; return 1; }
     applied=$environment
 }
 
-# line_run "name | direction | words | we | siw | wire": runs its cells.  The last three say what is
-# expected and may be left out; so may the end of the line.
+# line_run "name | direction | words | we | siw | wire | between": runs its cells.  The last four say
+# what is expected and may be left out; so may the end of the line.
 line_run()
 {
-    local name direction words we siw wire star=0 sizes size way cell
-    IFS='|' read -r name direction words we siw wire _ <<<"$1|||||"
+    local name direction words we siw wire between star=0 sizes size way cell one
+    IFS='|' read -r name direction words we siw wire between _ <<<"$1||||||"
     name=$(trim "$name") direction=$(trim "$direction") words=$(trim "$words")
-    we=$(trim "$we") siw=$(trim "$siw") wire=$(trim "$wire")
+    we=$(trim "$we") siw=$(trim "$siw") wire=$(trim "$wire") between=$(trim "$between")
     [ "${direction%\*}" = "$direction" ] || star=1
     direction=${direction%\*}
     sizes=$(sed -n 's/.*\bsize=\([0-9,]*,[0-9,]*\).*/\1/p' <<<"$words")
@@ -63,8 +70,13 @@ line_run()
             esac
             cell=$name${sizes:+-$size}-$way
             chosen_cell "$cell" "$name" $star "$size" || continue
-            cell_judge "$cell" $way "$(if [ -n "$sizes" ]; then echo "${words/size=$sizes/size=$size}"; else echo "$words"; fi)" \
-                "$we" "$siw" "$wire"
+            one=$words
+            [ -z "$sizes" ] || one=${words/size=$sizes/size=$size}
+            if [ $mode = reference ]; then
+                reference_cell "$cell" $way "$one" "$we" "$siw" "$between"
+            else
+                cell_judge "$cell" $way "$one" "$we" "$siw" "$wire"
+            fi
         done
     done
 }
@@ -256,7 +268,7 @@ eventually()
 # cell_judge NAME WAY WORDS WE SIW WIRE: runs it, once more if it does not go as expected
 cell_judge()
 {
-    local name=$1 way=$2 words=$3 we=$4 siw=$5 wire=$6 try wrong first= verdict=FAIL start
+    local name=$1 way=$2 words=$3 we=$4 siw=$5 wire=$6 try wrong first= verdict=FAIL start kind
     if [ "$announced" = 0 ]; then
         row ""
         row "[$title]$environment"
@@ -267,7 +279,12 @@ cell_judge()
         : "${siw:=status=0}"
     fi
     : "${siw:=ok end=disconnected}"
-    [ -n "$wire" ] || wire="exactly $(wire_expected $way "$words")"
+    case $wire in
+    '' | +*) wire="exactly $(wire_expected $way "$words")${wire#+}" ;;
+    esac
+    # we. and siw. are c. or s., by who connects.
+    [ $way = we ] && wire=${wire//we./c.} || wire=${wire//we./s.}
+    [ $way = we ] && wire=${wire//siw./s.} || wire=${wire//siw./c.}
     start=${EPOCHREALTIME/./}
     for try in 1 2; do
         if [ $SECONDS -gt $limit ]; then
@@ -291,7 +308,12 @@ cell_judge()
             guest_stop
         fi
         [ -n "$wrong" ] || { verdict=pass; break; }
-        [ $try = 2 ] || { again=$((again + 1)); first="the first time: $wrong"; }
+        if [ $try = 1 ]; then
+            again=$((again + 1)) first="the first time: $wrong"
+            for kind in log pcapng; do
+                cp "$work/captures/$name.$kind" "$work/captures/$name.first.$kind"
+            done
+        fi
     done
     if [ $verdict = pass ]; then
         passed=$((passed + 1))

@@ -61,6 +61,11 @@ const unsigned char *side_private_data(const struct side_link *link, size_t *len
 void side_post(struct side_link *link, const struct side_request *request);
 bool side_poll(struct side_link *link, struct side_done *done);
 
+/* Ask to be woken by the next completion; sleep until one comes, or for that time. Between the two
+ * there is a poll. */
+void side_arm(struct side_link *link);
+void side_sleep(struct side_link *link, int ms);
+
 /* Whether completions say what the peer has invalidated, and whether solicited events are told. */
 bool side_tells_invalidation(void);
 bool side_tells_solicited(void);

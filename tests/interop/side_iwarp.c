@@ -245,6 +245,19 @@ bool side_poll(struct side_link *link, struct side_done *done)
     return true;
 }
 
+void side_arm(struct side_link *link)
+{
+    must(iwarp_cq_arm(link->cq, false), "arm");
+}
+
+void side_sleep(struct side_link *link, int ms)
+{
+    struct pollfd p = {.fd = iwarp_cq_fd(link->cq), .events = POLLIN};
+
+    poll(&p, 1, ms);
+    iwarp_cq_drain(link->cq);
+}
+
 bool side_tells_invalidation(void)
 {
     return true;

@@ -338,6 +338,22 @@ bool side_poll(struct side_link *link, struct side_done *done)
     return true;
 }
 
+void side_arm(struct side_link *link)
+{
+    must(!ibv_req_notify_cq(link->cq, 0), "arm");
+}
+
+void side_sleep(struct side_link *link, int ms)
+{
+    struct pollfd p = {.fd = link->notes->fd, .events = POLLIN};
+    struct ibv_cq *cq;
+    void *context;
+
+    if (poll(&p, 1, ms) == 1 && !ibv_get_cq_event(link->notes, &cq, &context)) {
+        ibv_ack_cq_events(cq, 1);
+    }
+}
+
 /* The user-space driver of siw takes no notice of it. */
 bool side_tells_invalidation(void)
 {

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+#
+# What tests/interop/run does within the guest alone, over its own address: the cells between two
+# siw, as the reference, and the measurement of libiwarp, siw and plain TCP side by side.
+
+# both_ends SECONDS PORT SERVER CLIENT: runs both commands in the guest; says what came of each in
+# server_says and client_says
+both_ends()
+{
+    local seconds=$1 port=$2 log
+    guest_begin "$seconds" "$3 port=$port role=server"
+    log=$guest_log
+    eventually grep -q listening "$log" || echo "the guest does not listen" >&2
+    local server=$guest_number
+    guest_begin "$seconds" "$4 port=$port role=client addr=$guest_address"
+    guest_end
+    client_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
+    guest_number=$server guest_log=$log
+    guest_end
+    server_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
+    guest_number=$((server + 1))
+}
+
+# reference_cell NAME WAY WORDS WE SIW BETWEEN: the cell with siw at both ends.  BETWEEN is what its
+# comparison with the cell should come to: same (also when left out), better (libiwarp is), laxer
+# (siw takes what libiwarp refuses).
+reference_cell()
+{
+    local name=${1%-*} way=$2 words=$3 between=${6:-same} client server seen verdict=pass try one
+    [ -z "${ran[$name]-}" ] || return 0
+    # What the guest cannot be told, and what concerns libiwarp's end or the path between the two.
+    case " $words $environment" in
+    *' op=rping'* | *' op=nvme'* | *' rev='* | *' crc='* | *' p2p='* | *' rtr='* | *we:* | *siw:* | \
+        *mtu=* | *mss=* | *netem* | *offload=*) return 0 ;;
+    esac
+    ran[$name]=1
+    [ "$between" != better ] || words+=" time=5" # it does not come to an end
+    if [ "$announced" = 0 ]; then
+        row ""
+        row "[$title]$environment"
+        announced=1
+    fi
+    [ "$way" = we ] && client=${4:-ok} server=${5:-ok} || client=${5:-ok} server=${4:-ok}
+    for try in 1 2; do
+        if ! guest_lives && ! { applied=none; guest_start >>"$work/start.log"; }; then
+            break
+        fi
+        environment_apply || continue
+        number=$((number + 1))
+        both_ends $(($(value time "$words" 15) * 2 + 10)) $((28100 + number)) "siw-peer $words" \
+            "siw-peer $words"
+        seen=better
+        # Who goes without a word has nothing to say of how it went.
+        one=${client_says%% *}
+        [ "$one" != gone ] || one=${client%% *}
+        case $one:${server_says%% *} in
+        "${client%% *}:${server%% *}") seen=same ;;
+        ok:ok) seen=laxer ;;
+        esac
+        if guest_crashed; then
+            seen=crash
+            guest_stop
+        fi
+        [ "$seen" != "$between" ] || break
+    done
+    if [ "$seen" = "$between" ]; then
+        passed=$((passed + 1))
+    else
+        verdict=FAIL
+        failed=$((failed + 1))
+    fi
+    row "$(printf '%-5s %-20s %-7s' $verdict "$name" "$seen") connects: $client_says | listens: $server_says"
+}
+
+# --- the measurement ---
+
+# figure WHO WORDS: sets figure, of one run, or to nothing
+figure()
+{
+    number=$((number + 1))
+    local command=$1-measure
+    [ "$1" != iwarp ] || command="/tmp/host/ld.so --library-path /tmp/host /tmp/host/iwarp-measure"
+    both_ends 120 $((29100 + number)) "$command $2" "$command $2"
+    figure=$(sed -n 's/.*figure=//p' <<<"$client_says")
+}
+
+middle()
+{
+    sort -g | sed -n 2p
+}
+
+# libiwarp comes with the libraries that it was linked with: the guest has others, or none.
+host_programs()
+{
+    mkdir -p "$ctl/host"
+    cp "$BUILD/interop/iwarp-measure" "$ctl/host/"
+    ldd "$BUILD/interop/iwarp-measure" | grep -o '/[^ ]*' | while read -r file; do
+        cp "$file" "$ctl/host/"
+        case $file in *ld-linux*) cp "$file" "$ctl/host/ld.so" ;; esac
+    done
+    [ ! -d "$BUILD/lib/ossl-modules" ] || cp -r "$BUILD/lib/ossl-modules" "$ctl/host/"
+    cp "$BUILD/interop/siw-measure" "$BUILD/interop/tcp-measure" "$ctl/"
+    guest_does 60 'cp /ctl/*-measure /usr/bin/; cp -r /ctl/host /tmp/'
+}
+
+# Three runs of each in turn, of which the middle one counts.
+measure()
+{
+    local title words unit crc try who
+    local -A all
+    host_programs || return 1
+    row "$(printf '%-34s %9s %9s %9s  %8s %8s %8s' "" TCP siw libiwarp siw:TCP we:TCP we:siw)"
+    while IFS='|' read -r title unit crc words; do
+        environment=" mpa_crc_required=$crc"
+        environment_apply || return 1
+        all=()
+        for try in 1 2 3; do
+            for who in tcp siw iwarp; do
+                figure $who "$words crc=$crc time=100"
+                all[$who]+=$figure$'\n'
+            done
+        done
+        measured "$title, $unit" "$(middle <<<"${all[tcp]%$'\n'}")" "$(middle <<<"${all[siw]%$'\n'}")" \
+            "$(middle <<<"${all[iwarp]%$'\n'}")"
+    done <<'END'
+round trip / 2, 64 octets|us|0|op=send size=64 count=200
+round trip / 2, 4096 octets|us|0|op=send size=4096 count=200
+the same with CRC|us|1|op=send size=4096 count=200
+Write of 64 KiB|MB/s|0|op=write size=65536 count=200
+the same with CRC|MB/s|1|op=write size=65536 count=200
+Write of 1 MiB|MB/s|0|op=write size=1048576 count=20
+Read of 64 KiB|MB/s|0|op=read size=65536 count=200
+the same with CRC|MB/s|1|op=read size=65536 count=200
+END
+}
+
+# measured TITLE TCP SIW IWARP: a line of the table
+measured()
+{
+    if [ -z "$2" ] || [ -z "$3" ] || [ -z "$4" ]; then
+        row "FAIL $1: TCP '$2' siw '$3' libiwarp '$4': $client_says; $server_says"
+        failed=$((failed + 1))
+        return
+    fi
+    passed=$((passed + 1))
+    row "$(awk -v t="$1" -v a="$2" -v b="$3" -v c="$4" 'BEGIN {
+        printf "%-34s %9.1f %9.1f %9.1f  %8.2f %8.2f %8.2f", t, a, b, c, b / a, c / a, c / b }')"
+}

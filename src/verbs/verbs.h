@@ -460,8 +460,8 @@ struct iwarp_conn {
     struct iwarp_stream stream;
     struct iwarp_stream_counts counts; /* never reset: read without a lock */
     struct iwarp_conn_ends ends;
-    struct iwarp_fault fault;          /* start-up failures; stream faults are copied here */
-    struct iwarp_listener *listener;   /* responder, for its REQUEST event */
+    struct iwarp_fault fault;        /* start-up failures; stream faults are copied here */
+    struct iwarp_listener *listener; /* responder, for its REQUEST event */
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_event_node open_event, end_event;

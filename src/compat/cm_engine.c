@@ -273,7 +273,7 @@ static void after_fork_in_child(void)
 
 static void watch(void)
 {
-    (void)iwarp_compat_generation(); /* whose handlers are to run inside of these */
+    (void)iwarp_compat_generation(); /* libibverbs' handlers are to run inside of these */
     (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 

@@ -68,8 +68,10 @@ static void begin(void)
     pthread_once(&once, watch);
 }
 
+/* Whose own handlers come after this run with their locks held already. */
 unsigned iwarp_compat_generation(void)
 {
+    begin();
     return iwarp_process_generation();
 }
 

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "../support/child.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -135,6 +137,9 @@ static void get_cm_event__of_a_cancelled_thread__leaves_the_channel_usable(void 
     void *result;
 
     (void)state;
+    if (CHILD_SANITIZED == 1) { /* it takes an unwound stack for a bad one */
+        return;
+    }
     ok(pthread_create(&thread, NULL, get_one, channel));
     usleep(20000);
     ok(pthread_cancel(thread));

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "../support/child.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -518,14 +520,12 @@ static void connect__queue_pairs_of_the_program__by_their_numbers(void **state)
 static void child_of(const struct end *parent, uint16_t port)
 {
     static struct end client;
-    struct ibv_qp_init_attr attr = qp_attr();
 
     if (rdma_listen(parent->listener, 1) != -1 || errno != EINVAL) {
         _exit(3);
     }
     open_end(&client);
     prepare_client(&client, AF_INET, port);
-    (void)attr;
     connect_client(&client, "child");
     expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
     exit(0);
@@ -537,6 +537,9 @@ static void fork__child_connects_to_its_parent_and_exits__parent_is_told(void **
     int status = -1;
 
     (void)state;
+    if (CHILD_SANITIZED == 2) { /* it does not know children that start threads */
+        return;
+    }
     listen_at(&server, AF_INET);
     fflush(NULL);
     pid_t child = fork();

@@ -268,8 +268,9 @@ static void manual__and_code__have_the_same_names(void **state)
 {
     (void)state;
     assert_int_equal(
-        system("a=$(sed -n 's/^\\.B \\(IWARP_[A-Z0-9_]*\\)$/\\1/p' man/iwarp.7 | sort -u)\n"
-               "b=$(grep -rhoE '\"IWARP_[A-Z0-9_]+\"' src | tr -d '\"' | sort -u)\n"
+        system("a=$(sed -n 's/^\\.B \\(IWARP_[[:upper:][:digit:]_]*\\)$/\\1/p' man/iwarp.7 | sort "
+               "-u)\n"
+               "b=$(grep -rhoE '\"IWARP_[[:upper:][:digit:]_]+\"' src | tr -d '\"' | sort -u)\n"
                "[ \"$a\" = \"$b\" ] || { echo \"manual:\n$a\ncode:\n$b\"; exit 1; } >&2\n"
                "! grep -rn 'getenv(\"IWARP_' src | grep -v '\"IWARP_CONFIG\"' >&2"),
         0);

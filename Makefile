@@ -188,6 +188,14 @@ fuzz:                       ## libFuzzer, each target for FUZZ_SECONDS=60; FUZZ=
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) BUILD=build/fuzz tools/fuzz $(FUZZ)
 fuzzers: $(FUZZERS)
 
+# Unchanged, on our libibverbs and librdmacm; see tests/programs/run.  ITEMS=name runs these alone.
+.PHONY: test-programs
+test-programs:              ## RDMA programs of the distribution, run on our stack; ITEMS=
+	@tools/install-packages build test programs
+	@$(MAKE) all
+	@MAKEFLAGS=' -- $(call quote,$(MAKEOVERRIDES))' MAKELEVEL= BUILD=$(abspath $(OUT)) \
+	    tests/programs/run $(ITEMS)
+
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor
 	@tools/install-packages build test cross

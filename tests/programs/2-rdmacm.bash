@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The programs of rdmacm-utils.
+
+rping_validated()
+{
+    start server rping -s -a "$1" -p "$port" -C 1000 -V -S 60000
+    ready server "$port" && r rping -c -a "$1" -p "$port" -C 1000 -V -S 60000 &&
+        finishes "$pid" server
+}
+
+# With the text that it prints: each line one letter further than the one before.
+rping_shows()
+{
+    start server rping -s -a 127.0.0.1 -p "$port" -C 10 -v -V
+    ready server "$port" && r rping -c -a 127.0.0.1 -p "$port" -C 10 -v -V >client.out &&
+        finishes "$pid" server && says 'ping data: rdma-ping-0: ABCDEFGHIJ' client.out &&
+        says 'ping data: rdma-ping-9: JKLMNOPQRS' client.out &&
+        diff <(grep -o 'rdma-ping-.*' client.out) <(grep -o 'rdma-ping-.*' server.out)
+}
+
+# One after the other: the server has one place for a connection that comes, whatever it runs on.
+rping_persistent()
+{
+    local i
+    start server rping -s -P -a 127.0.0.1 -p "$port"
+    ready server "$port" || return 1
+    for ((i = 0; i < 20; i++)); do
+        r rping -c -a 127.0.0.1 -p "$port" -C 50 -V -S 20000 || return 1
+    done
+    ! ended "$pid"
+}
+
+# ucmatose OPTION...: 10 messages of 100 octets on each connection by default
+ucmatose_both()
+{
+    start server ucmatose -b 127.0.0.1 -p "$port" "$@"
+    ready server "$port" && r ucmatose -s 127.0.0.1 -p "$port" "$@" >client.out &&
+        says 'return status 0' client.out && finishes "$pid" server && says 'return status 0' server.out
+}
+
+rdma_client_server()
+{
+    start server rdma_server -p "$port"
+    ready server "$port" && r rdma_client -s 127.0.0.1 -p "$port" >client.out &&
+        says 'rdma_client: end 0' client.out && finishes "$pid" server
+}
+
+rdma_xclient_xserver()
+{
+    start server rdma_xserver -p "$port" -c r
+    ready server "$port" && r rdma_xclient -s 127.0.0.1 -p "$port" -c r >client.out &&
+        says 'rdma_xclient: end 0' client.out && finishes "$pid" server
+}
+
+try "rping -C 1000 -V -S 60000" rping_validated 127.0.0.1
+try "rping -v -C 10" rping_shows
+if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
+    try "rping -C 1000 -V -S 60000, IPv6" rping_validated ::1
+fi
+try "rping -P with 20 clients" rping_persistent
+try "ucmatose" ucmatose_both
+try "ucmatose -c 8" ucmatose_both -c 8
+try "ucmatose -c 100" ucmatose_both -c 100
+try "ucmatose -c 8 -m" ucmatose_both -c 8 -m
+try "ucmatose -C 100 -S 65536" ucmatose_both -C 100 -S 65536
+try "rdma_server and rdma_client" rdma_client_server
+try "rdma_xserver and rdma_xclient -c r" rdma_xclient_xserver

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# qperf with -cm 1, and fio's engine rdma.
+
+# qperf_test TEST OPTION...: the server is asked to end afterwards
+qperf_test()
+{
+    local test=$1
+    shift
+    start server qperf -lp "$port"
+    ready server "$port" || return 1
+    r qperf 127.0.0.1 -lp "$port" -cm1 "$@" "$test" >client.out 2>&1 && cat client.out &&
+        says "^$test:" client.out && says ' = ' client.out
+}
+
+# Messages of 8 KiB; the capture of the client is looked at.
+qperf_counted()
+{
+    RUN='--pcap=x.%p.pcapng' qperf_test "$1" -n 20 -m 8192 || return 1
+    set -- x.*.pcapng "${@:2}"
+    local -a files=()
+    while [[ $1 == x.*.pcapng ]]; do
+        # The server's first process and those that only exchanged parameters have none.
+        files+=("$1")
+        shift
+    done
+    # Both ends have recorded all of it, each in a file.
+    [ ${#files[@]} = 2 ] || { echo "captures: ${files[*]}"; return 1; }
+    counted "$@" -- "${files[0]}" && counted "$@" -- "${files[1]}"
+}
+
+# fio_job NAME VERB SIZE OPTION...: the receiver first
+fio_job()
+{
+    local verb=$1
+    shift
+    start receiver fio --name=receiver --ioengine=rdma --port="$port" --rw=read --bs=64k \
+        --size=32m --iodepth=16 "$@"
+    ready receiver "$port" &&
+        r fio --name=sender --ioengine=rdma --hostname=127.0.0.1 --port="$port" --verb="$verb" \
+            --rw=write --bs=64k --size=32m --iodepth=16 \
+            "$@" >sender.out 2>&1 && says 'err= 0' sender.out &&
+        says 'io=32.0MiB' sender.out && finishes "$pid" receiver
+}
+
+fio_counted()
+{
+    local verb=$1
+    shift
+    RUN='--pcap=x.%p.pcapng' fio_job "$verb" || return 1
+    local -a files=(x.*.pcapng)
+    [ ${#files[@]} = 2 ] || { echo "captures: ${files[*]}"; return 1; }
+    counted "$@" -- "${files[0]}" && counted "$@" -- "${files[1]}"
+}
+
+for test in rc_lat rc_bw rc_rdma_read_lat rc_rdma_read_bw rc_rdma_write_lat \
+    rc_rdma_write_bw rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr \
+    ver_rc_compare_swap ver_rc_fetch_add; do
+    try "qperf -cm1 $test" qperf_test $test -t 1
+done
+try "qperf -cm1 rc_bw, counted" qperf_counted rc_bw 'c Send 8192 20'
+try "fio verb=write, counted" fio_counted write 'c Write 65536 512'

@@ -97,8 +97,8 @@ static inline void loop_connect(struct loop *l)
 
 static inline void loop_open(struct loop *l, const struct loop_options *o)
 {
-    const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+    const unsigned all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
     struct ibv_srq_init_attr srq = {.attr = {.max_wr = 16, .max_sge = 2}};
 
     memset(l, 0, sizeof *l);

@@ -264,7 +264,11 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 
 /* --- ending ---------------------------------------------------------------------------------- */
 
-/* Whoever waits for the event itself may be late for the call: the peer was first. */
+/*
+ * What the peer or a failure has ended needs nothing more, as with the kernel's iWARP: programs
+ * answer DISCONNECTED with this call. An id without a channel waits for that event; when it was
+ * taken already, there would be nothing to wait for.
+ */
 static int begin_disconnecting(struct cm_id *i)
 {
     if (i->state == CM_CONNECTED || i->state == CM_CONNECTING) {
@@ -275,14 +279,12 @@ static int begin_disconnecting(struct cm_id *i)
         i->state = CM_DISCONNECTING;
         return 0;
     }
-    if (i->sync && i->state == CM_OVER && cm_channel_of(i->id.channel)->first) {
+    if (i->state == CM_DISCONNECTING ||
+        (i->state == CM_OVER && (!i->sync || cm_channel_of(i->id.channel)->first))) {
         return 0;
     }
-    if (i->state == CM_DISCONNECTING) {
-        return 0;
-    }
-    errno = EINVAL; /* after the peer's disconnect so common that the log is spared */
-    return i->state == CM_OVER ? -1 : cm_refuse(EINVAL, "rdma_disconnect: not connected");
+    return cm_refuse(EINVAL, "rdma_disconnect: %s",
+                     i->state == CM_OVER ? "not connected any more" : "not connected");
 }
 
 int rdma_disconnect(struct rdma_cm_id *id)

@@ -245,8 +245,7 @@ static void talk(int family)
     ok(rdma_disconnect(client.id));
     expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
     expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-    assert_int_equal(rdma_disconnect(server.id), -1);
-    assert_int_equal(errno, EINVAL);
+    ok(rdma_disconnect(server.id)); /* the answer of many programs to the event */
     close_end(&client);
     close_end(&server);
 }

@@ -80,6 +80,8 @@ struct iwarp_conn_options {
      * Linux can overlook the first FPDU until more octets come, and both sides would wait for ever.
      */
     bool remind;
+    int traffic_class; /* iwarp_connect: IP_TOS or IPV6_TCLASS of what is sent, 0 to 255, whose
+                        * two low bits are TCP's own (ECN); -1 (default): the system's */
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);

@@ -157,6 +157,10 @@ void cm_addr_plain(struct sockaddr_storage *addr);
 /* Bind the id's socket; cm_lock held. 0 or -1 with errno. */
 int cm_bind(struct cm_id *id, const struct sockaddr *addr);
 
+/* The id's type of service, if it has one, for a socket that holds its address; -1: none does. What
+ * a listener accepts inherits it. */
+void cm_addr_set_tos(const struct cm_id *id, int fd);
+
 /* Source and destination as the native connection has them; cm_lock held. */
 void cm_addr_from_conn(struct cm_id *id);
 

@@ -143,6 +143,7 @@ static int begin_connecting(struct cm_id *i, const struct rdma_conn_param *param
         return -1;
     }
     use_bound_address(i, &o);
+    o.traffic_class = i->tos;
     atomic_store(&qp->connecting, true);
     enum iwarp_status status =
         iwarp_connect(qp->native, dst, cm_addr_len(dst), &o, data, len, eq, i, &i->conn);

@@ -236,6 +236,7 @@ static int set_octet(struct cm_id *i, int name, const uint8_t *value, size_t len
     }
     if (name == RDMA_OPTION_ID_TOS) {
         i->tos = *value;
+        cm_addr_set_tos(i, i->fd);
         return 0;
     }
     if (*value > 31) {

@@ -331,13 +331,25 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
     }
 }
 
+/* A wish, that the network may ignore: no error if the system does. */
+static void set_traffic_class(int fd, int family, int class)
+{
+    setsockopt(fd, IPPROTO_IP, IP_TOS, &class, sizeof class);
+    if (family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class);
+    }
+}
+
 int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
-                      const struct sockaddr *source, socklen_t source_len)
+                      const struct sockaddr *source, socklen_t source_len, int traffic_class)
 {
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
         return -errno;
+    }
+    if (traffic_class >= 0) {
+        set_traffic_class(fd, addr->sa_family, traffic_class);
     }
     if ((source_len > 0 && bind_source(fd, source, source_len) != 0) ||
         (connect(fd, addr, addr_len) != 0 && errno != EINPROGRESS && errno != EINTR)) {

@@ -32,10 +32,10 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
  */
 int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len);
 
-/* Open a non-blocking socket and begin to connect, from `source` (source_len 0: from any address).
- * Returns the descriptor or -errno. */
+/* Open a non-blocking socket and begin to connect, from `source` (source_len 0: from any address),
+ * with this traffic class (-1: the system's). Returns the descriptor or -errno. */
 int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
-                      const struct sockaddr *source, socklen_t source_len);
+                      const struct sockaddr *source, socklen_t source_len, int traffic_class);
 
 /*
  * How long the peer may be out of reach: TCP_USER_TIMEOUT (0: the system's), and keepalive probes

@@ -73,8 +73,9 @@ static int begin_tcp(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = NULL;
     const struct iwarp_conn_options *o = &conn->options;
-    int fd = iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len,
-                               (const struct sockaddr *)&o->source, o->source_len);
+    int fd =
+        iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len,
+                          (const struct sockaddr *)&o->source, o->source_len, o->traffic_class);
     int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
 
     if (rc < 0) {

@@ -47,7 +47,8 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
                                     .user_timeout_ms = 60000,
                                     .keepalive_s = 30,
                                     .strict = iwarp_setting_on("IWARP_STRICT", false),
-                                    .remind = true};
+                                    .remind = true,
+                                    .traffic_class = -1};
 }
 
 static enum iwarp_status check_placement_and_times(const struct iwarp_conn_options *in)
@@ -85,6 +86,11 @@ static enum iwarp_status check_tcp(const struct iwarp_conn_options *in)
     if (in->keepalive_s > KEEPALIVE_MAX) {
         return iwarp_fail(IWARP_MISUSE, "connection options: keepalive_s is %u, at most %d",
                           in->keepalive_s, KEEPALIVE_MAX);
+    }
+    if (in->traffic_class < -1 || in->traffic_class > UINT8_MAX) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "connection options: traffic_class is %d, allowed are -1 to %d",
+                          in->traffic_class, UINT8_MAX);
     }
     return in->source_len == 0
                ? IWARP_OK

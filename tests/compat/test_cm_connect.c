@@ -262,6 +262,58 @@ static void connect__over_ipv6__carries_messages_and_private_data(void **state)
     talk(AF_INET6);
 }
 
+/* Of this process' socket with these two ports; -1: there is none. */
+static int tos_of(in_port_t local, in_port_t peer, int family)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_in6 a = {.sin6_port = 0}, b = {.sin6_port = 0}; /* ports at one place */
+        socklen_t len = sizeof a, peer_len = sizeof b;
+        int tos = -1;
+        socklen_t size = sizeof tos;
+        if (getsockname(fd, (struct sockaddr *)&a, &len) == 0 && a.sin6_family == family &&
+            getpeername(fd, (struct sockaddr *)&b, &peer_len) == 0 && a.sin6_port == local &&
+            b.sin6_port == peer) {
+            ok(getsockopt(fd, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6,
+                          family == AF_INET ? IP_TOS : IPV6_TCLASS, &tos, &size));
+            return tos;
+        }
+    }
+    return -1;
+}
+
+/* Wished when the address is there already: by the listener for all that it accepts. */
+static void option_tos__of_either_side__is_that_of_its_socket(void **state)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    static struct end server, client;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_storage addr;
+        uint8_t of_server = 0x48, of_client = 0x28;
+        open_end(&server);
+        address(&addr, families[i], 0);
+        ok(rdma_create_id(server.channel, &server.listener, &server, RDMA_PS_TCP));
+        ok(rdma_bind_addr(server.listener, (struct sockaddr *)&addr));
+        ok(rdma_set_option(server.listener, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &of_server, 1));
+        ok(rdma_listen(server.listener, 4));
+        open_end(&client);
+        prepare_client(&client, families[i], rdma_get_src_port(server.listener));
+        ok(rdma_set_option(client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &of_client, 1));
+        connect_client(&client, "tos");
+        ok(rdma_ack_cm_event(request(&server, "tos")));
+        accept_request(&server);
+        expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+        expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+        in_port_t a = rdma_get_src_port(client.id), b = rdma_get_dst_port(client.id);
+        assert_int_equal(tos_of(a, b, families[i]), of_client);
+        assert_int_equal(tos_of(b, a, families[i]), of_server);
+        close_end(&client);
+        expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+        close_end(&server);
+    }
+}
+
 static void reject__with_private_data__is_told_to_the_client_and_flushes(void **state)
 {
     static struct end server, client;
@@ -561,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connect__over_ipv4__carries_messages_and_private_data),
         cmocka_unit_test(connect__over_ipv6__carries_messages_and_private_data),
+        cmocka_unit_test(option_tos__of_either_side__is_that_of_its_socket),
         cmocka_unit_test(reject__with_private_data__is_told_to_the_client_and_flushes),
         cmocka_unit_test(connect__to_nobody__is_rejected),
         cmocka_unit_test(destroy__amid_connecting__leaves_no_event),

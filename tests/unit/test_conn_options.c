@@ -113,6 +113,13 @@ static void options__of_tcp_beyond_what_the_kernel_takes__are_misuse(void **stat
     must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE,
               "keepalive_s is 32768, at most 32767");
     o.keepalive_s = 0;
+    assert_int_equal(o.traffic_class, -1);
+    o.traffic_class = 256;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE,
+              "traffic_class is 256, allowed are -1 to 255");
+    o.traffic_class = -2;
+    must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "traffic_class is -2");
+    o.traffic_class = 255;
     o.source.ss_family = AF_UNIX;
     must(iwarp_conn_options_check(&o, &out)); /* without a length it is not looked at */
     o.source_len = sizeof(struct sockaddr_in);

@@ -44,7 +44,7 @@ static void end_open(struct end *e)
     memset(e, 0, sizeof *e);
     assert_int_equal(uv_loop_init(&e->loop), 0);
     int listener = raw_listen(&at);
-    e->fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at, NULL, 0);
+    e->fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at, NULL, 0, -1);
     assert_true(e->fd >= 0);
     assert_int_equal(iwarp_tcp_attach(&e->loop, e->fd, &e->ep), 0);
     e->ep->user = e;
@@ -220,15 +220,15 @@ static void listen_and_connect__that_cannot_work__return_the_reason(void **state
 
     (void)state;
     assert_int_equal(iwarp_tcp_listen((struct sockaddr *)&odd, sizeof odd, 1), -EAFNOSUPPORT);
-    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&odd, sizeof odd, NULL, 0),
+    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&odd, sizeof odd, NULL, 0, -1),
                      -EAFNOSUPPORT);
-    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&at, 3, NULL, 0), -EINVAL);
+    assert_int_equal(iwarp_tcp_connect((struct sockaddr *)&at, 3, NULL, 0, -1), -EINVAL);
     int fd = raw_listen(&at);
     assert_int_equal(iwarp_tcp_listen((struct sockaddr *)&at, sizeof at, 1), -EADDRINUSE);
     close(fd);
     memset(&e, 0, sizeof e);
     assert_int_equal(uv_loop_init(&e.loop), 0);
-    fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at, NULL, 0);
+    fd = iwarp_tcp_connect((struct sockaddr *)&at, sizeof at, NULL, 0, -1);
     if (fd >= 0) { /* refused at once, or soon */
         assert_int_equal(iwarp_tcp_attach(&e.loop, fd, &e.ep), 0);
         e.ep->user = &e;

@@ -288,6 +288,10 @@ struct iwarp_qp_options {
      * REMOTE_ATOMIC to its peer, MW_BIND to BIND_MW. Default all. */
     unsigned access;
     void *user;
+    /* An RDMA Read is refused whose sink does not allow REMOTE_WRITE when it is posted: the rule of
+     * RNICs, for which its answer is a tagged message like others. Default false: LOCAL_WRITE is
+     * enough. */
+    bool remote_sinks;
 };
 
 IWARP_API void iwarp_qp_options_init(struct iwarp_qp_options *options);

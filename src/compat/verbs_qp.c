@@ -5,6 +5,7 @@
  * on its way to RTS are accepted and do nothing, unless they name a peer: the program would wait
  * for ever for one that nobody calls.
  */
+#include "base/settings.h"
 #include "compat/compat.h"
 
 #include <errno.h>
@@ -104,6 +105,7 @@ static unsigned at_least_one(unsigned n)
 
 static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
 {
+    static const char *const sinks[] = {"local", "remote", NULL};
     struct iwarp_qp_options o;
 
     iwarp_qp_options_init(&o);
@@ -118,6 +120,7 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
         o.max_inline = a->cap.max_inline_data;
     }
     o.signal_all = a->sq_sig_all != 0;
+    o.remote_sinks = iwarp_setting_word("IWARP_READ_SINK", sinks, 0) == 1;
     o.user = qp;
     enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
     if (status != IWARP_OK) {

@@ -67,6 +67,32 @@ static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct
     return IWARP_OK;
 }
 
+/* What is no region now may become one before it is this request's turn: it is checked then. */
+static enum iwarp_status check_read(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    struct iwarp_lends lends;
+
+    if (wr->num_sge > 1 || (wr->flags & IWARP_WR_INLINE)) {
+        return iwarp_fail(IWARP_MISUSE, "an RDMA Read has one SGE and cannot be inline");
+    }
+    if (wr->opcode == IWARP_WR_READ_INV && wr->num_sge != 1) {
+        return iwarp_fail(IWARP_MISUSE, "READ_INV needs an SGE, whose lkey it invalidates");
+    }
+    if (!qp->options.remote_sinks || wr->num_sge == 0 || wr->sg_list->len == 0) {
+        return IWARP_OK;
+    }
+    lends.n = 0;
+    const struct iwarp_region *sink =
+        iwarp_lends_get(&lends, &qp->pd->device->regions, wr->sg_list->lkey);
+    bool lacks = sink && !(sink->access & IWARP_ACCESS_REMOTE_WRITE);
+    iwarp_lends_settle(&lends);
+    return lacks ? iwarp_fail(IWARP_MISUSE,
+                              "RDMA Read into lkey 0x%x, whose region does not allow REMOTE_WRITE: "
+                              "on iWARP the sink of an RDMA Read has to be registered with it",
+                              wr->sg_list->lkey)
+                 : IWARP_OK;
+}
+
 static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                     uint64_t *len)
 {
@@ -93,12 +119,11 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "%llu octets in one request, at most 2^32-1 are possible",
                           (unsigned long long)*len);
     }
-    bool read = wr->opcode == IWARP_WR_READ || wr->opcode == IWARP_WR_READ_INV;
-    if (read && (wr->num_sge > 1 || (wr->flags & IWARP_WR_INLINE))) {
-        return iwarp_fail(IWARP_MISUSE, "an RDMA Read has one SGE and cannot be inline");
-    }
-    if (wr->opcode == IWARP_WR_READ_INV && wr->num_sge != 1) {
-        return iwarp_fail(IWARP_MISUSE, "READ_INV needs an SGE, whose lkey it invalidates");
+    if (wr->opcode == IWARP_WR_READ || wr->opcode == IWARP_WR_READ_INV) {
+        enum iwarp_status status = check_read(qp, wr);
+        if (status != IWARP_OK) {
+            return status;
+        }
     }
     if ((wr->flags & IWARP_WR_INLINE) && *len > o->max_inline) {
         return iwarp_fail(IWARP_MISUSE, "%llu octets inline, the queue pair was created for %u",

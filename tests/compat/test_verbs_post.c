@@ -6,6 +6,7 @@
 #include "loop.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 
 static const struct loop_options plain = {.max_inline = 64};
 
@@ -214,6 +215,40 @@ static void bind_mw__of_type_1__is_a_call_of_its_own(void **state)
     loop_close(&l);
 }
 
+/* Many programs know nothing of the RNICs' rule; theirs is to see whether they keep it. */
+static void read__into_a_region_without_remote_write__is_refused_on_request(void **state)
+{
+    (void)state;
+    for (int strict = 0; strict < 2; strict++) {
+        struct ibv_send_wr *bad = NULL;
+        struct loop l;
+        if (strict) {
+            assert_int_equal(setenv("IWARP_READ_SINK", "remote", 1), 0);
+        }
+        loop_open(&l, &plain);
+        struct ibv_mr *mr = ibv_reg_mr(l.pd, l.memory[0], 8, IBV_ACCESS_LOCAL_WRITE);
+        assert_non_null(mr);
+        struct ibv_sge sge = {(uintptr_t)l.memory[0], 8, mr->lkey};
+        struct ibv_send_wr wr = {
+            .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+        wr.wr.rdma.remote_addr = (uintptr_t)l.memory[1];
+        wr.wr.rdma.rkey = l.mr[1]->rkey;
+        memcpy(l.memory[1], "readable", 8);
+        if (strict) {
+            assert_int_equal(ibv_post_send(l.qp[0], &wr, &bad), EINVAL);
+            assert_ptr_equal(bad, &wr);
+            assert_non_null(strstr(iwarp_last_error(), "does not allow REMOTE_WRITE"));
+            sge.lkey = l.mr[0]->lkey;
+        }
+        post(&l, &wr);
+        (void)loop_expect(&l, 0, 5, IBV_WC_RDMA_READ);
+        assert_memory_equal(l.memory[0], "readable", 8);
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        loop_close(&l);
+    }
+    assert_int_equal(unsetenv("IWARP_READ_SINK"), 0);
+}
+
 /* More than are translated at a time, and more than the queue holds: *bad is the first too many. */
 static void chain__longer_than_the_queue__stops_where_it_is_full(void **state)
 {
@@ -326,6 +361,7 @@ int main(void)
         cmocka_unit_test(atomics__change_the_word_and_give_what_it_was),
         cmocka_unit_test(send_with_invalidate__makes_the_window_unusable),
         cmocka_unit_test(bind_mw__of_type_1__is_a_call_of_its_own),
+        cmocka_unit_test(read__into_a_region_without_remote_write__is_refused_on_request),
         cmocka_unit_test(chain__longer_than_the_queue__stops_where_it_is_full),
         cmocka_unit_test(post__of_what_iwarp_has_not__is_refused_and_the_rest_before_it_goes),
         cmocka_unit_test(post__before_connecting__is_refused_and_after_the_end_flushed),

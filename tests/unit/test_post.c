@@ -28,6 +28,46 @@ struct misuse {
     const char *part;
 };
 
+/* The rule of RNICs, if it is wished; by default LOCAL_WRITE is enough. */
+static void read__into_a_sink_without_remote_write__is_refused_on_request(void **state)
+{
+    (void)state;
+    for (int wished = 0; wished < 2; wished++) {
+        struct iwarp_mr_options mo;
+        struct pair_options o;
+        struct iwarp_mr *mr;
+        struct pair p;
+        uint8_t sink[8] = {0};
+        pair_options_init(&o, PAIR_MEMORY);
+        o.qp.remote_sinks = wished;
+        open_pair(&p, &o);
+        iwarp_mr_options_init(&mo, sink, sizeof sink, IWARP_ACCESS_LOCAL_WRITE);
+        must(iwarp_mr_create(p.side[0].pd, &mo, &mr));
+        struct iwarp_sge sge = {sink, sizeof sink, iwarp_mr_stag(mr)}, none = {NULL, 0, 1};
+        struct iwarp_send_wr wr = pair_wr(IWARP_WR_READ, 1, &sge);
+        pair_fill(p.side[1].p, sizeof sink, 3);
+        wr.remote_stag = iwarp_mr_stag(p.side[1].mr);
+        wr.remote_to = (uint64_t)(uintptr_t)p.side[1].p;
+        if (wished) {
+            must_fail(iwarp_post_send(p.side[0].qp, &wr, NULL), IWARP_MISUSE,
+                      "whose region does not allow REMOTE_WRITE");
+            wr.sg_list = &none; /* nothing to be written, so no right to it */
+            must(iwarp_post_send(p.side[0].qp, &wr, NULL));
+            pair_wc(p.side[0].send_cq, 1, IWARP_WC_SUCCESS);
+            iwarp_mr_options_init(&mo, sink, sizeof sink,
+                                  IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE);
+            must(iwarp_mr_reregister(mr, NULL, &mo));
+        }
+        struct iwarp_sge good = {sink, sizeof sink, iwarp_mr_stag(mr)};
+        wr.sg_list = &good;
+        must(iwarp_post_send(p.side[0].qp, &wr, NULL));
+        pair_wc(p.side[0].send_cq, 1, IWARP_WC_SUCCESS);
+        assert_memory_equal(sink, p.side[1].p, sizeof sink);
+        must(iwarp_mr_deregister(mr));
+        pair_close(&p);
+    }
+}
+
 /* [VERBS-8.2.1-01] [VERBS-8.3.1-01] */
 static void post_send__against_the_rules__is_misuse(void **state)
 {
@@ -555,6 +595,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(post_send__against_the_rules__is_misuse),
+        cmocka_unit_test(read__into_a_sink_without_remote_write__is_refused_on_request),
         cmocka_unit_test(post__in_idle__waits_until_connected),
         cmocka_unit_test(post__in_idle_without_a_connection__is_flushed_or_gone),
         cmocka_unit_test(post__to_a_full_queue__is_again),

@@ -13,7 +13,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#define DRAINED       600
+#define DRAINED_DEPTH 12
+
 static const struct loop_options plain = {.max_inline = 0};
+
+struct drained {
+    struct loop *l;
+    _Atomic unsigned received;
+};
 
 static bool readable(int fd)
 {
@@ -198,6 +206,66 @@ static void get_event__cancelled__ends_the_thread_and_leaves_no_lock(void **stat
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+/* Takes receives back as they complete, asleep between two events. */
+static void *receive_asleep(void *arg)
+{
+    struct drained *d = arg;
+    struct pollfd p = {.fd = d->l->channel->fd, .events = POLLIN};
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *of;
+
+    while (atomic_load(&d->received) < DRAINED) {
+        if (poll(&p, 1, LOOP_WAIT_MS) != 1) {
+            return NULL; /* no event came */
+        }
+        assert_int_equal(ibv_get_cq_event(d->l->channel, &cq, &of), 0);
+        ibv_ack_cq_events(cq, 1);
+        assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+        while (ibv_poll_cq(cq, 1, &wc) == 1) {
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            assert_int_equal(wc.wr_id, atomic_load(&d->received) % DRAINED_DEPTH);
+            loop_recv(d->l, 1, wc.wr_id, 0, 8);
+            atomic_fetch_add(&d->received, 1);
+        }
+    }
+    return d;
+}
+
+/* The peer sends as far as there are receives, in bursts: nobody is woken for nothing, nobody
+ * sleeps on. */
+static void event__of_receives_that_are_shared__wakes_the_sleeper_each_time(void **state)
+{
+    const struct loop_options with_srq = {.srq = true};
+    struct drained d = {.l = &(struct loop){.srq = NULL}};
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    const struct timespec nap = {.tv_nsec = 20000};
+    unsigned sent = 0, waited = 0;
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    loop_open(d.l, &with_srq);
+    for (uint64_t i = 0; i < DRAINED_DEPTH; i++) {
+        loop_recv(d.l, 1, i, 0, 8);
+    }
+    assert_int_equal(ibv_req_notify_cq(d.l->cq[1], 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, receive_asleep, &d), 0);
+    while (sent < DRAINED) {
+        if (sent - atomic_load(&d.received) < DRAINED_DEPTH) {
+            assert_int_equal(ibv_post_send(d.l->qp[0], &wr, &bad), 0);
+            (void)loop_expect(d.l, 0, 0, IBV_WC_SEND);
+            sent++;
+        } else {
+            assert_true(waited++ < LOOP_WAIT_MS * 50); /* it sleeps on */
+            nanosleep(&nap, NULL);
+        }
+    }
+    pthread_join(thread, &result);
+    assert_ptr_equal(result, &d);
+    loop_close(d.l);
+}
+
 static void create__with_bad_arguments__is_einval(void **state)
 {
     struct ibv_context *context = loop_context();
@@ -228,6 +296,7 @@ int main(void)
         cmocka_unit_test(destroy__waits_for_the_acknowledgement),
         cmocka_unit_test(get_event__interrupted__says_so),
         cmocka_unit_test(get_event__cancelled__ends_the_thread_and_leaves_no_lock),
+        cmocka_unit_test(event__of_receives_that_are_shared__wakes_the_sleeper_each_time),
         cmocka_unit_test(create__with_bad_arguments__is_einval),
     };
 

@@ -53,6 +53,15 @@ rdma_xclient_xserver()
         says 'rdma_xclient: end 0' client.out && finishes "$pid" server
 }
 
+# Its server takes connections until it is ended.
+cmtime_100()
+{
+    start server cmtime -b 127.0.0.1 -p "$port" -c 100
+    ready server "$port" && r cmtime -s 127.0.0.1 -p "$port" -c 100 >client.out &&
+        says '^connect ' client.out && says '^disconnect ' client.out && ! ended "$pid" &&
+        ! grep -i 'fail' server.out client.out
+}
+
 try "rping -C 1000 -V -S 60000" rping_validated 127.0.0.1
 try "rping -v -C 10" rping_shows
 if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
@@ -66,3 +75,4 @@ try "ucmatose -c 8 -m" ucmatose_both -c 8 -m
 try "ucmatose -C 100 -S 65536" ucmatose_both -C 100 -S 65536
 try "rdma_server and rdma_client" rdma_client_server
 try "rdma_xserver and rdma_xclient -c r" rdma_xclient_xserver
+try "cmtime -c 100" cmtime_100

@@ -48,6 +48,10 @@ for kind in write read send; do
 done
 try "ib_send_lat -R -e" perf ib_send_lat -e -n 200
 try "ib_send_bw -R --use-srq" perf ib_send_bw --use-srq -r 100 -n 500
+# As many receives as messages: with fewer, and -e, the client may sleep until a Send completes while it may
+# send no more before credits come, which are RDMA Writes that wake nobody.
+try "ib_send_bw -R -e --use-srq" perf ib_send_bw -e --use-srq -r 512 -n 500
+try "ib_send_bw -R -e --use-srq -q 4" perf ib_send_bw -e --use-srq -q 4 -r 2048 -n 400
 try "ib_send_bw -R --use-srq -q 4" perf ib_send_bw --use-srq -q 4 -r 400 -n 200
 try "ib_atomic_bw -R, counted" perf_counted ib_atomic_bw 'c Atomic Request 0 20' 's Atomic Response 0 20' -- -n 20
 try "ib_atomic_bw -R -A CMP_AND_SWAP" perf ib_atomic_bw -A CMP_AND_SWAP -n 500

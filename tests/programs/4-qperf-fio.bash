@@ -29,18 +29,19 @@ qperf_counted()
     counted "$@" -- "${files[0]}" && counted "$@" -- "${files[1]}"
 }
 
-# fio_job NAME VERB SIZE OPTION...: the receiver first
+# fio_job VERB OPTION...: 64 messages of 64 KiB.  The receiver comes first, and posts a receive for each of
+# them: with verb=send fio has no flow control, and on iWARP a Send that finds no receive ends the stream.
 fio_job()
 {
     local verb=$1
     shift
-    start receiver fio --name=receiver --ioengine=rdma --port="$port" --rw=read --bs=64k \
-        --size=32m --iodepth=16 "$@"
+    start receiver fio --name=receiver --ioengine=rdma --port="$port" --rw=read --bs=64k --size=4m \
+        --iodepth=64 "$@"
     ready receiver "$port" &&
         r fio --name=sender --ioengine=rdma --hostname=127.0.0.1 --port="$port" --verb="$verb" \
-            --rw=write --bs=64k --size=32m --iodepth=16 \
+            --rw=write --bs=64k --size=4m --iodepth=16 \
             "$@" >sender.out 2>&1 && says 'err= 0' sender.out &&
-        says 'io=32.0MiB' sender.out && finishes "$pid" receiver
+        says 'io=4096KiB' sender.out && finishes "$pid" receiver
 }
 
 fio_counted()
@@ -59,4 +60,7 @@ for test in rc_lat rc_bw rc_rdma_read_lat rc_rdma_read_bw rc_rdma_write_lat \
     try "qperf -cm1 $test" qperf_test $test -t 1
 done
 try "qperf -cm1 rc_bw, counted" qperf_counted rc_bw 'c Send 8192 20'
-try "fio verb=write, counted" fio_counted write 'c Write 65536 512'
+try "fio verb=write, counted" fio_counted write 'c Write 65536 64'
+try "fio verb=read, counted" fio_counted read 's Read Response 65536 64'
+try "fio verb=send, counted" fio_counted send 'c Send 65536 64'
+try "fio verb=send verify=crc32c, data checked" fio_job send --verify=crc32c

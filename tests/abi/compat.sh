@@ -8,21 +8,7 @@ set -u
 dir=$BUILD/lib/compat
 [ -e "$dir/libibverbs.so.1" ] || { echo "the headers of libibverbs are not installed"; exit 77; }
 
-number=0
-failed=0
-check()
-{
-    local name=$1 out
-    shift
-    number=$((number + 1))
-    if out=$("$@" 2>&1); then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        printf '%s\n' "$out"
-        failed=1
-    fi
-}
+. tests/support/check.bash
 
 exports()
 {

@@ -16,21 +16,7 @@ soversion=${version%%.*}
 example=examples/01_hello.c
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 
-number=0
-failed=0
-check()
-{
-    local name=$1 out
-    shift
-    number=$((number + 1))
-    if out=$("$@" 2>&1); then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        printf '%s\n' "$out"
-        failed=1
-    fi
-}
+. tests/support/check.bash
 
 installs()
 {

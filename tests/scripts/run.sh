@@ -17,21 +17,7 @@ run=$TMPDIR/tree/bin/iwarp-run
 cp "$BUILD/bin/iwarp-run" "$run"
 version=$(sed -n 's/.*IWARP_VERSION "\(.*\)"/\1/p' "$top/include/iwarp/version.h")
 
-number=0
-failed=0
-check()
-{
-    local name=$1 out
-    shift
-    number=$((number + 1))
-    if out=$("$@" 2>&1); then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        printf '%s\n' "$out"
-        failed=1
-    fi
-}
+. "$top"/tests/support/check.bash
 
 # prints TEXT COMMAND...: exactly that, and succeeds
 prints()

@@ -296,20 +296,14 @@ static void stream_client(struct bench_link *link)
     }
     say(&peer, 8);
     take_message(&peer);
-    double seconds = bench_now() - begin, octets = (double)n * (double)options->octets;
-    double gib = octets / (double)(1 << 30);
+    double seconds = bench_now() - begin;
     cpu = bench_cpu() - cpu;
     if (reading && !bench_check(peer.memory, options->octets, 1, &where)) {
         bench_fail("wrong memory at octet %zu", where);
     }
     bench_hear(link, &other, sizeof other);
     bench_result_begin(options);
-    bench_result_number("messages", (double)n);
-    bench_result_number("seconds", seconds);
-    bench_result_number("octets_per_s", octets / seconds);
-    bench_result_number("messages_per_s", (double)n / seconds);
-    bench_result_number("cpu_client_s_per_gib", cpu / gib);
-    bench_result_number("cpu_server_s_per_gib", other.cpu / gib);
+    bench_result_stream(options, n, seconds, cpu, other.cpu);
     bench_result_end();
 }
 

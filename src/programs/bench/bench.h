@@ -82,6 +82,12 @@ bool bench_hear(struct bench_link *link, void *data, size_t len);
 /* One line of JSON on stdout. Names are plain words. */
 void bench_result_begin(const struct bench_options *options);
 void bench_result_number(const char *name, double value);
+/*
+ * A stream of `messages` of options->octets: rates, and the processor time of both sides per GiB.
+ * server_cpu < 0: that side did not say.
+ */
+void bench_result_stream(const struct bench_options *options, uint64_t messages, double seconds,
+                         double client_cpu, double server_cpu);
 /* Round trips: each as it comes, then all with what they took together. */
 void bench_sample(double seconds);
 void bench_result_round_trips(double seconds);

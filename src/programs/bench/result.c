@@ -26,6 +26,22 @@ void bench_result_number(const char *name, double value)
     printf(", \"%s\": %.9g", name, value);
 }
 
+void bench_result_stream(const struct bench_options *options, uint64_t messages, double seconds,
+                         double client_cpu, double server_cpu)
+{
+    double n = (double)messages, octets = n * (double)options->octets;
+    double gib = octets / (double)(1 << 30);
+
+    bench_result_number("messages", n);
+    bench_result_number("seconds", seconds);
+    bench_result_number("octets_per_s", octets / seconds);
+    bench_result_number("messages_per_s", n / seconds);
+    bench_result_number("cpu_client_s_per_gib", client_cpu / gib);
+    if (server_cpu >= 0) {
+        bench_result_number("cpu_server_s_per_gib", server_cpu / gib);
+    }
+}
+
 /* The last SAMPLES of them are kept. */
 void bench_sample(double seconds)
 {

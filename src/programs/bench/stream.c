@@ -210,19 +210,9 @@ static double fpdus_sent(struct bench_side *side)
 static void stream_result(struct flow *flow, uint64_t messages, double seconds, double cpu,
                           double fpdus, const struct bench_report *peer, bool heard)
 {
-    double octets = (double)messages * (double)flow->side.options->octets;
-    double gib = octets / (double)(1 << 30);
-
     bench_result_begin(flow->side.options);
-    bench_result_number("messages", (double)messages);
-    bench_result_number("seconds", seconds);
-    bench_result_number("octets_per_s", octets / seconds);
-    bench_result_number("messages_per_s", (double)messages / seconds);
+    bench_result_stream(flow->side.options, messages, seconds, cpu, heard ? peer->cpu : -1);
     bench_result_number("fpdus_sent", fpdus);
-    bench_result_number("cpu_client_s_per_gib", cpu / gib);
-    if (heard) {
-        bench_result_number("cpu_server_s_per_gib", peer->cpu / gib);
-    }
     bench_result_end();
 }
 

@@ -144,8 +144,7 @@ void bench_tcp_stream_client(struct bench_link *link)
     if (!move_all(fd, &answer, 1, false, false)) {
         bench_fail("the server has gone");
     }
-    double seconds = bench_now() - begin, octets = (double)n * (double)options->octets;
-    double gib = octets / (double)(1 << 30);
+    double seconds = bench_now() - begin;
     cpu = bench_cpu() - cpu;
     bool heard = bench_hear(link, &peer, sizeof peer);
     if (heard && peer.count != n) {
@@ -153,14 +152,7 @@ void bench_tcp_stream_client(struct bench_link *link)
     }
     close(fd);
     bench_result_begin(options);
-    bench_result_number("messages", (double)n);
-    bench_result_number("seconds", seconds);
-    bench_result_number("octets_per_s", octets / seconds);
-    bench_result_number("messages_per_s", (double)n / seconds);
-    bench_result_number("cpu_client_s_per_gib", cpu / gib);
-    if (heard) {
-        bench_result_number("cpu_server_s_per_gib", peer.cpu / gib);
-    }
+    bench_result_stream(options, n, seconds, cpu, heard ? peer.cpu : -1);
     bench_result_end();
 }
 

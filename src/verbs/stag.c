@@ -70,7 +70,9 @@ static void pool_give(struct iwarp_device *d, struct iwarp_mr *mr)
  * The next STag to try: random in its key, its place within a page of the table, and its page;
  * pages are drawn from as many as keep the table at most a quarter full, at least MIN_PAGES. A
  * device that registers and deregisters for ever thus touches 16 MiB of the table, not all of it,
- * and a guess is right with a chance of 2^-29 for each region, or less. device.lock held.
+ * and a guess is right with a chance of 2^-29 for each region, or less. Which page of its group a
+ * draw means is a permutation's top bits, so that each of them comes equally often whatever the
+ * device's factor and offset. device.lock held.
  */
 /* [RDMAP-8.1.1-08] */
 static bool next_stag(struct iwarp_device *d, uint32_t *stag)
@@ -89,9 +91,9 @@ static bool next_stag(struct iwarp_device *d, uint32_t *stag)
     if (!random32(d, &r)) {
         return false;
     }
-    uint32_t step = PAGES / d->stag_pages, n = (r >> 17) & (d->stag_pages - 1);
-    uint32_t page = n * step + ((n * d->stag_factor + d->stag_offset) >> 16) % step;
-    *stag = page << 17 | (r & 0x1ffff);
+    uint32_t step = PAGES / d->stag_pages, mask = d->stag_pages - 1, n = (r >> 17) & mask;
+    uint32_t permuted = (n * (d->stag_factor | 1) + d->stag_offset) & mask;
+    *stag = (n * step + permuted * step / d->stag_pages) << 17 | (r & 0x1ffff);
     return true;
 }
 

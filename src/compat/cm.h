@@ -137,7 +137,8 @@ void cm_engine_bury(struct cm_id *id);
 /* NULL: errno. */
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
 
-/* id->verbs and id->pd from here on. 0 or -1 with errno. */
+/* id->verbs and id->pd from here on: of the device with the id's source address. 0 or -1 with
+ * errno. */
 int cm_id_attach(struct cm_id *id);
 
 /* In a forked child: sockets of the parent are closed, its ids left alone. */

@@ -64,14 +64,16 @@ static void on_request(struct cm_id *listener, struct iwarp_conn *conn)
 
     if (listener->state == CM_LISTEN && listener->waiting_requests < listener->backlog) {
         id = cm_id_new(listener->id.channel, listener->id.context, listener->id.ps);
+        if (id) {
+            id->conn = conn;
+            cm_addr_from_conn(id);
+        }
         event = event_with_data(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, conn);
     }
     if (id && event && cm_id_attach(id) == 0) {
-        id->conn = conn;
         id->state = CM_REQUEST;
         id->passive = true;
         id->id.qp_type = listener->id.qp_type;
-        cm_addr_from_conn(id);
         id->request_ird = event->ev.param.conn.initiator_depth;
         id->request_ord = event->ev.param.conn.responder_resources;
         event->ev.listen_id = &listener->id;
@@ -82,9 +84,10 @@ static void on_request(struct cm_id *listener, struct iwarp_conn *conn)
     }
     free(event);
     if (id) {
-        cm_id_end(id);
+        cm_id_end(id); /* the peer is told no */
+    } else {
+        (void)iwarp_conn_destroy(conn);
     }
-    (void)iwarp_conn_destroy(conn); /* the peer is told no */
 }
 
 /* The kinds of failure that programs tell apart: refused, timed out, and others. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Communication ids: made, given options, moved between channels, destroyed; and the devices behind
- * them, of which there is one, whose context and default protection domain all ids share.
+ * them: the context and default protection domain of each are shared by all ids of its addresses.
  */
 #include "compat/cm.h"
 
@@ -13,8 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct cm_id *all;         /* these under cm_lock */
-static struct ibv_pd *default_pd; /* stays: programs leave regions behind in it */
+static struct cm_id *all; /* these under cm_lock */
+
+/* Of each device, in no order; they stay: programs leave regions behind in them. */
+static struct ibv_pd *default_pds[COMPAT_MAX_DEVICES];
 
 bool cm_id_usable(struct rdma_cm_id *id, const char *what)
 {
@@ -62,7 +64,20 @@ void cm_id_forget_all(void)
         }
     }
     all = NULL;
-    default_pd = NULL;
+    memset(default_pds, 0, sizeof default_pds);
+}
+
+static struct ibv_pd *default_pd_of(struct ibv_context *context)
+{
+    unsigned i = 0;
+
+    while (default_pds[i] && default_pds[i]->context != context) {
+        i++;
+    }
+    if (!default_pds[i]) {
+        default_pds[i] = ibv_alloc_pd(context);
+    }
+    return default_pds[i];
 }
 
 int cm_id_attach(struct cm_id *i)
@@ -70,21 +85,19 @@ int cm_id_attach(struct cm_id *i)
     if (i->attached) {
         return 0;
     }
-    struct ibv_context *context = iwarp_compat_shared_context();
+    struct ibv_context *context = iwarp_compat_shared_context(&i->id.route.addr.src_addr);
     if (!context) {
         return -1;
     }
-    if (!default_pd) {
-        default_pd = ibv_alloc_pd(context);
-        if (!default_pd) {
-            return cm_refuse(errno ? errno : ENOMEM, "no protection domain for an id");
-        }
+    struct ibv_pd *pd = default_pd_of(context);
+    if (!pd) {
+        return cm_refuse(errno ? errno : ENOMEM, "no protection domain for an id");
     }
     i->attached = true;
     i->id.verbs = context;
     i->id.port_num = 1;
     if (!i->id.pd) {
-        i->id.pd = default_pd;
+        i->id.pd = pd;
     }
     return 0;
 }
@@ -284,16 +297,11 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
     cm_process_watch();
-    struct ibv_context *context = iwarp_compat_shared_context();
-    struct ibv_context **list = context ? calloc(2, sizeof *list) : NULL;
+    int n = 0;
+    struct ibv_context **list = iwarp_compat_shared_contexts(&n);
 
     if (num_devices) {
-        *num_devices = list ? 1 : 0;
-    }
-    if (list) {
-        list[0] = context;
-    } else if (context) {
-        errno = ENOMEM;
+        *num_devices = list ? n : 0;
     }
     return list;
 }

@@ -160,6 +160,7 @@ static inline struct compat_qp *compat_qp(struct ibv_qp *qp)
 
 /* Limits that the device states; what programs ask for beyond them is refused. */
 enum {
+    COMPAT_MAX_DEVICES = 64,  /* one per interface, if that is wished */
     COMPAT_MAX_RD_ATOM = 128, /* librdmacm's callers truncate to 8 bits: 255 and less only */
     COMPAT_MAX_PRIVATE_DATA = 255
 };
@@ -170,8 +171,12 @@ enum {
  */
 struct iwarp_device *iwarp_compat_device(void);
 
-/* The context that all ids share, opened by the first call and never closed. NULL: errno. */
-struct ibv_context *iwarp_compat_shared_context(void);
+/*
+ * The context that all ids share whose local address belongs to the same device, opened by the
+ * first call and never closed; and all of them, up to a NULL, to be freed. NULL: errno.
+ */
+struct ibv_context *iwarp_compat_shared_context(const struct sockaddr *local);
+struct ibv_context **iwarp_compat_shared_contexts(int *n);
 
 /* Forks between the first use of the library and this process: 0, 1, ... */
 unsigned iwarp_compat_generation(void);
@@ -188,6 +193,10 @@ void iwarp_compat_qp_refresh(struct compat_qp *qp);
 
 /* verbs_context.c: the operations that the inline functions of verbs.h call. */
 void iwarp_compat_fill_operations(struct compat_context *context);
+
+/* verbs_device.c: the identity of one of our devices. */
+struct compat_identity;
+const struct compat_identity *iwarp_compat_identity(struct ibv_device *device);
 
 /* verbs_async.c */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused);

@@ -1,20 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the device is told apart by: a MAC address, from which GUID and GID are made, and the MTU
- * that it reports. The MAC is that of the first interface that has one; else one of the range for
- * local use, made from the machine id, so that it is the same each time.
+ * What devices are told apart by: a name, a MAC address, from which GUID and GID are made, and the
+ * MTU that is reported. There is one device for all addresses of this machine, or one for each
+ * interface (IWARP_DEVICES). A device without a MAC of its own gets one of the range for local use,
+ * made from the machine id and the interface's name, so that it is the same each time.
  */
 #ifndef IWARP_COMPAT_IDENTITY_H
 #define IWARP_COMPAT_IDENTITY_H
 
 #include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
-__be64 iwarp_compat_guid(void);                  /* EUI-64 of the MAC */
-void iwarp_compat_gid(union ibv_gid *gid);       /* the MAC, then zeros, as RNICs have it */
-enum ibv_mtu iwarp_compat_mtu(unsigned *octets); /* the interface's as one of the five */
+enum { COMPAT_MAC_OCTETS = 6 };
+
+struct compat_identity {
+    char name[IBV_SYSFS_NAME_MAX]; /* of the device */
+    char interface[IF_NAMESIZE];   /* the only one whose addresses it has; "": of all */
+    uint8_t mac[COMPAT_MAC_OCTETS];
+    unsigned mtu; /* octets */
+};
+
+/* All of them, in order, looked for by the first call; returns how many, at least one. */
+unsigned iwarp_compat_identities(const struct compat_identity **all);
+
+/* Which of them has this local address; 0, the first one, if none has it. */
+unsigned iwarp_compat_identity_at(const struct sockaddr *addr);
+
+__be64 iwarp_compat_guid(const struct compat_identity *identity); /* EUI-64 of the MAC */
+/* The MAC, then zeros, as RNICs have it. */
+void iwarp_compat_gid(const struct compat_identity *identity, union ibv_gid *gid);
+/* The interface's as one of the five. */
+enum ibv_mtu iwarp_compat_mtu(const struct compat_identity *identity);
 
 /* For tests: of these octets instead of the machine id. */
-void iwarp_compat_mac_of_machine(const char *machine_id, uint8_t mac[6]);
+void iwarp_compat_mac_of_machine(const char *machine_id, uint8_t mac[COMPAT_MAC_OCTETS]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one device, iwarp0: how it is called, its GUID and GID, opening and closing it, and the
- * native device behind all contexts of the process, which starts (with its thread) when it is first
+ * The devices that programs see (identity.h): listing, opening and closing them, and the one native
+ * device behind all contexts of the process, which starts (with its thread) when it is first
  * needed, and once more in a forked child. Nothing happens before the first call.
  */
 #include "base/process.h"
@@ -21,23 +21,17 @@ struct device {
     struct ibv_device ibv;
     const void *ops;
     uint64_t rest[64];
+    const struct compat_identity *identity;
+    struct ibv_context *shared; /* under lock; kept over forks */
 };
 
 static const char not_theirs;
-static struct device device = {
-    .ibv = {.node_type = IBV_NODE_RNIC,
-            .transport_type = IBV_TRANSPORT_IWARP,
-            .name = "iwarp0",
-            .dev_name = "iwarp0",
-            .dev_path = "/sys/class/infiniband_verbs/iwarp0",
-            .ibdev_path = "/sys/class/infiniband/iwarp0"},
-    .ops = &not_theirs,
-};
+static struct device devices[COMPAT_MAX_DEVICES];
+static unsigned n_devices; /* these do not change after `begin` */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_device *native; /* under lock */
 static unsigned native_born;        /* the generation that opened it */
-static struct ibv_context *shared;  /* under lock; kept over forks */
 
 static void before_fork(void)
 {
@@ -53,6 +47,23 @@ static void after_fork_in_child(void)
 {
     iwarp_compat_qp_forget_all();
     after_fork();
+}
+
+static void name_devices(void)
+{
+    const struct compat_identity *all;
+
+    n_devices = iwarp_compat_identities(&all);
+    for (unsigned i = 0; i < n_devices; i++) {
+        struct ibv_device *d = &devices[i].ibv;
+        *d = (struct ibv_device){.node_type = IBV_NODE_RNIC, .transport_type = IBV_TRANSPORT_IWARP};
+        snprintf(d->name, sizeof d->name, "%s", all[i].name);
+        snprintf(d->dev_name, sizeof d->dev_name, "%s", all[i].name);
+        snprintf(d->dev_path, sizeof d->dev_path, "/sys/class/infiniband_verbs/%s", all[i].name);
+        snprintf(d->ibdev_path, sizeof d->ibdev_path, "/sys/class/infiniband/%s", all[i].name);
+        devices[i].ops = &not_theirs;
+        devices[i].identity = &all[i];
+    }
 }
 
 static void watch(void)
@@ -106,16 +117,44 @@ struct iwarp_device *iwarp_compat_device(void)
     return d;
 }
 
-struct ibv_device **ibv_get_device_list(int *num_devices)
+/* Not in `begin`, which cm_* calls with its lock held, and which is to do nothing but that. */
+static void find_devices(void)
 {
-    struct ibv_device **list = calloc(2, sizeof *list);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     begin();
-    if (num_devices) {
-        *num_devices = list ? 1 : 0;
+    pthread_once(&once, name_devices);
+}
+
+/* NULL: none of ours. */
+static struct device *device_of(struct ibv_device *d)
+{
+    find_devices();
+    for (unsigned i = 0; i < n_devices; i++) {
+        if (d == &devices[i].ibv) {
+            return &devices[i];
+        }
     }
-    if (list) {
-        list[0] = &device.ibv;
+    return NULL;
+}
+
+const struct compat_identity *iwarp_compat_identity(struct ibv_device *d)
+{
+    struct device *device = device_of(d);
+
+    return device ? device->identity : devices[0].identity;
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+    struct ibv_device **list = calloc(COMPAT_MAX_DEVICES + 1, sizeof *list);
+
+    find_devices();
+    if (num_devices) {
+        *num_devices = list ? (int)n_devices : 0;
+    }
+    for (unsigned i = 0; list && i < n_devices; i++) {
+        list[i] = &devices[i].ibv;
     }
     return list;
 }
@@ -138,8 +177,7 @@ int ibv_get_device_index(struct ibv_device *d)
 
 __be64 ibv_get_device_guid(struct ibv_device *d)
 {
-    (void)d;
-    return iwarp_compat_guid();
+    return iwarp_compat_guid(iwarp_compat_identity(d));
 }
 
 static void release(struct compat_context *c)
@@ -158,11 +196,10 @@ static void release(struct compat_context *c)
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
     IWARP_UNCANCELLED;
-    if (d != &device.ibv) {
+    if (!device_of(d)) {
         (void)iwarp_compat_refuse("verbs", ENODEV, "ibv_open_device: not a device of libiwarp");
         return NULL;
     }
-    begin();
     struct compat_context *c = calloc(1, sizeof *c);
     if (!c) {
         errno = ENOMEM;
@@ -190,9 +227,10 @@ int ibv_close_device(struct ibv_context *context)
 {
     IWARP_UNCANCELLED;
     struct compat_context *c = compat_context(context);
+    const struct device *device = device_of(context->device);
 
     pthread_mutex_lock(&lock);
-    bool kept = context == shared;
+    bool kept = device && context == device->shared;
     pthread_mutex_unlock(&lock);
     if (!kept && atomic_load(&c->users) == 0) {
         release(c);
@@ -200,17 +238,40 @@ int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
-struct ibv_context *iwarp_compat_shared_context(void)
+static struct ibv_context *shared_of(struct device *device)
 {
-    IWARP_UNCANCELLED;
-    begin();
     pthread_mutex_lock(&lock);
-    if (!shared) {
-        shared = ibv_open_device(&device.ibv);
+    if (!device->shared) {
+        device->shared = ibv_open_device(&device->ibv);
     }
-    struct ibv_context *context = shared;
+    struct ibv_context *context = device->shared;
     pthread_mutex_unlock(&lock);
     return context;
+}
+
+struct ibv_context *iwarp_compat_shared_context(const struct sockaddr *addr)
+{
+    IWARP_UNCANCELLED;
+    find_devices();
+    return shared_of(&devices[iwarp_compat_identity_at(addr)]);
+}
+
+struct ibv_context **iwarp_compat_shared_contexts(int *n)
+{
+    IWARP_UNCANCELLED;
+    struct ibv_context **list = calloc(COMPAT_MAX_DEVICES + 1, sizeof *list);
+
+    find_devices();
+    *n = 0;
+    for (unsigned i = 0; list && i < n_devices; i++) {
+        list[i] = shared_of(&devices[i]);
+        if (!list[i]) {
+            free(list);
+            return NULL;
+        }
+        *n = (int)i + 1;
+    }
+    return list;
 }
 
 /* Nothing is pinned, so a fork needs no preparation. */

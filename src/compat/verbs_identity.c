@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See identity.h. Interfaces are looked at once per process; getifaddrs needs no privilege. The
- * machine id is hashed (FNV-1a), since it is not to be shown to others as it is: machine-id(5).
+ * See identity.h. Interfaces are looked for once per process, whose address is whose each time;
+ * getifaddrs needs no privilege. The machine id is hashed (FNV-1a), since it is not to be shown to
+ * others as it is: machine-id(5).
  */
 #include "compat/identity.h"
 
+#include "base/settings.h"
+#include "compat/compat.h"
+
 #include <fcntl.h>
 #include <ifaddrs.h>
-#include <net/if.h>
+#include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,22 +20,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAC_OCTETS 6
+static struct compat_identity identities[COMPAT_MAX_DEVICES];
+static unsigned n_identities;
+static char machine[256];
 
-static struct {
-    uint8_t mac[MAC_OCTETS];
-    unsigned mtu;
-} identity;
-
-void iwarp_compat_mac_of_machine(const char *machine_id, uint8_t mac[6])
+void iwarp_compat_mac_of_machine(const char *machine_id, uint8_t mac[COMPAT_MAC_OCTETS])
 {
     uint64_t hash = 0xcbf29ce484222325u;
 
     for (const char *c = machine_id; *c; c++) {
         hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
     }
-    for (int i = 0; i < MAC_OCTETS; i++) {
-        mac[i] = (uint8_t)(hash >> 8 * (MAC_OCTETS - i));
+    for (int i = 0; i < COMPAT_MAC_OCTETS; i++) {
+        mac[i] = (uint8_t)(hash >> 8 * (COMPAT_MAC_OCTETS - i));
     }
     mac[0] = (uint8_t)((mac[0] & 0xfc) | 0x02); /* of local use, of one station */
 }
@@ -65,68 +66,181 @@ static unsigned mtu_of(const char *name)
     return (unsigned)mtu;
 }
 
+/* NULL if it has none. */
+static const uint8_t *mac_of(const struct ifaddrs *a)
+{
+    static const uint8_t none[COMPAT_MAC_OCTETS];
+    const struct sockaddr_ll *ll = (const void *)a->ifa_addr;
+
+    return ll && ll->sll_family == AF_PACKET && !(a->ifa_flags & IFF_LOOPBACK) &&
+                   ll->sll_halen == COMPAT_MAC_OCTETS &&
+                   memcmp(ll->sll_addr, none, COMPAT_MAC_OCTETS) != 0
+               ? ll->sll_addr
+               : NULL;
+}
+
+/* --- one for all ----------------------------------------------------------------------------- */
+
+/* With the MAC of the first interface that is up and has one; those that are down may have been
+ * made up since the machine started. */
+static void find_one(const struct ifaddrs *all)
+{
+    struct compat_identity *d = &identities[0];
+    const char *interface = "lo";
+    unsigned best = 0;
+    bool best_up = false;
+
+    snprintf(d->name, sizeof d->name, "iwarp0");
+    iwarp_compat_mac_of_machine(machine, d->mac);
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+        const uint8_t *mac = mac_of(a);
+        unsigned index = mac ? if_nametoindex(a->ifa_name) : 0;
+        bool up = a->ifa_flags & IFF_UP;
+        if (index > 0 && (best == 0 || (up && !best_up) || (up == best_up && index < best))) {
+            best = index;
+            best_up = up;
+            memcpy(d->mac, mac, sizeof d->mac);
+            interface = a->ifa_name;
+        }
+    }
+    d->mtu = mtu_of(interface);
+    n_identities = 1;
+}
+
+/* --- one for each ---------------------------------------------------------------------------- */
+
+static bool is_ip(const struct ifaddrs *a)
+{
+    return a->ifa_addr && (a->ifa_flags & IFF_UP) &&
+           (a->ifa_addr->sa_family == AF_INET || a->ifa_addr->sa_family == AF_INET6);
+}
+
+/* 0: no device has this interface's addresses. */
+static unsigned number_of(const char *interface)
+{
+    for (unsigned i = 0; i < n_identities; i++) {
+        if (strcmp(identities[i].interface, interface) == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static void add(const struct ifaddrs *all, const char *interface)
+{
+    struct compat_identity *d = &identities[n_identities];
+    char id[sizeof machine + IF_NAMESIZE];
+
+    snprintf(d->name, sizeof d->name, "iwarp_%s", interface);
+    snprintf(d->interface, sizeof d->interface, "%s", interface);
+    snprintf(id, sizeof id, "%s/%s", machine, interface);
+    iwarp_compat_mac_of_machine(id, d->mac);
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+        const uint8_t *mac = strcmp(a->ifa_name, interface) == 0 ? mac_of(a) : NULL;
+        if (mac) {
+            memcpy(d->mac, mac, sizeof d->mac);
+        }
+    }
+    d->mtu = mtu_of(interface);
+    n_identities++;
+}
+
+/* Loopback's addresses are the first device's, as programs that choose none have it. */
+static void find_each(const struct ifaddrs *all)
+{
+    for (const struct ifaddrs *a = all; a && n_identities < COMPAT_MAX_DEVICES; a = a->ifa_next) {
+        if (is_ip(a) && !(a->ifa_flags & IFF_LOOPBACK) && number_of(a->ifa_name) == 0) {
+            add(all, a->ifa_name);
+        }
+    }
+    if (n_identities == 0) {
+        add(all, "lo");
+    }
+}
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+
+    if (a->sa_family != b->sa_family) {
+        return false;
+    }
+    return a->sa_family == AF_INET
+               ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+               : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0 &&
+                     (a6->sin6_scope_id == 0 || a6->sin6_scope_id == b6->sin6_scope_id);
+}
+
+/* --- asking ---------------------------------------------------------------------------------- */
+
 static void find(void)
 {
-    static const uint8_t none[MAC_OCTETS];
+    static const char *const words[] = {"one", "per-interface", NULL};
     struct ifaddrs *all = NULL;
-    char id[256], name[IF_NAMESIZE] = "lo";
-    int best = 0;
 
-    read_machine_id(id, sizeof id);
-    iwarp_compat_mac_of_machine(id, identity.mac);
+    read_machine_id(machine, sizeof machine);
     (void)getifaddrs(&all);
-    for (struct ifaddrs *a = all; a; a = a->ifa_next) {
-        const struct sockaddr_ll *ll = (const void *)a->ifa_addr;
-        if (ll && ll->sll_family == AF_PACKET && !(a->ifa_flags & IFF_LOOPBACK) &&
-            ll->sll_halen == MAC_OCTETS && memcmp(ll->sll_addr, none, MAC_OCTETS) != 0 &&
-            (best == 0 || ll->sll_ifindex < best)) {
-            best = ll->sll_ifindex;
-            memcpy(identity.mac, ll->sll_addr, MAC_OCTETS);
-            snprintf(name, sizeof name, "%s", a->ifa_name);
-        }
+    if (iwarp_setting_word("IWARP_DEVICES", words, 0) == 1) {
+        find_each(all);
+    } else {
+        find_one(all);
     }
     if (all) {
         freeifaddrs(all);
     }
-    identity.mtu = mtu_of(name);
 }
 
-static void look(void)
+unsigned iwarp_compat_identities(const struct compat_identity **all)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, find);
+    *all = identities;
+    return n_identities;
 }
 
-__be64 iwarp_compat_guid(void)
+unsigned iwarp_compat_identity_at(const struct sockaddr *addr)
+{
+    const struct compat_identity *unused;
+    struct ifaddrs *all = NULL;
+    unsigned number = 0;
+
+    if (iwarp_compat_identities(&unused) < 2 || getifaddrs(&all) != 0) {
+        return 0;
+    }
+    for (const struct ifaddrs *a = all; a && number == 0; a = a->ifa_next) {
+        if (is_ip(a) && same_address(addr, a->ifa_addr)) {
+            number = number_of(a->ifa_name);
+        }
+    }
+    freeifaddrs(all);
+    return number > 0 ? number - 1 : 0;
+}
+
+__be64 iwarp_compat_guid(const struct compat_identity *identity)
 {
     uint8_t eui[8] = {0, 0, 0, 0xff, 0xfe, 0, 0, 0};
     __be64 guid;
 
-    look();
-    memcpy(eui, identity.mac, 3);
-    memcpy(eui + 5, identity.mac + 3, 3);
+    memcpy(eui, identity->mac, 3);
+    memcpy(eui + 5, identity->mac + 3, 3);
     eui[0] ^= 0x02;
     memcpy(&guid, eui, sizeof guid);
     return guid;
 }
 
-void iwarp_compat_gid(union ibv_gid *gid)
+void iwarp_compat_gid(const struct compat_identity *identity, union ibv_gid *gid)
 {
-    look();
     memset(gid, 0, sizeof *gid);
-    memcpy(gid->raw, identity.mac, MAC_OCTETS);
+    memcpy(gid->raw, identity->mac, COMPAT_MAC_OCTETS);
 }
 
-enum ibv_mtu iwarp_compat_mtu(unsigned *octets)
+enum ibv_mtu iwarp_compat_mtu(const struct compat_identity *identity)
 {
-    look();
-    if (octets) {
-        *octets = identity.mtu;
-    }
-    return identity.mtu >= 4096   ? IBV_MTU_4096
-           : identity.mtu >= 2048 ? IBV_MTU_2048
-           : identity.mtu >= 1024 ? IBV_MTU_1024
-           : identity.mtu >= 512  ? IBV_MTU_512
-                                  : IBV_MTU_256;
+    return identity->mtu >= 4096   ? IBV_MTU_4096
+           : identity->mtu >= 2048 ? IBV_MTU_2048
+           : identity->mtu >= 1024 ? IBV_MTU_1024
+           : identity->mtu >= 512  ? IBV_MTU_512
+                                   : IBV_MTU_256;
 }

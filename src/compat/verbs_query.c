@@ -24,7 +24,6 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     struct iwarp_device_info info = {.size = sizeof info};
     struct iwarp_device *native = iwarp_compat_device();
 
-    (void)context;
     if (!native) {
         return errno;
     }
@@ -32,8 +31,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         return iwarp_compat_failed("verbs", IWARP_MISUSE, "ibv_query_device");
     }
     *attr = (struct ibv_device_attr){
-        .node_guid = iwarp_compat_guid(),
-        .sys_image_guid = iwarp_compat_guid(),
+        .node_guid = ibv_get_device_guid(context->device),
+        .sys_image_guid = ibv_get_device_guid(context->device),
         .max_mr_size = info.max_region,
         .page_size_cap = 0xfffff000,
         .vendor_id = VENDOR_ID,
@@ -99,7 +98,7 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
     const struct ibv_port_attr all = {
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = iwarp_compat_mtu(NULL),
+        .active_mtu = iwarp_compat_mtu(iwarp_compat_identity(context->device)),
         .gid_tbl_len = 1,
         .port_cap_flags = PORT_CAPABILITIES,
         .max_msg_sz = UINT32_MAX,
@@ -111,7 +110,6 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
         .link_layer = IBV_LINK_LAYER_ETHERNET,
     };
 
-    (void)context;
     if (no_such_port(port)) {
         return EINVAL;
     }
@@ -130,12 +128,11 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-    (void)context;
     if (no_such_port(port) || index != 0) {
         errno = EINVAL;
         return -1;
     }
-    iwarp_compat_gid(gid);
+    iwarp_compat_gid(iwarp_compat_identity(context->device), gid);
     return 0;
 }
 

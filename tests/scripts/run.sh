@@ -171,9 +171,20 @@ Ethernet
 /sys/class
 $PWD" ] && [ "$before" = "$(cd /sys/class && echo ./*)" ] || { echo "$out"; return 1; }
 }
+# One device per interface that is up, and of loopback if there is no other.
+faked_each()
+{
+    local expected='' net
+    for net in /sys/class/net/*; do
+        [ "${net##*/}" = lo ] || [ "$(cat "$net/operstate" 2>/dev/null || echo down)" = down ] || expected+="iwarp_${net##*/}:${net##*/} "
+    done
+    [ "$("$run" --devices=per-interface --fake-sys sh -c 'cd /sys/class/infiniband || exit
+        for d in *; do printf "%s:%s " "$d" "$(ls "$d/device/net")"; done')" = "${expected:-iwarp_lo:lo }" ]
+}
 if [ -d /sys/class/net ] && { unshare -m mount -t tmpfs iwarp /sys/class ||
     unshare -Urm mount -t tmpfs iwarp /sys/class; } 2>/dev/null; then
     check "$name" faked
+    check "$name, one device per interface" faked_each
 else
     number=$((number + 1))
     echo "ok $number - $name # SKIP no mount namespace can be had, or no /sys/class"

@@ -8,7 +8,7 @@
 set -u
 version='@VERSION@'
 installed='@COMPATDIR@'
-settings='config crc crc32c log markers mpa-rev pcap pcap-max placement
+settings='config crc crc32c devices log markers mpa-rev pcap pcap-max placement
                    progress read-sink rfc7306 strict transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).
@@ -193,6 +193,24 @@ attribute()
     mkdir -p "${1%/*}" && printf '%s\n' "$2" >"$1"
 }
 
+is_down()
+{
+    [ "$(cat "$1/operstate" 2>/dev/null || echo down)" = down ]
+}
+
+# fake_device NAME [INTERFACE]
+fake_device()
+{
+    device=/sys/class/infiniband/$1
+    attribute "$device/node_type" '4: RNIC'
+    attribute "$device/fw_ver" "$version"
+    attribute "$device/ports/1/state" '4: ACTIVE'
+    attribute "$device/ports/1/phys_state" '5: LinkUp'
+    attribute "$device/ports/1/link_layer" Ethernet
+    mkdir -p "$device/device/net"
+    [ -z "${2-}" ] || ln -s "$2" "$device/device/net/"
+}
+
 # The classes as they are, by links as there are, and one more.
 fake_sys()
 {
@@ -200,18 +218,19 @@ fake_sys()
         find . -maxdepth 2 -type l -exec cp -P --parents -t /sys/class {} +; }; then
         fail 125 '--fake-sys: cannot replace /sys/class'
     fi
-    device=/sys/class/infiniband/iwarp0
-    attribute $device/node_type '4: RNIC'
-    attribute $device/fw_ver "$version"
-    attribute $device/ports/1/state '4: ACTIVE'
-    attribute $device/ports/1/phys_state '5: LinkUp'
-    attribute $device/ports/1/link_layer Ethernet
-    mkdir -p $device/device/net
-    for net in /sys/class/net/*; do
-        # Loopback only if there is nothing else: programs take the first.
-        [ "${net##*/}" = lo ] || [ "$(cat "$net/operstate" 2>/dev/null || echo down)" = down ] || ln -s "$net" $device/device/net/
-    done
-    [ -n "$(ls $device/device/net)" ] || ln -s /sys/class/net/lo $device/device/net/
+    if [ "${IWARP_DEVICES-}" = per-interface ]; then
+        for net in /sys/class/net/*; do
+            [ "${net##*/}" = lo ] || is_down "$net" || fake_device "iwarp_${net##*/}" "$net"
+        done
+        [ -d /sys/class/infiniband ] || fake_device iwarp_lo /sys/class/net/lo
+    else
+        fake_device iwarp0
+        for net in /sys/class/net/*; do
+            # Loopback only if there is nothing else: programs take the first.
+            [ "${net##*/}" = lo ] || is_down "$net" || ln -s "$net" $device/device/net/
+        done
+        [ -n "$(ls $device/device/net)" ] || ln -s /sys/class/net/lo $device/device/net/
+    fi
     cd "$from" || cd /
 }
 

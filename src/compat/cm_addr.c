@@ -131,14 +131,29 @@ static void listen_early(int fd)
     (void)listen(fd, CM_BACKLOG);
 }
 
+/* What is bound to any address gets the one that is wished for, if there is one. */
+static const struct sockaddr *narrowed(const struct sockaddr *addr, struct sockaddr_storage *wished)
+{
+    struct sockaddr_storage asked;
+
+    memset(&asked, 0, sizeof asked);
+    memcpy(&asked, addr, cm_addr_len(addr));
+    if (!is_any(&asked) || !iwarp_compat_wished_addr(addr->sa_family, wished)) {
+        return addr;
+    }
+    *port_of(wished) = *port_of(&asked);
+    return (const struct sockaddr *)wished;
+}
+
 int cm_bind(struct cm_id *i, const struct sockaddr *addr)
 {
-    struct sockaddr_storage *src = &i->id.route.addr.src_storage;
+    struct sockaddr_storage *src = &i->id.route.addr.src_storage, wished;
 
     if (cm_addr_len(addr) == 0) {
         return cm_refuse(EAFNOSUPPORT, "address family %d; iWARP has AF_INET and AF_INET6",
                          addr->sa_family);
     }
+    addr = narrowed(addr, &wished);
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return cm_refuse(errno, "no socket to bind: %s", strerror(errno));
@@ -222,7 +237,11 @@ static int bind_source(struct cm_id *i, const struct sockaddr *src, const struct
     if (i->state != CM_IDLE) {
         return cm_refuse(EINVAL, "rdma_resolve_addr: the id has been resolved already");
     }
+    struct sockaddr_storage wished;
     if (!src || cm_addr_len(src) == 0) {
+        if (iwarp_compat_wished_addr(dst->sa_family, &wished)) {
+            return cm_bind(i, (struct sockaddr *)&wished);
+        }
         i->id.route.addr.src_addr.sa_family = dst->sa_family;
         return 0;
     }

@@ -178,6 +178,10 @@ struct iwarp_device *iwarp_compat_device(void);
 struct ibv_context *iwarp_compat_shared_context(const struct sockaddr *local);
 struct ibv_context **iwarp_compat_shared_contexts(int *n);
 
+/* The address of this family that is to be used where the program leaves it open (IWARP_ADDR); port
+ * 0. False: none is wished. */
+bool iwarp_compat_wished_addr(int family, struct sockaddr_storage *addr);
+
 /* Forks between the first use of the library and this process: 0, 1, ... */
 unsigned iwarp_compat_generation(void);
 

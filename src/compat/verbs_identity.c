@@ -6,14 +6,18 @@
  */
 #include "compat/identity.h"
 
+#include "base/log.h"
 #include "base/settings.h"
 #include "compat/compat.h"
+
+#include <arpa/inet.h>
 
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -216,6 +220,31 @@ unsigned iwarp_compat_identity_at(const struct sockaddr *addr)
     }
     freeifaddrs(all);
     return number > 0 ? number - 1 : 0;
+}
+
+bool iwarp_compat_wished_addr(int family, struct sockaddr_storage *addr)
+{
+    static atomic_flag complained = ATOMIC_FLAG_INIT;
+    const char *text = iwarp_setting("IWARP_ADDR");
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+
+    if (!text || *text == '\0') {
+        return false;
+    }
+    bool v4 = inet_pton(AF_INET, text, &in.sin_addr) == 1;
+    bool v6 = !v4 && inet_pton(AF_INET6, text, &in6.sin6_addr) == 1;
+    if (!v4 && !v6 && !atomic_flag_test_and_set(&complained)) {
+        iwarp_log(IWARP_LOG_WARN, "settings", "IWARP_ADDR is %s, expected an IPv4 or IPv6 address",
+                  text);
+    }
+    memset(addr, 0, sizeof *addr);
+    if (v4) {
+        memcpy(addr, &in, sizeof in);
+    } else if (v6) {
+        memcpy(addr, &in6, sizeof in6);
+    }
+    return (v4 || v6) && addr->ss_family == family;
 }
 
 __be64 iwarp_compat_guid(const struct compat_identity *identity)

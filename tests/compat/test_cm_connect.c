@@ -314,6 +314,47 @@ static void option_tos__of_either_side__is_that_of_its_socket(void **state)
     }
 }
 
+static void setting_addr__is_where_the_program_leaves_it_open(void **state)
+{
+    static struct end server, client;
+    struct sockaddr_in any = {.sin_family = AF_INET}, to = any;
+    const uint32_t wished = INADDR_LOOPBACK + 1; /* 127.0.0.2 */
+
+    (void)state;
+    assert_int_equal(setenv("IWARP_ADDR", "127.0.0.2", 1), 0);
+    open_end(&server);
+    ok(rdma_create_id(server.channel, &server.listener, &server, RDMA_PS_TCP));
+    ok(rdma_bind_addr(server.listener, (struct sockaddr *)&any));
+    memcpy(&to, rdma_get_local_addr(server.listener), sizeof to);
+    assert_int_equal(ntohl(to.sin_addr.s_addr), wished);
+    assert_int_not_equal(to.sin_port, 0);
+    assert_non_null(server.listener->verbs);
+    open_end(&client);
+    ok(rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ok(rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&to, 1000));
+    expect_ack(client.channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    memcpy(&any, rdma_get_local_addr(client.id), sizeof any);
+    assert_int_equal(ntohl(any.sin_addr.s_addr), wished);
+    close_id(&client.id);
+    /* What the program says, and the other family, is as it was. */
+    ok(rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 2);
+    any.sin_port = 0;
+    ok(rdma_bind_addr(client.id, (struct sockaddr *)&any));
+    memcpy(&to, rdma_get_local_addr(client.id), sizeof to);
+    assert_int_equal(to.sin_addr.s_addr, any.sin_addr.s_addr);
+    close_id(&client.id);
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+    ok(rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+    ok(rdma_bind_addr(client.id, (struct sockaddr *)&any6));
+    assert_null(client.id->verbs);
+    assert_int_equal(rdma_get_local_addr(client.id)->sa_family, AF_INET6);
+    assert_int_equal(unsetenv("IWARP_ADDR"), 0);
+    close_end(&client);
+    close_end(&server);
+}
+
 static void reject__with_private_data__is_told_to_the_client_and_flushes(void **state)
 {
     static struct end server, client;
@@ -614,6 +655,7 @@ int main(void)
         cmocka_unit_test(connect__over_ipv4__carries_messages_and_private_data),
         cmocka_unit_test(connect__over_ipv6__carries_messages_and_private_data),
         cmocka_unit_test(option_tos__of_either_side__is_that_of_its_socket),
+        cmocka_unit_test(setting_addr__is_where_the_program_leaves_it_open),
         cmocka_unit_test(reject__with_private_data__is_told_to_the_client_and_flushes),
         cmocka_unit_test(connect__to_nobody__is_rejected),
         cmocka_unit_test(destroy__amid_connecting__leaves_no_event),

@@ -60,7 +60,13 @@ suite()
         set -- "${@##*/}"
         set -- "${@%.py}"
     fi
-    RUN=--fake-sys r /usr/bin/python3 "$pyverbs/suite.py" "$pyverbs" results "$@" >suite.out 2>&1
+    local fake=--fake-sys
+    if ! "${user[@]}" "$run" --fake-sys true 2>/dev/null; then
+        # It looks for the interface's address there.
+        [ "$1" != test_rdmacm ] || { echo "no namespaces for --fake-sys"; return 77; }
+        fake=
+    fi
+    RUN=$fake r /usr/bin/python3 "$pyverbs/suite.py" "$pyverbs" results "$@" >suite.out 2>&1
     judged results "$@" || { cat suite.out; judged results "$@"; }
 }
 

@@ -299,6 +299,16 @@ static void text__examples__read_like_this(void **state)
          "was "
          "longer than the receive posted for it "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
+        /* the code of what has none of its own: no name */
+        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 2, 7}, {0}},
+         "the peer sent a Terminate: layer 0, error type 2, code 0x07: this stream cannot go on "
+         "there "
+         "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
+        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 1, 1}, {0}},
+         "the peer sent a Terminate: layer 0, error type 1, code 0x01 (RDMAP_BOUNDS): a remote "
+         "access went beyond its "
+         "region "
+         "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {9, 9, 0x99}, {0}},
          "the peer sent a Terminate: layer 9, error type 9, code 0x99: not registered "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},

@@ -64,9 +64,9 @@ static void adopt_on_worker(void *arg)
 
     iwarp_mutex_lock(&conn->lock);
     a->rc = iwarp_tcp_adopt(conn->worker->loop, a->fd, a->received, a->received_len, &ep);
-    if (a->rc < 0) {
+    if (a->rc < 0 && !conn->qp) {
         conn->state = CONN_ENDED;
-    } else {
+    } else if (a->rc == 0) {
         conn->adopted = true;
         conn->peer_addr_len = sizeof conn->peer_addr;
         if (getpeername(a->fd, (struct sockaddr *)&conn->peer_addr, &conn->peer_addr_len) != 0) {
@@ -122,7 +122,7 @@ enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *
     }
     status = adopt(&a, out);
     if (status != IWARP_OK) {
-        iwarp_qp_unbind(qp);
+        iwarp_qp_unbind(qp, a.conn);
         iwarp_conn_destroy(a.conn);
     }
     return status;

@@ -49,18 +49,20 @@ static void write_failed(struct iwarp_conn *conn, int error, const void *addr, s
  */
 static void explain_hold(struct iwarp_conn *conn)
 {
+    static struct iwarp_log_limit held[2]; /* peers may come as often as they like */
     const struct iwarp_stream *s = &conn->stream;
 
     if (conn->hold_told || conn->settled.peer_to_peer || s->life != STREAM_RUNNING || !conn->qp ||
         s->config.sq->done == iwarp_wq_head(s->config.sq)) {
         return;
     }
+    bool old = conn->settled.rev < 2;
     conn->hold_told = true;
-    iwarp_log(IWARP_LOG_WARN, "conn",
-              "qp %u: work is held until the initiator has sent something (RFC 5044 7.1.2 rule 4): "
-              "its Request %s; peer-to-peer mode of revision 2 would have let this end go first",
-              conn->qp->num,
-              conn->settled.rev < 2 ? "was of revision 1" : "did not ask for peer-to-peer mode");
+    iwarp_log_rarely(
+        &held[old], IWARP_LOG_WARN, "conn",
+        "qp %u: work is held until the initiator has sent something (RFC 5044 7.1.2 rule 4): "
+        "its Request %s; peer-to-peer mode of revision 2 would have let this end go first",
+        conn->qp->num, old ? "was of revision 1" : "did not ask for peer-to-peer mode");
 }
 
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
@@ -329,33 +331,62 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
 
 /*
  * Somebody posted. Whoever gets the lock sends; a thread that finds it taken leaves a note, which
- * the holder looks for after unlocking.
+ * the holder looks for after unlocking: who has the connection counted in tx_pending, and a poster,
+ * who has not, in its queue pair. Locked; the worker is kicked before somebody can free it all.
  */
-static void do_pending(struct iwarp_conn *conn)
+static void send_posted(struct iwarp_conn *conn)
 {
-    while (atomic_load(&conn->tx_pending) && iwarp_mutex_trylock(&conn->lock)) {
-        atomic_store(&conn->tx_pending, false);
-        bool kick = false, was_blocked = conn->tx_blocked;
-        if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
-            iwarp_conn_send(conn, 1);
-            kick = conn->stream.life != STREAM_RUNNING ||
-                   (!was_blocked && (conn->tx_blocked || (iwarp_stream_interest(&conn->stream) &
-                                                          IWARP_STREAM_WRITE) != 0));
-        } else if (conn->state == CONN_ENDED) {
-            iwarp_qp_reap(conn);
-        }
-        iwarp_mutex_unlock(&conn->lock);
-        if (kick) {
-            iwarp_worker_kick(conn);
+    bool kick = false, was_blocked = conn->tx_blocked;
+
+    if (conn->qp) {
+        atomic_store_explicit(&conn->qp->posted, false, memory_order_relaxed);
+    }
+    atomic_store(&conn->tx_pending, false); /* both, before looking what there is */
+    if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
+        iwarp_conn_send(conn, 1);
+        kick = conn->stream.life != STREAM_RUNNING ||
+               (!was_blocked && (conn->tx_blocked ||
+                                 (iwarp_stream_interest(&conn->stream) & IWARP_STREAM_WRITE) != 0));
+    } else if (conn->state == CONN_ENDED) {
+        iwarp_qp_reap(conn);
+    }
+    if (kick) {
+        iwarp_worker_kick(conn);
+    }
+}
+
+struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
+{
+    struct iwarp_conn *conn = qp->conn;
+
+    if (!conn) {
+        return NULL;
+    }
+    atomic_store_explicit(&qp->posted, true, memory_order_relaxed);
+    atomic_store(&conn->tx_pending, true);
+    return iwarp_mutex_trylock(&conn->lock) ? conn : NULL;
+}
+
+void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
+{
+    while (conn) {
+        send_posted(conn);
+        iwarp_mutex_unlock(&conn->lock); /* it may be gone from here on */
+        conn = NULL;
+        if (atomic_load(&qp->posted)) {
+            iwarp_mutex_lock(&qp->post_lock);
+            conn = iwarp_qp_claim(qp);
+            iwarp_mutex_unlock(&qp->post_lock);
         }
     }
 }
 
-void iwarp_conn_poke(struct iwarp_conn *conn)
+static void do_pending(struct iwarp_conn *conn)
 {
-    IWARP_UNCANCELLED;
-    atomic_store(&conn->tx_pending, true);
-    do_pending(conn);
+    while (atomic_load(&conn->tx_pending) && iwarp_mutex_trylock(&conn->lock)) {
+        send_posted(conn);
+        iwarp_mutex_unlock(&conn->lock);
+    }
 }
 
 void iwarp_conn_unlock(struct iwarp_conn *conn)

@@ -137,7 +137,7 @@ static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct over side[2])
     status = iwarp_qp_bind(qp, conn);
     if (status == IWARP_OK &&
         iwarp_mem_pair(mem_wake, side[0].conn, conn, &side[0].ep, &side[1].ep) != 0) {
-        iwarp_qp_unbind(qp);
+        iwarp_qp_unbind(qp, conn);
         status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
     }
     if (status != IWARP_OK) {
@@ -174,8 +174,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     }
     status = mem_responder(responder, side);
     if (status != IWARP_OK) {
-        side[0].conn->state = CONN_ENDED; /* never had an endpoint */
-        iwarp_qp_unbind(initiator);
+        iwarp_qp_unbind(initiator, side[0].conn);
         iwarp_conn_destroy(side[0].conn);
         return status;
     }

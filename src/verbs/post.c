@@ -218,20 +218,18 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
     }
     IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
-    struct iwarp_conn *conn = qp->conn;
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one_send(qp, wr);
     }
-    if (!conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
+    if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
         iwarp_qp_flush_unconnected(qp);
     }
+    struct iwarp_conn *conn = iwarp_qp_claim(qp);
     iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;
     }
-    if (conn) {
-        iwarp_conn_poke(conn);
-    }
+    iwarp_qp_drive(qp, conn);
     return status;
 }
 
@@ -295,24 +293,29 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
     }
     IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
-    struct iwarp_conn *conn = qp->conn;
+    struct iwarp_conn *ended = NULL;
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one_recv(qp, wr);
     }
-    if (!conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
-        iwarp_qp_flush_unconnected(qp);
+    /*
+     * Only an ended stream has something to do with a receive: flush it. Read by an exchange, as
+     * iwarp_qp_set_state writes by one: either the end is seen here, or the receive there.
+     */
+    if (atomic_fetch_or(&qp->state, 0) == IWARP_QP_ERROR) {
+        if (qp->conn) {
+            ended = iwarp_qp_claim(qp);
+        } else {
+            iwarp_qp_flush_unconnected(qp);
+        }
     }
     iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;
     }
-    /*
-     * No cancellation point so far, and turning cancellation off costs as much as posting does.
-     * Only an ended stream has something to do with a receive: flush it. Read by an exchange, as
-     * iwarp_qp_set_state writes by one: either the end is seen here, or the receive there.
-     */
-    if (conn && atomic_fetch_or(&qp->state, 0) == IWARP_QP_ERROR) {
-        iwarp_conn_poke(conn);
+    /* No cancellation point so far, and turning cancellation off costs as much as posting does. */
+    if (ended) {
+        IWARP_UNCANCELLED;
+        iwarp_qp_drive(qp, ended);
     }
     return status;
 }

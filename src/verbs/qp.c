@@ -193,10 +193,13 @@ const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
     if (!IWARP_GIVEN(qp) || !iwarp_device_usable(qp->pd->device)) {
         return NULL;
     }
-    iwarp_mutex_lock(&qp->post_lock);
-    struct iwarp_conn *conn = qp->conn;
-    iwarp_mutex_unlock(&qp->post_lock);
-    return conn ? iwarp_conn_fault(conn) : NULL;
+    struct iwarp_conn *conn = iwarp_qp_hold_conn(qp);
+    if (!conn) {
+        return NULL;
+    }
+    const struct iwarp_fault *fault = iwarp_conn_fault(conn);
+    iwarp_conn_put(conn);
+    return fault;
 }
 
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
@@ -219,14 +222,28 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     return status;
 }
 
-void iwarp_qp_unbind(struct iwarp_qp *qp)
+/* What was posted meanwhile stays, for the next connection. */
+void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
+    iwarp_mutex_lock(&conn->lock);
     iwarp_mutex_lock(&qp->post_lock);
-    struct iwarp_conn *conn = qp->conn;
     qp->conn = NULL;
     conn->qp = NULL;
     iwarp_mutex_unlock(&qp->post_lock);
+    conn->state = CONN_ENDED; /* never had an endpoint */
+    iwarp_conn_unlock(conn);
     iwarp_conn_put(conn);
+}
+
+struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
+{
+    iwarp_mutex_lock(&qp->post_lock);
+    struct iwarp_conn *conn = qp->conn;
+    if (conn) {
+        iwarp_conn_get(conn);
+    }
+    iwarp_mutex_unlock(&qp->post_lock);
+    return conn;
 }
 
 /* --- completions ----------------------------------------------------------------------------- */

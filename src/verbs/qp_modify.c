@@ -11,18 +11,6 @@
 
 static const char *const state_names[] = {"IDLE", "RTS", "CLOSING", "TERMINATE", "ERROR"};
 
-/* The connection, counted; NULL: none. */
-static struct iwarp_conn *hold_conn(struct iwarp_qp *qp)
-{
-    iwarp_mutex_lock(&qp->post_lock);
-    struct iwarp_conn *conn = qp->conn;
-    if (conn) {
-        iwarp_conn_get(conn);
-    }
-    iwarp_mutex_unlock(&qp->post_lock);
-    return conn;
-}
-
 /* --- query ----------------------------------------------------------------------------------- */
 
 static unsigned in_use(struct iwarp_wq *q)
@@ -59,7 +47,7 @@ enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_info *info
         return iwarp_fail(IWARP_MISUSE,
                           "queue pair info: set size to sizeof(struct iwarp_qp_info)");
     }
-    struct iwarp_conn *conn = hold_conn(qp);
+    struct iwarp_conn *conn = iwarp_qp_hold_conn(qp);
     if (conn) {
         iwarp_mutex_lock(&conn->lock);
     }
@@ -184,9 +172,11 @@ static void reset_ring(struct iwarp_wq *q)
  */
 static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
+    iwarp_mutex_lock(&qp->post_lock); /* first, or what is posted just now would be lost */
     if (conn) {
         iwarp_qp_reap(conn);
         if (conn->state != CONN_ENDED || in_use(&qp->sq) || in_use(&qp->rq)) {
+            iwarp_mutex_unlock(&qp->post_lock);
             return iwarp_fail(IWARP_MISUSE, "queue pair %u has work that is not flushed yet",
                               qp->num);
         }
@@ -194,7 +184,6 @@ static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn
             iwarp_stream_detach(&conn->stream);
         }
     }
-    iwarp_mutex_lock(&qp->post_lock);
     reset_ring(&qp->sq);
     reset_ring(&qp->rq);
     if (conn) {
@@ -353,7 +342,7 @@ enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_cha
         return iwarp_fail(IWARP_MISUSE, "queue pair changes: mask 0x%x (known are 0x%x), state %d",
                           want->mask, known, (int)want->state);
     }
-    struct change c = {.qp = qp, .conn = hold_conn(qp), .want = want, .status = IWARP_OK};
+    struct change c = {.qp = qp, .conn = iwarp_qp_hold_conn(qp), .want = want, .status = IWARP_OK};
     if (!c.conn) {
         change(&c);
         return c.status;

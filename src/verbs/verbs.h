@@ -330,7 +330,8 @@ struct iwarp_qp {
     uint32_t num;
     struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
-    struct iwarp_conn *conn;           /* set once, when connecting or accepting; counted */
+    struct iwarp_conn *conn;           /* its connection, counted; cleared under conn.lock, too */
+    _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
     _Atomic int state;                 /* enum iwarp_qp_state, changed under conn.lock */
     _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
@@ -360,8 +361,11 @@ void iwarp_qp_reap(struct iwarp_conn *conn);
 /* Tie qp to conn: MISUSE if it has a connection already. */
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
-/* Undo that: connecting could not even begin. */
-void iwarp_qp_unbind(struct iwarp_qp *qp);
+/* Undo that, and end the connection: connecting could not even begin. */
+void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn);
+
+/* Its connection, counted; NULL: none. */
+struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp);
 
 /* qp_modify.c: what the queue pair allows of a connection's depths. */
 void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o);
@@ -564,7 +568,15 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, 
 void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);   /* worker, locked */
 void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */
 void iwarp_conn_kicked(struct iwarp_conn *conn);                     /* worker, not locked */
-void iwarp_conn_poke(struct iwarp_conn *conn);                       /* any thread, not locked */
+
+/*
+ * A poster has no reference to the connection, which saves two atomic operations for each request:
+ * what ties the two is only undone with conn.lock held. claim, with post_lock held, leaves word of
+ * what was posted, and gives the connection, locked, if its lock was free. drive, without
+ * post_lock, sends and gives the lock back.
+ */
+struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp);
+void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
 /* Tell the application; locked. */
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type);

@@ -3,6 +3,7 @@
  * Many threads: posting to one queue pair, polling one completion queue, waiting, destroying what
  * others do not use, several workers. Threads report to the test in variables; it alone asserts.
  */
+#include "alloc_fault.h"
 #include "octets.h"
 #include "progress.h"
 #include "verbs_pair.h"
@@ -12,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define POSTERS  4u
 #define MESSAGES 1500u /* of each poster */
@@ -415,6 +417,165 @@ static void post__beside_an_abort__completes_everything_once(void **state)
     }
 }
 
+/* --- posting beside what gives a queue pair its connection, and takes it away ----------------- */
+
+struct tireless {
+    pthread_t thread;
+    struct pair_side *side;
+    _Atomic bool stop;
+    _Atomic unsigned posted;
+    enum iwarp_status strange; /* neither OK nor AGAIN */
+};
+
+/* Posts zero-length Writes all the time, and keeps its queue empty. */
+static void *post_tirelessly(void *arg)
+{
+    struct tireless *me = arg;
+    const struct iwarp_send_wr wr = {.opcode = IWARP_WR_WRITE, .flags = IWARP_WR_SIGNALED};
+    const struct iwarp_recv_wr recv = {.wr_id = 1};
+    struct iwarp_wc wc[8];
+
+    while (!atomic_load(&me->stop)) {
+        enum iwarp_status status = iwarp_post_send(me->side->qp, &wr, NULL);
+        me->posted += status == IWARP_OK;
+        me->strange = status == IWARP_OK || status == IWARP_AGAIN ? me->strange : status;
+        (void)iwarp_post_recv(me->side->qp, &recv, NULL);
+        while (iwarp_cq_poll(me->side->send_cq, wc, 8) > 0 ||
+               iwarp_cq_poll(me->side->recv_cq, wc, 8) > 0) {
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+#define TIRELESS 2
+
+static void tireless_start(struct tireless *t, struct pair *p)
+{
+    for (int i = 0; i < TIRELESS; i++) {
+        t[i] = (struct tireless){.side = &p->side[0], .strange = IWARP_OK};
+        start(&t[i].thread, post_tirelessly, &t[i]);
+    }
+    for (time_t end = time(NULL) + 60; t[0].posted + t[1].posted == 0;) {
+        assert_true(time(NULL) < end);
+        sched_yield();
+    }
+}
+
+static void tireless_stop(struct tireless *t)
+{
+    for (int i = 0; i < TIRELESS; i++) {
+        atomic_store(&t[i].stop, true);
+        pthread_join(t[i].thread, NULL);
+        assert_int_equal(t[i].strange, IWARP_OK);
+    }
+}
+
+static void tcp_ends(int fd[2])
+{
+    struct sockaddr_storage addr;
+    socklen_t len = pair_loopback(PAIR_TCP4, &addr);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd[0], (struct sockaddr *)&addr, len), 0);
+    fd[1] = accept(listener, NULL, NULL);
+    assert_true(fd[1] >= 0);
+    close(listener);
+}
+
+#define FAILING 1500
+#define ADOPTS  4 /* the allocation of adopting a socket with octets that were read already */
+
+/* In memory and over a socket: the connection that did not come about is gone at once. */
+static void post__beside_connecting_that_fails__is_safe_and_keeps_the_requests(void **state)
+{
+    const struct iwarp_qp_changes give_up = {
+        .size = sizeof give_up, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_ERROR};
+    struct tireless tireless[TIRELESS];
+    struct iwarp_qp *responder;
+    struct pair_options o;
+    struct pair p;
+    int fd[2];
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    o.qp.max_send_wr = 64;
+    pair_prepare(&p, &o);
+    o.qp.send_cq = o.qp.recv_cq = p.side[1].recv_cq;
+    must(iwarp_qp_create(p.side[1].pd, &o.qp, &responder));
+    must(iwarp_qp_modify(responder, &give_up));
+    tcp_ends(fd);
+    tireless_start(tireless, &p);
+    for (int i = 0; i < FAILING; i++) {
+        struct iwarp_conn *conn[2];
+        must_fail(iwarp_connect_pair(p.side[0].qp, responder, NULL, NULL, &conn[0], &conn[1]),
+                  IWARP_MISUSE, "state ERROR");
+        alloc_fault_anywhere_at(ADOPTS);
+        must_fail(
+            iwarp_connect_socket(p.side[0].qp, fd[0], "x", 1, NULL, NULL, 0, NULL, NULL, &conn[0]),
+            IWARP_NO_MEMORY, "adopting a socket");
+        alloc_fault_anywhere_at(0);
+    }
+    tireless_stop(tireless);
+    must(iwarp_qp_destroy(responder));
+    assert_int_equal(iwarp_qp_state(p.side[0].qp), IWARP_QP_IDLE);
+    pair_connect(&p);
+    for (unsigned i = tireless[0].posted + tireless[1].posted; i > 0; i--) {
+        pair_wc(p.side[0].send_cq, 0, IWARP_WC_SUCCESS);
+    }
+    pair_no_wc(p.side[0].send_cq);
+    pair_close(&p);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+static void back_to_idle(struct iwarp_qp *qp)
+{
+    const struct iwarp_qp_changes idle = {
+        .size = sizeof idle, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_IDLE};
+
+    for (time_t end = time(NULL) + 60; iwarp_qp_modify(qp, &idle) != IWARP_OK;) {
+        assert_non_null(strstr(iwarp_last_error(), "not flushed yet"));
+        assert_true(time(NULL) < end);
+        sched_yield();
+    }
+}
+
+/* One after the other, of the same two queue pairs. */
+static void post__beside_connections_that_come_and_go__is_safe(void **state)
+{
+    struct tireless tireless[TIRELESS];
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    o.qp.max_send_wr = 16;
+    o.device.workers = 2;
+    pair_prepare(&p, &o);
+    tireless_start(tireless, &p);
+    for (int i = 0; i < 250; i++) {
+        struct iwarp_conn *conn[2];
+        must(iwarp_connect_pair(p.side[0].qp, p.side[1].qp, NULL, NULL, &conn[0], &conn[1]));
+        if (i % 4) {
+            must(iwarp_conn_wait(conn[0], PAIR_WAIT_MS));
+        }
+        must(iwarp_abort(conn[i % 2]));
+        for (int k = 0; k < 2; k++) {
+            must(iwarp_conn_wait_end(conn[k], PAIR_WAIT_MS));
+            must(iwarp_conn_destroy(conn[k]));
+        }
+        back_to_idle(p.side[0].qp);
+        back_to_idle(p.side[1].qp);
+    }
+    tireless_stop(tireless);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +584,8 @@ int main(void)
         cmocka_unit_test(transfer__of_many_queue_pairs_into_one_queue__completes_in_order),
         cmocka_unit_test(destroy__of_queue_pairs_beside_a_poller__is_safe),
         cmocka_unit_test(post__beside_an_abort__completes_everything_once),
+        cmocka_unit_test(post__beside_connecting_that_fails__is_safe_and_keeps_the_requests),
+        cmocka_unit_test(post__beside_connections_that_come_and_go__is_safe),
     };
 
     if (progress_is_embedded()) {

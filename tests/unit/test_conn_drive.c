@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Side 1 accepts a peer that is a socket; revision 1, no CRC asked for by that. */
@@ -49,12 +50,47 @@ static unsigned count_in(const char *text, const char *what)
     return n;
 }
 
+/* There is such a line once a second, whatever connection it is about. */
+static void let_a_second_pass(void)
+{
+    nanosleep(&(const struct timespec){1, 50 * 1000000}, NULL);
+}
+
+struct heard {
+    FILE *log;
+    int stderr_fd;
+};
+
+/* What is logged from here on comes into a file. */
+static void listen_to_log(struct heard *h)
+{
+    h->log = tmpfile();
+    assert_non_null(h->log);
+    fflush(stderr);
+    h->stderr_fd = dup(STDERR_FILENO);
+    dup2(fileno(h->log), STDERR_FILENO);
+    iwarp_log_set("warn");
+}
+
+/* No more; and what it was. */
+static void take_log(struct heard *h, char *text, size_t size)
+{
+    fflush(stderr);
+    dup2(h->stderr_fd, STDERR_FILENO);
+    close(h->stderr_fd);
+    iwarp_log_set(NULL);
+    rewind(h->log);
+    text[fread(text, 1, size - 1, h->log)] = '\0';
+    fclose(h->log);
+}
+
 /* What a responder has to say before the initiator's first word is held, and the log says why. */
 static void responder__with_early_work__explains_the_wait_once(void **state)
 {
     static const char *const why[] = {"was of revision 1", "did not ask for peer-to-peer mode", ""};
 
     (void)state;
+    let_a_second_pass();
     for (int i = 0; i < 3; i++) {
         struct pair_options o;
         struct pair p;
@@ -62,12 +98,8 @@ static void responder__with_early_work__explains_the_wait_once(void **state)
         pair_options_init(&o, PAIR_TCP4);
         o.conn[0].mpa_rev = i == 0 ? 1 : 2;
         o.conn[0].peer_to_peer = i == 2;
-        FILE *log = tmpfile();
-        assert_non_null(log);
-        fflush(stderr);
-        int real = dup(STDERR_FILENO);
-        dup2(fileno(log), STDERR_FILENO);
-        iwarp_log_set("warn");
+        struct heard heard;
+        listen_to_log(&heard);
         pair_open(&p, &o);
         pair_recv(&p.side[0], 1, 0, 8);
         pair_recv(&p.side[0], 2, 8, 8);
@@ -80,16 +112,35 @@ static void responder__with_early_work__explains_the_wait_once(void **state)
         pair_wc(p.side[0].recv_cq, 1, IWARP_WC_SUCCESS);
         pair_wc(p.side[0].recv_cq, 2, IWARP_WC_SUCCESS);
         pair_close(&p);
-        fflush(stderr);
-        dup2(real, STDERR_FILENO);
-        close(real);
-        iwarp_log_set(NULL);
-        rewind(log);
-        text[fread(text, 1, sizeof text - 1, log)] = '\0';
-        fclose(log);
+        take_log(&heard, text, sizeof text);
         assert_int_equal(count_in(text, "RFC 5044 7.1.2 rule 4"), i < 2);
         assert_non_null(strstr(text, why[i]));
     }
+}
+
+/* A peer that opens such connections one after the other does not fill the log with them. */
+static void responder__with_early_work_on_many_connections__explains_it_once_a_second(void **state)
+{
+    struct heard heard;
+    struct pair p;
+    char text[20000];
+
+    (void)state;
+    listen_to_log(&heard);
+    int64_t begin = iwarp_now_ms();
+    for (unsigned i = 0; i < 20; i++) {
+        if (i == 19) {
+            let_a_second_pass();
+        }
+        int fd = open_with_socket(&p, 10000);
+        pair_send(&p.side[1], 1, 0, 8);
+        pair_close(&p);
+        close(fd);
+    }
+    int64_t seconds = (iwarp_now_ms() - begin) / 1000 + 1;
+    take_log(&heard, text, sizeof text);
+    assert_in_range(count_in(text, "was of revision 1"), 1, seconds + 1);
+    assert_in_range(count_in(text, "more in the last while"), 1, seconds + 1);
 }
 
 static void disconnect__from_a_peer_that_never_closes__ends_after_close_timeout(void **state)
@@ -294,6 +345,7 @@ int main(void)
         cmocka_unit_test(disconnect__from_a_peer_that_never_closes__ends_after_close_timeout),
         cmocka_unit_test(disconnect__with_work_that_cannot_be_sent__is_bounded),
         cmocka_unit_test(responder__with_early_work__explains_the_wait_once),
+        cmocka_unit_test(responder__with_early_work_on_many_connections__explains_it_once_a_second),
         cmocka_unit_test(send__beyond_max_buffer_bytes__ends_that_stream_with_limit),
         cmocka_unit_test(settle__with_much_to_send__sends_one_batch_a_turn),
         cmocka_unit_test(small_messages__beside_a_bulk_transfer__are_not_starved),

@@ -130,11 +130,90 @@ static void exchange_with_markers__any_allocation_fails__ends_with_that_fault(vo
     assert_in_range(every_allocation(true), 6, 100);
 }
 
+/* --- the rings of RDMA Reads in flight, which begin with four slots -------------------------- */
+
+#define READS 6 /* at a time: both rings grow */
+
+static void post_reads(struct sides *s)
+{
+    const struct endpoint_options options = {.ird = 2 * READS, .ord = 2 * READS};
+
+    for (unsigned i = 0; i < 2; i++) {
+        endpoint_init(&s->e[i], &options);
+        octets_fill(&s->e[i].sent, 0, WIRE);
+        endpoint_forget_sent(&s->e[i]);
+    }
+    s->sink = endpoint_area(&s->e[0], 0x00010200, 0x1000, OCTETS, LOCAL, 0);
+    s->target = endpoint_area(&s->e[1], 0x00020100, 0x1000, OCTETS, READABLE, 0x22);
+    for (unsigned i = 0; i < READS; i++) {
+        const struct iwarp_sge to = area_sge(s->sink, i * 100, 100);
+        const struct iwarp_send_wr wr = {.opcode = IWARP_WR_READ,
+                                         .sg_list = &to,
+                                         .num_sge = 1,
+                                         .remote_stag = 0x00020100,
+                                         .remote_to = 0x1000 + i * 100};
+        endpoint_post(&s->e[0], &wr);
+    }
+}
+
+/* The initiator fails at its fifth request, and says at which; four went out before. */
+static void check_requester(const struct sides *s)
+{
+    check_fault(s);
+    assert_int_equal(s->e[0].s.fault.code, IWARP_FAULT_LOCAL_NO_MEMORY);
+    for (unsigned i = 0; i < READS; i++) {
+        assert_int_equal(endpoint_swqe(&s->e[0], i)->status,
+                         i == 4 ? IWARP_WC_LOCAL_OPERATION : IWARP_WC_SUCCESS);
+    }
+}
+
+/* The responder has no place for the fifth request: what it had before is not answered either. */
+static void check_responder(const struct sides *s)
+{
+    check_fault(s);
+    assert_int_equal(s->e[1].s.fault.code, IWARP_FAULT_LOCAL_NO_MEMORY);
+    assert_int_equal(s->e[0].s.fault.code, IWARP_FAULT_PEER_TERMINATE);
+    assert_int_equal(s->e[0].sq.done, 0);
+}
+
+static void reads__a_ring_cannot_grow__ends_with_that_fault(void **state)
+{
+    unsigned requester = 0, responder = 0;
+    bool whole = false;
+
+    (void)state;
+    for (unsigned n = 1; !whole; n++) {
+        struct sides s;
+        post_reads(&s);
+        alloc_fault_at(n);
+        talk(&s);
+        whole = alloc_fault_count() < n;
+        alloc_fault_at(0);
+        if (whole) {
+            assert_int_equal(s.e[0].sq.done, READS);
+            assert_memory_equal(s.sink->p, s.target->p, READS * 100);
+        } else if (s.e[0].s.fault.detail[0] == sizeof(struct iwarp_read_out)) {
+            check_requester(&s);
+            requester++;
+        } else if (s.e[1].s.fault.detail[0] == sizeof(struct iwarp_read_in)) {
+            check_responder(&s);
+            responder++;
+        } else {
+            check_fault(&s);
+        }
+        endpoint_fini(&s.e[0]);
+        endpoint_fini(&s.e[1]);
+    }
+    assert_int_equal(requester, 1);
+    assert_int_equal(responder, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchange__any_allocation_fails__ends_with_that_fault),
         cmocka_unit_test(exchange_with_markers__any_allocation_fails__ends_with_that_fault),
+        cmocka_unit_test(reads__a_ring_cannot_grow__ends_with_that_fault),
     };
 
     /* Its first use reads the settings, which allocates once and for no stream. */

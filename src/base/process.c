@@ -5,6 +5,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,11 +65,11 @@ unsigned iwarp_process_generation(void)
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-void iwarp_process_add_fd(int fd)
+/* Under lock. */
+static void add(int fd)
 {
     size_t word = (size_t)fd / WORD_BITS;
 
-    pthread_mutex_lock(&lock);
     if (word >= words) {
         size_t more = word + 1 > 2 * words ? word + 1 : 2 * words;
         uint64_t *larger = realloc(fds, more * sizeof *fds);
@@ -81,18 +82,62 @@ void iwarp_process_add_fd(int fd)
     if (word < words) {
         fds[word] |= (uint64_t)1 << fd % WORD_BITS;
     }
+}
+
+static void forget(int fd)
+{
+    size_t word = (size_t)fd / WORD_BITS;
+
+    if (word < words) {
+        fds[word] &= ~((uint64_t)1 << fd % WORD_BITS);
+    }
+}
+
+void iwarp_process_add_fd(int fd)
+{
+    pthread_mutex_lock(&lock);
+    add(fd);
     pthread_mutex_unlock(&lock);
 }
 
 void iwarp_process_remove_fd(int fd)
 {
-    size_t word = (size_t)fd / WORD_BITS;
-
     pthread_mutex_lock(&lock);
-    if (word < words) {
-        fds[word] &= ~((uint64_t)1 << fd % WORD_BITS);
+    forget(fd);
+    pthread_mutex_unlock(&lock);
+}
+
+int iwarp_process_socket(int family)
+{
+    pthread_mutex_lock(&lock);
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        add(fd);
     }
     pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+int iwarp_process_accept(int listener, struct sockaddr *peer, socklen_t *peer_len)
+{
+    pthread_mutex_lock(&lock);
+    int fd = accept4(listener, peer, peer_len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        add(fd);
+    }
+    pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+void iwarp_process_close(int fd)
+{
+    int saved = errno;
+
+    pthread_mutex_lock(&lock);
+    forget(fd);
+    close(fd);
+    pthread_mutex_unlock(&lock);
+    errno = saved;
 }
 
 bool iwarp_process_has_fd(int fd)

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 
 /* Any thread, any number of times; what follows works from the first call on. */
 void iwarp_process_watch(void);
@@ -21,10 +22,18 @@ void iwarp_process_watch(void);
 /* Forks between the first process that called iwarp_process_watch and this one. */
 unsigned iwarp_process_generation(void);
 
-/* A socket that children close; and no longer, before it is closed or given away. */
+/* A socket that children close; and no longer, before it is given away. */
 void iwarp_process_add_fd(int fd);
 void iwarp_process_remove_fd(int fd);
 bool iwarp_process_has_fd(int fd);
+
+/*
+ * Sockets of the library's own: no fork comes between the system call and the registering. New
+ * ones are streams, non-blocking and closed by exec; -1: see errno. close leaves errno as it was.
+ */
+int iwarp_process_socket(int family);
+int iwarp_process_accept(int listener, struct sockaddr *peer, socklen_t *peer_len);
+void iwarp_process_close(int fd);
 
 /*
  * Calls of the library hold locks and descriptors over what POSIX makes cancellation points.

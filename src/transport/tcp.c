@@ -14,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What the application had set on a socket of its own. */
 struct kept {
@@ -138,8 +137,7 @@ static void tcp_close(struct iwarp_endpoint *ep, bool reset)
     uv_poll_stop(&t->poll);
     uv_close((uv_handle_t *)&t->poll, on_closed);
     /* Not in on_closed: with a reset, the address is free for the next connection from here on. */
-    iwarp_process_remove_fd(t->fd);
-    close(t->fd);
+    iwarp_process_close(t->fd);
     t->fd = -1;
 }
 
@@ -183,7 +181,7 @@ int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
     int rc = wrap(loop, fd, &t);
 
     if (rc < 0) {
-        close(fd);
+        iwarp_process_close(fd);
         return rc;
     }
     *ep = &t->ep;
@@ -343,7 +341,7 @@ static void set_traffic_class(int fd, int family, int class)
 int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
                       const struct sockaddr *source, socklen_t source_len, int traffic_class)
 {
-    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = iwarp_process_socket(addr->sa_family);
 
     if (fd < 0) {
         return -errno;
@@ -353,9 +351,8 @@ int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
     }
     if ((source_len > 0 && bind_source(fd, source, source_len) != 0) ||
         (connect(fd, addr, addr_len) != 0 && errno != EINPROGRESS && errno != EINTR)) {
-        int error = errno;
-        close(fd);
-        return -error;
+        iwarp_process_close(fd);
+        return -errno;
     }
     return fd;
 }
@@ -392,16 +389,15 @@ void iwarp_tcp_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *add
 int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlog)
 {
     const int on = 1;
-    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = iwarp_process_socket(addr->sa_family);
 
     if (fd < 0) {
         return -errno;
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, addr, addr_len) != 0 || listen(fd, backlog) != 0) {
-        int error = errno;
-        close(fd);
-        return -error;
+        iwarp_process_close(fd);
+        return -errno;
     }
     return fd;
 }

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-/* --- kernel TCP (tcp.c) ---------------------------------------------------------------------- */
+/* --- kernel TCP (tcp.c); all its sockets are closed by forked children (base/process.h) ------- */
 
 /*
  * Wrap a non-blocking connected or connecting socket; on the loop's thread. The endpoint owns fd

@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* How long to leave a listener alone when something has run out. */
 #define RETRY_MS 20
@@ -49,7 +48,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     if (!conn) {
         iwarp_log_rarely(&refused, IWARP_LOG_WARN, "listen", "connection refused: %s",
                          iwarp_last_error());
-        close(fd);
+        iwarp_process_close(fd);
         return;
     }
     iwarp_mutex_lock(&conn->lock); /* the device's list has it already */
@@ -81,7 +80,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
             pause_accepting(l, "max_half_open start-ups are running");
             return;
         }
-        int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = iwarp_process_accept(l->fd, (struct sockaddr *)&peer, &len);
         if (fd >= 0) {
             begin(l, fd, &peer, len);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -111,8 +110,7 @@ static void open_on_worker(void *arg)
 static void release(struct iwarp_listener *l)
 {
     if (l->fd >= 0) {
-        iwarp_process_remove_fd(l->fd);
-        close(l->fd);
+        iwarp_process_close(l->fd);
     }
     pthread_cond_destroy(&l->gone);
     pthread_mutex_destroy(&l->lock);
@@ -238,7 +236,7 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     }
     status = listen_on(device, fd, &o, eq, user, out);
     if (status != IWARP_OK) {
-        close(fd);
+        iwarp_process_close(fd);
     }
     return status;
 }

@@ -6,12 +6,17 @@
 
 #include "child.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +68,101 @@ static void fork__registered_descriptors__are_closed_in_the_child(void **state)
     close(in.removed);
     close(in.closed);
     close(in.far);
+}
+
+static unsigned count_sockets(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        struct stat st;
+        n += fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+    }
+    return n;
+}
+
+struct comings {
+    pthread_t thread;
+    int listener;
+    struct sockaddr_in addr;
+    _Atomic bool stop;
+    _Atomic unsigned rounds;
+};
+
+/* Opens, accepts and closes without end. */
+static void *come_and_go(void *arg)
+{
+    struct comings *c = arg;
+
+    while (!atomic_load(&c->stop)) {
+        int out = iwarp_process_socket(AF_INET), in = -1;
+        (void)connect(out, (struct sockaddr *)&c->addr, sizeof c->addr);
+        for (int i = 0; i < 1000 && in < 0; i++) {
+            in = iwarp_process_accept(c->listener, NULL, NULL);
+        }
+        iwarp_process_close(out);
+        if (in >= 0) {
+            iwarp_process_close(in);
+        }
+        atomic_fetch_add(&c->rounds, 1);
+    }
+    return NULL;
+}
+
+static void listen_for(struct comings *c)
+{
+    socklen_t len = sizeof c->addr;
+
+    c->addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    c->listener = iwarp_process_socket(AF_INET);
+    assert_true(c->listener >= 0 && iwarp_process_has_fd(c->listener));
+    assert_int_equal(bind(c->listener, (struct sockaddr *)&c->addr, len), 0);
+    assert_int_equal(listen(c->listener, 64), 0);
+    assert_int_equal(getsockname(c->listener, (struct sockaddr *)&c->addr, &len), 0);
+}
+
+/* Whenever the fork comes, between which system calls of another thread. */
+static void fork__beside_sockets_that_come_and_go__leaves_none_to_the_child(void **state)
+{
+    struct comings c = {.stop = false};
+    unsigned before = count_sockets(), left = 0;
+
+    (void)state;
+    iwarp_process_watch();
+    listen_for(&c);
+    assert_int_equal(pthread_create(&c.thread, NULL, come_and_go, &c), 0);
+    while (c.rounds == 0) {
+        sched_yield();
+    }
+    for (unsigned i = 0; i < 400; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(count_sockets() == before ? 0 : 1);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        left += status != 0;
+    }
+    atomic_store(&c.stop, true);
+    pthread_join(c.thread, NULL);
+    iwarp_process_close(c.listener);
+    assert_int_equal(left, 0);
+    assert_int_equal(count_sockets(), before);
+}
+
+static void socket__that_cannot_be__is_an_error(void **state)
+{
+    (void)state;
+    assert_int_equal(iwarp_process_socket(9999), -1);
+    assert_int_equal(errno, EAFNOSUPPORT);
+    assert_int_equal(iwarp_process_accept(-1, NULL, NULL), -1);
+    assert_int_equal(errno, EBADF);
+    int fd = iwarp_process_socket(AF_INET);
+    errno = ENOENT;
+    iwarp_process_close(fd);
+    assert_int_equal(errno, ENOENT);
+    assert_false(iwarp_process_has_fd(fd));
+    assert_false(is_open(fd));
 }
 
 /* A grandchild is another generation, and has nothing left to close. */
@@ -171,6 +271,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork__registered_descriptors__are_closed_in_the_child),
+        cmocka_unit_test(fork__beside_sockets_that_come_and_go__leaves_none_to_the_child),
+        cmocka_unit_test(socket__that_cannot_be__is_an_error),
         cmocka_unit_test(fork__of_a_child__closes_nothing_again),
 #if CHILD_SANITIZED != 1 /* ASan takes the frames that a cancelled thread leaves for alive */
         cmocka_unit_test(cancel__in_a_block__waits_for_its_end),

@@ -195,7 +195,8 @@ struct iwarp_wc {
     uint64_t wr_id;
     enum iwarp_wc_status status;
     enum iwarp_wc_opcode opcode;
-    uint32_t byte_len; /* received octets (RECV), 0 WITH_IMM; read octets (READ) */
+    uint32_t byte_len; /* received octets (RECV), or of the RDMA Write before (WITH_IMM); read
+                          octets (READ) */
     uint32_t flags;    /* enum iwarp_wc_flags */
     uint32_t invalidated_stag;
     uint32_t qp_num; /* of qp, also for a poller that another thread's iwarp_qp_destroy meets */
@@ -325,10 +326,12 @@ struct iwarp_sge {
 /*
  * IMM and WRITE_IMM are of RFC 7306 6 (see enum iwarp_rfc7306). IMM sends the 8 octets of `imm`,
  * which take a posted receive of the peer (or its SRQ) as a Send does, and show in its completion:
- * flag WITH_IMM, byte_len 0, its buffers untouched. WRITE_IMM is an RDMA Write and, behind it,
- * Immediate Data: one request, one completion (of the opcode WRITE) here, one receive at the peer,
- * which completes when the Write is in place. If there is nothing to write, the Immediate Data
- * alone is sent. SOLICITED holds for both.
+ * flag WITH_IMM, its buffers untouched. WRITE_IMM is an RDMA Write and, behind it, Immediate Data:
+ * one request, one completion (of the opcode WRITE) here, one receive at the peer, which completes
+ * when the Write is in place, and whose byte_len is the octets of that. On the wire nothing tells
+ * it from a WRITE and an IMM right behind; byte_len is 0 if no RDMA Write came right before the
+ * Immediate Data. If there is nothing to write, the Immediate Data alone is sent, or, behind a
+ * WRITE, a Write of no octets and then that. SOLICITED holds for both.
  *
  * On the wire `imm` is big-endian, most significant octet first: imm 0x0102030405060708 is the
  * octets 01 02 03 04 05 06 07 08. A value of 32 bits is in the low half, the last four octets

@@ -97,6 +97,8 @@ struct iwarp_stream_rx {
     uint64_t fpdu_pos; /* where the current FPDU began */
     uint64_t fpdus;    /* received whole */
     uint64_t direct;   /* payload octets that were never copied */
+    uint32_t written;  /* octets of the RDMA Write that the latest segment was of */
+    bool write_ended;  /* with that segment; both are 0 if it was of another message */
 };
 
 struct iwarp_tx_block;
@@ -110,6 +112,7 @@ struct iwarp_stream_tx {
     bool response_turn;           /* requests and responses alternate */
     bool terminate_framed;
     bool extended;                   /* a message of RFC 7306 was framed */
+    bool behind_write;               /* the latest request was an RDMA Write without more */
     uint32_t send_msn, read_msn;     /* next, queues 0 and 1 */
     uint32_t atomic_msn;             /* next, queue 3 */
     uint64_t framed, sent, released; /* stream positions */

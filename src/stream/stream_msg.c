@@ -252,13 +252,32 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
     return true;
 }
 
+/*
+ * How long an RDMA Write is no segment says: they are added up. The octets of the one that has
+ * ended right before this segment, 0 if none has.
+ */
+static uint32_t count_written(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                              uint32_t len)
+{
+    uint32_t before = s->rx.write_ended ? s->rx.written : 0;
+
+    if (opcode_of(h) == IWARP_OP_WRITE) {
+        s->rx.written = s->rx.write_ended ? len : s->rx.written + len;
+        s->rx.write_ended = h->last;
+    } else {
+        s->rx.written = 0;
+        s->rx.write_ended = false;
+    }
+    return before;
+}
+
 /* [RDMAX-6.3-02] [RDMAX-6.3-03] */
 static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
-                              const uint8_t *p)
+                              uint32_t behind, const uint8_t *p)
 {
     struct iwarp_rwqe *w = iwarp_rq_current(s->config.rq);
 
-    w->byte_len = 0;
+    w->byte_len = behind;
     w->imm = iwarp_rdmap_immediate_get(p);
     w->wc_flags = IWARP_WC_WITH_IMM;
     if (opcode_of(h) == IWARP_OP_IMMEDIATE_SE) {
@@ -433,6 +452,7 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     s->rx.fpdus++;
     iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
     iwarp_ddp_advance(&s->ddp, h, len);
+    uint32_t behind = count_written(s, h, len);
     switch (opcode_of(h)) {
     case IWARP_OP_READ_RESPONSE:
         return deliver_response(s, h, len);
@@ -447,7 +467,7 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
         return deliver_terminate(s, control, len);
     case IWARP_OP_IMMEDIATE:
     case IWARP_OP_IMMEDIATE_SE:
-        return deliver_immediate(s, h, control);
+        return deliver_immediate(s, h, behind, control);
     case IWARP_OP_ATOMIC_REQUEST:
         return deliver_atomic_request(s, h, control);
     case IWARP_OP_ATOMIC_RESPONSE:

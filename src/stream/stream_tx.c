@@ -42,12 +42,15 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
                              w->num_sge, off, len, 0, pieces, &s->fault);
 }
 
-/* What is to be framed next of the request: its Immediate Data? A Write of no octets is left out.
+/*
+ * What is to be framed next of the request: its Immediate Data? A Write of no octets is left out,
+ * unless the peer would take the one before, which was a request of its own, for its Write.
  */
 /* [RDMAX-6.3-06] */
 static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
-    return w->opcode == IWARP_WR_IMM || (w->opcode == IWARP_WR_WRITE_IMM && s->tx.off == w->len);
+    return w->opcode == IWARP_WR_IMM || (w->opcode == IWARP_WR_WRITE_IMM && s->tx.off == w->len &&
+                                         (w->len > 0 || !s->tx.behind_write));
 }
 
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
@@ -97,6 +100,7 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     w->end_pos = s->tx.framed;
     w->response_done = false;
+    s->tx.behind_write = w->opcode == IWARP_WR_WRITE;
     s->config.sq->next++;
     if (iwarp_swqe_has_response(w)) {
         struct iwarp_read_out *out = iwarp_rdmap_out_slot(&s->reads);
@@ -249,6 +253,7 @@ static bool frame_request(struct iwarp_stream *s, struct iwarp_lends *batch)
     iwarp_tx_block_adopt(s, &own);
     s->tx.kind = TX_REQUEST;
     s->tx.off += len;
+    s->tx.behind_write = false;
     if (h.last && w->opcode != IWARP_WR_WRITE_IMM) {
         request_framed(s, w);
     }

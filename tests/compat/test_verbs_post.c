@@ -104,6 +104,7 @@ static void write_with_imm__takes_a_receive(void **state)
     struct ibv_wc wc = loop_expect(&l, 1, 9, IBV_WC_RECV_RDMA_WITH_IMM);
     assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
     assert_int_equal(ntohl(wc.imm_data), 0x01020304);
+    assert_int_equal(wc.byte_len, 10);
     assert_memory_equal(l.memory[1] + 5, "0123456789", 10);
     assert_int_equal(l.memory[1][100], 0);
     (void)loop_expect(&l, 0, 1, IBV_WC_RDMA_WRITE);

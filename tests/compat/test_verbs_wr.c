@@ -101,6 +101,7 @@ static void wr__one_of_each__in_one_batch(void **state)
     assert_int_equal(loop_expect(&l, 1, 101, IBV_WC_RECV).byte_len, 8);
     struct ibv_wc wc = loop_expect(&l, 1, 102, IBV_WC_RECV_RDMA_WITH_IMM);
     assert_int_equal(ntohl(wc.imm_data), 0xdeadbeef);
+    assert_int_equal(wc.byte_len, 3);
     assert_memory_equal(l.memory[1], "written", 7);
     assert_memory_equal(l.memory[1] + 300, "imm", 3);
     assert_memory_equal(l.memory[1] + 1024, "said inline", 11);

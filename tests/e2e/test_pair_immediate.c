@@ -20,14 +20,14 @@ static void receive_one(struct pair_side *s, uint64_t id, bool srq)
     }
 }
 
-static void expect_imm(struct pair_side *s, uint64_t id, uint64_t imm, unsigned flags)
+static void expect_imm(struct pair_side *s, uint64_t id, uint64_t imm, unsigned flags, size_t len)
 {
     struct iwarp_wc wc = pair_wc(s->recv_cq, id, IWARP_WC_SUCCESS);
 
     assert_int_equal(wc.opcode, IWARP_WC_RECV);
     assert_int_equal(wc.flags, IWARP_WC_WITH_IMM | flags);
     assert_true(wc.imm == imm);
-    assert_int_equal(wc.byte_len, 0);
+    assert_int_equal(wc.byte_len, len);
 }
 
 /* Both kinds one way: a Write of LEN octets with it, Immediate Data alone, and a Send. */
@@ -45,7 +45,7 @@ static void exchange(struct pair_side *a, struct pair_side *b, bool srq, uint64_
     wr.remote_stag = iwarp_mr_stag(b->mr);
     wr.remote_to = (uint64_t)(uintptr_t)b->p + LEN;
     must(iwarp_post_send(a->qp, &wr, NULL));
-    expect_imm(b, 11, 0xaabbccdd, 0);
+    expect_imm(b, 11, 0xaabbccdd, 0, LEN);
     assert_memory_equal(b->p + LEN, a->p, LEN);
     struct iwarp_wc wc = pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
     assert_int_equal(wc.opcode, IWARP_WC_WRITE);
@@ -56,7 +56,7 @@ static void exchange(struct pair_side *a, struct pair_side *b, bool srq, uint64_
     wr.imm = 0x8000000000000001 + seed;
     must(iwarp_post_send(a->qp, &wr, NULL));
     pair_send(a, 3, 0, 0);
-    expect_imm(b, 12, 0x8000000000000001 + seed, IWARP_WC_SOLICITED);
+    expect_imm(b, 12, 0x8000000000000001 + seed, IWARP_WC_SOLICITED, 0);
     wc = pair_wc(b->recv_cq, 13, IWARP_WC_SUCCESS);
     assert_int_equal(wc.flags, 0);
     assert_true(wc.imm == 0);

@@ -269,7 +269,7 @@ static void look(void)
     must(complete(0, IBV_WC_RECV, NULL) == 1000, "length of the first Send");
     must(complete(1, IBV_WC_RECV, NULL) == INLINE, "length of the inline Send");
     must(complete(2, IBV_WC_RECV, NULL) == 4000, "length of the gathered Send");
-    (void)complete(3, IBV_WC_RECV_RDMA_WITH_IMM, &imm);
+    must(complete(3, IBV_WC_RECV_RDMA_WITH_IMM, &imm) == 10, "length of what was written");
     must(imm == 0x12345678, "the immediate data");
     for (uint64_t i = 0; i < 3; i++) {
         must(complete(4 + i, IBV_WC_RECV, NULL) == 10 + i, "lengths of three at once");

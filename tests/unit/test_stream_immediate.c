@@ -149,6 +149,39 @@ static void send__among_sends__shares_their_msn(void **state)
     endpoint_fini(&e);
 }
 
+/*
+ * The peer takes a Write right before for that of the Immediate Data: where that was a request of
+ * its own, one of no octets says otherwise.
+ */
+static void send__of_nothing_behind_a_write__begins_with_an_empty_one(void **state)
+{
+    const struct iwarp_send_wr both = {
+        .opcode = IWARP_WR_WRITE_IMM, .remote_stag = 0x00010203, .remote_to = 0x1004, .imm = 5};
+    struct octets o = {0};
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, &(struct endpoint_options){.rfc7306 = true});
+    struct area *a = endpoint_area(&e, 0x00aabb00, 0x7000, 8, READABLE, 0x5a);
+    struct iwarp_sge sge = area_sge(a, 0, 4);
+    endpoint_post(&e, &(struct iwarp_send_wr){.opcode = IWARP_WR_WRITE,
+                                              .sg_list = &sge,
+                                              .num_sge = 1,
+                                              .remote_stag = 0x00010203,
+                                              .remote_to = 0x1000});
+    endpoint_post(&e, &both);
+    endpoint_post(&e, &both);
+    endpoint_drain(&e);
+    assert_int_equal(e.sq.done, 3);
+    fpdu_hex(&o, "c140 00010203 0000000000001000 5a5a5a5a", 0);
+    fpdu_hex(&o, "c140 00010203 0000000000001004", 0);
+    fpdu_hex(&o, IMM("1") "0000000000000005", 0);
+    fpdu_hex(&o, IMM("2") "0000000000000005", 0);
+    octets_expect("what was sent", e.sent.p, e.sent.n, o.p, o.n);
+    octets_free(&o);
+    endpoint_fini(&e);
+}
+
 /* No answer to the peer's Read comes between the Write and its Immediate Data. */
 static void send__with_a_read_to_answer__is_not_torn(void **state)
 {
@@ -237,6 +270,7 @@ static void write_came(struct endpoint *e, void *arg)
 {
     (void)arg;
     assert_int_equal(e->rq.done, 1);
+    assert_int_equal(endpoint_rwqe(e, 0)->byte_len, 1024);
     assert_true(endpoint_rwqe(e, 0)->imm == 0x00000000aabbccdd);
     for (unsigned i = 0; i < 1024; i++) {
         assert_int_equal(e->area[0].p[i], i & 0xff);
@@ -252,6 +286,58 @@ static void receive__behind_a_write__finds_it_in_place(void **state)
     fpdu_hex(&o, "c140 00010203 0000000000001000", 1024);
     fpdu_hex(&o, "4148 ffffffff 00000000 00000001 00000000 00000000 aabbccdd",
              0); /* not looked at */
+    scene.octets = o.p;
+    scene.n = o.n;
+    receive_every_way(&scene);
+    octets_free(&o);
+}
+
+static void setup_lengths(struct endpoint *e, void *arg)
+{
+    (void)arg;
+    endpoint_area(e, 0x00010203, 0x1000, 64, WRITABLE, 0xee);
+    for (unsigned i = 0; i < 6; i++) {
+        endpoint_recv(e, NULL, 0);
+    }
+}
+
+static void lengths_came(struct endpoint *e, void *arg)
+{
+    static const uint32_t lengths[] = {7, 0, 3, 0, 0, 0};
+
+    (void)arg;
+    assert_int_equal(e->s.life, STREAM_RUNNING);
+    assert_int_equal(e->rq.done, 6);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(endpoint_rwqe(e, i)->byte_len, lengths[i]);
+    }
+}
+
+/* That of the Write, of one segment or several, that ends right before; never that of another. */
+static void receive__behind_a_write__has_its_length(void **state)
+{
+    static const char *const ulpdus[] = {
+        "c140 00010203 0000000000001000 0000000000", /* another one */
+        "8140 00010203 0000000000001000 00010203",
+        "c140 00010203 0000000000001004 040506",
+        IMM("1") "0000000000000001",
+        IMM("2") "0000000000000002", /* behind no Write */
+        "c140 00010203 0000000000001000 000000",
+        "4149 00000000 00000000 00000003 00000000 0000000000000003",
+        "c140 00010203 0000000000001000 000000",
+        "4143 00000000 00000000 00000004 00000000", /* a Send in between */
+        IMM("5") "0000000000000005",
+        "c140 00010203 0000000000001000 000000",
+        "c140 00010203 0000000000001000", /* one of no octets in between */
+        IMM("6") "0000000000000006"};
+    struct octets o = {0};
+    struct scene scene = {
+        .options = {.rfc7306 = true}, .setup = setup_lengths, .check = lengths_came};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof ulpdus / sizeof *ulpdus; i++) {
+        fpdu_hex(&o, ulpdus[i], 0);
+    }
     scene.octets = o.p;
     scene.n = o.n;
     receive_every_way(&scene);
@@ -396,20 +482,23 @@ int main(void)
 {
     static struct row own[ROWS];
     static char names[ROWS][80];
-    struct CMUnitTest tests[7 + ROWS] = {
+    enum { OTHERS = 9 };
+    struct CMUnitTest tests[OTHERS + ROWS] = {
         cmocka_unit_test(send__of_both_kinds__is_the_literal_octets),
         cmocka_unit_test(send__of_a_32_bit_value__is_in_the_low_half),
         cmocka_unit_test(send__behind_a_write__is_one_request),
         cmocka_unit_test(send__among_sends__shares_their_msn),
+        cmocka_unit_test(send__of_nothing_behind_a_write__begins_with_an_empty_one),
         cmocka_unit_test(send__with_a_read_to_answer__is_not_torn),
         cmocka_unit_test(receive__of_both_kinds__completes_receives),
         cmocka_unit_test(receive__behind_a_write__finds_it_in_place),
+        cmocka_unit_test(receive__behind_a_write__has_its_length),
     };
 
     for (size_t i = 0; i < ROWS; i++) {
         own[i] = rows[i];
         snprintf(names[i], sizeof names[i], "receive__%s__terminates", rows[i].name);
-        tests[7 + i] = (struct CMUnitTest){names[i], run_row, NULL, NULL, &own[i]};
+        tests[OTHERS + i] = (struct CMUnitTest){names[i], run_row, NULL, NULL, &own[i]};
     }
     return cmocka_run_group_tests_name("stream_immediate", tests, NULL, NULL);
 }

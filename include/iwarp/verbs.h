@@ -408,6 +408,11 @@ struct iwarp_recv_wr {
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);
 
+/* The same, but where it stops, nothing of the chain is posted. */
+IWARP_API enum iwarp_status iwarp_post_send_together(struct iwarp_qp *qp,
+                                                     const struct iwarp_send_wr *wr,
+                                                     const struct iwarp_send_wr **bad);
+
 /*
  * The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full.
  * MISUSE: the queue pair has an SRQ.

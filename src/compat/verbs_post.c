@@ -180,6 +180,24 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
     return 0;
 }
 
+int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *wr,
+                               struct iwarp_send_wr *native, struct iwarp_bind *bind)
+{
+    const char *why = NULL;
+
+    if (!iwarp_compat_may_send(qp)) {
+        return refuse_send("the queue pair is not connected");
+    }
+    for (size_t i = 0; wr && !(why = translate(&native[i], &bind[i], wr)); i++, wr = wr->next) {
+        native[i].next = wr->next ? &native[i + 1] : NULL;
+    }
+    if (why) {
+        return refuse_send(why);
+    }
+    enum iwarp_status status = iwarp_post_send_together(qp->native, native, NULL);
+    return status == IWARP_OK ? 0 : error_of_post(status, "ibv_wr_complete");
+}
+
 /* Receives of a queue pair, or of a shared queue: one of the two is NULL. */
 static int post_receives(struct iwarp_qp *qp, struct iwarp_srq *srq, struct ibv_recv_wr *wr,
                          struct ibv_recv_wr **bad)

@@ -2,8 +2,8 @@
 /*
  * The extended way to post: between ibv_wr_start and ibv_wr_complete a program calls one function
  * for each request and one or more for its data. What it says is kept as a list of ibv_send_wr and
- * posted at the end; nothing is, if anything that was said was wrong. Inline data is copied when it
- * is said.
+ * posted at the end: all of it, or nothing, if anything that was said was wrong or there is no
+ * room. Inline data is copied when it is said.
  */
 #include "compat/compat.h"
 
@@ -23,6 +23,9 @@ struct compat_wr_list {
     int error;            /* what was wrong first */
     struct request *request;
     size_t requests, request_room;
+    struct iwarp_send_wr *native; /* what becomes of them */
+    struct iwarp_bind *bind;
+    size_t native_room, bind_room;
     struct ibv_sge *sge;
     size_t sges, sge_room;
     uint8_t *octet;
@@ -261,18 +264,31 @@ static void wr_start(struct ibv_qp_ex *ex)
     l->requests = l->sges = l->octets = 0;
 }
 
+/* One more piece for each request, and what all become. */
+static bool room_to_post(struct compat_wr_list *l)
+{
+    void *sge = grow(l->sge, l->sges, l->requests, &l->sge_room, sizeof *l->sge);
+    l->sge = sge ? sge : l->sge;
+    void *native = grow(l->native, 0, l->requests, &l->native_room, sizeof *l->native);
+    l->native = native ? native : l->native;
+    void *bind = grow(l->bind, 0, l->requests, &l->bind_room, sizeof *l->bind);
+    l->bind = bind ? bind : l->bind;
+    return sge && native && bind;
+}
+
 /* Places become addresses; inline data is one piece of ours. */
 static int post(struct compat_qp *qp)
 {
     struct compat_wr_list *l = qp->list;
-    struct ibv_send_wr *bad;
     size_t inline_sge = l->sges;
 
-    struct ibv_sge *sge = grow(l->sge, l->sges, l->requests, &l->sge_room, sizeof *sge);
-    if (!sge) {
+    if (l->requests == 0) {
+        return 0;
+    }
+    if (!room_to_post(l)) {
         return ENOMEM;
     }
-    l->sge = sge;
+    struct ibv_sge *sge = l->sge;
     for (size_t i = 0; i < l->requests; i++) {
         struct request *r = &l->request[i];
         r->wr.next = i + 1 < l->requests ? &l->request[i + 1].wr : NULL;
@@ -284,7 +300,7 @@ static int post(struct compat_qp *qp)
             r->wr.num_sge = r->octets_len > 0 ? 1 : 0;
         }
     }
-    return l->requests ? iwarp_compat_post_send(&qp->ibv, &l->request[0].wr, &bad) : 0;
+    return iwarp_compat_post_together(qp, &l->request[0].wr, l->native, l->bind);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -339,6 +355,8 @@ void iwarp_compat_wr_fini(struct compat_qp *qp)
     if (qp->list) {
         pthread_mutex_destroy(&qp->list->lock);
         free(qp->list->request);
+        free(qp->list->native);
+        free(qp->list->bind);
         free(qp->list->sge);
         free(qp->list->octet);
         free(qp->list);

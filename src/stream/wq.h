@@ -148,12 +148,16 @@ static inline bool iwarp_wq_waiting(struct iwarp_wq *q)
     return q->next != iwarp_wq_head(q);
 }
 
-/* Room for one more? Asked by the producer. */
+/* Room at this position, the head or beyond? Asked by the producer. */
+static inline bool iwarp_wq_room_at(struct iwarp_wq *q, uint32_t position)
+{
+    return position - atomic_load_explicit(&q->reaped, memory_order_acquire) < q->limit;
+}
+
+/* Room for one more? */
 static inline bool iwarp_wq_room(struct iwarp_wq *q)
 {
-    return atomic_load_explicit(&q->head, memory_order_relaxed) -
-               atomic_load_explicit(&q->reaped, memory_order_acquire) <
-           q->limit;
+    return iwarp_wq_room_at(q, atomic_load_explicit(&q->head, memory_order_relaxed));
 }
 
 static inline void iwarp_wq_push(struct iwarp_wq *q)

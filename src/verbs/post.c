@@ -179,7 +179,8 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
     return true;
 }
 
-static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+/* Checked and put there; not posted yet. */
+static enum iwarp_status put_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr, uint32_t at)
 {
     uint64_t len = 0;
     enum iwarp_status status = check_send(qp, wr, &len);
@@ -187,7 +188,7 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
     if (status != IWARP_OK) {
         return status;
     }
-    if (!iwarp_wq_room(&qp->sq)) {
+    if (!iwarp_wq_room_at(&qp->sq, at)) {
         return iwarp_fail(IWARP_AGAIN,
                           "send queue is full: %u requests are unfinished or their "
                           "completions not produced yet",
@@ -196,31 +197,57 @@ static enum iwarp_status post_one_send(struct iwarp_qp *qp, const struct iwarp_s
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_send(qp, wr);
     }
-    struct iwarp_swqe *w =
-        iwarp_sq_at(&qp->sq, atomic_load_explicit(&qp->sq.head, memory_order_relaxed));
-    if (!fill_send(qp, w, wr, (uint32_t)len)) {
-        return IWARP_MISUSE;
+    return fill_send(qp, iwarp_sq_at(&qp->sq, at), wr, (uint32_t)len) ? IWARP_OK : IWARP_MISUSE;
+}
+
+static uint32_t next_send(struct iwarp_qp *qp)
+{
+    return atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
+}
+
+/* Up to the first that cannot be: *wr, or NULL. */
+static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
+{
+    for (; *wr; *wr = (*wr)->next) {
+        enum iwarp_status status = put_send(qp, *wr, next_send(qp));
+        if (status != IWARP_OK) {
+            return status;
+        }
+        iwarp_wq_push(&qp->sq);
     }
-    iwarp_wq_push(&qp->sq);
+    return IWARP_OK;
+}
+
+/* The same, but then nothing is posted. */
+static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
+{
+    uint32_t at = next_send(qp);
+
+    for (; *wr; *wr = (*wr)->next) {
+        enum iwarp_status status = put_send(qp, *wr, at++);
+        if (status != IWARP_OK) {
+            return status;
+        }
+    }
+    while (next_send(qp) != at) {
+        iwarp_wq_push(&qp->sq);
+    }
     return IWARP_OK;
 }
 
 /* In IDLE requests wait until the queue pair is connected. [VERBS-6.2.1-01] */
 /* [DDP-6.2.1-02] [VERBS-8.1.1-01] [VERBS-8.2.1-01] [VERBS-8.3.1-01] */
-enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
-                                  const struct iwarp_send_wr **bad)
+static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                                           const struct iwarp_send_wr **bad, bool together)
 {
     IWARP_UNCANCELLED;
-    enum iwarp_status status = IWARP_OK;
 
     if (!qp) {
         return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
     }
     IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
-    for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
-        status = post_one_send(qp, wr);
-    }
+    enum iwarp_status status = together ? post_together(qp, &wr) : post_one_by_one(qp, &wr);
     if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
         iwarp_qp_flush_unconnected(qp);
     }
@@ -231,6 +258,18 @@ enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_w
     }
     iwarp_qp_drive(qp, conn);
     return status;
+}
+
+enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                                  const struct iwarp_send_wr **bad)
+{
+    return post_sends(qp, wr, bad, false);
+}
+
+enum iwarp_status iwarp_post_send_together(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
+                                           const struct iwarp_send_wr **bad)
+{
+    return post_sends(qp, wr, bad, true);
 }
 
 enum iwarp_status iwarp_recv_check(const struct iwarp_recv_wr *wr, unsigned max_sge,

@@ -147,6 +147,59 @@ static void wr__aborted_or_wrong__posts_nothing(void **state)
     loop_close(&l);
 }
 
+/* A Send of 8 octets, or of 500 pieces, with this number. */
+static void say_send(struct loop *l, struct ibv_qp_ex *qp, uint64_t wr_id, bool wrong)
+{
+    struct ibv_sge many[500] = {{0}};
+
+    qp->wr_id = wr_id;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    if (wrong) {
+        ibv_wr_set_sge_list(qp, 500, many);
+    } else {
+        ibv_wr_set_sge(qp, l->mr[0]->lkey, (uintptr_t)l->memory[0], 8);
+    }
+}
+
+/* Wrong in the last place, or with too little room: as if nothing of it had been said. */
+static void wr__that_cannot_be_posted_whole__posts_nothing(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &extended);
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(l.qp[0]);
+    ibv_wr_start(qp);
+    for (uint64_t i = 0; i < 10; i++) {
+        say_send(&l, qp, i, i == 9);
+    }
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    ibv_wr_start(qp);
+    say_send(&l, qp, 30, false);
+    qp->wr_id = 31;
+    ibv_wr_send_imm(qp, 1); /* no iWARP message */
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    ibv_wr_start(qp);
+    for (uint64_t i = 0; i < 4096; i++) {
+        say_send(&l, qp, 100 + i, false);
+    }
+    assert_int_equal(ibv_wr_complete(qp), ENOMEM);
+
+    for (uint64_t i = 0; i < 2; i++) {
+        loop_recv(&l, 1, i, 0, 8);
+    }
+    ibv_wr_start(qp);
+    say_send(&l, qp, 1, false);
+    say_send(&l, qp, 2, false);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    for (uint64_t i = 0; i < 2; i++) {
+        (void)loop_expect(&l, 1, i, IBV_WC_RECV);
+        (void)loop_expect(&l, 0, 1 + i, IBV_WC_SEND);
+    }
+    loop_close(&l);
+}
+
 static void start_poll__gives_fields_one_completion_at_a_time(void **state)
 {
     struct ibv_cq_init_attr_ex attr = {
@@ -217,6 +270,7 @@ int main(void)
         cmocka_unit_test(qp_ex__only_where_it_was_asked_for),
         cmocka_unit_test(wr__one_of_each__in_one_batch),
         cmocka_unit_test(wr__aborted_or_wrong__posts_nothing),
+        cmocka_unit_test(wr__that_cannot_be_posted_whole__posts_nothing),
         cmocka_unit_test(start_poll__gives_fields_one_completion_at_a_time),
         cmocka_unit_test(create_cq_ex__with_what_there_is_not__is_not_supported),
     };

@@ -124,6 +124,40 @@ static void post_send__against_the_rules__is_misuse(void **state)
     pair_close(&p);
 }
 
+/* Together: wrong in any place, or one too many, and none is posted; a right chain is. */
+static void post_send_together__that_cannot_be__posts_nothing(void **state)
+{
+    enum { LIMIT = 64 };
+    struct iwarp_send_wr wr[LIMIT + 1];
+    const struct iwarp_send_wr *bad;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    o.qp.max_send_wr = LIMIT;
+    open_pair(&p, &o);
+    for (unsigned wrong = 0; wrong <= LIMIT; wrong++) {
+        for (unsigned i = 0; i <= LIMIT; i++) {
+            wr[i] = pair_wr(IWARP_WR_WRITE, i, NULL);
+            wr[i].next = i < LIMIT ? &wr[i + 1] : NULL;
+            wr[i].num_sge = i == wrong && i < LIMIT ? 5 : 0;
+        }
+        must_fail(iwarp_post_send_together(p.side[0].qp, wr, &bad),
+                  wrong < LIMIT ? IWARP_MISUSE : IWARP_AGAIN, wrong < LIMIT ? "5 SGEs" : "full");
+        assert_ptr_equal(bad, &wr[wrong]);
+    }
+    usleep(10000);
+    pair_no_wc(p.side[0].send_cq);
+    wr[LIMIT - 1].next = NULL;
+    must(iwarp_post_send_together(p.side[0].qp, wr, &bad));
+    for (unsigned i = 0; i < LIMIT; i++) {
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+    }
+    must_fail(iwarp_post_send_together(NULL, wr, NULL), IWARP_MISUSE, "queue pair is NULL");
+    pair_close(&p);
+}
+
 /* Posted on both sides, of every kind: nothing happens, until they are connected. */
 /* [VERBS-6.2.1-01] */
 static void post__in_idle__waits_until_connected(void **state)
@@ -595,6 +629,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(post_send__against_the_rules__is_misuse),
+        cmocka_unit_test(post_send_together__that_cannot_be__posts_nothing),
         cmocka_unit_test(read__into_a_sink_without_remote_write__is_refused_on_request),
         cmocka_unit_test(post__in_idle__waits_until_connected),
         cmocka_unit_test(post__in_idle_without_a_connection__is_flushed_or_gone),

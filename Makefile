@@ -196,6 +196,13 @@ test-programs:              ## RDMA programs of the distribution, run on our sta
 	@MAKEFLAGS=' -- $(call quote,$(MAKEOVERRIDES))' MAKELEVEL= BUILD=$(abspath $(OUT)) \
 	    tests/programs/run $(ITEMS)
 
+.PHONY: test-ceph
+test-ceph:                  ## Ceph of the distribution on our stack: mon, mgr, two OSDs
+	@tools/install-packages build test ceph
+	@$(MAKE) all
+	@MAKEFLAGS=' -- $(call quote,$(MAKEOVERRIDES))' MAKELEVEL= BUILD=$(abspath $(OUT)) \
+	    tests/ceph/run
+
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor
 	@tools/install-packages build test cross

@@ -49,6 +49,17 @@ free_port()
     port=$next_port
 }
 
+# build_count: the judge of captures, which knows nothing of src/
+build_count()
+{
+    if ! gcc -std=c11 -O2 -I. -o "$work/count" tests/programs/count.c \
+        dissector/{crc,frame,header,setup}.c; then
+        echo "tests/programs/count.c does not compile"
+        exit 1
+    fi
+    chmod 755 "$work/count"
+}
+
 # listens PORT: somebody does
 listens()
 {

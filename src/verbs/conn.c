@@ -20,6 +20,7 @@ static void conn_free(struct iwarp_conn *conn)
     pthread_cond_destroy(&conn->changed);
     pthread_mutex_destroy(&conn->wait_lock);
     iwarp_mutex_fini(&conn->lock);
+    free(conn->inject);
     free(conn);
 }
 
@@ -33,6 +34,13 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     if (!conn) {
         *status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection");
         return NULL;
+    }
+    if (device->injector) {
+        *status = iwarp_inject_open(device->injector, &conn->inject);
+        if (*status != IWARP_OK) {
+            free(conn);
+            return NULL;
+        }
     }
     conn->device = device;
     conn->options = *options;

@@ -221,6 +221,7 @@ static void device_free(struct iwarp_device *d)
         }
     }
     iwarp_capture_close(d->capture);
+    free(d->injector);
     while (d->chunks) {
         struct iwarp_mr_chunk *chunk = d->chunks;
         d->chunks = chunk->next;
@@ -274,7 +275,8 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         return iwarp_fail(IWARP_NO_MEMORY, "cannot reserve address space for the STag table: %s",
                           strerror(error));
     }
-    status = start_workers(d);
+    status = iwarp_injector_open(&d->injector);
+    status = status == IWARP_OK ? start_workers(d) : status;
     if (status != IWARP_OK) {
         device_free(d);
         return status;

@@ -83,6 +83,9 @@ enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd, const struct iwarp_mr_opt
     }
     IWARP_ON_LOOP(pd->device);
     enum iwarp_status status = binding_of(pd, options, &b);
+    if (status == IWARP_OK && pd->device->injector) {
+        status = iwarp_inject_registration(pd->device->injector);
+    }
     if (status == IWARP_OK) {
         status = iwarp_stag_take(pd, REGION_MEMORY, &b, true, mr);
     }

@@ -36,6 +36,7 @@
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
 #include "transport/transport.h"
+#include "verbs/inject.h"
 
 #include <iwarp/async.h>
 #include <iwarp/conn.h>
@@ -157,8 +158,9 @@ struct iwarp_device {
     struct iwarp_budget budget;
     struct iwarp_async_queue async;
     struct iwarp_device_counts stats;
-    struct iwarp_capture *capture; /* NULL: none */
-    struct iwarp_conn *conns;      /* all of them */
+    struct iwarp_capture *capture;   /* NULL: none */
+    struct iwarp_injector *injector; /* faults on request; NULL: none */
+    struct iwarp_conn *conns;        /* all of them */
     unsigned conn_count;
     _Atomic unsigned half_open; /* inbound start-ups */
     _Atomic unsigned pds, cqs, eqs, listeners;
@@ -420,10 +422,11 @@ struct iwarp_conn {
     unsigned changes;
     enum iwarp_conn_state state;
     struct iwarp_conn_options options;
-    struct iwarp_qp *qp;       /* NULL: none, or destroyed */
-    struct iwarp_endpoint *ep; /* NULL: none, or closed */
-    struct iwarp_flow *flow;   /* what the capture knows it as; NULL: it is not recorded */
-    uint32_t flow_number;      /* of its made-up addresses; 0: none yet */
+    struct iwarp_qp *qp;         /* NULL: none, or destroyed */
+    struct iwarp_endpoint *ep;   /* NULL: none, or closed */
+    struct iwarp_flow *flow;     /* what the capture knows it as; NULL: it is not recorded */
+    uint32_t flow_number;        /* of its made-up addresses; 0: none yet */
+    struct iwarp_inject *inject; /* faults on request; NULL: none */
     uv_timer_t timer;
     bool timer_open; /* the handle is initialised */
     bool timer_on;
@@ -593,14 +596,29 @@ void iwarp_tap_close(struct iwarp_conn *conn);
 ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n);
 ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n);
 
-static inline ssize_t iwarp_conn_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
+static inline ssize_t iwarp_conn_plain_readv(struct iwarp_conn *conn, const struct iovec *iov,
+                                             int n)
 {
     return conn->flow ? iwarp_tap_readv(conn, iov, n) : conn->ep->ops->readv(conn->ep, iov, n);
 }
 
-static inline ssize_t iwarp_conn_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
+static inline ssize_t iwarp_conn_plain_writev(struct iwarp_conn *conn, const struct iovec *iov,
+                                              int n)
 {
     return conn->flow ? iwarp_tap_writev(conn, iov, n) : conn->ep->ops->writev(conn->ep, iov, n);
+}
+
+/* The way through: with faults if they are asked for (inject.h). */
+static inline ssize_t iwarp_conn_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
+{
+    return __builtin_expect(conn->inject != NULL, 0) ? iwarp_inject_readv(conn, iov, n)
+                                                     : iwarp_conn_plain_readv(conn, iov, n);
+}
+
+static inline ssize_t iwarp_conn_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
+{
+    return __builtin_expect(conn->inject != NULL, 0) ? iwarp_inject_writev(conn, iov, n)
+                                                     : iwarp_conn_plain_writev(conn, iov, n);
 }
 
 static inline void iwarp_conn_shutdown_write(struct iwarp_conn *conn)

@@ -31,6 +31,41 @@ rping_persistent()
     ! ended "$pid"
 }
 
+# rping_disturbed FAULTS SENTENCE: the client's, on request; both ends see that it is over, the log
+# of the client alone says that it was asked for.
+rping_disturbed()
+{
+    start server rping -s -a 127.0.0.1 -p "$port" -C 1000 -V
+    ready server "$port" || return 1
+    RUN="--faults=$1" r rping -c -a 127.0.0.1 -p "$port" -C 1000 -V >client.out 2>&1
+    eventually ended "$pid" && says "$2, as IWARP_FAULTS asks" client.out &&
+        says 'client DISCONNECT EVENT' client.out && says 'server DISCONNECT EVENT' server.out &&
+        ! grep 'IWARP_FAULTS' server.out
+}
+
+rping_in_pieces()
+{
+    RUN=--faults=split=33 start server rping -s -a 127.0.0.1 -p "$port" -C 100 -V
+    ready server "$port" &&
+        RUN=--faults=split=1-100,seed=4 r rping -c -a 127.0.0.1 -p "$port" -C 100 -V &&
+        finishes "$pid" server
+}
+
+rping_without_memory()
+{
+    start server rping -s -P -a 127.0.0.1 -p "$port"
+    ready server "$port" || return 1
+    ! RUN=--faults=register=2 r rping -c -a 127.0.0.1 -p "$port" -C 10 >client.out 2>&1 || return 1
+    says 'registration 2 fails, as IWARP_FAULTS asks' client.out && says 'failed: 12' client.out &&
+        ! ended "$pid" && r rping -c -a 127.0.0.1 -p "$port" -C 10 -V
+}
+
+rping_with_nonsense()
+{
+    ! RUN=--faults=crc r rping -c -a 127.0.0.1 -p "$port" -C 10 >client.out 2>&1 || return 1
+    says 'IWARP_FAULTS: "crc", expected crc=N' client.out
+}
+
 # ucmatose OPTION...: 10 messages of 100 octets on each connection by default
 ucmatose_both()
 {
@@ -68,6 +103,11 @@ if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
     try "rping -C 1000 -V -S 60000, IPv6" rping_validated ::1
 fi
 try "rping -P with 20 clients" rping_persistent
+try "rping, its connection lost on request" rping_disturbed lose-fpdu=50 'in FPDU 50'
+try "rping, a wrong CRC on request" rping_disturbed crc=50 'FPDU 50 was sent with a wrong CRC'
+try "rping, in small pieces on request" rping_in_pieces
+try "rping, no memory on request" rping_without_memory
+try "rping, a request that is none" rping_with_nonsense
 try "ucmatose" ucmatose_both
 try "ucmatose -c 8" ucmatose_both -c 8
 try "ucmatose -c 100" ucmatose_both -c 100

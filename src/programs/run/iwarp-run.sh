@@ -8,7 +8,7 @@
 set -u
 version='@VERSION@'
 installed='@COMPATDIR@'
-settings='addr config crc crc32c devices log markers mpa-rev pcap pcap-max placement
+settings='addr config crc crc32c devices faults log markers mpa-rev pcap pcap-max placement
                    progress read-sink rfc7306 strict transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).

@@ -8,6 +8,7 @@
 
 /* RFC 5040 figure 10: errors tied to a segment carry its DDP header, Read Requests their own too.
  */
+/* [RDMAX-8.1-01] */
 static uint8_t headers_owed(const struct iwarp_fault_row *row, const struct iwarp_term_cause *cause)
 {
     bool ddp = row->layer == IWARP_TERM_DDP ||

@@ -149,7 +149,6 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
 /* Is the sink of an RDMA Read or Atomic inside a region that may be written? Found out before
  * asking. */
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
-/* [RDMAX-8.1-01] */
 /* [VERBS-8.2.2-06] */
 static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwarp_lends *batch)
 {

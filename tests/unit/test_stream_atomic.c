@@ -373,6 +373,7 @@ static void request__wrong_behind_a_good_one__terminates_in_turn(void **state)
 }
 
 /* Memory that is not there, or may only be read, ends the stream and nothing else. */
+/* [RDMAX-8.1-01] */
 static void request__to_missing_memory__is_a_fault(void **state)
 {
     (void)state;

@@ -7,6 +7,8 @@
  * acknowledged: destroying it before returns AGAIN. Events that were not taken vanish with their
  * object. Who never takes events has nothing to acknowledge.
  *
+ * Neither a device nor an SRQ can fail as a whole, so no event says that they have.
+ *
  * An event that is waiting is not queued again: at most one of each kind waits per object, so
  * that reporting needs no memory and an application that never looks costs none.
  */

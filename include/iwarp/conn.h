@@ -47,8 +47,8 @@ struct iwarp_conn_options {
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
                         * initiator, all as responder. Read takes an ord of at least 1 */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
-    unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size, and
-                         * some RNICs drop what is longer */
+    unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size,
+                         * which is followed, and some RNICs drop what is longer */
     unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */
     unsigned ord;       /* RDMA Reads outstanding towards the peer; default 32 */
     /* Times are at least 1. */
@@ -295,7 +295,7 @@ struct iwarp_conn_info {
     bool crc;                    /* CRC32c in use */
     unsigned ird, ord;           /* depths in use here */
     unsigned peer_ird, peer_ord; /* as the peer announced; 0 with revision 1 */
-    unsigned mulpdu;             /* largest ULPDU sent, octets */
+    unsigned mulpdu;             /* largest ULPDU sent now, octets */
     bool markers_sent;           /* the peer asked for markers */
     bool markers_wanted;         /* this end did */
     unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */

@@ -59,7 +59,7 @@ enum iwarp_stream_rx_state {
 /* The first FPDU of an initiator in peer-to-peer mode, RFC 6581 9.2. */
 enum iwarp_stream_rtr { STREAM_RTR_NONE, STREAM_RTR_SEND, STREAM_RTR_WRITE, STREAM_RTR_READ };
 
-/* Everything a stream needs, fixed for its life but for hold_tx and rtr. */
+/* Everything a stream needs, fixed for its life but for hold_tx, rtr, ord and mulpdu. */
 struct iwarp_stream_config {
     struct iwarp_region_table *regions;
     const void *pd;
@@ -78,7 +78,7 @@ struct iwarp_stream_config {
     bool rfc7306;              /* Immediate Data and Atomics are known */
     bool early;                /* place before the CRC is checked */
     enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
-    uint32_t mulpdu;
+    uint32_t mulpdu;           /* of what is framed from now on */
     uint32_t ird, ord;
 };
 

@@ -276,6 +276,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     } else if (conn->has_stream && conn->ep) {
         if (writable && !conn->tx_error) {
             conn->tx_blocked = false;
+            iwarp_conn_fit(conn); /* after a wait, so the price of asking does not show */
             iwarp_conn_send(conn, 1);
         }
         if (readable && conn->ep) {

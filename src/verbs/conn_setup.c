@@ -236,6 +236,13 @@ static uint32_t mulpdu_of(const struct iwarp_conn *conn)
     return conn->options.ulpdu_max ? conn->options.ulpdu_max : mulpdu;
 }
 
+/* What is framed stays as it is. */
+/* [DDP-3-01] [DDP-3-02] */
+void iwarp_conn_fit(struct iwarp_conn *conn)
+{
+    conn->stream.config.mulpdu = mulpdu_of(conn);
+}
+
 static uint32_t depth(uint16_t settled, unsigned own)
 {
     return settled == IWARP_MPA_DEPTH_UNSPECIFIED ? own : settled;

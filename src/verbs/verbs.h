@@ -581,6 +581,9 @@ void iwarp_conn_kicked(struct iwarp_conn *conn);                     /* worker, 
 struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp);
 void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
+/* conn_setup.c: the path may carry larger or smaller segments than when it was asked last. */
+void iwarp_conn_fit(struct iwarp_conn *conn); /* locked */
+
 /* Tell the application; locked. */
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type);
 

@@ -166,3 +166,16 @@ const char *netns_enter(unsigned scope[2])
                ? NULL
                : "no IPv6 on interfaces of a namespace";
 }
+
+bool netns_loopback_mtu(int mtu)
+{
+    struct ifreq r = {.ifr_name = "lo"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    r.ifr_mtu = mtu;
+    bool ok = fd >= 0 && ioctl(fd, SIOCSIFMTU, &r) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}

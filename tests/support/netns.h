@@ -6,10 +6,15 @@
 #ifndef TESTS_NETNS_H
 #define TESTS_NETNS_H
 
+#include <stdbool.h>
+
 /*
  * Move the calling thread, and the threads that it starts, into a new namespace. scope[] gets the
  * numbers of the interfaces. NULL, or why it is not possible here.
  */
 const char *netns_enter(unsigned scope[2]);
+
+/* In such a namespace: the largest packet that goes over loopback, from now on. */
+bool netns_loopback_mtu(int mtu);
 
 #endif

@@ -156,6 +156,46 @@ static void gather__many_regions__are_not_too_many(void **state)
     endpoint_fini(&e);
 }
 
+/* --- a path that changes ---------------------------------------------------------------------- */
+
+/* FPDUs as they lie in the stream: those framed before the change keep their size. */
+/* [DDP-3-02] */
+static void mulpdu__changed_amid_a_message__counts_for_what_is_framed_later(void **state)
+{
+    const uint32_t octets = 1 << 20;
+
+    (void)state;
+    for (uint32_t later = 500; later <= 4500; later += 4000) {
+        uint32_t payload = 0, sizes[2] = {0, 0};
+        struct endpoint e;
+        struct fpdu f;
+        endpoint_init(&e, &(struct endpoint_options){.mulpdu = 1442});
+        struct area *a = endpoint_area(&e, KEY, 0x7000, octets, 0, 0x5a);
+        const struct iwarp_sge sge = area_sge(a, 0, octets);
+        endpoint_post(&e, &(struct iwarp_send_wr){.opcode = IWARP_WR_WRITE,
+                                                  .sg_list = &sge,
+                                                  .num_sge = 1,
+                                                  .remote_stag = 0x00010203,
+                                                  .remote_to = 0x1000});
+        assert_int_equal(endpoint_send(&e, 1000), 1000); /* of the first FPDU */
+        uint64_t framed = e.s.tx.framed;
+        assert_in_range(framed, 2000, octets / 2);
+        e.s.config.mulpdu = later;
+        endpoint_drain(&e);
+        for (size_t at = 0; at < e.sent.n; at += f.len) {
+            uint32_t room = (at < framed ? 1442 : later) - 14, left = octets - payload;
+            assert_true(fpdu_decode(e.sent.p + at, e.sent.n - at, true, &f));
+            assert_true(f.to == 0x1000 + payload);
+            assert_int_equal(f.payload_len, room < left ? room : left);
+            payload += (uint32_t)f.payload_len;
+            sizes[at >= framed]++;
+        }
+        assert_int_equal(payload, octets);
+        assert_true(sizes[0] > 1 && sizes[1] > 1);
+        endpoint_fini(&e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +205,7 @@ int main(void)
         cmocka_unit_test(deregister__and_another_gets_the_stag__resets),
         cmocka_unit_test(deregister__with_its_octets_sent__is_no_fault),
         cmocka_unit_test(gather__many_regions__are_not_too_many),
+        cmocka_unit_test(mulpdu__changed_amid_a_message__counts_for_what_is_framed_later),
     };
 
     return cmocka_run_group_tests_name("stream_block", tests, NULL, NULL);

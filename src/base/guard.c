@@ -7,7 +7,7 @@
  * mask is put back after the jump from the copy the kernel made, so entering a guard costs no
  * system call, and with the compiler's own setjmp only a few nanoseconds.
  */
-#include "base/guard.h"
+#include "base/guard_copy.h"
 
 #include "base/log.h"
 
@@ -22,39 +22,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_ASAN 1
-#elif __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define UNDER_ASAN 1
-#elif defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#endif
-#if defined(UNDER_ASAN)
-#include <sanitizer/asan_interface.h>
-#endif
-
-/* The sanitizers' own checks would touch their shadow of an address that may be absurd. */
-#define UNCHECKED __attribute__((no_sanitize("address", "thread", "undefined")))
-
 #if defined(__clang__)
 #define OPAQUE __attribute__((noinline))
 #else
 #define OPAQUE __attribute__((noipa))
 #endif
 
-#define COMPILER_BARRIER() __asm__ volatile("" ::: "memory")
-
 #if !defined(SS_AUTODISARM) /* Linux has it, the C library's headers may not */
 #define SS_AUTODISARM (1U << 31)
 #endif
-
-/* No memcpy uses non-temporal stores below this size; above it a fence is lost in the noise. */
-#define NONTEMPORAL_MIN 4096
 
 /* ---- the guard of this thread ---- */
 
@@ -62,8 +38,8 @@
  * The compiler's setjmp is half the price of the C library's.  Sanitizers follow only the latter,
  * and clang has the former on x86 only.
  */
-#if (defined(__x86_64__) || defined(__GNUC__) && !defined(__clang__)) && !defined(UNDER_ASAN) &&   \
-    !defined(UNDER_TSAN)
+#if (defined(__x86_64__) || defined(__GNUC__) && !defined(__clang__)) &&                           \
+    !defined(IWARP_UNDER_ASAN) && !defined(IWARP_UNDER_TSAN)
 #define MARK(g) __builtin_setjmp((g)->jump)
 #define JUMP(g) __builtin_longjmp((g)->jump, 1)
 typedef void *jump_buffer[5];
@@ -74,8 +50,7 @@ typedef sigjmp_buf jump_buffer;
 #endif
 
 struct guard {
-    uintptr_t begin;
-    size_t size;
+    const volatile struct iwarp_guard_range *range;
     sigset_t mask; /* set by the handler: as it was at the fault */
     stack_t stack;
     jump_buffer jump;
@@ -106,20 +81,26 @@ OPAQUE static int enter(struct guard *g, void (*fn)(void *arg), void *arg)
     if (MARK(g) != 0) {
         return land(g);
     }
-    COMPILER_BARRIER();
+    IWARP_COMPILER_BARRIER();
     active = g;
-    COMPILER_BARRIER();
+    IWARP_COMPILER_BARRIER();
     fn(arg);
-    COMPILER_BARRIER();
+    IWARP_COMPILER_BARRIER();
     active = NULL;
     return 0;
 }
 
 int iwarp_guard_run(const void *addr, size_t n, void (*fn)(void *arg), void *arg)
 {
+    const struct iwarp_guard_range range = {addr, n};
+    return iwarp_guard_batch(&range, fn, arg);
+}
+
+int iwarp_guard_batch(const volatile struct iwarp_guard_range *range, void (*fn)(void *arg),
+                      void *arg)
+{
     struct guard g; /* clearing all of it would cost as much as a small copy */
-    g.begin = (uintptr_t)addr;
-    g.size = n;
+    g.range = range;
     return enter(&g, fn, arg);
 }
 
@@ -153,12 +134,12 @@ static bool is_guarded(const struct guard *g, int signo, const siginfo_t *info)
         /* An address the processor itself rejects (not canonical); it is not reported. */
         return true;
     }
-    uintptr_t first = g->begin;
+    uintptr_t begin = (uintptr_t)g->range->addr, first = begin;
     if (signo == SIGBUS && info->si_code == BUS_MCEERR_AR) {
         /* Broken memory is reported by the page. */
         first &= ~(((uintptr_t)1 << info->si_addr_lsb) - 1);
     }
-    return (uintptr_t)info->si_addr - first < g->size + (g->begin - first);
+    return (uintptr_t)info->si_addr - first < g->range->n + (begin - first);
 }
 
 _Noreturn static void leave(struct guard *g, const ucontext_t *context)
@@ -378,69 +359,9 @@ void iwarp_guard_release(void)
 
 /* ---- the copies ---- */
 
-/* Octet by octet, upwards; volatile, so that it does not become a call of memcpy again. */
-UNCHECKED static void copy_octets(void *dst, const void *src, size_t n)
+IWARP_UNCHECKED void iwarp_copy_long(void *dst, const void *src, size_t n)
 {
-    volatile unsigned char *to = dst;
-    const volatile unsigned char *from = src;
-    for (size_t i = 0; i < n; i++) {
-        to[i] = from[i];
-    }
-}
-
-#if defined(UNDER_ASAN) || defined(UNDER_TSAN)
-#define copy_fast(dst, src, n) copy_octets(dst, src, n)
-#else
-#define copy_fast(dst, src, n) memcpy(dst, src, n)
-#endif
-
-/* Stores before it are visible before stores after it.  No C11 fence: TSan does not know those. */
-UNCHECKED static inline void release_stores(size_t n)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    /* Stores are in order, except those memcpy makes past the cache. */
-    if (n >= NONTEMPORAL_MIN) {
-        __asm__ volatile("sfence" ::: "memory");
-    }
-    COMPILER_BARRIER();
-#elif defined(__aarch64__)
-    (void)n;
-    __asm__ volatile("dmb ishst" ::: "memory");
-#else
-    (void)n;
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-#endif
-}
-
-/* The largest aligned word, of at most 8 octets, that ends where the copy ends; n is not 0. */
-UNCHECKED static inline size_t tail_size(const void *dst, size_t n)
-{
-    uintptr_t end = (uintptr_t)dst + n;
-    size_t size = 8;
-    while (__builtin_expect(size > n || (end & (size - 1)) != 0, 0)) {
-        size /= 2;
-    }
-    return size;
-}
-
-/* One store; volatile, because an atomic one would be made within TSan's runtime, under a lock. */
-UNCHECKED static inline void store_tail(void *dst, const void *src, size_t size)
-{
-    uint64_t w8;
-    uint32_t w4;
-    uint16_t w2;
-    if (size == sizeof(w8)) {
-        memcpy(&w8, src, sizeof(w8));
-        *(volatile uint64_t *)dst = w8;
-    } else if (size == sizeof(w4)) {
-        memcpy(&w4, src, sizeof(w4));
-        *(volatile uint32_t *)dst = w4;
-    } else if (size == sizeof(w2)) {
-        memcpy(&w2, src, sizeof(w2));
-        *(volatile uint16_t *)dst = w2;
-    } else {
-        *(volatile unsigned char *)dst = *(const unsigned char *)src;
-    }
+    memcpy(dst, src, n);
 }
 
 struct copy {
@@ -449,44 +370,26 @@ struct copy {
     size_t n;
 };
 
-UNCHECKED static void copy_to(void *arg)
+IWARP_UNCHECKED static void copy_to(void *arg)
 {
     const struct copy *c = arg;
-    size_t tail = tail_size(c->dst, c->n);
-    size_t head = c->n - tail;
-    copy_fast(c->dst, c->src, head);
-    release_stores(c->n);
-    store_tail((unsigned char *)c->dst + head, (const unsigned char *)c->src + head, tail);
+    iwarp_guard_place(c->dst, c->src, c->n);
 }
 
 /* memcpy may begin at the end; this begins at the beginning and puts in place what fits. */
-UNCHECKED static void copy_to_again(void *arg)
+IWARP_UNCHECKED static void copy_to_again(void *arg)
 {
     const struct copy *c = arg;
     size_t head = c->n - 1;
-    copy_octets(c->dst, c->src, head);
-    release_stores(c->n);
-    copy_octets((unsigned char *)c->dst + head, (const unsigned char *)c->src + head, 1);
+    iwarp_copy_octets(c->dst, c->src, head);
+    iwarp_release_stores(c->n);
+    iwarp_copy_octets((unsigned char *)c->dst + head, (const unsigned char *)c->src + head, 1);
 }
 
-UNCHECKED static void copy_from(void *arg)
+IWARP_UNCHECKED static void copy_from(void *arg)
 {
     const struct copy *c = arg;
-    copy_fast(c->dst, c->src, c->n);
-}
-
-/* A copy that no sanitizer sees would hide an overrun; this shows it, once all of it was there. */
-static inline void check_memory(const void *user, size_t n)
-{
-#if defined(UNDER_ASAN)
-    const volatile char *bad = __asan_region_is_poisoned((void *)(uintptr_t)user, n);
-    if (bad != NULL) {
-        (void)*bad;
-    }
-#else
-    (void)user;
-    (void)n;
-#endif
+    iwarp_guard_fetch(c->dst, c->src, c->n);
 }
 
 int iwarp_guard_copy_to(void *dst, const void *src, size_t n)
@@ -499,7 +402,7 @@ int iwarp_guard_copy_to(void *dst, const void *src, size_t n)
         iwarp_guard_run(dst, n, copy_to_again, &c) != 0) {
         return -1;
     }
-    check_memory(dst, n);
+    iwarp_guard_check(dst, n);
     return 0;
 }
 
@@ -512,6 +415,6 @@ int iwarp_guard_copy_from(void *dst, const void *src, size_t n)
     if (iwarp_guard_run(src, n, copy_from, &c) != 0) {
         return -1;
     }
-    check_memory(src, n);
+    iwarp_guard_check(src, n);
     return 0;
 }

@@ -52,4 +52,16 @@ int iwarp_guard_copy_from(void *dst, const void *src, size_t n);
  */
 int iwarp_guard_run(const void *addr, size_t n, void (*fn)(void *arg), void *arg);
 
+/*
+ * The same for many accesses in a row: fn itself says in *range what is guarded next, and may
+ * change it as often as it likes. If it was left, what it stored before is there. The copies that
+ * it may use are in guard_copy.h.
+ */
+struct iwarp_guard_range {
+    const void *addr;
+    size_t n;
+};
+int iwarp_guard_batch(const volatile struct iwarp_guard_range *range, void (*fn)(void *arg),
+                      void *arg);
+
 #endif

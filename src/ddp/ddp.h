@@ -78,6 +78,26 @@ bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *l
                        uint64_t off, uint64_t len, unsigned access, struct iwarp_ddp_target *target,
                        struct iwarp_fault *fault);
 
+/* Who may do what with a region that is lent; this does not change while it is. */
+static inline bool iwarp_ddp_may(const struct iwarp_region *r, const void *pd, uint32_t qp,
+                                 unsigned access)
+{
+    return r->pd == pd && (r->qp == 0 || r->qp == qp) && (r->access & access) == access;
+}
+
+/*
+ * The place of octets [to, to + len) of a region, or NULL: they do not lie in it. The sum may not
+ * reach 2^64 (RFC 5041 7.1).
+ */
+static inline uint8_t *iwarp_ddp_within(const struct iwarp_region *r, uint64_t to, uint64_t len)
+{
+    if (len > UINT64_MAX - to || to < r->to_base || to - r->to_base > r->len ||
+        len > r->len - (to - r->to_base)) {
+        return NULL;
+    }
+    return r->addr + (to - r->to_base);
+}
+
 /*
  * Check a remote access to a region or window that is lent: PD, queue pair, rights, wrap, bounds.
  * Returns the address or NULL.

@@ -73,6 +73,10 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
                                                                            : &write_faults;
 
     assert(len > 0);
+    uint8_t *p = iwarp_ddp_may(r, pd, qp, access) ? iwarp_ddp_within(r, to, len) : NULL;
+    if (p) {
+        return p;
+    }
     if (r->pd != pd) {
         found(fault, f->stream, stag, 0, 0);
     } else if (r->qp != 0 && r->qp != qp) { /* RFC 5041 8.3.1 (2) */
@@ -81,10 +85,8 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
         found(fault, f->access, stag, r->access, 0);
     } else if (len > UINT64_MAX - to) { /* RFC 5041 7.1: the sum may not be 2^64 either */
         found(fault, f->wrap, stag, to, len);
-    } else if (to < r->to_base || to - r->to_base > r->len || len > r->len - (to - r->to_base)) {
-        found(fault, f->bounds, stag, to, len);
     } else {
-        return r->addr + (to - r->to_base);
+        found(fault, f->bounds, stag, to, len);
     }
     return NULL;
 }

@@ -77,6 +77,7 @@ struct iwarp_stream_config {
     bool strict;               /* nothing is accepted for the sake of known peers (peers/peers.h) */
     bool rfc7306;              /* Immediate Data and Atomics are known */
     bool early;                /* place before the CRC is checked */
+    bool plain;                /* no runs (stream_run.h): for tests that compare */
     enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
     uint32_t mulpdu;           /* of what is framed from now on */
     uint32_t ird, ord;

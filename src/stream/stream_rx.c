@@ -12,6 +12,7 @@
  * What a segment means once its header is decoded is in stream_msg.c.
  */
 #include "stream/stream_msg.h"
+#include "stream/stream_run.h"
 
 #include "base/guard.h"
 #include "mpa/crc32c.h"
@@ -419,6 +420,13 @@ static size_t feed_whole(struct iwarp_stream *s, const uint8_t *p, size_t n)
     size_t used = 0;
 
     while (n - used >= IWARP_MPA_LEN_FIELD && may_receive(s)) {
+        size_t run = iwarp_stream_is_run(s, p + used, n - used)
+                         ? iwarp_stream_take_writes(s, p + used, n - used)
+                         : 0;
+        if (run > 0) {
+            used += run;
+            continue;
+        }
         s->rx.fpdu_pos = s->rx.pos;
         uint32_t len = fpdu_len(s, p + used);
         if (len == 0) {

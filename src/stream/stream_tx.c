@@ -9,6 +9,7 @@
  * responses alternate.
  */
 #include "stream/stream_frame.h"
+#include "stream/stream_run.h"
 
 #include "peers/peers.h"
 #include "rdmap/rdmap_atomic.h"
@@ -504,7 +505,9 @@ static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
     case TX_NONE:
         return false;
     case TX_REQUEST:
-        good = frame_request(s, batch);
+        good =
+            iwarp_stream_frame_writes(s, batch, TX_BATCH_MAX - (s->tx.framed - s->tx.sent)) > 0 ||
+            frame_request(s, batch);
         break;
     case TX_RESPONSE:
         good = frame_response(s, batch);

@@ -2,7 +2,7 @@
 /*
  * Posting: check a request, copy it into its ring, let the stream know. Verbs 8.2, 9.3.
  */
-#include "base/guard.h"
+#include "base/guard_copy.h"
 #include "base/log.h"
 #include "verbs/verbs.h"
 
@@ -205,15 +205,103 @@ static uint32_t next_send(struct iwarp_qp *qp)
     return atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 }
 
+/*
+ * The common shape: a Write or Send of one piece. Requests in a row that are of it, and right in
+ * every respect, go into the ring here; the first that is not, put_send looks at.
+ */
+struct run {
+    volatile struct iwarp_guard_range range; /* the inline data being copied */
+    struct iwarp_qp *qp;
+    uint32_t at;                    /* where the first one goes */
+    const struct iwarp_send_wr *wr; /* the next one */
+    bool guarded;                   /* inline data may be copied */
+    uint32_t filled;
+};
+
+static bool is_common(const struct run *run, const struct iwarp_send_wr *wr)
+{
+    const struct iwarp_qp_options *o = &run->qp->options;
+
+    if ((wr->opcode != IWARP_WR_WRITE && wr->opcode != IWARP_WR_SEND) || wr->num_sge != 1 ||
+        o->max_send_sge < 1 || !wr->sg_list || (wr->flags & ~(unsigned)WR_FLAGS)) {
+        return false;
+    }
+    return !(wr->flags & IWARP_WR_INLINE) || (run->guarded && wr->sg_list->len <= o->max_inline);
+}
+
+/* What is filled is told behind each request: the next copy may fault. */
+static void fill_run(void *arg)
+{
+    struct run *run = arg;
+    struct iwarp_wq *sq = &run->qp->sq;
+    uint32_t used = run->at - atomic_load_explicit(&sq->reaped, memory_order_acquire);
+
+    for (; run->wr && used + run->filled < sq->limit; run->filled++) {
+        const struct iwarp_send_wr *wr = run->wr;
+        if (!is_common(run, wr)) {
+            break;
+        }
+        struct iwarp_swqe *w = iwarp_sq_at(sq, run->at + run->filled);
+        const struct iwarp_sge *sge = wr->sg_list;
+        *w = (struct iwarp_swqe){.wr_id = wr->wr_id,
+                                 .remote_to = wr->remote_to,
+                                 .remote_stag = wr->remote_stag,
+                                 .len = sge->len,
+                                 .opcode = (uint8_t)wr->opcode,
+                                 .flags = (uint8_t)wr->flags,
+                                 .num_sge = !(wr->flags & IWARP_WR_INLINE),
+                                 .status = IWARP_WC_SUCCESS};
+        if (wr->flags & IWARP_WR_INLINE) {
+            run->range.addr = sge->addr;
+            run->range.n = sge->len;
+            iwarp_guard_fetch(iwarp_swqe_inline(w), sge->addr, sge->len);
+            iwarp_guard_check(sge->addr, sge->len);
+        } else {
+            w->sgl[0] = *sge;
+        }
+        run->wr = wr->next;
+    }
+}
+
+/* From position `at` on. Returns how many; *wr is then the first that was not put there. */
+static uint32_t put_run(struct iwarp_qp *qp, const struct iwarp_send_wr **wr, uint32_t at)
+{
+    struct run run = {
+        .qp = qp, .at = at, .wr = *wr, .guarded = ((*wr)->flags & IWARP_WR_INLINE) != 0};
+
+    if (iwarp_log_on(IWARP_LOG_TRACE)) {
+        return 0;
+    }
+    if (run.guarded) {
+        (void)iwarp_guard_batch(&run.range, fill_run, &run); /* left: that one was not filled */
+    } else {
+        fill_run(&run);
+    }
+    *wr = run.wr;
+    return run.filled;
+}
+
+static void push_sends(struct iwarp_qp *qp, uint32_t at)
+{
+    atomic_store_explicit(&qp->sq.head, at, memory_order_release);
+}
+
 /* Up to the first that cannot be: *wr, or NULL. */
 static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
 {
+    uint32_t at = next_send(qp);
+
     for (; *wr; *wr = (*wr)->next) {
-        enum iwarp_status status = put_send(qp, *wr, next_send(qp));
+        at += put_run(qp, wr, at);
+        push_sends(qp, at);
+        if (!*wr) {
+            break;
+        }
+        enum iwarp_status status = put_send(qp, *wr, at);
         if (status != IWARP_OK) {
             return status;
         }
-        iwarp_wq_push(&qp->sq);
+        push_sends(qp, ++at);
     }
     return IWARP_OK;
 }
@@ -224,14 +312,16 @@ static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_s
     uint32_t at = next_send(qp);
 
     for (; *wr; *wr = (*wr)->next) {
+        at += put_run(qp, wr, at);
+        if (!*wr) {
+            break;
+        }
         enum iwarp_status status = put_send(qp, *wr, at++);
         if (status != IWARP_OK) {
             return status;
         }
     }
-    while (next_send(qp) != at) {
-        iwarp_wq_push(&qp->sq);
-    }
+    push_sends(qp, at);
     return IWARP_OK;
 }
 

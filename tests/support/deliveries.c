@@ -88,7 +88,7 @@ void deliver(struct endpoint *e, enum delivery way, const uint8_t *p, size_t n, 
     endpoint_check(e);
 }
 
-static char *run(const struct scene *scene, enum placement placement, enum delivery way,
+static char *run(const struct scene *scene, enum placement placement, enum delivery way, bool plain,
                  struct chance *c)
 {
     struct endpoint_options options = scene->options;
@@ -98,6 +98,7 @@ static char *run(const struct scene *scene, enum placement placement, enum deliv
 
     options.no_crc = placement == PLACE_NO_CRC;
     options.early = placement == PLACE_EARLY;
+    options.plain = plain;
     endpoint_init(&e, &options);
     if (scene->setup) {
         scene->setup(&e, scene->arg);
@@ -117,6 +118,16 @@ static char *run(const struct scene *scene, enum placement placement, enum deliv
     return text;
 }
 
+/* It has to end as `first` says; that is text to be freed. */
+static void expect_end(const char *first, char *text, const char *placement, const char *way)
+{
+    if (strcmp(text, first) != 0) {
+        print_error("whole:\n%s\n%s:\n%s\n", first, way, text);
+        fail_msg("%s: %s does not end as whole does", placement, way);
+    }
+    free(text);
+}
+
 void receive_every_way(const struct scene *scene)
 {
     static const char *const ways[] = {"whole", "singly", "split", "mixed"};
@@ -127,15 +138,13 @@ void receive_every_way(const struct scene *scene)
         if (scene->not_placement & 1u << p) {
             continue;
         }
-        char *first = run(scene, (enum placement)p, DELIVER_WHOLE, &c);
+        char *first = run(scene, (enum placement)p, DELIVER_WHOLE, false, &c);
+        expect_end(first, run(scene, (enum placement)p, DELIVER_WHOLE, true, &c), placements[p],
+                   "each by itself");
         for (unsigned way = DELIVER_SINGLY; way < DELIVERIES; way++) {
             for (unsigned times = way < DELIVER_SPLIT ? 1 : 4; times > 0; times--) {
-                char *text = run(scene, (enum placement)p, (enum delivery)way, &c);
-                if (strcmp(text, first) != 0) {
-                    print_error("whole:\n%s\n%s:\n%s\n", first, ways[way], text);
-                    fail_msg("%s: %s does not end as whole does", placements[p], ways[way]);
-                }
-                free(text);
+                expect_end(first, run(scene, (enum placement)p, (enum delivery)way, false, &c),
+                           placements[p], ways[way]);
             }
         }
         free(first);

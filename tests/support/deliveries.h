@@ -2,7 +2,8 @@
 /*
  * Every receive test in every way: the same octets delivered whole, one by one, in random pieces,
  * and in a random mixture of direct reads (want, placed) and staged ones (feed); each with verified
- * and early placement and without CRC. Whatever the way, the end must be the same.
+ * and early placement and without CRC; and once more whole, but each FPDU by itself and none in a
+ * run (stream/stream_run.h). Whatever the way, the end must be the same.
  */
 #ifndef TESTS_DELIVERIES_H
 #define TESTS_DELIVERIES_H

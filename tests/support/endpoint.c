@@ -78,6 +78,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .responder = e->options.hold_tx,
         .strict = e->options.strict,
         .early = e->options.early,
+        .plain = e->options.plain,
         .markers_rx = e->options.markers_rx,
         .markers_tx = e->options.markers_tx,
         .rfc7306 = e->options.rfc7306,

@@ -269,6 +269,108 @@ static void post__to_a_full_queue__is_again(void **state)
     pair_close(&p);
 }
 
+#define LINKS 7u
+
+/* Writes of 8 octets, each to a place of its own, every other one inline. */
+static void make_chain(struct pair *p, struct iwarp_send_wr *wr, struct iwarp_sge *sge)
+{
+    struct pair_side *a = &p->side[0], *b = &p->side[1];
+
+    for (unsigned i = 0; i < LINKS; i++) {
+        sge[i] = pair_sge(a, 64 * i, 8);
+        wr[i] = pair_wr(IWARP_WR_WRITE, i, &sge[i]);
+        wr[i].next = i + 1 < LINKS ? &wr[i + 1] : NULL;
+        wr[i].flags |= i % 2 ? IWARP_WR_INLINE : 0u;
+        wr[i].remote_stag = iwarp_mr_stag(b->mr);
+        wr[i].remote_to = (uint64_t)(uintptr_t)b->p + (uint64_t)64 * i;
+        memset(a->p + (size_t)64 * i, (int)(i + 1), 8);
+        memset(b->p + (size_t)64 * i, 0, 8);
+    }
+}
+
+static void spoil_link(struct iwarp_send_wr *wr, struct iwarp_sge *sge, unsigned how)
+{
+    switch (how) {
+    case 0:
+        wr->flags |= 1u << 7;
+        break;
+    case 1:
+        wr->opcode = (enum iwarp_wr_opcode)99;
+        break;
+    case 2:
+        wr->sg_list = NULL;
+        break;
+    case 3:
+        wr->num_sge = 33;
+        break;
+    case 4:
+        wr->flags |= IWARP_WR_INLINE;
+        sge->len = 60000;
+        break;
+    default:
+        wr->flags |= IWARP_WR_INLINE;
+        sge->addr = (void *)(uintptr_t)64; /* no memory there */
+        break;
+    }
+}
+
+/* [VERBS-8.1.1-01] */
+static void post_send__chain_with_a_wrong_link__posts_what_stands_before_it(void **state)
+{
+    struct iwarp_send_wr wr[LINKS];
+    struct iwarp_sge sge[LINKS];
+    struct pair p;
+
+    (void)state;
+    open_default(&p, PAIR_MEMORY);
+    for (unsigned k = 0; k < 6 * LINKS; k++) {
+        const struct iwarp_send_wr *bad = NULL;
+        unsigned wrong = k % LINKS;
+        make_chain(&p, wr, sge);
+        spoil_link(&wr[wrong], &sge[wrong], k / LINKS);
+        assert_int_equal(iwarp_post_send(p.side[0].qp, wr, &bad), IWARP_MISUSE);
+        assert_ptr_equal(bad, &wr[wrong]);
+        for (unsigned i = 0; i < wrong; i++) {
+            pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+        }
+        pair_recv(&p.side[1], k, 4096, 8);
+        pair_send(&p.side[0], k, 4096, 8); /* what was posted before it is in place with it */
+        pair_wc(p.side[1].recv_cq, k, IWARP_WC_SUCCESS);
+        pair_wc(p.side[0].send_cq, k, IWARP_WC_SUCCESS);
+        for (unsigned i = 0; i < LINKS; i++) {
+            assert_int_equal(p.side[1].p[64 * i], i < wrong ? i + 1 : 0);
+        }
+    }
+    pair_close(&p);
+}
+
+static void post_send__chain_that_is_longer_than_the_queue__is_posted_in_part(void **state)
+{
+    const struct iwarp_send_wr *bad = NULL;
+    struct iwarp_send_wr wr[LINKS];
+    struct iwarp_sge sge[LINKS];
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    o.memory = 65536;
+    o.qp.max_send_wr = 4;
+    pair_prepare(&p, &o); /* in IDLE nothing leaves the queue */
+    make_chain(&p, wr, sge);
+    must_fail(iwarp_post_send(p.side[0].qp, wr, &bad), IWARP_AGAIN, "4 requests");
+    assert_ptr_equal(bad, &wr[4]);
+    pair_connect(&p);
+    for (unsigned i = 0; i < 4; i++) {
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+    }
+    must(iwarp_post_send(p.side[0].qp, bad, NULL));
+    for (unsigned i = 4; i < LINKS; i++) {
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
+}
+
 /* --- how work is reported -------------------------------------------------------------------- */
 
 /* [VERBS-8.1.1-01] [VERBS-8.1.3.1-01] [VERBS-8.2.4-01] */
@@ -634,6 +736,8 @@ int main(void)
         cmocka_unit_test(post__in_idle__waits_until_connected),
         cmocka_unit_test(post__in_idle_without_a_connection__is_flushed_or_gone),
         cmocka_unit_test(post__to_a_full_queue__is_again),
+        cmocka_unit_test(post_send__chain_with_a_wrong_link__posts_what_stands_before_it),
+        cmocka_unit_test(post_send__chain_that_is_longer_than_the_queue__is_posted_in_part),
         cmocka_unit_test(post_send__chained_and_silent__completes_the_signaled_only),
         cmocka_unit_test(post_send__silent_for_ever__never_fills_the_queue),
         cmocka_unit_test(post_send__inline__copies_at_once),

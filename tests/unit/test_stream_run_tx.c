@@ -24,7 +24,7 @@
 #define MANY 200u /* requests; the queue takes 256 */
 
 enum { SOURCE = 0x00010211, SECOND = 0x00010312, MAPPED = 0x00010413, STRANGE = 0x00010514 };
-enum { OTHER_QP = 0x00010615, WINDOW = 0x00010716, SHORT = 0x00010817 };
+enum { OTHER_QP = 0x00010615, WINDOW = 0x00010716, SHORT = 0x00010817, READ_BY_PEER = 0x00010918 };
 
 static uint8_t *pages; /* the second half cannot be read */
 
@@ -141,7 +141,28 @@ static void open_end(struct endpoint *e, const struct endpoint_options *options)
     endpoint_stranger(e, STRANGE, 0x10000, AREA, LOCAL);
     endpoint_area(e, OTHER_QP, 0x10000, AREA, LOCAL, 0)->region.qp = 77;
     endpoint_area(e, WINDOW, 0x10000, AREA, WRITABLE, 0)->region.kind = REGION_WINDOW_1;
+    endpoint_area(e, READ_BY_PEER, 0x10000, AREA, READABLE, 0x77);
     endpoint_area(e, SHORT, UINT64_MAX - 31, 32, LOCAL, 0);
+}
+
+/* The peer reads: its answer alternates with requests. */
+static void be_read(struct endpoint *e, struct chance *c)
+{
+    struct octets ulpdu = {0}, o = {0};
+
+    if (e->s.life != STREAM_RUNNING || e->s.reads.in_count == e->options.ird) {
+        return;
+    }
+    octets_hex(&ulpdu, "4141 00000000 00000001");
+    octets_be(&ulpdu, e->s.ddp.msn[1], 4);
+    octets_hex(&ulpdu, "00000000 00aa0000 0000000000005000");
+    octets_be(&ulpdu, chance_below(c, 2000), 4);
+    octets_be(&ulpdu, READ_BY_PEER, 4);
+    octets_be(&ulpdu, 0x10000, 8);
+    fpdu_add(&o, ulpdu.p, ulpdu.n, 0);
+    iwarp_stream_feed(&e->s, o.p, o.n);
+    octets_free(&ulpdu);
+    octets_free(&o);
 }
 
 static void report(struct endpoint *e, FILE *to)
@@ -174,6 +195,9 @@ static char *send_all(const struct endpoint_options *options, bool plain, uint64
                 be_wrong(&e, &r, &c);
             }
             endpoint_post(&e, &r.wr);
+        }
+        if (chance_one_in(&c, 3)) {
+            be_read(&e, &c);
         }
         if (chance_one_in(&c, 10)) {
             endpoint_deregister(&e, &e.area[1]);

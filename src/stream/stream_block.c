@@ -2,15 +2,17 @@
 /* The send block: memory, references, iovec. See stream_block.h. Knows nothing of FPDUs. */
 #include "stream/stream_block.h"
 
-/* A block with room for that much; all else in it is 0. */
-static struct iwarp_tx_block *block_new(struct iwarp_budget *budget, unsigned iov, unsigned refs,
-                                        size_t bytes, size_t *size, bool *over)
+/* A block with room for that much; all else in it is 0. Moved: made to measure. */
+static struct iwarp_tx_block *block_new(struct iwarp_budget *budget, bool moved, unsigned iov,
+                                        unsigned refs, size_t bytes, size_t *size, bool *over)
 {
     *size = sizeof(struct iwarp_tx_block) + iov * sizeof(struct iovec) +
             refs * sizeof(struct iwarp_tx_ref) + bytes;
-    struct iwarp_tx_block *b = iwarp_budget_alloc(budget, *size, over);
+    struct iwarp_tx_block *b = moved ? iwarp_budget_alloc(budget, *size, over)
+                                     : iwarp_budget_alloc_kept(budget, *size, over);
     if (b) {
-        *b = (struct iwarp_tx_block){.size = *size, .iov = (struct iovec *)(void *)(b + 1)};
+        *b = (struct iwarp_tx_block){
+            .size = *size, .moved = moved, .iov = (struct iovec *)(void *)(b + 1)};
         b->ref = (struct iwarp_tx_ref *)(void *)(b->iov + iov);
         b->bytes = (uint8_t *)(b->ref + refs);
     }
@@ -26,7 +28,7 @@ bool iwarp_tx_block_ready(struct iwarp_stream *s)
         return true;
     }
     struct iwarp_tx_block *b =
-        block_new(s->config.budget, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
+        block_new(s->config.budget, false, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
     if (!b) {
         enum iwarp_fault_code code =
             over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY;
@@ -62,11 +64,11 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     for (unsigned i = b->first; i < b->n; i++) {
         bytes += is_inside(b, &b->iov[i]) ? b->iov[i].iov_len : 0;
     }
-    struct iwarp_tx_block *m = block_new(budget, b->n - b->first, b->refs, bytes, &size, &over);
+    struct iwarp_tx_block *m =
+        block_new(budget, true, b->n - b->first, b->refs, bytes, &size, &over);
     if (!m) {
         return; /* what there is does as well */
     }
-    m->moved = true;
     for (unsigned i = b->first; i < b->n; i++) {
         const struct iovec *from = &b->iov[i];
         struct iovec *to = &m->iov[m->n++];
@@ -80,7 +82,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     for (; m->refs < b->refs; m->refs++) {
         m->ref[m->refs] = b->ref[m->refs];
     }
-    iwarp_budget_free(budget, b, b->size);
+    iwarp_budget_free(budget, b, b->size); /* memory is scarce: not kept */
     s->tx.block = m;
 }
 
@@ -96,7 +98,11 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
 {
     if (s->tx.block) {
         iwarp_tx_block_settle(s->tx.block);
-        iwarp_budget_free(s->config.budget, s->tx.block, s->tx.block->size);
+        if (s->tx.block->moved) {
+            iwarp_budget_free(s->config.budget, s->tx.block, s->tx.block->size);
+        } else {
+            iwarp_budget_keep(s->config.budget, s->tx.block, s->tx.block->size);
+        }
         s->tx.block = NULL;
         s->tx.framed = s->tx.sent;
     }

@@ -228,6 +228,7 @@ static void device_free(struct iwarp_device *d)
         free(chunk);
     }
     iwarp_region_table_fini(&d->regions);
+    iwarp_budget_fini(&d->budget);
     iwarp_async_fini(&d->async);
     iwarp_mutex_fini(&d->lock);
     free(d);

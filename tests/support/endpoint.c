@@ -95,6 +95,7 @@ void endpoint_fini(struct endpoint *e)
     endpoint_check(e);
     iwarp_stream_fini(&e->s);
     assert_int_equal(atomic_load(&e->budget.used), 0);
+    iwarp_budget_fini(&e->budget);
     for (unsigned i = 0; i < e->areas; i++) {
         struct area *a = &e->area[i];
         endpoint_deregister(e, a);

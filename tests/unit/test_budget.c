@@ -141,6 +141,40 @@ static void alloc__by_threads_at_the_limit__ends_at_zero(void **state)
     assert_int_equal(b.used, 0);
 }
 
+/* One piece is kept and handed out again; it is not counted meanwhile, and the limit holds. */
+static void keep__one_piece__is_handed_out_again(void **state)
+{
+    struct iwarp_budget b = {.limit = 100};
+    bool over = true;
+
+    (void)state;
+    void *p = iwarp_budget_alloc_kept(&b, 50, &over);
+    void *q = iwarp_budget_alloc_kept(&b, 50, &over);
+    assert_non_null(p);
+    assert_non_null(q);
+    assert_null(iwarp_budget_alloc_kept(&b, 50, &over));
+    assert_true(over);
+    iwarp_budget_keep(&b, p, 50);
+    assert_int_equal(b.used, 50);
+    iwarp_budget_keep(&b, q, 50); /* there is one: this one is freed */
+    assert_int_equal(b.used, 0);
+    alloc_fault_at(1); /* the first call of malloc from here on fails */
+    void *again = iwarp_budget_alloc_kept(&b, 50, &over);
+    assert_ptr_equal(again, p);
+    memset(again, 0xff, 50);
+    assert_null(iwarp_budget_alloc_kept(&b, 50, &over));
+    assert_false(over);
+    alloc_fault_at(0);
+    assert_int_equal(b.used, 50);
+    iwarp_budget_keep(&b, again, 50);
+    void *other = iwarp_budget_alloc(&b, 100, &over); /* what is kept takes nothing of the limit */
+    assert_non_null(other);
+    assert_null(iwarp_budget_alloc_kept(&b, 50, &over));
+    assert_true(over);
+    iwarp_budget_free(&b, other, 100);
+    iwarp_budget_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +183,7 @@ int main(void)
         cmocka_unit_test(alloc__nothing_allowed__is_over),
         cmocka_unit_test(alloc__system_out_of_memory__is_not_over),
         cmocka_unit_test(free__null__changes_nothing),
+        cmocka_unit_test(keep__one_piece__is_handed_out_again),
         cmocka_unit_test(alloc__by_threads_at_the_limit__ends_at_zero),
     };
     return cmocka_run_group_tests_name("budget", tests, NULL, NULL);

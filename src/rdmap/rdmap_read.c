@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rings of RDMA Reads and Atomics in flight grow as they are needed, up to IRD and ORD: most
- * connections use few slots at a time, and one that is idle should not hold memory for all of them.
- * RFC 5040 6.1 bounds the depths.
+ * The rings of RDMA Reads and Atomics in flight come when they are needed and grow up to IRD and
+ * ORD: most connections use few slots at a time, and one that is idle should not hold memory for
+ * all of them. RFC 5040 6.1 bounds the depths.
  */
 #include "rdmap/rdmap_read.h"
 
 #include <string.h>
 
-/* Slots that a ring begins with: the ready-to-receive message always has one. */
+/* Slots that a ring has once the first one is asked for. */
 #define FIRST_SLOTS 4
 
 /* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
-bool iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord)
+void iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord)
 {
     *r = (struct iwarp_rdmap_reads){.ird = ird, .ord = ord};
-    r->in_slots = ird < FIRST_SLOTS ? ird : FIRST_SLOTS;
-    r->out_slots = ord < FIRST_SLOTS ? ord : FIRST_SLOTS;
-    r->in = ird ? calloc(r->in_slots, sizeof *r->in) : NULL;
-    r->out = ord ? calloc(r->out_slots, sizeof *r->out) : NULL;
-    return (!ird || r->in) && (!ord || r->out);
 }
 
 void iwarp_rdmap_reads_fini(struct iwarp_rdmap_reads *r)
@@ -36,21 +31,23 @@ static void *larger(const void *ring, uint32_t head, uint32_t slots, uint32_t mo
     uint8_t *to = calloc(more, size);
     const uint8_t *from = ring;
 
-    if (to) {
+    if (to && slots) {
         memcpy(to, from + head * size, (slots - head) * size);
         memcpy(to + (slots - head) * size, from, head * size);
     }
     return to;
 }
 
-static uint32_t twice(uint32_t slots, uint32_t depth)
+static uint32_t next_size(uint32_t slots, uint32_t depth)
 {
-    return slots > depth / 2 ? depth : 2 * slots;
+    uint32_t more = slots ? 2 * slots : FIRST_SLOTS;
+
+    return more > depth ? depth : more;
 }
 
 bool iwarp_rdmap_in_grow(struct iwarp_rdmap_reads *r)
 {
-    uint32_t more = twice(r->in_slots, r->ird);
+    uint32_t more = next_size(r->in_slots, r->ird);
     struct iwarp_read_in *in = larger(r->in, r->in_head, r->in_slots, more, sizeof *in);
 
     if (in) {
@@ -64,7 +61,7 @@ bool iwarp_rdmap_in_grow(struct iwarp_rdmap_reads *r)
 
 bool iwarp_rdmap_out_grow(struct iwarp_rdmap_reads *r)
 {
-    uint32_t more = twice(r->out_slots, r->ord);
+    uint32_t more = next_size(r->out_slots, r->ord);
     struct iwarp_read_out *out = larger(r->out, r->out_head, r->out_slots, more, sizeof *out);
 
     if (out) {

@@ -43,8 +43,8 @@ struct iwarp_rdmap_reads {
     uint32_t out_head, out_count; /* responses awaited */
 };
 
-/* False: no memory; fini is due all the same. */
-bool iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord);
+/* Allocates nothing: the rings come with their first slots. */
+void iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord);
 void iwarp_rdmap_reads_fini(struct iwarp_rdmap_reads *r);
 
 /* A full ring, not of its final depth yet, gets more slots. False: no memory, nothing changed. */

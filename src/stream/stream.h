@@ -138,8 +138,7 @@ struct iwarp_stream {
     struct iwarp_stream_tx tx;
 };
 
-/* False: no memory. The stream is then not to be used. */
-bool iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config);
+void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config);
 void iwarp_stream_fini(struct iwarp_stream *s);
 
 /* --- receive --------------------------------------------------------------------------------- */

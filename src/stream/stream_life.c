@@ -8,17 +8,13 @@
 #include <assert.h>
 
 /* [VERBS-6.2.1.2-01] */
-bool iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config)
+void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config)
 {
     *s = (struct iwarp_stream){.config = *config, .life = STREAM_RUNNING};
     iwarp_ddp_rx_init(&s->ddp, config->regions, config->pd, config->qp);
     s->ddp.denied = config->denied;
     s->tx.send_msn = s->tx.read_msn = s->tx.atomic_msn = 1; /* RFC 5041 4.3 */
-    if (!iwarp_rdmap_reads_init(&s->reads, config->ird, config->ord)) {
-        iwarp_rdmap_reads_fini(&s->reads);
-        return false;
-    }
-    return true;
+    iwarp_rdmap_reads_init(&s->reads, config->ird, config->ord);
 }
 
 static void rx_release(struct iwarp_stream *s)

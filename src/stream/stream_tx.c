@@ -388,6 +388,7 @@ static bool frame_rtr(struct iwarp_stream *s)
                                                .src_stag = IWARP_PEERS_RTR_STAG};
     uint8_t wire[IWARP_RDMAP_READ_REQUEST_LEN];
     struct iwarp_ddp_header h = {.last = true};
+    struct iwarp_read_out *out;
 
     switch (s->config.rtr) {
     case STREAM_RTR_NONE:
@@ -403,10 +404,17 @@ static bool frame_rtr(struct iwarp_stream *s)
                                       .stag = IWARP_PEERS_RTR_STAG};
         break;
     case STREAM_RTR_READ:
+        out = iwarp_rdmap_out_slot(&s->reads);
+        if (!out) { /* nothing has come yet that a Terminate could be about */
+            iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof *out,
+                            0, 0);
+            iwarp_stream_kill(s, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, 0);
+            return false;
+        }
         h.ulp_control = iwarp_rdmap_control(IWARP_OP_READ_REQUEST);
         h.qn = IWARP_DDP_QN_READ_REQUEST;
         h.msn = s->tx.read_msn++;
-        *iwarp_rdmap_out_slot(&s->reads) = (struct iwarp_read_out){.rtr = true};
+        *out = (struct iwarp_read_out){.rtr = true};
         s->reads.out_count++;
         break;
     }

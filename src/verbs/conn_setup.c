@@ -264,9 +264,9 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
     return STREAM_RTR_NONE;
 }
 
-/* Make the stream ready to receive, with these depths of RDMA Reads. False: no memory. */
+/* Make the stream ready to receive, with these depths of RDMA Reads. */
 /* [MPA-7.1-01] [MPA-7.1-04] [MPA-7.1.1-05] [MPA-7.1.1-06] [MPA-7.1.1-08] [MPA2-9.1-04] */
-static bool begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
+static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
 {
     const struct iwarp_stream_config config = {
         .regions = &conn->device->regions,
@@ -291,14 +291,14 @@ static bool begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .ird = ird,
         .ord = ord};
 
-    conn->has_stream = iwarp_stream_init(&conn->stream, &config);
-    return conn->has_stream;
+    iwarp_stream_init(&conn->stream, &config);
+    conn->has_stream = true;
 }
 
-static bool begin_stream(struct iwarp_conn *conn)
+static void begin_stream(struct iwarp_conn *conn)
 {
-    return begin_with(conn, depth(conn->settled.ird, conn->options.ird),
-                      depth(conn->settled.ord, conn->options.ord));
+    begin_with(conn, depth(conn->settled.ird, conn->options.ird),
+               depth(conn->settled.ord, conn->options.ord));
 }
 
 static void established(struct iwarp_conn *conn)
@@ -349,7 +349,8 @@ static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
 {
     const struct iwarp_fault fault = *why;
 
-    if (iwarp_fault_row(fault.code)->layer >= 0 && conn->qp && begin_with(conn, 0, 0)) {
+    if (iwarp_fault_row(fault.code)->layer >= 0 && conn->qp) {
+        begin_with(conn, 0, 0);
         conn->stream.fault = fault;
         iwarp_stream_fail(&conn->stream);
         iwarp_conn_send(conn, 1);
@@ -368,9 +369,10 @@ static void reply_came(struct iwarp_conn *conn)
     bool kept = keep_private_data(conn);
     if (!conn->qp) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
-    } else if (!kept || !begin_stream(conn)) {
+    } else if (!kept) {
         refuse_reply(conn, &no_means);
     } else {
+        begin_stream(conn);
         established(conn);
     }
 }
@@ -411,11 +413,8 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
 
     conn->settled = conn->setup->settled;
     /* The first FPDU may follow within a round trip: be ready before the Reply is out. */
-    if (!reject && !begin_stream(conn)) {
-        iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, sizeof conn->stream);
-        return;
-    }
     if (!reject) {
+        begin_stream(conn);
         iwarp_tap_name_qp(conn);
     }
     ssize_t sent = iwarp_conn_writev(conn, &iov, 1);

@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "alloc_fault.h"
 #include "deliveries.h"
 #include "vectors.h"
 
@@ -190,6 +191,33 @@ static void rtr__fault_before_it__is_not_sent(void **state)
 
 /* --- an RDMA Read as RTR -----------------------------------------------------------------------
  */
+
+/* Without memory for the Read's place there is no such message, and no stream without it. */
+static void rtr_read__no_memory__ends_with_a_reset(void **state)
+{
+    bool ended = false;
+
+    (void)state;
+    for (unsigned n = 1; !ended; n++) {
+        struct endpoint e;
+        const struct iovec *iov;
+        initiator(&e, STREAM_RTR_READ, 1);
+        alloc_fault_at(n);
+        unsigned pieces = iwarp_stream_gather(&e.s, &iov);
+        ended = alloc_fault_count() < n;
+        alloc_fault_at(0);
+        if (ended) {
+            assert_true(n > 2); /* the block and the ring */
+            assert_int_equal(pieces, 1);
+            iwarp_stream_sent(&e.s, 0);
+        } else {
+            assert_int_equal(pieces, 0);
+            expect_fault(&e, IWARP_FAULT_LOCAL_NO_MEMORY);
+            assert_true(e.s.life == STREAM_ENDED && e.s.abort);
+        }
+        endpoint_fini(&e);
+    }
+}
 
 static void rtr_read__ord_1__holds_the_next_read_back(void **state)
 {
@@ -674,6 +702,7 @@ int main(void)
         cmocka_unit_test(rtr__requests_posted_before__is_first),
         cmocka_unit_test(rtr__behind_a_request_of_the_peer__is_first),
         cmocka_unit_test(rtr__fault_before_it__is_not_sent),
+        cmocka_unit_test(rtr_read__no_memory__ends_with_a_reset),
         cmocka_unit_test(rtr_read__ord_1__holds_the_next_read_back),
         cmocka_unit_test(rtr_read__ord_3__takes_one_place),
         cmocka_unit_test(rtr_read__unanswered__holds_a_fenced_request_back),

@@ -63,10 +63,10 @@ struct iwarp_conn_options {
      * find no room at the peer, for user_timeout_ms end the connection; a silent one is asked for
      * signs of life after keepalive_s, and ended within twice that plus user_timeout_ms.
      */
-    unsigned user_timeout_ms;       /* default 60000, 0: as the system has it, at most 2^31-1 */
-    unsigned keepalive_s;           /* default 30, 0: never asked, at most 32767 */
-    struct sockaddr_storage source; /* iwarp_connect: from this address, port 0: any */
-    socklen_t source_len;           /* of it; 0 (default): the system chooses */
+    unsigned user_timeout_ms;      /* default 60000, 0: as the system has it, at most 2^31-1 */
+    unsigned keepalive_s;          /* default 30, 0: never asked, at most 32767 */
+    const struct sockaddr *source; /* iwarp_connect: from this address, port 0: any; copied */
+    socklen_t source_len;          /* of it; 0 (default): the system chooses */
     /*
      * Take nothing that the RFCs do not allow, though known peers send it (default false): a Reject
      * in the older format, a Reply of revision 2 to a Request of revision 1, FPDUs of a responder

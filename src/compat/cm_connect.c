@@ -118,7 +118,7 @@ static const void *private_data(const struct cm_id *i, const struct rdma_conn_pa
 static void use_bound_address(struct cm_id *i, struct iwarp_conn_options *o)
 {
     if (i->bound) {
-        o->source = i->id.route.addr.src_storage;
+        o->source = &i->id.route.addr.src_addr;
         o->source_len = cm_addr_len(&i->id.route.addr.src_addr);
     }
     if (i->fd >= 0) {

@@ -44,6 +44,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     }
     conn->device = device;
     conn->options = *options;
+    conn->options.source = NULL; /* the caller's */
     conn->responder = responder;
     conn->spare_fd = -1;
     atomic_store(&conn->refs, 1);
@@ -490,9 +491,10 @@ static enum iwarp_status copy_addr(const struct iwarp_conn *conn, bool peer,
     if (!c) {
         return IWARP_MISUSE;
     }
-    socklen_t len = peer ? c->peer_addr_len : c->local_addr_len;
+    const struct iwarp_addr *from = peer ? &c->peer : &c->local;
+    socklen_t len = from->len;
     if (len > 0) {
-        *addr = peer ? c->peer_addr : c->local_addr;
+        iwarp_addr_copy(from, addr);
         *addr_len = len;
     }
     iwarp_conn_unlock(c);

@@ -68,13 +68,10 @@ static void adopt_on_worker(void *arg)
         conn->state = CONN_ENDED;
     } else if (a->rc == 0) {
         conn->adopted = true;
-        conn->peer_addr_len = sizeof conn->peer_addr;
-        if (getpeername(a->fd, (struct sockaddr *)&conn->peer_addr, &conn->peer_addr_len) != 0) {
-            conn->peer_addr_len = 0;
-        }
+        iwarp_addr_peer(&conn->peer, ep);
         iwarp_conn_attach(conn, ep);
         iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
-        iwarp_tcp_local_addr(ep, &conn->local_addr, &conn->local_addr_len);
+        iwarp_addr_local(&conn->local, ep);
         iwarp_conn_begin_startup(conn);
     }
     iwarp_conn_unlock(conn);

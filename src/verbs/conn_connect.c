@@ -73,9 +73,8 @@ static int begin_tcp(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = NULL;
     const struct iwarp_conn_options *o = &conn->options;
-    int fd =
-        iwarp_tcp_connect((const struct sockaddr *)&conn->peer_addr, conn->peer_addr_len,
-                          (const struct sockaddr *)&o->source, o->source_len, o->traffic_class);
+    int fd = iwarp_tcp_connect(&conn->peer.any, conn->peer.len, &conn->source.any, conn->source.len,
+                               o->traffic_class);
     int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
 
     if (rc < 0) {
@@ -166,7 +165,7 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                                 void *user, struct iwarp_conn **out)
 {
     IWARP_UNCANCELLED;
-    enum iwarp_status status = iwarp_conn_addr_check(addr, addr_len);
+    enum iwarp_status status = iwarp_addr_check(addr, addr_len);
 
     if (status != IWARP_OK) {
         return status;
@@ -177,9 +176,10 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                           : !out ? "the place for the connection"
                                  : "private_data");
     }
-    if (options && options->source_len > 0 && options->source.ss_family != addr->sa_family) {
+    if (options && options->source_len > 0 && options->source &&
+        options->source->sa_family != addr->sa_family) {
         return iwarp_fail(IWARP_MISUSE, "connecting: source is of address family %d, addr of %d",
-                          options->source.ss_family, addr->sa_family);
+                          options->source->sa_family, addr->sa_family);
     }
     IWARP_ON_LOOP(qp->pd->device);
     struct iwarp_conn *conn =
@@ -187,8 +187,10 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
     if (!conn) {
         return status;
     }
-    memcpy(&conn->peer_addr, addr, addr_len);
-    conn->peer_addr_len = addr_len;
+    iwarp_addr_set(&conn->peer, addr, addr_len);
+    if (options && options->source_len > 0) {
+        iwarp_addr_set(&conn->source, options->source, options->source_len);
+    }
     conn->reconnects = true;
     *out = conn; /* before the first event can tell of it */
     iwarp_worker_call(conn->worker, connect_on_worker, conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a connection may be asked for: its options, their defaults and bounds, what they mean for
- * the MPA start-up (RFC 6581 9), and which socket addresses it can have. Touches no connection.
+ * What a connection may be asked for: its options, their defaults and bounds, and what they mean
+ * for the MPA start-up (RFC 6581 9). Touches no connection.
  */
 #include "base/limits.h"
 #include "base/settings.h"
@@ -92,9 +92,7 @@ static enum iwarp_status check_tcp(const struct iwarp_conn_options *in)
                           "connection options: traffic_class is %d, allowed are -1 to %d",
                           in->traffic_class, UINT8_MAX);
     }
-    return in->source_len == 0
-               ? IWARP_OK
-               : iwarp_conn_addr_check((const struct sockaddr *)&in->source, in->source_len);
+    return in->source_len == 0 ? IWARP_OK : iwarp_addr_check(in->source, in->source_len);
 }
 
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
@@ -137,29 +135,6 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
         *out = *in;
     }
     return status;
-}
-
-enum iwarp_status iwarp_conn_addr_check(const struct sockaddr *addr, socklen_t addr_len)
-{
-    if (!addr) {
-        return iwarp_fail(IWARP_MISUSE, "addr is NULL");
-    }
-    if (addr_len < sizeof addr->sa_family || addr_len > sizeof(struct sockaddr_storage)) {
-        return iwarp_fail(IWARP_MISUSE, "socket address of %u octets, expected %zu to %zu",
-                          (unsigned)addr_len, sizeof(struct sockaddr_in),
-                          sizeof(struct sockaddr_storage));
-    }
-    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) {
-        return iwarp_fail(IWARP_MISUSE, "address family %d, expected AF_INET or AF_INET6",
-                          addr->sa_family);
-    }
-    bool v4 = addr->sa_family == AF_INET;
-    size_t least = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-    if (addr_len < least) {
-        return iwarp_fail(IWARP_MISUSE, "socket address of %u octets, AF_INET%s has %zu",
-                          (unsigned)addr_len, v4 ? "" : "6", least);
-    }
-    return IWARP_OK;
 }
 
 void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)

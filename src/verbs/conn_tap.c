@@ -18,16 +18,13 @@ static unsigned side_of(const struct iwarp_conn *conn)
 /* The real addresses, or made-up ones. */
 static void addresses(struct iwarp_conn *conn, struct iwarp_headers_addr addr[2])
 {
-    struct sockaddr_storage peer;
-    socklen_t len = 0;
+    struct iwarp_addr peer;
     unsigned side = side_of(conn);
 
     if (iwarp_tcp_is(conn->ep)) {
-        iwarp_tcp_peer_addr(conn->ep, &peer, &len);
-        if (iwarp_flow_addr(&addr[side], (const struct sockaddr *)&conn->local_addr,
-                            conn->local_addr_len) &&
-            iwarp_flow_addr(&addr[1 - side], (const struct sockaddr *)&peer, len) &&
-            addr[0].v6 == addr[1].v6) {
+        iwarp_addr_peer(&peer, conn->ep);
+        if (iwarp_flow_addr(&addr[side], &conn->local.any, conn->local.len) &&
+            iwarp_flow_addr(&addr[1 - side], &peer.any, peer.len) && addr[0].v6 == addr[1].v6) {
             return;
         }
     }

@@ -52,8 +52,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
         return;
     }
     iwarp_mutex_lock(&conn->lock); /* the device's list has it already */
-    conn->peer_addr = *peer;
-    conn->peer_addr_len = peer_len;
+    iwarp_addr_set(&conn->peer, (const struct sockaddr *)peer, peer_len);
     conn->listener = l;
     conn->user = l->user;
     conn->eq = l->eq;
@@ -221,7 +220,7 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     enum iwarp_status status = check(device, backlog, eq, out);
 
     if (status == IWARP_OK) {
-        status = iwarp_conn_addr_check(addr, addr_len);
+        status = iwarp_addr_check(addr, addr_len);
     }
     if (status == IWARP_OK) {
         status = iwarp_conn_options_check(options, &o);

@@ -44,6 +44,7 @@
 #include <iwarp/srq.h>
 #include <iwarp/stats.h>
 #include <iwarp/verbs.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <uv.h>
@@ -411,6 +412,17 @@ bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node);
  */
 enum iwarp_conn_state { CONN_CONNECTING, CONN_STARTUP, CONN_REQUEST, CONN_ESTABLISHED, CONN_ENDED };
 
+/* A socket address of TCP, in less than sockaddr_storage takes. len 0: none. */
+struct iwarp_addr {
+    socklen_t len;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+        uint8_t octets[sizeof(struct sockaddr_in6)];
+    };
+};
+
 struct iwarp_conn {
     struct iwarp_device *device;
     struct iwarp_worker *worker;
@@ -440,7 +452,7 @@ struct iwarp_conn {
     size_t request_len;
     struct iwarp_mpa_settled settled;
     bool responder;
-    bool reconnects; /* initiator over TCP to peer_addr: may connect again */
+    bool reconnects; /* initiator over TCP to `peer`: may connect again */
     bool retried;    /* and has done so, with revision 1 */
     bool qp_gone;    /* there was one, and it was destroyed */
     bool half_open;  /* counted in device.half_open */
@@ -472,8 +484,7 @@ struct iwarp_conn {
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_event_node open_event, end_event;
-    struct sockaddr_storage peer_addr, local_addr;
-    socklen_t peer_addr_len, local_addr_len;
+    struct iwarp_addr peer, local, source; /* source: to connect from */
     struct iwarp_conn *next_kicked;
     bool kicked; /* under worker.lock */
 };
@@ -494,7 +505,16 @@ void iwarp_conn_changed(struct iwarp_conn *conn);
 void iwarp_conn_unlock(struct iwarp_conn *conn);
 
 /* Copy and check options; NULL gives the defaults. */
-enum iwarp_status iwarp_conn_addr_check(const struct sockaddr *addr, socklen_t addr_len);
+/* addr.c */
+enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_len);
+
+/* Keep a checked address; what is behind its sockaddr_in or sockaddr_in6 says nothing. */
+void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_t len);
+void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to);
+
+/* Of a TCP endpoint. */
+void iwarp_addr_local(struct iwarp_addr *to, struct iwarp_endpoint *ep);
+void iwarp_addr_peer(struct iwarp_addr *to, struct iwarp_endpoint *ep);
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out);
 

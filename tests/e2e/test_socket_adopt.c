@@ -20,7 +20,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "alloc_fault.h"
 #include "progress.h"
 #include "tcp_host.h"
 
@@ -289,24 +288,6 @@ static void adopt__rejected_here__gives_the_socket_back(void **state)
     }
 }
 
-/* A no for want of memory is a no. */
-static void adopt__accepted_without_memory__is_declined_and_given_back(void **state)
-{
-    (void)state;
-    connect_plain();
-    accept_socket(REQUEST "40010000 5245535421", 22);
-    struct iwarp_conn *conn = requested();
-    host_qp(host, 1);
-    alloc_fault_anywhere_at(1);
-    assert_int_equal(iwarp_accept(conn, host->qp, NULL, NULL, 0, NULL), IWARP_OK);
-    alloc_fault_anywhere_at(0);
-    raw_hear(host->fd, NULL, REPLY "60010000", "the Reply");
-    host_check_fault(host_event(host, IWARP_EVENT_FAILED).fault, IWARP_FAULT_LOCAL_NO_MEMORY);
-    assert_int_equal(host_completion(host).status, IWARP_WC_FLUSHED);
-    take_back("RE");
-    still_open("ST!");
-}
-
 /* Half a frame, and no more: it may be something else than MPA. */
 static void adopt__timed_out__gives_back_what_came(void **state)
 {
@@ -439,7 +420,6 @@ int main(void)
         cmocka_unit_test(adopt__with_much_read_before__places_it),
         cmocka_unit_test(adopt__rejected_by_the_peer__gives_the_socket_back),
         cmocka_unit_test(adopt__rejected_here__gives_the_socket_back),
-        cmocka_unit_test(adopt__accepted_without_memory__is_declined_and_given_back),
         cmocka_unit_test(adopt__timed_out__gives_back_what_came),
         cmocka_unit_test(adopt__unanswered_request__is_declined_and_given_back),
         cmocka_unit_test(adopt__meets_something_else__closes),

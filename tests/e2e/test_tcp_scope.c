@@ -85,12 +85,13 @@ static void connect__to_one_of_two_scopes__reaches_that_listener(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct iwarp_listener *l[2];
+        struct sockaddr_in6 from;
         struct pair_options o;
         struct pair p;
         pair_options_init(&o, PAIR_MEMORY);
         if (i >= 2) { /* it comes from a link-local address that is given */
-            const struct sockaddr_in6 from = address(scope[i % 2], 0);
-            memcpy(&o.conn[0].source, &from, sizeof from);
+            from = address(scope[i % 2], 0);
+            o.conn[0].source = (const struct sockaddr *)&from;
             o.conn[0].source_len = sizeof from;
         }
         pair_prepare(&p, &o);

@@ -15,11 +15,11 @@
 
 static void set_source(struct iwarp_conn_options *o, const char *text, uint16_t port)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+    static struct sockaddr_in in; /* of one connection at a time */
 
+    in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port};
     assert_int_equal(inet_pton(AF_INET, text, &in.sin_addr), 1);
-    memset(&o->source, 0, sizeof o->source);
-    memcpy(&o->source, &in, sizeof in);
+    o->source = (const struct sockaddr *)&in;
     o->source_len = sizeof in;
 }
 

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 
 struct misuse {
     const char *part;
@@ -120,7 +121,8 @@ static void options__of_tcp_beyond_what_the_kernel_takes__are_misuse(void **stat
     o.traffic_class = -2;
     must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "traffic_class is -2");
     o.traffic_class = 255;
-    o.source.ss_family = AF_UNIX;
+    const struct sockaddr_un un = {.sun_family = AF_UNIX};
+    o.source = (const struct sockaddr *)&un;
     must(iwarp_conn_options_check(&o, &out)); /* without a length it is not looked at */
     o.source_len = sizeof(struct sockaddr_in);
     must_fail(iwarp_conn_options_check(&o, &out), IWARP_MISUSE, "address family 1");
@@ -152,17 +154,17 @@ static void addr__of_each_family_and_length__is_taken_or_explained(void **state)
 
     (void)state;
     for (socklen_t n = 16; n <= sizeof addr; n++) {
-        must(iwarp_conn_addr_check(at, n));
+        must(iwarp_addr_check(at, n));
     }
-    must_fail(iwarp_conn_addr_check(at, 15), IWARP_MISUSE, "15 octets, AF_INET has 16");
-    must_fail(iwarp_conn_addr_check(at, 1), IWARP_MISUSE, "1 octets, expected 16 to 128");
-    must_fail(iwarp_conn_addr_check(at, 129), IWARP_MISUSE, "129 octets, expected 16 to 128");
-    must_fail(iwarp_conn_addr_check(NULL, 16), IWARP_MISUSE, "addr is NULL");
+    must_fail(iwarp_addr_check(at, 15), IWARP_MISUSE, "15 octets, AF_INET has 16");
+    must_fail(iwarp_addr_check(at, 1), IWARP_MISUSE, "1 octets, expected 16 to 128");
+    must_fail(iwarp_addr_check(at, 129), IWARP_MISUSE, "129 octets, expected 16 to 128");
+    must_fail(iwarp_addr_check(NULL, 16), IWARP_MISUSE, "addr is NULL");
     addr.ss_family = AF_INET6;
-    must(iwarp_conn_addr_check(at, 28));
-    must_fail(iwarp_conn_addr_check(at, 27), IWARP_MISUSE, "27 octets, AF_INET6 has 28");
+    must(iwarp_addr_check(at, 28));
+    must_fail(iwarp_addr_check(at, 27), IWARP_MISUSE, "27 octets, AF_INET6 has 28");
     addr.ss_family = AF_UNIX;
-    must_fail(iwarp_conn_addr_check(at, 28), IWARP_MISUSE, "family 1, expected AF_INET");
+    must_fail(iwarp_addr_check(at, 28), IWARP_MISUSE, "family 1, expected AF_INET");
 }
 
 int main(void)

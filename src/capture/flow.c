@@ -2,12 +2,16 @@
 /* See flow.h. */
 #include "capture/flow.h"
 
+#include "capture/stags.h"
+
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTE 64
+#define NOTE    64
+#define COMMENT 380
+#define RECENT  16 /* STags that were told */
 
 struct iwarp_flow {
     struct iwarp_flow *next; /* of its set, under flows_lock; so are joined and there */
@@ -20,6 +24,19 @@ struct iwarp_flow {
     uint32_t seq[2];      /* of the next octet that the side sends */
     bool fin[2], reset;
     char note[2][NOTE];
+    struct iwarp_stags stags[2]; /* of what the side sends */
+    iwarp_flow_describe_fn *describe[2];
+    void *describe_arg[2];
+    uint64_t told[RECENT]; /* side and STag */
+    unsigned n_told;
+};
+
+/* A packet's comment while it grows. */
+struct comment {
+    struct iwarp_flow *flow;
+    unsigned sender;
+    size_t len;
+    char text[COMMENT];
 };
 
 /* --- addresses ------------------------------------------------------------------------------- */
@@ -93,14 +110,66 @@ static void add(struct iwarp_flow *f, unsigned who, unsigned side, unsigned flag
     f->seq[side] += (uint32_t)len + ((flags & (IWARP_TCP_SYN | IWARP_TCP_FIN)) != 0);
 }
 
+static bool is_told(struct iwarp_flow *f, uint64_t key)
+{
+    for (unsigned i = 0; i < RECENT; i++) {
+        if (f->told[i] == key) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tell(struct comment *c, const char *text)
+{
+    const size_t len = strlen(text), separator = c->len > 0 ? 2 : 0;
+
+    if (len > 0 && c->len + separator + len < sizeof c->text) {
+        snprintf(c->text + c->len, sizeof c->text - c->len, "%s%s", separator ? "; " : "", text);
+        c->len += separator + len;
+    }
+}
+
+static void tell_stag(void *arg, uint32_t stag, bool of_sender)
+{
+    struct comment *c = arg;
+    struct iwarp_flow *f = c->flow;
+    const unsigned owner = of_sender ? c->sender : 1 - c->sender;
+    const uint64_t key = (uint64_t)(owner + 1) << 32 | stag;
+    char text[COMMENT / 3] = "";
+
+    if (f->describe[owner] && !is_told(f, key)) {
+        f->told[f->n_told++ % RECENT] = key;
+        f->describe[owner](f->describe_arg[owner], stag, text, sizeof text);
+        tell(c, text);
+    }
+}
+
+/* What the next packet is to say: the note, and what the STags in it stand for. */
+static void look_at(struct iwarp_flow *f, struct comment *c, unsigned who, unsigned side,
+                    const struct iovec *iov, size_t skip, size_t len)
+{
+    c->flow = f;
+    c->sender = side;
+    c->len = 0;
+    c->text[0] = '\0';
+    tell(c, f->note[who]);
+    f->note[who][0] = '\0';
+    f->stags[side].over |= f->stags[1 - side].peer_marked; /* RFC 5044 7.1.1, M */
+    iwarp_stags_feed(&f->stags[side], iov, skip, len, tell_stag, c);
+}
+
 static void add_octets(struct iwarp_flow *f, unsigned who, unsigned side, const struct iovec *iov,
                        size_t len)
 {
+    struct comment comment;
     size_t done = 0;
 
     while (done < len && !iwarp_capture_is_over(f->capture)) {
         size_t n = len - done < IWARP_CAPTURE_PAYLOAD ? len - done : IWARP_CAPTURE_PAYLOAD;
-        add(f, who, side, IWARP_TCP_PSH | IWARP_TCP_ACK, iov, done, n, NULL);
+        look_at(f, &comment, who, side, iov, done, n);
+        add(f, who, side, IWARP_TCP_PSH | IWARP_TCP_ACK, iov, done, n,
+            comment.len > 0 ? comment.text : NULL);
         done += n;
     }
 }
@@ -189,6 +258,7 @@ void iwarp_flow_leave(struct iwarp_flow *f, unsigned side)
 {
     struct iwarp_capture *c = f->capture;
 
+    iwarp_flow_describe(f, side, NULL, NULL);
     pthread_mutex_lock(&c->flows_lock);
     f->there[side] = false;
     bool last = !f->there[1 - side];
@@ -250,5 +320,13 @@ void iwarp_flow_note(struct iwarp_flow *f, unsigned side, const char *text)
 {
     iwarp_flow_hold(f);
     snprintf(f->note[side], sizeof f->note[side], "%s", text);
+    iwarp_flow_release(f);
+}
+
+void iwarp_flow_describe(struct iwarp_flow *f, unsigned side, iwarp_flow_describe_fn *fn, void *arg)
+{
+    iwarp_flow_hold(f);
+    f->describe[side] = fn;
+    f->describe_arg[side] = arg;
     iwarp_flow_release(f);
 }

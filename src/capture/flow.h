@@ -45,6 +45,17 @@ void iwarp_flow_ended(struct iwarp_flow *f, unsigned side, bool reset);
 void iwarp_flow_received(struct iwarp_flow *f, unsigned side, const struct iovec *iov, size_t len);
 void iwarp_flow_received_end(struct iwarp_flow *f, unsigned side, bool reset);
 
+/*
+ * Writes what an STag of this side stands for, of size octets at most, 0 at their end; or nothing,
+ * if it is not known. Called with the flow held, so it may wait for nobody.
+ */
+typedef void iwarp_flow_describe_fn(void *arg, uint32_t stag, char *text, size_t size);
+
+/* Packets that use an STag of this side, recently not used, tell by a comment what it stands for.
+ * Until leave. */
+void iwarp_flow_describe(struct iwarp_flow *f, unsigned side, iwarp_flow_describe_fn *fn,
+                         void *arg);
+
 /* The next packet that this side records has this comment too; at most 63 octets. */
 void iwarp_flow_note(struct iwarp_flow *f, unsigned side, const char *text);
 

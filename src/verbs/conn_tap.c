@@ -8,6 +8,7 @@
 #include "verbs/verbs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 static unsigned side_of(const struct iwarp_conn *conn)
@@ -41,6 +42,23 @@ void iwarp_tap_name_qp(struct iwarp_conn *conn)
     }
 }
 
+/* "MR 0x00000100: 4096 octets from TO 0x0, remote read, remote write" */
+static void describe(void *arg, uint32_t stag, char *text, size_t size)
+{
+    struct iwarp_device *device = arg;
+    struct iwarp_region *r = iwarp_region_lend(&device->regions, stag);
+
+    if (r) {
+        snprintf(text, size, "%s 0x%08x: %" PRIu64 " octets from TO 0x%" PRIx64 "%s%s%s%s",
+                 r->kind == REGION_MEMORY ? "MR" : "MW", stag, r->len, r->to_base,
+                 r->access & IWARP_ACCESS_LOCAL_WRITE ? ", local write" : "",
+                 r->access & IWARP_ACCESS_REMOTE_READ ? ", remote read" : "",
+                 r->access & IWARP_ACCESS_REMOTE_WRITE ? ", remote write" : "",
+                 r->access & IWARP_ACCESS_REMOTE_ATOMIC ? ", remote atomic" : "");
+        iwarp_region_settle(r);
+    }
+}
+
 void iwarp_tap_open(struct iwarp_conn *conn)
 {
     struct iwarp_headers_addr addr[2];
@@ -50,6 +68,9 @@ void iwarp_tap_open(struct iwarp_conn *conn)
     }
     addresses(conn, addr);
     conn->flow = iwarp_flow_join(conn->device->capture, addr, side_of(conn));
+    if (conn->flow) {
+        iwarp_flow_describe(conn->flow, side_of(conn), describe, conn->device);
+    }
     iwarp_tap_name_qp(conn);
 }
 

@@ -128,6 +128,37 @@ static void initiator__records_what_the_peer_sent_and_heard(void **state)
     recording_free(&r);
 }
 
+/* What the peer writes to, and what a Read of this end goes into. */
+static void regions__used__are_told_by_comments(void **state)
+{
+    struct recording r;
+    char written[160], sink[32];
+    unsigned told[2] = {0, 0};
+
+    (void)state;
+    host_connect(host, HOST_RESPONDER, 1, 1);
+    snprintf(
+        written, sizeof written, "MR 0x%08x: 4096 octets from TO 0x%llx, local write, remote write",
+        (uint32_t)host->names.value['W' - 'A'], (unsigned long long)host->names.value['T' - 'A']);
+    snprintf(sink, sizeof sink, "MR 0x%08x: 4096 octets", (uint32_t)host->names.value['L' - 'A']);
+    host_begin_read(host);
+    raw_say(host->fd, &host->names, "|0012c140 W T 61626364C |0012c140 W T 65666768C |" HELLO);
+    assert_int_equal(host_completion(host).opcode, IWARP_WC_RECV);
+    raw_reset(host->fd);
+    host->fd = -1;
+    host_ended(host, IWARP_FAULT_TCP_LOST, 1);
+    host_finish(host);
+    host_reset_memory(host);
+    load(&r);
+    for (unsigned i = 0; i < r.packets; i++) {
+        told[0] += strstr(r.packet[i].comment, written) != NULL;
+        told[1] += r.packet[i].side == 1 && strstr(r.packet[i].comment, sink) != NULL;
+    }
+    assert_int_equal(told[0], 1);
+    assert_int_equal(told[1], 1);
+    recording_free(&r);
+}
+
 static void reset__of_the_peer__is_recorded(void **state)
 {
     struct recording r;
@@ -253,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(responder__records_what_the_peer_sent_and_heard, setup),
         cmocka_unit_test_setup(initiator__records_what_the_peer_sent_and_heard, setup),
+        cmocka_unit_test_setup(regions__used__are_told_by_comments, setup),
         cmocka_unit_test_setup(reset__of_the_peer__is_recorded, setup),
         cmocka_unit_test_setup(adopted__begins_at_the_adoption, setup),
         cmocka_unit_test(environment__names_a_file__makes_it),

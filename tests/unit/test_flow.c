@@ -237,6 +237,83 @@ static void same_addresses__again__are_another_connection(void **state)
     recording_free(&r);
 }
 
+/* --- what STags stand for -------------------------------------------------------------------- */
+
+#define REQUEST "MPA ID Req Frame\100\1\0\0"
+#define REPLY   "MPA ID Rep Frame\100\1\0\0"
+/* A Write of nothing to STag 0x500. */
+#define WRITE "\0\x0e\xc1\x40\0\0\5\0\0\0\0\0\0\0\0\0\0\0\0\0"
+
+static void describe(void *arg, uint32_t stag, char *text, size_t size)
+{
+    if (stag == 0x500) {
+        snprintf(text, size, "MR 0x500 %s", (const char *)arg);
+    }
+}
+
+static void stag__of_this_end__is_told_once(void **state)
+{
+    struct recording r;
+
+    (void)state;
+    struct iwarp_flow *f = iwarp_flow_join(capture, addr, 1);
+    iwarp_flow_describe(f, 1, describe, (void *)(uintptr_t) "mine");
+    received(f, 1, REQUEST, 20);
+    sent(f, 1, REPLY, 20);
+    iwarp_flow_note(f, 1, "QP 7");
+    received(f, 1, WRITE, 7);
+    received(f, 1, WRITE WRITE + 7, 33);
+    sent(f, 1, WRITE, 20); /* that would be the other end's */
+    iwarp_flow_leave(f, 1);
+    load(&r);
+    assert_int_equal(r.packets, 3 + 2 + 3);
+    assert_string_equal(r.packet[4].comment, "");
+    assert_string_equal(r.packet[5].comment, "QP 7");
+    assert_string_equal(r.packet[6].comment, "MR 0x500 mine");
+    assert_string_equal(r.packet[7].comment, "");
+    recording_free(&r);
+}
+
+static void stag__of_the_other_end__is_told_by_it_while_it_is_there(void **state)
+{
+    struct recording r;
+
+    (void)state;
+    struct iwarp_flow *a = iwarp_flow_join(capture, addr, 0),
+                      *b = iwarp_flow_join(capture, addr, 1);
+    iwarp_flow_describe(a, 0, describe, (void *)(uintptr_t) "of a");
+    iwarp_flow_describe(b, 1, describe, (void *)(uintptr_t) "of b");
+    sent(a, 0, REQUEST, 20);
+    sent(b, 1, REPLY, 20);
+    iwarp_flow_note(a, 0, "QP 9");
+    sent(a, 0, WRITE, 20);
+    iwarp_flow_leave(a, 0);
+    sent(b, 1, WRITE, 20);
+    iwarp_flow_leave(b, 1);
+    load(&r);
+    assert_int_equal(r.packets, 3 + 2 + 2);
+    assert_string_equal(r.packet[5].comment, "QP 9; MR 0x500 of b");
+    assert_string_equal(r.packet[6].comment, "");
+    recording_free(&r);
+}
+
+/* Where a direction has markers, nothing is told: its FPDUs are not where they seem to be. */
+static void stag__with_markers__is_not_told(void **state)
+{
+    struct recording r;
+
+    (void)state;
+    struct iwarp_flow *f = iwarp_flow_join(capture, addr, 1);
+    iwarp_flow_describe(f, 1, describe, (void *)(uintptr_t) "mine");
+    received(f, 1, REQUEST, 20);
+    sent(f, 1, "MPA ID Rep Frame\300\1\0\0", 20);
+    received(f, 1, WRITE, 20);
+    iwarp_flow_leave(f, 1);
+    load(&r);
+    assert_string_equal(r.packet[5].comment, "");
+    recording_free(&r);
+}
+
 static void capture_over__gives_no_flow(void **state)
 {
     static const uint8_t octets[65000];
@@ -266,6 +343,9 @@ int main(void)
         cmocka_unit_test_setup(reset__of_the_peer__is_the_last_packet, setup),
         cmocka_unit_test_setup(both_ends__in_one_file__are_one_connection, setup),
         cmocka_unit_test_setup(same_addresses__again__are_another_connection, setup),
+        cmocka_unit_test_setup(stag__of_this_end__is_told_once, setup),
+        cmocka_unit_test_setup(stag__of_the_other_end__is_told_by_it_while_it_is_there, setup),
+        cmocka_unit_test_setup(stag__with_markers__is_not_told, setup),
         cmocka_unit_test_setup(capture_over__gives_no_flow, setup),
     };
 

@@ -119,8 +119,9 @@ struct iwarp_device_options {
  * connections send and receive, over any transport, from the MPA Request on (RFC 5044 7.1): the TCP
  * payload of each direction, exactly. Headers, handshake, sequence numbers and segmentation are
  * made up, and the section header says so: one packet for each call to the transport, cut at 65000
- * octets; real addresses with the kernel's TCP. Comments name queue pairs. If both ends of a
- * connection record into one file, each octet is there once, as sent.
+ * octets; real addresses with the kernel's TCP. Comments name queue pairs, and
+ * regions and windows of this device where they are used. If both ends of a connection record into
+ * one file, each octet is there once, as sent.
  *
  * In the name %p is the process id, and %% is %. A file that exists is left alone: the process id,
  * after that a number, is put before the name's suffix, and the log (IWARP_LOG) says so. Devices of

@@ -262,7 +262,7 @@ static void stag__of_this_end__is_told_once(void **state)
     sent(f, 1, REPLY, 20);
     iwarp_flow_note(f, 1, "QP 7");
     received(f, 1, WRITE, 7);
-    received(f, 1, WRITE WRITE + 7, 33);
+    received(f, 1, &WRITE WRITE[7], 33);
     sent(f, 1, WRITE, 20); /* that would be the other end's */
     iwarp_flow_leave(f, 1);
     load(&r);

@@ -222,7 +222,7 @@ interop-bench:              ## libiwarp, siw and plain TCP in the guest, as rati
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) tests/interop/run --measure
-interop-ends: $(INTEROP_ENDS)
+interop-ends: $(INTEROP_ENDS) $(SCRIPTS) $(COMPAT) $(PROVIDER)
 
 .PHONY: bench bench-programs bench-guard bench-guard-program
 bench:                      ## measure, in turn with peers, build/bench/report.md; QUICK=1

@@ -24,6 +24,8 @@ applied=none
 environment_apply()
 {
     local word mtu=1500 offload=on netem= netem_in= mss= script='cd /sys/module/siw/parameters || exit 1; '
+    # Between two siw the path is the guest's loopback, both ways of it.
+    local dev=eth0 route="10.77.0.0/24 dev eth0"
     [ "$environment" != "$applied" ] || return 0
     for word in $guest_parameters $environment; do
         case $word in
@@ -35,15 +37,19 @@ environment_apply()
         *) script+="echo ${word#*=} >${word%%=*} || exit 1; " ;;
         esac
     done
-    script+="ip link set eth0 mtu $mtu; ethtool -K eth0 tso $offload gso $offload gro $offload; "
-    script+="tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress 2>/dev/null; "
-    script+="ip route flush cache; ip route replace 10.77.0.0/24 dev eth0 ${mss:+advmss $mss}; "
-    [ -z "$netem" ] || script+="tc qdisc add dev eth0 root netem ${netem//,/ } || exit 1; "
+    if [ $mode = reference ]; then
+        dev=lo route="local $guest_address dev lo table local src $guest_address"
+        netem=${netem:-$netem_in} netem_in=
+    fi
+    script+="tc qdisc del dev $dev root 2>/dev/null; tc qdisc del dev $dev ingress 2>/dev/null; "
+    script+="ip link set $dev mtu $mtu; ethtool -K $dev tso $offload gso $offload gro $offload; "
+    script+="ip route flush cache; ip route replace $route ${mss:+advmss $mss}; "
+    [ -z "$netem" ] || script+="tc qdisc add dev $dev root netem ${netem//,/ } || exit 1; "
     # What comes in has no queue of its own: it goes out through another device first.
     [ -z "$netem_in" ] || script+="ip link add ifb9 type ifb 2>/dev/null; ip link set ifb9 up || exit 1
         tc qdisc replace dev ifb9 root netem ${netem_in//,/ } limit 10000 || exit 1
-        tc qdisc add dev eth0 ingress || exit 1
-        tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb9 || exit 1; "
+        tc qdisc add dev $dev ingress || exit 1
+        tc filter add dev $dev ingress matchall action mirred egress redirect dev ifb9 || exit 1; "
     ip link set tap0 mtu "$mtu" gso_max_segs "$([ -z "$netem_in" ] && echo 65535 || echo 1)"
     ip route replace 10.77.0.0/24 dev tap0 src $host_address ${mss:+advmss $mss}
     guest_does 20 "$script" >"$work/environment.log" 2>&1 || { cat "$work/environment.log"; return 1; }
@@ -106,7 +112,7 @@ value()
 {
     local v
     v=$(sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" <<<"$2")
-    echo "${v:-$3}"
+    echo "${v:-${3-}}"
 }
 
 # What a cell that goes well puts on the wire.
@@ -185,7 +191,8 @@ surplus()
 # cell_run NAME WAY WORDS: sets we_says, siw_says, wire_says
 cell_run()
 {
-    local name=$1 way=$2 words=$3 we siw from to port seconds log command
+    local name=$1 way=$2 words=$3 we siw from to port seconds log command op
+    op=$(value op "$words" -)
     # we:WORD and siw:WORD are for one of the programs.
     we=$(sed 's/siw:[^ ]*//g; s/\bwe://g' <<<"$words") siw=$(sed 's/\bwe:[^ ]*//g; s/siw://g' <<<"$words")
     number=$((number + 1))
@@ -195,9 +202,13 @@ cell_run()
     from=$(stat -c %s "$dump")
     : >"$log"
     command="siw-peer port=$port $siw"
-    if [ $way = we ]; then
+    if [ $op = program ]; then
+        program_run $way "$words" $port $seconds "$log"
+    elif [ $op = iser ]; then
+        iser_run "$words" $port $seconds "$log"
+    elif [ $way = we ]; then
         command+=" role=server"
-        [ "$(value op "$words" -)" != rping ] || command=$(rping_server "$port" "$words")
+        [ $op != rping ] || command=$(rping_server "$port" "$words")
         guest_begin $seconds "$command"
         eventually grep -q listening "$guest_log" || echo "the guest does not listen" >&2
         timeout -k 2 $seconds "$BUILD/interop/iwarp-peer" role=client addr=$guest_address port=$port \
@@ -209,9 +220,10 @@ cell_run()
             $we >"$log" 2>&1 </dev/null &
         host_pid=$!
         eventually grep -q listening "$log"
-        case $(value op "$words" -) in
+        case $op in
         rping) command="rping -c -V -a $host_address -p $port $(rping_words "$words")" ;;
         nvme) command=$(nvme_host "$port") ;;
+        nfs) command=$(nfs_client "$port") ;;
         *) command+=" role=client addr=$host_address" ;;
         esac
         guest_begin $seconds "$command"
@@ -220,16 +232,19 @@ cell_run()
     host_pid=
     guest_end
     siw_status=$?
-    we_says=$(sed -n 's/^outcome //p' "$log" | head -n 1)
-    siw_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
-    case $(value op "$words" -) in
-    rping | nvme) siw_says="status=$siw_status $(tail -n 1 "$guest_log")" ;;
+    case $op in program | iser) ;; *) we_says=$(sed -n 's/^outcome //p' "$log" | head -n 1) ;; esac
+    case $op in
+    rping | nvme | nfs) siw_says="status=$siw_status $(tail -n 1 "$guest_log")" ;;
+    iser) siw_says="status=$siw_status $(tail -n 1 "$guest_log")" ;;
+    program) siw_says="status=$siw_status $(program_said "$guest_log")" ;;
+    *) siw_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1) ;;
     esac
     { echo "--- the guest"; cat "$guest_log"; } >>"$log"
     to=$(stat -c %s "$dump")
     { head -c 24 "$dump"; tail -c +$((from + 1)) "$dump" | head -c $((to - from)); } \
         >"$work/cell.pcap" 2>/dev/null
     wire_says=$(tests/interop/count "$work/cell.pcap" $port)
+    case $op in program | iser) wire_says+=$(program_messages) ;; esac
     echo "--- the wire: $wire_says" >>"$log"
     # Without the header that the tap device puts in front of each packet.
     editcap -F pcapng -C 12 -L "$work/cell.pcap" "$work/captures/$name.pcapng"
@@ -253,6 +268,13 @@ nvme_host()
 {
     echo "modprobe nvme_rdma; echo transport=rdma,traddr=$host_address,trsvcid=$1,nr_io_queues=1,\
 nqn=nqn.2014-08.org.example:interop,hostnqn=nqn.2014-08.org.example:host >/dev/nvme-fabrics"
+}
+
+# Its client of NFS over RDMA; the options are those that mount.nfs would give to the kernel.
+nfs_client()
+{
+    echo "modprobe -a rpcrdma nfsv4; mkdir -p /mnt; mount -i -t nfs4 -o vers=4.1,proto=rdma,port=$1,soft,\
+retrans=1,timeo=100,addr=$host_address,clientaddr=$guest_address $host_address:/ /mnt"
 }
 
 eventually()

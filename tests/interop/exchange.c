@@ -369,6 +369,8 @@ static void round_run(struct talk *talks, const struct settings *settings)
         rping_run(talks);
     } else if (settings->op == OP_NVME) {
         nvme_run(talks);
+    } else if (settings->op == OP_NFS) {
+        nfs_run(talks);
     } else if (settings->close != CLOSE_BUSY || settings->server) {
         run_until_judged(talks, settings->qps);
     } else {

@@ -50,6 +50,9 @@ void rping_run(struct talk *talk);
 /* What an NVMe target does first, on an established link. */
 void nvme_run(struct talk *talk);
 
+/* What an NFS server does first. */
+void nfs_run(struct talk *talk);
+
 /* Run the exchange; prints the line "outcome ...". */
 void exchange_run(const struct settings *settings);
 

@@ -4,38 +4,53 @@
 # What tests/interop/run does within the guest alone, over its own address: the cells between two
 # siw, as the reference, and the measurement of libiwarp, siw and plain TCP side by side.
 
-# both_ends SECONDS PORT SERVER CLIENT: runs both commands in the guest; says what came of each in
+# both_ends SECONDS SERVER CLIENT: runs both commands in the guest; says what came of each in
 # server_says and client_says
 both_ends()
 {
-    local seconds=$1 port=$2 log
-    guest_begin "$seconds" "$3 port=$port role=server"
+    local seconds=$1 log
+    guest_begin "$seconds" "$2"
     log=$guest_log
     eventually grep -q listening "$log" || echo "the guest does not listen" >&2
     local server=$guest_number
-    guest_begin "$seconds" "$4 port=$port role=client addr=$guest_address"
+    guest_begin "$seconds" "$3"
     guest_end
-    client_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
+    client_says=$(end_said $?)
     guest_number=$server guest_log=$log
     guest_end
-    server_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
+    server_says=$(end_said $?)
     guest_number=$((server + 1))
+}
+
+# end_said STATUS: of our program its own words, of others the status
+end_said()
+{
+    local said
+    said=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1)
+    echo "${said:-status=$1 $(program_said "$guest_log")}"
+}
+
+# both_peers SECONDS PORT SERVER CLIENT: the same of commands that take words of settings.h
+both_peers()
+{
+    both_ends "$1" "$3 port=$2 role=server" "$4 port=$2 role=client addr=$guest_address"
 }
 
 # reference_cell NAME WAY WORDS WE SIW BETWEEN: the cell with siw at both ends.  BETWEEN is what its
 # comparison with the cell should come to: same (also when left out), better (libiwarp is), laxer
-# (siw takes what libiwarp refuses).
+# (siw takes what libiwarp refuses); A~B is one of them.
 reference_cell()
 {
-    local name=${1%-*} way=$2 words=$3 between=${6:-same} client server seen verdict=pass try one
+    local name=${1%-*} way=$2 words=$3 between=${6:-same} client server seen verdict=pass try
+    local one other port seconds
     [ -z "${ran[$name]-}" ] || return 0
-    # What the guest cannot be told, and what concerns libiwarp's end or the path between the two.
-    case " $words $environment" in
-    *' op=rping'* | *' op=nvme'* | *' rev='* | *' crc='* | *' p2p='* | *' rtr='* | *we:* | *siw:* | \
-        *mtu=* | *mss=* | *netem* | *offload=*) return 0 ;;
+    # What siw has no choice about in a connection (its module has: the cells siw-*), or no target for.
+    case " $words " in
+    *' op=nvme'* | *' op=nfs'* | *' op=iser'* | *' rev='* | *' rtr='*) return 0 ;;
+    *' op=rping'*) words="${words/op=rping/op=program program=rping}" ;;
     esac
     ran[$name]=1
-    [ "$between" != better ] || words+=" time=5" # it does not come to an end
+    [ "${between#better}" = "$between" ] || words+=" time=5" # it does not come to an end
     if [ "$announced" = 0 ]; then
         row ""
         row "[$title]$environment"
@@ -48,23 +63,29 @@ reference_cell()
         fi
         environment_apply || continue
         number=$((number + 1))
-        both_ends $(($(value time "$words" 15) * 2 + 10)) $((28100 + number)) "siw-peer $words" \
-            "siw-peer $words"
+        port=$((28100 + number)) seconds=$(($(value time "$words" 15) * 2 + 10))
+        if [ "$(value op "$words")" = program ]; then
+            both_ends $seconds "$(guest_listens "$(program_line "$words" $port)" $port)" \
+                "cd /tmp; $(program_line "$words" $port $guest_address)"
+        else
+            both_peers $seconds $port "siw-peer $words" "siw-peer $words"
+        fi
         seen=better
         # Who goes without a word has nothing to say of how it went.
-        one=${client_says%% *}
+        one=${client_says%% *} other=${server_says%% *}
         [ "$one" != gone ] || one=${client%% *}
-        case $one:${server_says%% *} in
-        "${client%% *}:${server%% *}") seen=same ;;
-        ok:ok) seen=laxer ;;
-        esac
+        if [ -z "$(mismatch "${client%% *}" "$one")$(mismatch "${server%% *}" "$other")" ]; then
+            seen=same
+        else
+            case $one:$other in ok:ok | status=0:status=0) seen=laxer ;; esac
+        fi
         if guest_crashed; then
             seen=crash
             guest_stop
         fi
-        [ "$seen" != "$between" ] || break
+        [ -n "$(mismatch "$between" "$seen")" ] || break
     done
-    if [ "$seen" = "$between" ]; then
+    if [ -z "$(mismatch "$between" "$seen")" ]; then
         passed=$((passed + 1))
     else
         verdict=FAIL
@@ -81,7 +102,7 @@ figure()
     number=$((number + 1))
     local command=$1-measure
     [ "$1" != iwarp ] || command="/tmp/host/ld.so --library-path /tmp/host /tmp/host/iwarp-measure"
-    both_ends 120 $((29100 + number)) "$command $2" "$command $2"
+    both_peers 120 $((29100 + number)) "$command $2" "$command $2"
     figure=$(sed -n 's/.*figure=//p' <<<"$client_says")
 }
 

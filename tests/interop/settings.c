@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const operations[] = {"none",  "send", "send-se", "send-inv", "send-se-inv",
-                                         "write", "read", "rping",   "nvme",     NULL};
+static const char *const operations[] = {"none",        "send",  "send-se", "send-inv",
+                                         "send-se-inv", "write", "read",    "rping",
+                                         "nvme",        "nfs",   NULL};
 static const char *const wrongs[] = {"nothing", "key", "index", "bounds", "stale", "asked", NULL};
 static const char *const closings[] = {"client", "server", "abort", "busy", NULL};
 static const char *const roles[] = {"client", "server", NULL};

@@ -36,7 +36,8 @@ enum operation {
     OP_WRITE,
     OP_READ,
     OP_RPING, /* what rping of librdmacm does */
-    OP_NVME   /* the beginning of NVMe over RDMA, with the guest's kernel */
+    OP_NVME,  /* the beginning of NVMe over RDMA, with the guest's kernel */
+    OP_NFS    /* the same of NFS */
 };
 
 struct settings {

@@ -4,9 +4,10 @@
  *
  * What the connections recorded in files of IWARP_PCAP carried, for programs that do not look at
  * their data: lines of side (c: who connected, s: who listened), message, octets of one, how many;
- * then `connections N`, `fpdus N`, `bad N`. Bad is an FPDU whose CRC is not right or whose header
- * breaks a rule, and octets that are no whole FPDU at the end of a stream. The status is 1 if any
- * is bad or there is no FPDU. Framing, CRC and headers are the dissector's, not the library's.
+ * then `connections N`, `fpdus N`, `bad N`, `unchecked N`. Bad is an FPDU whose CRC is not right or
+ * whose header breaks a rule, and octets that are no whole FPDU at the end of a stream; unchecked
+ * is one where no CRC was agreed on. The status is 1 if any is bad or there is no FPDU. Framing,
+ * CRC and headers are the dissector's, not the library's.
  */
 #include "dissector/crc.h"
 #include "dissector/frame.h"
@@ -40,7 +41,7 @@ static struct flow flows[FLOWS];
 static unsigned n_flows;
 static struct kind kinds[KINDS];
 static unsigned n_kinds;
-static uint64_t fpdus, bad;
+static uint64_t fpdus, bad, unchecked;
 
 static void die(const char *what)
 {
@@ -191,6 +192,7 @@ static void take_fpdu(unsigned side, const struct dissect_frame *f, const uint8_
     size_t n = dissect_frame_unmark(f, p, f->whole, plain, sizeof plain);
 
     fpdus++;
+    unchecked += !crc;
     if (crc && dissect_frame_crc(f, p) != dissect_frame_crc_expected(f, p)) {
         bad++;
     }
@@ -256,7 +258,7 @@ int main(int argc, char **argv)
                dissect_opcode_name((uint8_t)kinds[i].opcode), (unsigned long long)kinds[i].octets,
                (unsigned long long)kinds[i].count);
     }
-    printf("connections %u\nfpdus %llu\nbad %llu\n", n_flows, (unsigned long long)fpdus,
-           (unsigned long long)bad);
+    printf("connections %u\nfpdus %llu\nbad %llu\nunchecked %llu\n", n_flows,
+           (unsigned long long)fpdus, (unsigned long long)bad, (unsigned long long)unchecked);
     return bad || fpdus == 0;
 }

@@ -47,7 +47,10 @@ reference_cell()
     # What siw has no choice about in a connection (its module has: the cells siw-*), or no target for.
     case " $words " in
     *' op=nvme'* | *' op=nfs'* | *' op=iser'* | *' rev='* | *' rtr='*) return 0 ;;
-    *' op=rping'*) words="${words/op=rping/op=program program=rping}" ;;
+    *' op=rping'*)
+        words="${words/op=rping/op=program program=rping}"
+        set -- "$1" "$2" "$words" status=0~late status=0~late
+        ;;
     esac
     ran[$name]=1
     [ "${between#better}" = "$between" ] || words+=" time=5" # it does not come to an end

@@ -13,11 +13,12 @@ qperf_test()
         says "^$test:" client.out && says ' = ' client.out
 }
 
-# Messages of 8 KiB; the capture of the client is looked at.
+# qperf_counted TEST "OPTION..." LINE...: lines of both ends' captures
 qperf_counted()
 {
-    RUN='--pcap=x.%p.pcapng' qperf_test "$1" -n 20 -m 8192 || return 1
-    set -- x.*.pcapng "${@:2}"
+    # shellcheck disable=SC2086 # options
+    RUN='--pcap=x.%p.pcapng' qperf_test "$1" $2 || return 1
+    set -- x.*.pcapng "${@:3}"
     local -a files=()
     while [[ $1 == x.*.pcapng ]]; do
         # The server's first process and those that only exchanged parameters have none.
@@ -54,12 +55,26 @@ fio_counted()
     counted "$@" -- "${files[0]}" && counted "$@" -- "${files[1]}"
 }
 
-for test in rc_lat rc_bw rc_rdma_read_lat rc_rdma_read_bw rc_rdma_write_lat \
-    rc_rdma_write_bw rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr \
-    ver_rc_compare_swap ver_rc_fetch_add; do
-    try "qperf -cm1 $test" qperf_test $test -t 1
+# By number, or for a second, when any number will do.
+some='[1-9][0-9]*'
+try "qperf -cm1 rc_bw, counted" qperf_counted rc_bw '-n 20 -m 8192' 'c Send 8192 20'
+try "qperf -cm1 rc_lat, counted" qperf_counted rc_lat '-t 1 -m 100' "c Send 100 $some" "s Send 100 $some"
+try "qperf -cm1 rc_rdma_read_lat, counted" qperf_counted rc_rdma_read_lat '-t 1 -m 100' \
+    "s Read Response 100 $some"
+try "qperf -cm1 rc_rdma_read_bw, counted" qperf_counted rc_rdma_read_bw '-t 1' \
+    "s Read Response 65536 $some"
+try "qperf -cm1 rc_rdma_write_lat, counted" qperf_counted rc_rdma_write_lat '-t 1 -m 100' \
+    "c Write 100 $some" "c Immediate Data 0 $some" "s Write 100 $some" "s Immediate Data 0 $some"
+try "qperf -cm1 rc_rdma_write_bw, counted" qperf_counted rc_rdma_write_bw '-t 1' \
+    "c Write 65536 $some" "c Immediate Data 0 $some"
+try "qperf -cm1 rc_rdma_write_poll_lat, counted" qperf_counted rc_rdma_write_poll_lat '-t 1 -m 100' \
+    "c Write 100 $some" "s Write 100 $some"
+for test in rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add; do
+    try "qperf -cm1 $test, counted" qperf_counted $test '-t 1' \
+        "c Atomic Request 0 $some" "s Atomic Response 0 $some"
 done
-try "qperf -cm1 rc_bw, counted" qperf_counted rc_bw 'c Send 8192 20'
+# It has no flow control, and relies on InfiniBand's retries; small messages can outrun the receives.
+AGAIN='a Send found no receive' try "qperf -cm1 rc_bi_bw -m 4m" qperf_test rc_bi_bw -t 1 -m 4m
 try "fio verb=write, counted" fio_counted write 'c Write 65536 64'
 try "fio verb=read, counted" fio_counted read 's Read Response 65536 64'
 try "fio verb=send, counted" fio_counted send 'c Send 65536 64'

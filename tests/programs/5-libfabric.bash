@@ -18,6 +18,7 @@ fi_info_verbs()
 # pingpong PROVIDER TYPE
 pingpong()
 {
+    local limit=300
     start server fi_pingpong -p "$1" -e "$2" -S all -c -B "$port"
     ready server "$port" &&
         r fi_pingpong -p "$1" -e "$2" -S all -c -P "$port" "$address" >client.out &&

@@ -139,9 +139,11 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
         return cm_refuse(EINVAL, "rdma_create_id: id is NULL");
     }
     if (ps != RDMA_PS_TCP) {
-        return cm_refuse(EOPNOTSUPP,
-                         "rdma_create_id: port space 0x%x; iWARP runs over TCP: RDMA_PS_TCP only",
-                         (unsigned)ps);
+        return cm_refuse(
+            EOPNOTSUPP,
+            "rdma_create_id: port space 0x%x; iWARP runs over TCP: RDMA_PS_TCP only, "
+            "no UD (datagrams), XRC or multicast: look for the program's option for RC",
+            (unsigned)ps);
     }
     if (!channel) {
         own = rdma_create_event_channel();

@@ -6,6 +6,7 @@
  */
 #include "compat/compat.h"
 
+#include <errno.h>
 #include <stdint.h>
 
 #define AT(type, member, offset)                                                                   \
@@ -69,6 +70,23 @@ static int old_query_port(struct ibv_context *context, uint8_t port,
     return (ibv_query_port)(context, port, attr);
 }
 
+static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+    (void)context;
+    (void)attr;
+    (void)iwarp_compat_refuse(
+        "verbs", EOPNOTSUPP,
+        "ibv_open_xrcd: iWARP has no XRC, only reliable connections (RC), whose "
+        "receives may come from a shared queue all the same");
+    return NULL;
+}
+
+static int close_xrcd(struct ibv_xrcd *xrcd)
+{
+    (void)xrcd;
+    return iwarp_compat_refuse("verbs", EOPNOTSUPP, "ibv_close_xrcd: iWARP has no XRC");
+}
+
 void iwarp_compat_fill_operations(struct compat_context *context)
 {
     struct verbs_context *v = &context->v;
@@ -79,6 +97,8 @@ void iwarp_compat_fill_operations(struct compat_context *context)
     v->create_cq_ex = iwarp_compat_create_cq_ex;
     v->create_qp_ex = iwarp_compat_create_qp_ex;
     v->create_srq_ex = iwarp_compat_create_srq_ex;
+    v->open_xrcd = open_xrcd;
+    v->close_xrcd = close_xrcd;
     v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     v->context.ops = (struct ibv_context_ops){
         ._compat_query_device = ibv_query_device,

@@ -72,7 +72,8 @@ static int check(const struct ibv_qp_init_attr_ex *a)
     if (a->qp_type != IBV_QPT_RC) {
         return iwarp_compat_refuse("verbs", EOPNOTSUPP,
                                    "ibv_create_qp: type %d: iWARP has reliable connections (RC) "
-                                   "only, no UD, UC, XRC or raw packets",
+                                   "only, no UD, UC, XRC or raw packets: look for the program's "
+                                   "option for RC",
                                    (int)a->qp_type);
     }
     if ((a->comp_mask & ~(unsigned)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int iwarp_compat_refuse(const char *module, int error, const char *format, ...)
 {
@@ -56,7 +57,11 @@ int iwarp_compat_failed(const char *module, enum iwarp_status status, const char
 void iwarp_compat_missing(const char *name, _Atomic bool *told)
 {
     if (!atomic_exchange(told, true)) {
-        (void)iwarp_compat_refuse("verbs", EOPNOTSUPP, "%s is not offered by libiwarp", name);
+        bool socket = name[0] == 'r' && strncmp(name, "rdma_", 5) != 0;
+        (void)iwarp_compat_refuse("verbs", EOPNOTSUPP, "%s is not offered by libiwarp%s", name,
+                                  socket ? "; where rsockets would do, sockets do: these run over "
+                                           "TCP in any case"
+                                         : "");
     }
     errno = EOPNOTSUPP;
 }

@@ -178,13 +178,23 @@ faked_each()
     for net in /sys/class/net/*; do
         [ "${net##*/}" = lo ] || [ "$(cat "$net/operstate" 2>/dev/null || echo down)" = down ] || expected+="iwarp_${net##*/}:${net##*/} "
     done
-    [ "$("$run" --devices=per-interface --fake-sys sh -c 'cd /sys/class/infiniband || exit
+    [ "$("$@" --fake-sys sh -c 'cd /sys/class/infiniband || exit
         for d in *; do printf "%s:%s " "$d" "$(ls "$d/device/net")"; done')" = "${expected:-iwarp_lo:lo }" ]
+}
+# The same, when a file asks for it: the one that is named, else the user's; the environment goes before.
+faked_each_by_file()
+{
+    mkdir -p conf && printf '%s\n' '# a file' ' IWARP_DEVICES = "per-interface" ' 'IWARP_DEVICES=one' >conf/iwarp.conf
+    faked_each env IWARP_CONFIG=conf/iwarp.conf "$run" &&
+        faked_each env -u IWARP_CONFIG XDG_CONFIG_HOME="$PWD/conf" "$run" &&
+        [ "$(IWARP_CONFIG=conf/iwarp.conf "$run" --devices=one --fake-sys ls /sys/class/infiniband)" = iwarp0 ] &&
+        [ "$(IWARP_CONFIG='' XDG_CONFIG_HOME=$PWD/conf "$run" --fake-sys ls /sys/class/infiniband)" = iwarp0 ]
 }
 if [ -d /sys/class/net ] && { unshare -m mount -t tmpfs iwarp /sys/class ||
     unshare -Urm mount -t tmpfs iwarp /sys/class; } 2>/dev/null; then
     check "$name" faked
-    check "$name, one device per interface" faked_each
+    check "$name, one device per interface" faked_each "$run" --devices=per-interface
+    check "$name, one device per interface by a file" faked_each_by_file
 else
     number=$((number + 1))
     echo "ok $number - $name # SKIP no mount namespace can be had, or no /sys/class"

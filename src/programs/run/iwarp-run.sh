@@ -211,6 +211,31 @@ fake_device()
     [ -z "${2-}" ] || ln -s "$2" "$device/device/net/"
 }
 
+# first_in FILE NAME: the value of its first line NAME = value, as iwarp(7) says; fails if there is none
+first_in()
+{
+    [ -f "$1" ] && [ -r "$1" ] || return 1
+    line=$(sed -n "s/^[[:space:]]*$2[[:space:]]*=[[:space:]]*/=/p" "$1" | sed 1q)
+    [ -n "$line" ] || return 1
+    printf '%s\n' "${line#=}" | sed 's/[[:space:]]*$//; s/^"\(.*\)"$/\1/'
+}
+
+# What the library will take IWARP_DEVICES for
+devices_setting()
+{
+    if [ -n "${IWARP_DEVICES+set}" ]; then
+        printf '%s\n' "$IWARP_DEVICES"
+    elif [ -n "${IWARP_CONFIG+set}" ]; then
+        first_in "$IWARP_CONFIG" IWARP_DEVICES
+    else
+        case ${XDG_CONFIG_HOME-} in
+        /*) user_file=$XDG_CONFIG_HOME/iwarp.conf ;;
+        *) user_file=${HOME-}/.config/iwarp.conf ;;
+        esac
+        first_in "$user_file" IWARP_DEVICES || first_in /etc/iwarp.conf IWARP_DEVICES
+    fi
+}
+
 # The classes as they are, by links as there are, and one more.
 fake_sys()
 {
@@ -218,7 +243,7 @@ fake_sys()
         find . -maxdepth 2 -type l -exec cp -P --parents -t /sys/class {} +; }; then
         fail 125 '--fake-sys: cannot replace /sys/class'
     fi
-    if [ "${IWARP_DEVICES-}" = per-interface ]; then
+    if [ "$(cd "$from" && devices_setting)" = per-interface ]; then
         for net in /sys/class/net/*; do
             [ "${net##*/}" = lo ] || is_down "$net" || fake_device "iwarp_${net##*/}" "$net"
         done

@@ -210,13 +210,15 @@ static int accept_request(struct cm_id *i, const struct rdma_conn_param *param)
     enum iwarp_status status =
         iwarp_accept(i->conn, qp->native, &o, param ? param->private_data : NULL,
                      param ? param->private_data_len : 0, i);
-    if (status == IWARP_CLOSED) {
+    if (status != IWARP_OK) {
+        atomic_store(&qp->connecting, false);
+    }
+    if (status == IWARP_CLOSED) { /* no event tells of it before, as with the kernel's iWARP */
         i->state = CM_OVER;
         return cm_refuse(ECONNRESET, "rdma_accept: the peer has gone, or was told no after the "
                                      "time for an answer");
     }
     if (status != IWARP_OK) {
-        atomic_store(&qp->connecting, false);
         return cm_failed(status, "rdma_accept");
     }
     i->state = CM_CONNECTING;
@@ -268,7 +270,8 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 /*
  * What the peer or a failure has ended needs nothing more, as with the kernel's iWARP: programs
  * answer DISCONNECTED with this call. An id without a channel waits for that event; when it was
- * taken already, there would be nothing to wait for.
+ * taken already, there would be nothing to wait for. Nor is there for a request that waits for its
+ * answer: it goes on to wait.
  */
 static int begin_disconnecting(struct cm_id *i)
 {
@@ -280,7 +283,7 @@ static int begin_disconnecting(struct cm_id *i)
         i->state = CM_DISCONNECTING;
         return 0;
     }
-    if (i->state == CM_DISCONNECTING ||
+    if (i->state == CM_DISCONNECTING || (i->state == CM_REQUEST && !i->sync) ||
         (i->state == CM_OVER && (!i->sync || cm_channel_of(i->id.channel)->first))) {
         return 0;
     }

@@ -418,6 +418,62 @@ static void destroy__amid_connecting__leaves_no_event(void **state)
     close_end(&server);
 }
 
+/* Disconnecting it does nothing; nor is there an event. */
+static void request__disconnected_unanswered__can_be_accepted(void **state)
+{
+    static struct end server, client;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+    connect_client(&client, "hello");
+    ok(rdma_ack_cm_event(request(&server, "hello")));
+    ok(rdma_disconnect(server.id));
+    accept_request(&server);
+    expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    transfer(&client, &server);
+    ok(rdma_disconnect(server.id));
+    ok(rdma_disconnect(server.id));
+    expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    close_end(&client);
+    close_end(&server);
+}
+
+/* The answer fails, and sends then do, too; or it was given before the end was known, and an event
+ * tells. */
+static void request__of_a_peer_that_has_gone__cannot_be_accepted(void **state)
+{
+    struct ibv_qp_init_attr attr = qp_attr();
+    static struct end server, client;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+    connect_client(&client, "hello");
+    ok(rdma_ack_cm_event(request(&server, "hello")));
+    close_end(&client);
+    usleep(100000);
+    ok(rdma_create_qp(server.id, NULL, &attr));
+    if (rdma_accept(server.id, NULL) == 0) {
+        struct pollfd p = {.fd = server.channel->fd, .events = POLLIN};
+        struct rdma_cm_event *event;
+        assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+        ok(rdma_get_cm_event(server.channel, &event));
+        assert_int_equal(event->event, RDMA_CM_EVENT_CONNECT_ERROR);
+        ok(rdma_ack_cm_event(event));
+    } else {
+        struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+        assert_int_equal(errno, ECONNRESET);
+        assert_int_equal(ibv_post_send(server.id->qp, &wr, &bad), EINVAL);
+        assert_int_equal(rdma_accept(server.id, NULL), -1);
+    }
+    close_end(&server);
+}
+
 static void destroy__of_a_listener__rejects_requests_that_wait(void **state)
 {
     static struct end server, client;
@@ -659,6 +715,8 @@ int main(void)
         cmocka_unit_test(reject__with_private_data__is_told_to_the_client_and_flushes),
         cmocka_unit_test(connect__to_nobody__is_rejected),
         cmocka_unit_test(destroy__amid_connecting__leaves_no_event),
+        cmocka_unit_test(request__disconnected_unanswered__can_be_accepted),
+        cmocka_unit_test(request__of_a_peer_that_has_gone__cannot_be_accepted),
         cmocka_unit_test(destroy__of_a_listener__rejects_requests_that_wait),
         cmocka_unit_test(connect__a_hundred_at_once__all_are_established_and_end),
         cmocka_unit_test(endpoints__that_wait__connect_and_transfer),

@@ -113,19 +113,59 @@ stages_into_destdir()
     ! grep -rIl "$TMPDIR" "$TMPDIR/stage"
 }
 
-# The drop-in libraries find each other, and are what a program linked with them gets.
-drop_in_is_found()
+# A program that uses both, and says which device there is
+cat >"$TMPDIR/dropin.c" <<'END'
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+int main(void)
 {
-    local path=$prefix/lib/libiwarp/compat
-    echo '#include <rdma/rdma_cma.h>
-        int main(void) { return !rdma_event_str(RDMA_CM_EVENT_ESTABLISHED); }' >"$TMPDIR/dropin.c"
-    # shellcheck disable=SC2046 # words
-    gcc -o "$TMPDIR/dropin" "$TMPDIR/dropin.c" $(pkg-config --cflags --libs iwarp-verbs) || return 1
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    printf("%s\n", list && *list && channel ? ibv_get_device_name(*list) : "none");
+    return 0;
+}
+END
+
+# finds_device PROGRAM...: ours, without iwarp-run
+finds_device()
+{
+    local out
+    out=$(cd / && IWARP_CONFIG='' timeout 120 "$@" 2>&1)
+    [ "$out" = iwarp0 ] || { echo "$out"; return 1; }
+}
+
+# Linked with ours: they are found, by the program and by each other, with nothing in the environment.
+drop_in_is_linked()
+{
+    local words path=${1-$prefix/lib/libiwarp/compat}
+    words=$(pkg-config --cflags --libs iwarp-verbs) || return 1
+    eval "gcc -o \"$TMPDIR/dropin\" \"$TMPDIR/dropin.c\" $words" || { echo "$words"; return 1; }
     ldd "$TMPDIR/dropin"
     [ "$(pkg-config --variable=libdir iwarp-verbs)" = "$path" ] &&
         ldd "$TMPDIR/dropin" | grep -qF "librdmacm.so.1 => $path/librdmacm.so.1" &&
-        "$prefix/bin/iwarp-run" --check "$TMPDIR/dropin" &&
-        (cd / && "$prefix/bin/iwarp-run" sh -c 'echo "$LD_LIBRARY_PATH"') | grep -qxF "$path"
+        ldd "$TMPDIR/dropin" | grep -qF "libibverbs.so.1 => $path/libibverbs.so.1" &&
+        finds_device "$TMPDIR/dropin"
+}
+
+# Linked with the distribution's, of its own accord, and told at its start: of any tree.
+drop_in_by_path()
+{
+    gcc -o "$TMPDIR/plain" "$TMPDIR/dropin.c" -lrdmacm -libverbs || return 1
+    finds_device env LD_LIBRARY_PATH="${1-$prefix/lib/libiwarp/compat}" "$TMPDIR/plain"
+}
+
+drop_in_of_build_tree()
+{
+    local PKG_CONFIG_PATH=$BUILD/lib/compat
+    drop_in_is_linked "$BUILD/lib/compat" && drop_in_by_path "$BUILD/lib/compat"
+}
+
+drop_in_by_iwarp_run()
+{
+    local path=$prefix/lib/libiwarp/compat
+    finds_device "$prefix/bin/iwarp-run" "$TMPDIR/plain" &&
+        "$prefix/bin/iwarp-run" --check "$TMPDIR/plain" &&
+        (cd / && "$prefix/bin/iwarp-run" sh -c 'printf "%s\n" "$LD_LIBRARY_PATH"') | grep -qxF "$path"
 }
 
 uninstalls()
@@ -178,7 +218,7 @@ refuses()
 
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
-echo "1..$((22 + 3 * ${#programs[@]}))"
+echo "1..$((28 + 3 * ${#programs[@]}))"
 check install installs
 check files has_files
 check soname soname_is_right
@@ -196,7 +236,10 @@ for program in "${programs[@]##*/}"; do
     check "$program --help" says "$prefix/bin/$program" --help "$program"
     check "$program manual page" has_manual "$program"
 done
-check drop-in drop_in_is_found
+check drop-in-linked drop_in_is_linked
+check drop-in-by-path drop_in_by_path
+check drop-in-iwarp-run drop_in_by_iwarp_run
+check drop-in-of-the-build-tree drop_in_of_build_tree
 check destdir stages_into_destdir
 check uninstall uninstalls
 check odd-prefix-install with_odd installs
@@ -204,6 +247,9 @@ check odd-prefix-files with_odd has_files
 check odd-prefix-pkg-config with_odd pkg_config_knows
 check odd-prefix-c11 with_odd builds_by_eval c gcc -std=c11
 check odd-prefix-c++17 with_odd builds_by_eval c++ g++ -std=c++17
+check odd-prefix-drop-in-linked with_odd drop_in_is_linked
+check odd-prefix-drop-in-by-path with_odd drop_in_by_path
+check odd-prefix-drop-in-iwarp-run with_odd drop_in_by_iwarp_run
 check odd-prefix-uninstall with_odd uninstalls
 check impossible-places refuses
 exit $failed

@@ -38,7 +38,7 @@ fi
 export HOME=$work/home
 
 passed=0 failed=0 skipped=0
-failures=()
+failures=() unsteady=()
 
 # free_port: one of 20000 to 29999 that nobody uses, another one each time
 next_port=$((20000 + $$ % 9000))
@@ -208,7 +208,10 @@ try()
     fi
     seconds=$(((${EPOCHREALTIME/./} - start) / 100000))
     case $status in
-    0) word=ok passed=$((passed + 1)) ;;
+    0)
+        word=ok passed=$((passed + 1))
+        [ -z "$note" ] || unsteady+=("$name: $note")
+        ;;
     77) word=skip skipped=$((skipped + 1)) note=$(tail -n 1 "$log") ;;
     *) word=FAIL failed=$((failed + 1)) failures+=("$name") ;;
     esac
@@ -223,6 +226,7 @@ try()
 sum()
 {
     printf '\n'
+    [ ${#unsteady[@]} = 0 ] || printf 'unsteady: %s\n' "${unsteady[@]}"
     [ ${#failures[@]} = 0 ] || printf 'failed: %s\n' "${failures[@]}"
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]

@@ -146,6 +146,18 @@ void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
     }
 }
 
+void iwarp_conn_drop(struct iwarp_conn *conn)
+{
+    struct iwarp_eq *eq = conn->eq;
+
+    if (eq) {
+        (void)iwarp_eq_remove(eq, &conn->open_event);
+        (void)iwarp_eq_remove(eq, &conn->end_event);
+        atomic_fetch_sub(&eq->users, 1);
+    }
+    iwarp_conn_put(conn);
+}
+
 /* --- passive side ---------------------------------------------------------------------------- */
 
 struct answer {

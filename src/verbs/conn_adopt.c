@@ -69,10 +69,11 @@ static void adopt_on_worker(void *arg)
     } else if (a->rc == 0) {
         conn->adopted = true;
         iwarp_addr_peer(&conn->peer, ep);
-        iwarp_conn_attach(conn, ep);
-        iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
-        iwarp_addr_local(&conn->local, ep);
-        iwarp_conn_begin_startup(conn);
+        if (iwarp_conn_attach(conn, ep)) {
+            iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
+            iwarp_addr_local(&conn->local, ep);
+            iwarp_conn_begin_startup(conn);
+        }
     }
     iwarp_conn_unlock(conn);
 }

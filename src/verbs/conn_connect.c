@@ -54,16 +54,16 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
     if (!conn) {
         return NULL;
     }
-    *status = prepare_request(conn, pd, pd_len);
-    if (*status == IWARP_OK) {
-        *status = iwarp_qp_bind(qp, conn);
-    }
-    if (*status != IWARP_OK) {
-        iwarp_conn_put(conn);
-        return NULL;
-    }
     conn->user = user;
     iwarp_conn_use_eq(conn, eq);
+    *status = prepare_request(conn, pd, pd_len);
+    if (*status == IWARP_OK) {
+        *status = iwarp_qp_bind(qp, conn); /* last: another thread may end it from here on */
+    }
+    if (*status != IWARP_OK) {
+        iwarp_conn_drop(conn);
+        return NULL;
+    }
     atomic_fetch_add(&conn->device->stats.connects, 1);
     return conn;
 }
@@ -81,7 +81,7 @@ static int begin_tcp(struct iwarp_conn *conn)
         return rc;
     }
     conn->state = CONN_CONNECTING;
-    iwarp_conn_attach(conn, ep);
+    (void)iwarp_conn_attach(conn, ep);
     iwarp_tcp_patience(ep, o->user_timeout_ms, o->keepalive_s);
     ep->ops->watch(ep, false, true);
     iwarp_conn_start_phase(conn, o->connect_timeout_ms, &conn->connecting_ms);
@@ -93,7 +93,7 @@ static void connect_on_worker(void *arg)
     struct iwarp_conn *conn = arg;
 
     iwarp_mutex_lock(&conn->lock);
-    int rc = begin_tcp(conn);
+    int rc = conn->state == CONN_ENDED ? 0 : begin_tcp(conn); /* ended before it began */
     if (rc < 0) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
     }

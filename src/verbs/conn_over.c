@@ -17,8 +17,9 @@ static void attach_on_worker(void *arg)
     struct over *side = arg;
 
     iwarp_mutex_lock(&side->conn->lock);
-    iwarp_conn_attach(side->conn, side->ep);
-    iwarp_conn_begin_startup(side->conn);
+    if (iwarp_conn_attach(side->conn, side->ep)) {
+        iwarp_conn_begin_startup(side->conn);
+    }
     iwarp_conn_unlock(side->conn);
 }
 
@@ -126,7 +127,8 @@ static void mem_wake(void *user)
  * The other end of an initiator's connection, which accepts whatever that asks for, and the
  * endpoints of both. Not OK: there is nothing of it.
  */
-static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct over side[2])
+static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct iwarp_eq *eq,
+                                       struct over side[2])
 {
     enum iwarp_status status;
     struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &side[0].conn->options, true, &status);
@@ -134,18 +136,19 @@ static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct over side[2])
     if (!conn) {
         return status;
     }
-    status = iwarp_qp_bind(qp, conn);
+    iwarp_qp_bound(qp, &conn->options);
+    conn->auto_accept = true;
+    iwarp_conn_use_eq(conn, eq);
+    status = iwarp_qp_bind(qp, conn); /* last: another thread may end it from here on */
     if (status == IWARP_OK &&
         iwarp_mem_pair(mem_wake, side[0].conn, conn, &side[0].ep, &side[1].ep) != 0) {
         iwarp_qp_unbind(qp, conn);
         status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
     }
     if (status != IWARP_OK) {
-        iwarp_conn_put(conn);
+        iwarp_conn_drop(conn);
         return status;
     }
-    iwarp_qp_bound(qp, &conn->options);
-    conn->auto_accept = true;
     side[1].conn = conn;
     return IWARP_OK;
 }
@@ -172,13 +175,12 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     if (!side[0].conn) {
         return status;
     }
-    status = mem_responder(responder, side);
+    status = mem_responder(responder, eq, side);
     if (status != IWARP_OK) {
         iwarp_qp_unbind(initiator, side[0].conn);
         iwarp_conn_destroy(side[0].conn);
         return status;
     }
-    iwarp_conn_use_eq(side[1].conn, eq);
     if (device->capture) {
         side[0].conn->flow_number = side[1].conn->flow_number = iwarp_flow_number();
     }

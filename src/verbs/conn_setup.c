@@ -102,8 +102,10 @@ void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
     ep->ops->close(ep, true); /* a FIN would keep a source port that the application gave */
 }
 
-void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
+bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 {
+    bool ended = conn->state == CONN_ENDED;
+
     conn->ep = ep;
     __atomic_store_n(&ep->user, conn, __ATOMIC_RELEASE); /* see iwarp_endpoint_wake */
     ep->ready = iwarp_conn_ready;
@@ -115,6 +117,10 @@ void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
         conn->timer.data = conn;
         iwarp_conn_get(conn); /* until the timer is closed */
     }
+    if (ended) {
+        iwarp_conn_close_endpoint(conn, true);
+    }
+    return !ended;
 }
 
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
@@ -533,10 +539,11 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
         return;
     }
-    iwarp_conn_attach(conn, ep);
-    iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
-    iwarp_addr_local(&conn->local, ep);
-    iwarp_conn_begin_startup(conn);
+    if (iwarp_conn_attach(conn, ep)) {
+        iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
+        iwarp_addr_local(&conn->local, ep);
+        iwarp_conn_begin_startup(conn);
+    }
 }
 
 /* [MPA-7.1.2-01] */

@@ -434,6 +434,7 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
         if (qp->conn) {
             ended = iwarp_qp_claim(qp);
         } else {
+            IWARP_UNCANCELLED;
             iwarp_qp_flush_unconnected(qp);
         }
     }

@@ -226,13 +226,18 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     iwarp_mutex_lock(&conn->lock);
-    iwarp_mutex_lock(&qp->post_lock);
-    qp->conn = NULL;
-    conn->qp = NULL;
-    iwarp_mutex_unlock(&qp->post_lock);
+    bool bound = conn->qp != NULL; /* or it went to ERROR and IDLE meanwhile */
+    if (bound) {
+        iwarp_mutex_lock(&qp->post_lock);
+        qp->conn = NULL;
+        conn->qp = NULL;
+        iwarp_mutex_unlock(&qp->post_lock);
+    }
     conn->state = CONN_ENDED; /* never had an endpoint */
     iwarp_conn_unlock(conn);
-    iwarp_conn_put(conn);
+    if (bound) {
+        iwarp_conn_put(conn);
+    }
 }
 
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)

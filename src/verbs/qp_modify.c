@@ -157,6 +157,13 @@ static void terminate(struct iwarp_conn *conn)
     }
 }
 
+/* By another thread, which had the same in mind. */
+static enum iwarp_status changed_meanwhile(const struct iwarp_qp *qp)
+{
+    return iwarp_fail(IWARP_AGAIN, "queue pair %u has another state or connection meanwhile",
+                      qp->num);
+}
+
 static void reset_ring(struct iwarp_wq *q)
 {
     if (!q->take) {
@@ -173,6 +180,10 @@ static void reset_ring(struct iwarp_wq *q)
 static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     iwarp_mutex_lock(&qp->post_lock); /* first, or what is posted just now would be lost */
+    if (qp->conn != conn || iwarp_qp_state(qp) != IWARP_QP_ERROR) {
+        iwarp_mutex_unlock(&qp->post_lock);
+        return changed_meanwhile(qp);
+    }
     if (conn) {
         iwarp_qp_reap(conn);
         if (conn->state != CONN_ENDED || in_use(&qp->sq) || in_use(&qp->rq)) {
@@ -210,6 +221,7 @@ static void flush_unconnected_sends(struct iwarp_qp *qp)
                                     .status = IWARP_WC_FLUSHED,
                                     .opcode = iwarp_swqe_wc_opcode(w),
                                     .byte_len = w->len,
+                                    .qp_num = qp->num,
                                     .qp = qp};
         (void)iwarp_cq_push(qp->options.send_cq, &wc);
     }
@@ -227,6 +239,7 @@ void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
         const struct iwarp_wc wc = {.wr_id = iwarp_rq_at(&qp->rq, pos)->wr_id,
                                     .status = IWARP_WC_FLUSHED,
                                     .opcode = IWARP_WC_RECV,
+                                    .qp_num = qp->num,
                                     .qp = qp};
         (void)iwarp_cq_push(qp->options.recv_cq, &wc);
     }
@@ -301,11 +314,16 @@ static void change(struct change *c)
     enum iwarp_qp_state from = iwarp_qp_state(c->qp);
     enum iwarp_qp_state to = c->want->mask & IWARP_QP_CHANGE_STATE ? c->want->state : from;
 
-    if (from == IWARP_QP_RTS && c->conn->stream.life != STREAM_RUNNING) {
+    if (from == IWARP_QP_RTS && c->conn && c->conn->stream.life != STREAM_RUNNING) {
         from = IWARP_QP_CLOSING; /* or beyond, which is about to show */
     }
-    c->status = allowed(from, to) ? check_attributes(c->qp, c->conn, from, c->want)
-                                  : refuse(c->qp, from, to);
+    if ((c->conn && c->conn->qp != c->qp) ||
+        (!c->conn && from != IWARP_QP_IDLE && from != IWARP_QP_ERROR)) {
+        c->status = changed_meanwhile(c->qp);
+    } else {
+        c->status = allowed(from, to) ? check_attributes(c->qp, c->conn, from, c->want)
+                                      : refuse(c->qp, from, to);
+    }
     if (c->status == IWARP_OK) {
         set_attributes(c->qp, from == IWARP_QP_RTS ? c->conn : NULL, c->want);
         go(c, from, to);

@@ -527,13 +527,17 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
 /* Events go to eq (may be NULL). */
 void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq);
 
+/* Give up one that nobody has heard of. */
+void iwarp_conn_drop(struct iwarp_conn *conn);
+
 /* What the options mean for the start-up. */
 void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish);
 
 /* conn_setup.c: from a socket to Full Operation. All on the worker, conn.lock held. */
 
-/* Take over an endpoint and the timer; from now on the worker holds the connection. */
-void iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
+/* Take over an endpoint and the timer; from now on the worker holds the connection. False: it was
+ * ended before it began (its queue pair went to ERROR), and the endpoint is closed. */
+bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
 
 /* Close the endpoint but go on with another one. */
 void iwarp_conn_drop_endpoint(struct iwarp_conn *conn);

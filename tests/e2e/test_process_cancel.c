@@ -188,6 +188,46 @@ static void cancel__while_posting__loses_and_locks_nothing(void **state)
     assert_null(iwarp_conn_fault(b.pair.side[1].conn));
     pair_close(&b.pair);
 }
+
+/* The queue pair has given up: the receive's completion is told at once, by a system call. */
+static void *receive_for_ever(void *arg)
+{
+    const struct pair *p = arg;
+    const struct iwarp_recv_wr wr = {.wr_id = 1};
+    struct iwarp_wc wc;
+
+    for (;;) {
+        must(iwarp_cq_arm(p->side[0].recv_cq, false));
+        must(iwarp_post_recv(p->side[0].qp, &wr, NULL));
+        while (iwarp_cq_poll(p->side[0].recv_cq, &wc, 1) > 0) {
+        }
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+static void cancel__while_posting_receives_that_are_flushed__locks_nothing(void **state)
+{
+    const struct iwarp_qp_changes give_up = {
+        .size = sizeof give_up, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_ERROR};
+    struct pair_options o;
+    struct pair p;
+    pthread_t thread;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
+    pair_prepare(&p, &o);
+    assert_true(iwarp_cq_fd(p.side[0].recv_cq) >= 0);
+    must(iwarp_qp_modify(p.side[0].qp, &give_up));
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(pthread_create(&thread, NULL, receive_for_ever, &p), 0);
+        usleep(i % 4 * 300);
+        cancel(thread);
+        pair_recv(&p.side[0], 2, 0, 8); /* would wait for ever */
+    }
+    pair_close(&p);
+}
 #endif
 
 /* ---- an idle process --------------------------------------------------------------------------
@@ -243,6 +283,7 @@ int main(void)
 #if CHILD_SANITIZED != 1 /* ASan takes the frames that a cancelled thread leaves for alive */
         cmocka_unit_test(cancel__in_a_wait__ends_it),
         cmocka_unit_test(cancel__while_posting__loses_and_locks_nothing),
+        cmocka_unit_test(cancel__while_posting_receives_that_are_flushed__locks_nothing),
 #endif
         cmocka_unit_test(idle__connections_and_waits__use_no_processor_time),
     };

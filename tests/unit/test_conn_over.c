@@ -5,6 +5,7 @@
  */
 #include "recording.h"
 #include "scratch.h"
+#include "verbs/verbs.h"
 #include "verbs_pair.h"
 
 #include <errno.h>
@@ -264,6 +265,51 @@ static void connect_over__aborted__resets_the_endpoint(void **state)
     script_free(&s);
 }
 
+struct late {
+    struct iwarp_conn *conn;
+    struct iwarp_endpoint *ep;
+    bool attached;
+};
+
+static void attach_late(void *arg)
+{
+    struct late *late = arg;
+
+    iwarp_mutex_lock(&late->conn->lock);
+    late->attached = iwarp_conn_attach(late->conn, late->ep);
+    iwarp_conn_unlock(late->conn);
+}
+
+/* Between the calls that iwarp_connect_over is made of, another thread gives the queue pair up. */
+static void connect_over__queue_pair_in_error_meanwhile__closes_the_endpoint(void **state)
+{
+    const struct iwarp_qp_changes give_up = {
+        .size = sizeof give_up, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_ERROR};
+    enum iwarp_status status;
+    struct iwarp_conn_options o;
+    struct late late;
+    struct script s;
+
+    (void)state;
+    open_device();
+    options_rev1(&o);
+    script_open(&s);
+    late = (struct late){.ep = &s.ep, .attached = true};
+    late.conn = iwarp_conn_new_initiator(pair.side[0].qp, &o, NULL, 0, pair.eq[0], NULL, &status);
+    must(status);
+    must(iwarp_qp_modify(pair.side[0].qp, &give_up));
+    struct iwarp_event event = pair_event(pair.eq[0], IWARP_EVENT_FAILED);
+    assert_ptr_equal(event.conn, late.conn);
+    iwarp_worker_call(late.conn->worker, attach_late, &late);
+    assert_false(late.attached);
+    must_fail(iwarp_conn_wait(late.conn, 0), IWARP_CLOSED, "aborted");
+    pair.side[0].conn = late.conn;
+    pair_close(&pair);
+    assert_int_equal(s.closed, 1);
+    assert_true(s.reset);
+    script_free(&s);
+}
+
 /* The largest frame too: 512 octets of private data on the wire, the enhanced words among them. */
 static void connect_over__largest_frame__is_one_write(void **state)
 {
@@ -432,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connect_over__speaks_through_the_endpoint),
         cmocka_unit_test(connect_over__aborted__resets_the_endpoint),
+        cmocka_unit_test(connect_over__queue_pair_in_error_meanwhile__closes_the_endpoint),
         cmocka_unit_test(connect_over__largest_frame__is_one_write),
         cmocka_unit_test(accept_over__speaks_through_the_endpoint),
         cmocka_unit_test(accept_over__something_else_comes__is_reported),

@@ -370,10 +370,12 @@ static void error__without_a_connection__flushes_what_is_posted(void **state)
     must(iwarp_post_send(p.side[0].qp, &silent, NULL));
     pair_write(&p.side[0], 12, 0, 8, &p.side[1], 0);
     must(modify(p.side[0].qp, IWARP_QP_ERROR));
-    pair_wc(p.side[0].recv_cq, 1, IWARP_WC_FLUSHED);
-    struct iwarp_wc wc = pair_wc(p.side[0].send_cq, 11, IWARP_WC_FLUSHED);
+    struct iwarp_wc wc = pair_wc(p.side[0].recv_cq, 1, IWARP_WC_FLUSHED);
+    assert_int_equal(wc.qp_num, iwarp_qp_num(p.side[0].qp));
+    wc = pair_wc(p.side[0].send_cq, 11, IWARP_WC_FLUSHED);
     assert_int_equal(wc.opcode, IWARP_WC_SEND);
     assert_ptr_equal(wc.qp, p.side[0].qp);
+    assert_int_equal(wc.qp_num, iwarp_qp_num(p.side[0].qp));
     wc = pair_wc(p.side[0].send_cq, 12, IWARP_WC_FLUSHED);
     assert_int_equal(wc.opcode, IWARP_WC_WRITE);
     for (uint64_t id = 0; id < 300; id++) { /* more than the queue holds */

@@ -112,87 +112,61 @@ static struct segment small_write(struct chance *c)
                             .to = TO_BASE + chance_below(c, AREA - len + 1)};
 }
 
-static void spoil(struct segment *g, enum wrong wrong, struct chance *c)
+/* Another Write that is right. */
+static void be_other(struct segment *g, enum wrong wrong, struct chance *c)
 {
-    switch (wrong) {
-    case RIGHT_EMPTY:
+    if (wrong == RIGHT_EMPTY) {
         g->payload = 0;
         g->stag = (uint32_t)chance_next(c); /* RFC 5041 5.2: not looked at */
-        break;
-    case RIGHT_NOT_LAST:
+    } else if (wrong == RIGHT_NOT_LAST) {
         g->control = 0x81;
-        break;
-    case RIGHT_RESERVED:
+    } else if (wrong == RIGHT_RESERVED) {
         g->control |= 0x3c & (unsigned)chance_next(c);
         g->ulp_control |= 0x30 & (unsigned)chance_next(c);
-        break;
-    case RIGHT_LONG:
+    } else if (wrong == RIGHT_LONG) {
         g->payload = 513 + (uint32_t)chance_below(c, AREA - 512);
         g->to = TO_BASE + AREA - g->payload;
-        break;
-    case RIGHT_STAG_BELOW_256:
+    } else if (wrong == RIGHT_STAG_BELOW_256) {
         g->stag = SMALL;
-        break;
-    case RIGHT_AT_THE_END:
+    } else if (wrong == RIGHT_AT_THE_END) {
         g->to = TO_BASE + AREA - g->payload;
-        break;
-    case WRONG_STAG:
-        g->stag = 0x00123400;
-        break;
-    case WRONG_KEY:
-        g->stag ^= 1u << chance_below(c, 8);
-        break;
-    case WRONG_STAG_0:
-        g->stag = 0;
-        break;
-    case WRONG_RIGHTS:
-        g->stag = READ_ONLY;
-        break;
-    case WRONG_PD:
-        g->stag = STRANGE;
-        break;
-    case WRONG_QP:
-        g->stag = OTHER_QP;
-        break;
-    case WRONG_BEFORE:
+    }
+}
+
+static uint32_t wrong_stag(enum wrong wrong, struct chance *c)
+{
+    return wrong == WRONG_STAG     ? 0x00123400
+           : wrong == WRONG_KEY    ? GOOD_1 ^ 1u << chance_below(c, 8)
+           : wrong == WRONG_STAG_0 ? 0
+           : wrong == WRONG_RIGHTS ? READ_ONLY
+           : wrong == WRONG_PD     ? STRANGE
+           : wrong == WRONG_QP     ? OTHER_QP
+           : wrong == WRONG_WRAP   ? HIGH
+           : wrong == WRONG_MEMORY ? MAPPED
+                                   : GOOD_1;
+}
+
+static void spoil(struct segment *g, enum wrong wrong, struct chance *c)
+{
+    g->stag = wrong_stag(wrong, c);
+    if (wrong == WRONG_BEFORE) {
         g->to = TO_BASE - 1 - chance_below(c, 1000);
-        break;
-    case WRONG_BEYOND:
+    } else if (wrong == WRONG_BEYOND) {
         g->to = TO_BASE + AREA + chance_below(c, 3);
-        break;
-    case WRONG_BY_ONE:
+    } else if (wrong == WRONG_BY_ONE) {
         g->to = TO_BASE + AREA - g->payload + 1;
-        break;
-    case WRONG_WRAP:
-        g->stag = HIGH;
+    } else if (wrong == WRONG_WRAP) {
         g->to = UINT64_MAX - g->payload + 1 + chance_below(c, g->payload);
-        break;
-    case WRONG_DDP_VERSION:
+    } else if (wrong == WRONG_DDP_VERSION) {
         g->control ^= 1u + (unsigned)chance_below(c, 3);
-        break;
-    case WRONG_RDMAP_VERSION:
+    } else if (wrong == WRONG_RDMAP_VERSION) {
         g->ulp_control ^= 0xc0;
-        break;
-    case WRONG_OPCODE:
+    } else if (wrong == WRONG_OPCODE) {
         g->ulp_control |= 1u + (unsigned)chance_below(c, 15);
-        break;
-    case WRONG_UNTAGGED:
+    } else if (wrong == WRONG_UNTAGGED) {
         g->control ^= 0x80;
-        break;
-    case WRONG_MEMORY: /* its second half */
-        g->stag = MAPPED;
+    } else if (wrong == WRONG_MEMORY) { /* its second half */
         g->to = PAGE - chance_below(c, g->payload);
-        break;
-    case RIGHT:
-    case RIGHT_ELSEWHERE:
-    case RIGHT_SEND:
-    case RIGHT_IMMEDIATE:
-    case WRONG_CRC:
-    case WRONG_OCTET:
-    case WRONG_SHORT:
-    case WRONG_LENGTH:
-    case WRONGS:
-        break;
     }
 }
 
@@ -213,7 +187,11 @@ static void put_one(struct octets *o, enum wrong wrong, struct chance *c)
         octets_hex(o, "fd01 c140 00010211 0000000000002000");
         octets_fill(o, 0, 200);
     } else {
-        spoil(&g, wrong, c);
+        if (wrong < RIGHT_EVERY) {
+            be_other(&g, wrong, c);
+        } else {
+            spoil(&g, wrong, c);
+        }
         put_segment(o, &g, wrong == WRONG_CRC ? 1u << chance_below(c, 32) : 0, c);
     }
     if (wrong == WRONG_OCTET) { /* anywhere but in the length */

@@ -215,8 +215,10 @@ static int accept_request(struct cm_id *i, const struct rdma_conn_param *param)
     }
     if (status == IWARP_CLOSED) { /* no event tells of it before, as with the kernel's iWARP */
         i->state = CM_OVER;
-        return cm_refuse(ECONNRESET, "rdma_accept: the peer has gone, or was told no after the "
-                                     "time for an answer");
+        (void)iwarp_compat_refuse_peer("cm", ECONNRESET,
+                                       "rdma_accept: the peer has gone, or was told no after the "
+                                       "time for an answer");
+        return -1;
     }
     if (status != IWARP_OK) {
         return cm_failed(status, "rdma_accept");

@@ -260,6 +260,9 @@ void iwarp_compat_wr_fini(struct compat_qp *qp);
 int iwarp_compat_refuse(const char *module, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for what peers can provoke as often as they like: at most a line a second. */
+int iwarp_compat_refuse_peer(const char *module, int error, const char *sentence);
+
 /* The same for a native call that failed: what it was, and iwarp_last_error. */
 int iwarp_compat_failed(const char *module, enum iwarp_status status, const char *what);
 

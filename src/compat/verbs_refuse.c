@@ -26,6 +26,15 @@ int iwarp_compat_refuse(const char *module, int error, const char *format, ...)
     return error;
 }
 
+int iwarp_compat_refuse_peer(const char *module, int error, const char *sentence)
+{
+    static struct iwarp_log_limit limit;
+
+    iwarp_log_rarely(&limit, IWARP_LOG_WARN, module, "%s", sentence);
+    errno = error;
+    return error;
+}
+
 static int error_of(enum iwarp_status status)
 {
     switch (status) {

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -493,6 +494,69 @@ static void destroy__of_a_listener__rejects_requests_that_wait(void **state)
     close_end(&client);
 }
 
+/* A peer that speaks MPA so far, and is gone before it is answered. */
+static void ask_and_go(struct rdma_cm_id *listener)
+{
+    static const char request[] = "MPA ID Req Frame\x40\x01\x00\x00";
+    const struct linger reset = {1, 0};
+    struct sockaddr_storage addr;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address(&addr, AF_INET, rdma_get_src_port(listener));
+    ok(connect(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)));
+    assert_int_equal(write(fd, request, sizeof request - 1), sizeof request - 1);
+    ok(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset));
+    struct pollfd p = {.fd = ((struct end *)listener->context)->channel->fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+    close(fd);
+    usleep(200000);
+}
+
+/* Such peers come as often as they like: the log has a line a second at most. */
+static void accept__of_peers_that_have_gone__is_refused_and_seldom_told(void **state)
+{
+    static struct end server;
+    char name[] = "/tmp/test_cm_connect.XXXXXX", line[512];
+    int real = dup(STDERR_FILENO), fd = mkstemp(name), lines = 0, refusals = 0;
+    time_t began = time(NULL);
+
+    (void)state;
+    assert_true(fd >= 0);
+    unlink(name);
+    listen_at(&server, AF_INET);
+    dup2(fd, STDERR_FILENO);
+    for (int i = 0; i < 10; i++) {
+        struct ibv_qp_init_attr attr = qp_attr();
+        struct rdma_cm_event *event;
+        ask_and_go(server.listener);
+        if (poll(&(struct pollfd){.fd = server.channel->fd, .events = POLLIN}, 1, 0) != 1) {
+            continue; /* not even the request is left */
+        }
+        ok(rdma_get_cm_event(server.channel, &event));
+        struct rdma_cm_id *id = event->id;
+        bool asked = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+        ok(rdma_ack_cm_event(event));
+        errno = 0;
+        if (asked && rdma_create_qp(id, NULL, &attr) == 0 && rdma_accept(id, NULL) != 0) {
+            refusals += errno == ECONNRESET;
+        }
+        if (asked) {
+            close_id(&id); /* what may still be told of it goes with it */
+        }
+    }
+    dup2(real, STDERR_FILENO);
+    close(real);
+    FILE *log = fdopen(fd, "r");
+    rewind(log);
+    while (fgets(line, sizeof line, log)) {
+        lines += strstr(line, "rdma_accept: the peer has gone") != NULL;
+    }
+    fclose(log);
+    assert_true(refusals == 0 || lines > 0);
+    assert_true(lines <= time(NULL) - began + 2);
+    close_end(&server);
+}
+
 #define MANY 100
 
 static void connect__a_hundred_at_once__all_are_established_and_end(void **state)
@@ -718,6 +782,7 @@ int main(void)
         cmocka_unit_test(request__disconnected_unanswered__can_be_accepted),
         cmocka_unit_test(request__of_a_peer_that_has_gone__cannot_be_accepted),
         cmocka_unit_test(destroy__of_a_listener__rejects_requests_that_wait),
+        cmocka_unit_test(accept__of_peers_that_have_gone__is_refused_and_seldom_told),
         cmocka_unit_test(connect__a_hundred_at_once__all_are_established_and_end),
         cmocka_unit_test(endpoints__that_wait__connect_and_transfer),
         cmocka_unit_test(connect__queue_pairs_of_the_program__by_their_numbers),

@@ -309,15 +309,18 @@ static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp
 /* The same, but then nothing is posted. */
 static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
 {
-    uint32_t at = next_send(qp);
+    uint32_t first = next_send(qp), at = first;
 
-    for (; *wr; *wr = (*wr)->next) {
+    for (; *wr; *wr = (*wr)->next, at++) {
         at += put_run(qp, wr, at);
         if (!*wr) {
             break;
         }
-        enum iwarp_status status = put_send(qp, *wr, at++);
+        enum iwarp_status status = put_send(qp, *wr, at);
         if (status != IWARP_OK) {
+            while (at != first) {
+                iwarp_post_memory_undo(iwarp_sq_at(&qp->sq, --at));
+            }
             return status;
         }
     }

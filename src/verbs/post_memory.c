@@ -69,5 +69,15 @@ void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_w
         .region = b->mr ? iwarp_mr_stag(b->mr) : 0,
         .qp = b->access & IWARP_ACCESS_QP_ONLY ? qp->num : 0,
     };
+    w->remote_to = (uintptr_t)named; /* nothing remote: room for what undoing needs */
+    w->imm = iwarp_mr_stag(named);
     atomic_store(&named->stag, stag);
+}
+
+void iwarp_post_memory_undo(const struct iwarp_swqe *w)
+{
+    if (w->opcode == IWARP_WR_REG_MR || w->opcode == IWARP_WR_BIND_MW) {
+        struct iwarp_mr *named = (struct iwarp_mr *)(uintptr_t)w->remote_to;
+        atomic_store(&named->stag, (uint32_t)w->imm);
+    }
 }

@@ -354,6 +354,7 @@ enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp,
                                           const struct iwarp_send_wr *wr);
 void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                             struct iwarp_swqe *w);
+void iwarp_post_memory_undo(const struct iwarp_swqe *w); /* it is not posted after all */
 
 /*
  * Turn everything that has finished since the last time into completions, and flush the rest if the

@@ -118,6 +118,36 @@ static void post__what_can_never_work__is_misuse_and_changes_nothing(void **stat
 }
 
 /* [VERBS-7.10.6.1-01] Queue pairs may be kept from binding; that can be changed. */
+/* The STags are those of before, too, and the first request of the chain may be posted alone. */
+static void together__last_one_is_misuse__changes_no_stag(void **state)
+{
+    struct scene x;
+
+    (void)state;
+    scene_open(&x, 4);
+    const uint32_t mr_stag = iwarp_mr_stag(x.mr), mw_stag = iwarp_mw_stag(x.mw);
+    const struct iwarp_bind reg = whole(&x, IWARP_ACCESS_MW_BIND, (uint8_t)(mr_stag + 1));
+    const struct iwarp_bind again = whole(&x, 0, (uint8_t)(mr_stag + 2));
+    struct iwarp_bind window = whole(&x, IWARP_ACCESS_REMOTE_READ, (uint8_t)(mw_stag + 1));
+    window.mw = x.mw;
+    const struct iwarp_send_wr bad = {.wr_id = 4, .num_sge = 99};
+    const struct iwarp_send_wr third = {
+        .next = &bad, .wr_id = 3, .opcode = IWARP_WR_REG_MR, .bind = &again};
+    const struct iwarp_send_wr second = {
+        .next = &third, .wr_id = 2, .opcode = IWARP_WR_BIND_MW, .bind = &window};
+    const struct iwarp_send_wr first = {
+        .next = &second, .wr_id = 1, .opcode = IWARP_WR_REG_MR, .bind = &reg};
+    const struct iwarp_send_wr *at = NULL;
+    must_fail(iwarp_post_send_together(x.s->qp, &first, &at), IWARP_MISUSE, "99 SGEs");
+    assert_ptr_equal(at, &bad);
+    assert_int_equal(iwarp_mr_stag(x.mr), mr_stag);
+    assert_int_equal(iwarp_mw_stag(x.mw), mw_stag);
+    must(post(&x, IWARP_WR_REG_MR, &reg));
+    pair_wc(x.s->send_cq, 1, IWARP_WC_SUCCESS);
+    assert_int_equal(iwarp_mr_stag(x.mr), (mr_stag & ~0xffu) | reg.key);
+    scene_close(&x);
+}
+
 static void bind__queue_pair_without_mw_bind__is_misuse(void **state)
 {
     struct iwarp_qp_changes to = {
@@ -295,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(post__what_can_never_work__is_misuse_and_changes_nothing),
+        cmocka_unit_test(together__last_one_is_misuse__changes_no_stag),
         cmocka_unit_test(bind__queue_pair_without_mw_bind__is_misuse),
         cmocka_unit_test(post__with_the_smallest_queue_entries__works),
         cmocka_unit_test(chain__register_and_send__then_the_peer_writes_and_invalidates),

@@ -59,8 +59,8 @@ static unsigned length_fault(const struct dissect_header *h)
 {
     const unsigned fixed = dissect_opcode_header_size(h->opcode);
 
-    if (h->ulpdu_length < h->size || h->ulpdu_length > DISSECT_LARGEST_ULPDU ||
-        (fixed > 0 && h->payload != fixed)) {
+    /* No upper bound: siw fills 64 KiB, more than the 64768 octets of RFC 5044 3.2. */
+    if (h->ulpdu_length < h->size || (fixed > 0 && h->payload != fixed)) {
         return DISSECT_FAULT_LENGTH;
     }
     /* 4 octets to 52: RFC 5040 4.8. */

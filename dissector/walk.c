@@ -206,8 +206,13 @@ static bool has_other_evidence(const struct place *at, const struct dissect_cand
 {
     const bool first = at->at == 0;
 
-    if (at->conn->strict || at->way->crc == DISSECT_ON || (!at->way->begun && !first)) {
+    if (at->conn->strict || at->way->crc == DISSECT_ON) {
         return false;
+    }
+    if (!at->way->begun && !first) {
+        /* Anything could stand here: an untagged header has 60 bits that cannot be otherwise. */
+        return c->crc_zero && c->full &&
+               (c->next == DISSECT_ON || (!c->header.tagged && c->next != DISSECT_OFF));
     }
     if (c->crc_zero && c->next != DISSECT_OFF) {
         return c->exact || c->next == DISSECT_ON || !c->header.tagged;

@@ -43,6 +43,7 @@ static void hand_off(void)
     iwarp_ulp_register();
     iwarp_ports_start(handle);
     iwarp_taps_handoff();
+    iwarp_late_register();
 }
 
 void plugin_register(void)

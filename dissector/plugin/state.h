@@ -114,7 +114,9 @@ struct iwarp_conn {
     unsigned private_size[2];
     enum iwarp_ulp ulp;
     bool has_ulp;
-    void *nvme; /* made up by ulp_nvme.c, for this FPDU and later ones */
+    struct iwarp_late *late[2]; /* of late.c */
+    wmem_map_t *late_records;   /* by frame */
+    void *nvme;                 /* made up by ulp_nvme.c, for this FPDU and later ones */
     uint32_t nvme_from;
 };
 
@@ -154,6 +156,17 @@ void iwarp_ports_apply(void);
 void iwarp_stream_register(void);
 int iwarp_dissect(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data);
 bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, bool patient);
+unsigned iwarp_side_of(const struct iwarp_conn *c, packet_info *pinfo);
+/* Walks over what is here, on the first pass; NULL if it is not iWARP. */
+struct iwarp_record *iwarp_walk_over(packet_info *pinfo, struct iwarp_conn *c, unsigned side,
+                                     const struct dissect_octets *o);
+void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const struct iwarp_record *r);
+
+/* --- late.c: what TCP does not hand over --- */
+
+void iwarp_late_register(void);
+void iwarp_late_handed(struct iwarp_conn *c, unsigned side, const struct dissect_octets *o,
+                       const struct iwarp_record *r);
 
 /* --- paint_start.c, paint_fpdu.c, paint_terminate.c --- */
 

@@ -42,6 +42,7 @@ static struct iwarp_conn *new_conn(packet_info *pinfo)
     c->port[0] = pinfo->srcport;
     c->port[1] = pinfo->destport;
     c->setup_frame = pinfo->num;
+    c->late_records = wmem_map_new(wmem_file_scope(), g_direct_hash, g_direct_equal);
     c->stags = wmem_map_new(wmem_file_scope(), g_int64_hash, g_int64_equal);
     for (unsigned i = 0; i < 2; i++) {
         c->side[i].last = &c->side[i].first;
@@ -51,7 +52,7 @@ static struct iwarp_conn *new_conn(packet_info *pinfo)
 }
 
 /* By address and port, so that equal ports on both ends do no harm. */
-static unsigned side_of(const struct iwarp_conn *c, packet_info *pinfo)
+unsigned iwarp_side_of(const struct iwarp_conn *c, packet_info *pinfo)
 {
     return c->port[0] == pinfo->srcport && addresses_equal(&c->addr[0], &pinfo->src) ? 0 : 1;
 }
@@ -117,24 +118,18 @@ static void note_fpdu(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_pie
     }
 }
 
-/* Walks over what is here; NULL if it is not iWARP. */
-static struct iwarp_record *make_record(tvbuff_t *tvb, packet_info *pinfo, struct iwarp_conn *c,
-                                        uint32_t seq)
+struct iwarp_record *iwarp_walk_over(packet_info *pinfo, struct iwarp_conn *c, unsigned side,
+                                     const struct dissect_octets *o)
 {
-    const struct dissect_octets o = {.p = tvb_get_ptr(tvb, 0, (int)tvb_captured_length(tvb)),
-                                     .captured = tvb_captured_length(tvb),
-                                     .reported = tvb_reported_length(tvb),
-                                     .seq = seq,
-                                     .may_wait = pinfo->can_desegment > 0};
     struct iwarp_record *r = wmem_new0(wmem_file_scope(), struct iwarp_record);
     wmem_array_t *pieces = wmem_array_new(wmem_file_scope(), sizeof(struct iwarp_piece));
     struct dissect_item item;
 
     r->conn = c;
-    r->side = side_of(c, pinfo);
+    r->side = side;
     c->walk.no_midstream = !iwarp_options.midstream;
     c->walk.strict = iwarp_options.strict;
-    for (size_t at = 0; at < o.reported && dissect_walk(&c->walk, r->side, &o, at, &item);
+    for (size_t at = 0; at < o->reported && dissect_walk(&c->walk, r->side, o, at, &item);
          at += item.size) {
         struct iwarp_piece piece = {.item = item};
         if (item.kind == DISSECT_ITEM_WAIT) {
@@ -144,15 +139,48 @@ static struct iwarp_record *make_record(tvbuff_t *tvb, packet_info *pinfo, struc
             break;
         }
         if (item.kind == DISSECT_ITEM_SETUP) {
-            note_start(c, pinfo, &piece, o.p + at, o.captured - at, r->side);
+            note_start(c, pinfo, &piece, o->p + at, o->captured - at, r->side);
         } else if (item.kind == DISSECT_ITEM_FPDU) {
-            note_fpdu(c, pinfo, &piece, o.p + at, o.captured - at, r->side);
+            note_fpdu(c, pinfo, &piece, o->p + at, o->captured - at, r->side);
         }
         wmem_array_append(pieces, &piece, 1);
     }
     r->count = wmem_array_get_count(pieces);
     r->pieces = r->count > 0 ? (struct iwarp_piece *)wmem_array_get_raw(pieces) : NULL;
     return r->count > 0 || r->waits ? r : NULL;
+}
+
+static struct dissect_octets octets_of(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
+{
+    return (struct dissect_octets){.p = tvb_get_ptr(tvb, 0, (int)tvb_captured_length(tvb)),
+                                   .captured = tvb_captured_length(tvb),
+                                   .reported = tvb_reported_length(tvb),
+                                   .seq = seq,
+                                   .may_wait = pinfo->can_desegment > 0};
+}
+
+static struct iwarp_record *make_record(tvbuff_t *tvb, packet_info *pinfo, struct iwarp_conn *c,
+                                        uint32_t seq)
+{
+    const struct dissect_octets o = octets_of(tvb, pinfo, seq);
+    const unsigned side = iwarp_side_of(c, pinfo);
+    struct iwarp_record *r = iwarp_walk_over(pinfo, c, side, &o);
+
+    if (r) {
+        iwarp_late_handed(c, side, &o, r);
+    }
+    return r;
+}
+
+/* Could a connection begin here? Most of what is asked about is something else: costs no memory. */
+static bool could_be_iwarp(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
+{
+    const struct dissect_octets o = octets_of(tvb, pinfo, seq);
+    struct dissect_conn probe = {.no_midstream = !iwarp_options.midstream,
+                                 .strict = iwarp_options.strict};
+    struct dissect_item item;
+
+    return dissect_walk(&probe, 0, &o, 0, &item);
 }
 
 static void paint_skipped(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
@@ -190,7 +218,7 @@ static void paint_piece(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
     }
 }
 
-static int paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const struct iwarp_record *r)
+void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const struct iwarp_record *r)
 {
     if (r->count > 0) {
         col_clear(pinfo->cinfo, COL_INFO);
@@ -203,7 +231,6 @@ static int paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const stru
         pinfo->desegment_offset = (int)r->wait_at;
         pinfo->desegment_len = r->wait_for;
     }
-    return (int)tvb_captured_length(tvb);
 }
 
 static conversation_t *conversation_of(packet_info *pinfo)
@@ -227,7 +254,7 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
     }
     r = (struct iwarp_record *)p_get_proto_data(wmem_file_scope(), pinfo, proto_iwarp, tcp->seq);
     if (r) {
-        paint(tvb, pinfo, tree, r);
+        iwarp_paint(tvb, pinfo, tree, r);
         return true;
     }
     if (PINFO_FD_VISITED(pinfo)) {
@@ -236,6 +263,9 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
     conversation = conversation_of(pinfo);
     c = (struct iwarp_conn *)conversation_get_proto_data(conversation, proto_iwarp);
     if (!c) {
+        if (!could_be_iwarp(tvb, pinfo, tcp->seq)) {
+            return false;
+        }
         c = new_conn(pinfo);
         r = make_record(tvb, pinfo, c, tcp->seq);
         if (!r || (r->count == 0 && !patient)) {
@@ -253,7 +283,7 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
         return false;
     }
     p_add_proto_data(wmem_file_scope(), pinfo, proto_iwarp, tcp->seq, r);
-    paint(tvb, pinfo, tree, r);
+    iwarp_paint(tvb, pinfo, tree, r);
     return true;
 }
 

@@ -4,8 +4,9 @@
 # damage.py make IN.pcap KIND OUT.pcap     a capture with a part of IN's packets, or of their octets
 # damage.py judge IN.pcap OUT.pcap PDML    FPDUs that are whole in OUT against those of a dissector
 #
-# KIND: all; drop, one packet in twenty; later, the second half; one-way, what the server sends;
-# no-start, without start-up frames; twice, one in five again; snap, 96 octets of each. The
+# KIND: all; drop, one packet in twenty; later, the second half; third, without the first third;
+# one-way, what the server sends; no-start, without start-up frames; twice, one in five again; swap,
+# one in seven behind its follower; behind, one in nine three packets later; snap, 96 octets of each. The
 # judge knows the FPDUs by a parser of its own over IN (Ethernet, IPv4, no markers): at least 99 in
 # 100 of those whose octets are all in OUT have to be found, and none that is not in IN.
 import collections
@@ -76,6 +77,12 @@ def make(source, kind, target):
         packets = [p for p in packets if chance.random() > 0.05]
     elif kind == 'later':
         packets = packets[len(packets) // 2:]
+    elif kind == 'third':
+        packets = packets[len(packets) // 3:]
+    elif kind in ('swap', 'behind'):
+        every, by = (7, 1) if kind == 'swap' else (9, 3)
+        for i in range(5, len(packets) - by, every):
+            packets.insert(i + by, packets.pop(i))
     elif kind == 'one-way':
         packets = [p for p in packets if segment(p[1])[0][0] == server]
     elif kind == 'no-start':

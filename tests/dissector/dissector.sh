@@ -106,22 +106,38 @@ recorded()
         python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two"
 }
 
-# FPDUs of which all octets are there are found, whatever else is missing. With the profile's
+# OPTION...: FPDUs of which all octets are there are found, whatever else is missing, with these
 # settings of TCP.
 with_holes()
 {
     local name kind
     for name in siw-nvme siw-iser siw-nfs4 siw-nfs40-crc; do
-        for kind in drop later one-way no-start twice snap; do
+        for kind in drop later third one-way no-start twice swap behind snap; do
             python3 tests/dissector/damage.py make "$work/captures/$name.pcap" $kind \
                 "$work/out/bad.pcap" || return 1
             chmod a+r "$work/out/bad.pcap"
-            ours -r "$work/out/bad.pcap" -o tcp.no_subdissector_on_error:FALSE \
-                -o tcp.try_heuristic_first:TRUE -T pdml -J 'iwarp tcp _ws.malformed' >"$work/out/two" &&
+            ours -r "$work/out/bad.pcap" "$@" -T pdml -J 'iwarp tcp _ws.malformed' >"$work/out/two" &&
                 python3 tests/dissector/damage.py judge "$work/captures/$name.pcap" \
                     "$work/out/bad.pcap" "$work/out/two" ||
                 { echo "$name, $kind"; return 1; }
         done
+    done
+}
+
+# What is put together out of order is the same on each pass, and with each way to count octets.
+out_of_order()
+{
+    local options
+    python3 tests/dissector/damage.py make "$work/captures/siw-nfs40-crc.pcap" swap \
+        "$work/out/bad.pcap" && chmod a+r "$work/out/bad.pcap" || return 1
+    for options in '' '-o tcp.relative_sequence_numbers:FALSE' \
+        '-o tcp.analyze_sequence_numbers:FALSE' '-o tcp.reassemble_out_of_order:TRUE'; do
+        # shellcheck disable=SC2086 # words
+        ours -r "$work/out/bad.pcap" $options -o iwarp.ulp:none -T pdml >"$work/out/one" && quiet &&
+            ours -2 -r "$work/out/bad.pcap" $options -o iwarp.ulp:none -T pdml >"$work/out/two" &&
+            quiet && python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two" &&
+            python3 tests/dissector/damage.py judge "$work/captures/siw-nfs40-crc.pcap" \
+                "$work/out/bad.pcap" "$work/out/two" || { echo "$options"; return 1; }
     done
 }
 
@@ -336,7 +352,7 @@ done
 mapfile -t counts < <(awk -F ' *[|] *' '$2 ~ /^[a-z0-9-]+$/ && $13 ~ /^[0-9]+$/ { print $2, $13 }' \
     tests/captures/README.md
     awk -F ' *[|] *' '$4 ~ /^[0-9]+$/ { print $2, $4 }' tests/dissector/captures/README.md)
-echo "1..$((${#names[@]} + ${#counts[@]} + 22))"
+echo "1..$((${#names[@]} + ${#counts[@]} + 24))"
 check "the plugin is loaded" loaded
 check "fields and heuristics are registered, each once" described
 for name in "${names[@]}"; do
@@ -370,6 +386,9 @@ check "NFS over RDMA, recorded" upper_layer siw-nfs40-crc 'Opcode: WRITE' 'Opcod
     'RPC-over-RDMA send size: '
 check "protocol hierarchy" hierarchy
 check "captures with holes" with_holes
+check "captures with holes, the profile's settings" with_holes \
+    -o tcp.no_subdissector_on_error:FALSE -o tcp.try_heuristic_first:TRUE
+check "captures out of order" out_of_order
 check "statistics" statistics
 check "export of messages" exported
 exit $failed

@@ -339,6 +339,73 @@ static void middle_of_a_stream__crc_zero__by_the_chain(void **state)
     pair_free(&p);
 }
 
+/* The rest of a Write is all that the first segment has before. */
+static void middle_of_a_stream__crc_zero_behind_a_rest__by_the_chain(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    const uint32_t start = p.a.seq;
+    for (unsigned i = 0; i < 301; i++) {
+        octets_add(&o, &(uint8_t){(uint8_t)(i * 7 + 1)}, 1);
+    }
+    for (unsigned i = 1; i <= 3; i++) {
+        put_send(&o, i, 50);
+        memset(o.p + o.n - 4, 0, 4);
+    }
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.fpdus, 3);
+    assert_int_equal((uint32_t)p.a.from[0], start + 301);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+/* Octets that look like a header, with nothing else for it, are not enough. */
+static void middle_of_a_stream__tagged_header_alone__is_not_believed(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    octets_hex(&o,
+               "09090909 0012 c140 00000001 0000000000000002 01020304 00000000 77777777 77777777");
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.fpdus, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+/* siw makes FPDUs longer than RFC 5044 3.2 lets them be; here their CRC is off. */
+static void loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+    char header[64];
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "00010000", REP "00010000");
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(header, sizeof header, "8142 12345678 %016x", i * 65460);
+        fpdu_hex(&o, header, 65460);
+        memset(o.p + o.n - 4, 0, 4);
+    }
+    assert_int_equal(o.n, 3 * 65480);
+    segment(&p.a, o.p, 65476);
+    lose(&p.a, 4);
+    segment(&p.a, o.p + 65480, 65476);
+    segment(&p.a, o.p + 2 * 65480 - 4, 4);
+    segment(&p.a, o.p + 2 * 65480, 65480);
+    assert_int_equal(p.a.fpdus, 2);
+    assert_int_equal(p.a.absent, 2);
+    assert_int_equal(p.a.skipped, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
 static void other_protocols__no_handshake__are_left_alone(void **state)
 {
     struct chance chance = {.state = 4711};
@@ -600,6 +667,9 @@ int main(void)
         cmocka_unit_test(middle_of_a_stream__no_handshake__found_by_the_crc),
         cmocka_unit_test(middle_of_a_stream__markers__their_grid_is_found),
         cmocka_unit_test(middle_of_a_stream__crc_zero__by_the_chain),
+        cmocka_unit_test(middle_of_a_stream__crc_zero_behind_a_rest__by_the_chain),
+        cmocka_unit_test(middle_of_a_stream__tagged_header_alone__is_not_believed),
+        cmocka_unit_test(loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing),
         cmocka_unit_test(other_protocols__no_handshake__are_left_alone),
         cmocka_unit_test(damage__each_octet_of_an_fpdu__the_others_are_found),
         cmocka_unit_test(reserved_opcode__right_crc__is_an_fpdu_all_the_same),

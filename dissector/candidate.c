@@ -37,19 +37,14 @@ static enum dissect_known looks_like_one(const struct dissect_octets *o, size_t 
     return header.faults == 0 ? DISSECT_ON : DISSECT_OFF;
 }
 
-void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
-                            uint32_t position, bool marked, bool revision_0)
+/* Everything but what stands behind it. */
+static void judge(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
+                  bool revision_0)
 {
     const size_t n = at < o->captured ? o->captured - at : 0;
     uint8_t head[HEAD];
-    size_t have;
+    const size_t have = dissect_frame_unmark(&c->frame, o->p + at, n, head, sizeof head);
 
-    memset(c, 0, sizeof *c);
-    c->measured = dissect_frame_measure(&c->frame, o->p + at, n, position, marked);
-    if (!c->measured) {
-        return;
-    }
-    have = dissect_frame_unmark(&c->frame, o->p + at, n, head, sizeof head);
     if (have >= DISSECT_LENGTH_SIZE + 2) {
         c->decoded =
             dissect_header_decode(&c->header, head + DISSECT_LENGTH_SIZE,
@@ -64,6 +59,24 @@ void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_oc
         c->crc_expected = dissect_frame_crc_expected(&c->frame, o->p + at);
         c->crc_zero = c->crc == 0;
         c->crc_right = c->crc == c->crc_expected;
+        c->pointed = c->frame.markers == 0 ||
+                     dissect_frame_check(&c->frame, 0, o->p + at + c->frame.first_marker) !=
+                         DISSECT_POINTER_WRONG;
+    }
+}
+
+void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
+                            uint32_t position, bool marked, bool revision_0)
+{
+    const size_t n = at < o->captured ? o->captured - at : 0;
+
+    memset(c, 0, sizeof *c);
+    c->measured = dissect_frame_measure(&c->frame, o->p + at, n, position, marked);
+    if (!c->measured) {
+        return;
+    }
+    judge(c, o, at, revision_0);
+    if (c->complete) {
         c->next = looks_like_one(o, at + c->frame.whole, position + (uint32_t)c->frame.whole,
                                  marked, revision_0);
     }
@@ -87,6 +100,30 @@ bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct di
         dissect_candidate_look(c, o, at, *position, true, false);
         if (c->complete && c->frame.markers > 0 && c->plausible && c->full && c->crc_right) {
             return true;
+        }
+    }
+    return false;
+}
+
+bool dissect_candidate_find_odd_markers(struct dissect_candidate *c, const struct dissect_octets *o,
+                                        size_t at)
+{
+    static const unsigned distances[] = {DISSECT_MARKER_DISTANCE_ODD, DISSECT_MARKER_DISTANCE};
+    const uint8_t *p = o->p + at;
+    const size_t n = o->captured - at;
+
+    for (size_t m = 0; m < DISSECT_MARKER_DISTANCE_ODD && m + DISSECT_MARKER_SIZE <= n; m += 4) {
+        for (unsigned i = 0; i < 2; i++) {
+            memset(c, 0, sizeof *c);
+            c->measured = dissect_frame_measure_odd(&c->frame, p, n, m, distances[i]);
+            if (!c->measured || c->frame.markers == 0 || p[m] != 0 || p[m + 1] != 0 ||
+                dissect_frame_check(&c->frame, 0, p + m) == DISSECT_POINTER_WRONG) {
+                continue;
+            }
+            judge(c, o, at, false);
+            if (c->complete && c->plausible && c->full && c->crc_right) {
+                return true;
+            }
         }
     }
     return false;

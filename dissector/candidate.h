@@ -17,6 +17,7 @@ struct dissect_candidate {
     bool full;      /* the header is there to its end */
     bool complete;  /* all octets are captured */
     bool crc_right, crc_zero;
+    bool pointed; /* its first marker, if it has one, points to its start */
     uint32_t crc, crc_expected;
     bool exact;              /* ends where the piece ends */
     enum dissect_known next; /* ON: what follows looks like an FPDU; UNKNOWN: too little of it */
@@ -32,5 +33,12 @@ void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_oc
  */
 bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct dissect_octets *o,
                                     size_t at, uint32_t *position);
+
+/*
+ * The same for senders that put markers where RFC 5044 4.3 would not have them: at other distances,
+ * or with their pointer the wrong way round. Says nothing of where those of other FPDUs are.
+ */
+bool dissect_candidate_find_odd_markers(struct dissect_candidate *c, const struct dissect_octets *o,
+                                        size_t at);
 
 #endif

@@ -9,45 +9,58 @@
 
 #include <string.h>
 
-#define CRC_SIZE   4
-#define DATA_EVERY (DISSECT_MARKER_DISTANCE - DISSECT_MARKER_SIZE)
+#define CRC_SIZE 4
 
-/* Markers in an FPDU of n octets, its lead one included, whose first marker is at `first`. */
-static unsigned count_markers(size_t n, size_t first)
+/* Markers in an FPDU of n octets without them, its lead one included. */
+static unsigned count_markers(const struct dissect_frame *f, size_t n)
 {
-    if (n <= first) {
+    if (n <= f->first_marker) {
         return 0;
     }
-    return (unsigned)(1 + (n - first - 1) / DATA_EVERY);
+    return (unsigned)(1 + (n - f->first_marker - 1) / (f->distance - DISSECT_MARKER_SIZE));
 }
 
-bool dissect_frame_measure(struct dissect_frame *f, const uint8_t *p, size_t n, uint32_t position,
-                           bool marked)
+/* What follows from where markers are. */
+static bool measure(struct dissect_frame *f, const uint8_t *p, size_t n)
 {
-    const unsigned phase = position % DISSECT_MARKER_DISTANCE;
     size_t data;
 
-    *f = (struct dissect_frame){.position = position, .marked = marked};
-    if (marked) {
-        f->first_marker = phase == 0 ? 0 : DISSECT_MARKER_DISTANCE - phase;
-        f->lead = phase == 0 ? DISSECT_MARKER_SIZE : 0;
-    }
+    f->lead = f->marked && f->first_marker == 0 ? DISSECT_MARKER_SIZE : 0;
     if (n < f->lead + DISSECT_LENGTH_SIZE) {
         return false;
     }
     f->ulpdu_length = wire_u16(p + f->lead);
     f->pad = (4u - (DISSECT_LENGTH_SIZE + f->ulpdu_length) % 4u) % 4u;
     data = DISSECT_LENGTH_SIZE + (size_t)f->ulpdu_length + f->pad + CRC_SIZE;
-    /* 508 octets of data after each marker; one that would stand behind the end is the next FPDU's.
-     */
-    f->markers = marked ? count_markers(data, f->first_marker) : 0;
+    /* One that would stand behind the end is the next FPDU's. */
+    f->markers = f->marked ? count_markers(f, data) : 0;
     f->whole = data + (size_t)f->markers * DISSECT_MARKER_SIZE;
     return true;
 }
 
+bool dissect_frame_measure(struct dissect_frame *f, const uint8_t *p, size_t n, uint32_t position,
+                           bool marked)
+{
+    const unsigned phase = position % DISSECT_MARKER_DISTANCE;
+
+    *f = (struct dissect_frame){
+        .position = position, .marked = marked, .distance = DISSECT_MARKER_DISTANCE};
+    if (marked) {
+        f->first_marker = phase == 0 ? 0 : DISSECT_MARKER_DISTANCE - phase;
+    }
+    return measure(f, p, n);
+}
+
+bool dissect_frame_measure_odd(struct dissect_frame *f, const uint8_t *p, size_t n, size_t first,
+                               unsigned distance)
+{
+    *f = (struct dissect_frame){.marked = true, .first_marker = first, .distance = distance};
+    return measure(f, p, n);
+}
+
 size_t dissect_frame_marker(const struct dissect_frame *f, unsigned i)
 {
-    return f->first_marker + (size_t)i * DISSECT_MARKER_DISTANCE;
+    return f->first_marker + (size_t)i * f->distance;
 }
 
 size_t dissect_frame_unmark(const struct dissect_frame *f, const uint8_t *p, size_t n, uint8_t *out,

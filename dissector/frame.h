@@ -12,7 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DISSECT_MARKER_SIZE = 4, DISSECT_MARKER_DISTANCE = 512, DISSECT_LENGTH_SIZE = 2 };
+enum {
+    DISSECT_MARKER_SIZE = 4,
+    DISSECT_MARKER_DISTANCE = 512,
+    DISSECT_MARKER_DISTANCE_ODD = 516, /* of senders that count octets between markers */
+    DISSECT_LENGTH_SIZE = 2
+};
 
 struct dissect_frame {
     uint32_t position; /* of the first octet, which is a marker's if `lead` */
@@ -22,12 +27,17 @@ struct dissect_frame {
     uint16_t ulpdu_length;
     unsigned pad;
     unsigned markers;    /* all of them */
-    size_t first_marker; /* offset of the first; the others follow every 512 octets */
+    size_t first_marker; /* offset of the first; the others follow every `distance` octets */
+    unsigned distance;
 };
 
 /* False if the length field is not among the n octets. */
 bool dissect_frame_measure(struct dissect_frame *f, const uint8_t *p, size_t n, uint32_t position,
                            bool marked);
+
+/* The same with the first marker at this offset, a lead one at 0, whatever RFC 5044 4.3 says. */
+bool dissect_frame_measure_odd(struct dissect_frame *f, const uint8_t *p, size_t n, size_t first,
+                               unsigned distance);
 
 /*
  * The first `n` captured octets of the FPDU without lead and other markers, at most `room`.

@@ -239,7 +239,15 @@ static void look(const struct place *at, struct dissect_candidate *c)
     uint32_t found;
 
     dissect_candidate_look(c, at->o, at->at, position, w->markers == DISSECT_ON, w->revision_0);
-    if (w->markers != DISSECT_UNKNOWN || (c->complete && c->plausible && c->crc_right)) {
+    if (c->complete && c->plausible && c->crc_right && c->pointed) {
+        return;
+    }
+    if (w->markers == DISSECT_ON && w->crc != DISSECT_OFF &&
+        dissect_candidate_find_odd_markers(&other, at->o, at->at)) {
+        *c = other;
+        return;
+    }
+    if (w->markers != DISSECT_UNKNOWN) {
         return;
     }
     if (w->grid) {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# timeout: 1500
+# timeout: 3000
 #
 # The Wireshark plugin in tshark, as an ordinary user (personal plugins are silently ignored for
 # root): captures made here, with all that is true about them (tests/dissector), and recorded ones,
@@ -234,8 +234,9 @@ sanitized()
     env -u BUILD make -s SAN=address,undefined OUT="$work/san" dissector-plugin || return 1
     chmod -R a+rX "$work/san"
     sanitizers=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)
-    for name in opcodes terminates markers_unaligned messages lost_segment upper_iser siw-nvme \
-        siw-nfs40-crc; do
+    python3 tests/dissector/damage.py make "$work/captures/siw-nfs40-crc.pcap" swap \
+        "$work/captures/swapped.pcap" || return 1
+    for name in opcodes terminates markers_unaligned messages upper_iser siw-nvme swapped; do
         for damage in '-F pcap' '-E 0.02 -o 54 --seed 7' '-s 90'; do
             # shellcheck disable=SC2086 # words
             editcap $damage "$work/captures/$name.pcap" "$work/out/bad.pcap" 2>/dev/null

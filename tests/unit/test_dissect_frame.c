@@ -78,6 +78,31 @@ static void marker__inside__pointer_and_octets(void **state)
     octets_free(&o);
 }
 
+/* 12 octets of an FPDU, a marker that says so, 512 more, a marker: not where RFC 5044 4.3 has them.
+ */
+static void markers__516_octets_apart__are_taken_out(void **state)
+{
+    struct octets o = {0};
+    struct dissect_frame f;
+    uint8_t plain[700];
+
+    (void)state;
+    octets_hex(&o, "02584143 00000000 00000000 0000000c 00000001 00000000");
+    octets_fill(&o, 0x5a, 504);
+    octets_hex(&o, "00000210");
+    octets_fill(&o, 0x5b, 602 - 20 - 504 + 2 + 4);
+    assert_true(dissect_frame_measure_odd(&f, o.p, o.n, 12, 516));
+    assert_int_equal(f.markers, 2);
+    assert_int_equal(f.whole, 2 + 600 + 2 + 4 + 8);
+    assert_int_equal(dissect_frame_marker(&f, 1), 528);
+    assert_int_equal(dissect_frame_check(&f, 0, o.p + 12), DISSECT_POINTER_RIGHT);
+    assert_int_equal(dissect_frame_check(&f, 1, o.p + 528), DISSECT_POINTER_RIGHT);
+    assert_int_equal(dissect_frame_unmark(&f, o.p, o.n, plain, sizeof plain), 608);
+    assert_int_equal(plain[523], 0x5a);
+    assert_int_equal(plain[524], 0x5b);
+    octets_free(&o);
+}
+
 static void pointer__low_bits_little_endian_wrong__told_apart(void **state)
 {
     static const uint8_t low_bits[] = {0, 0, 0x00, 0x17}, little[] = {0, 0, 0x14, 0x00},
@@ -157,6 +182,7 @@ int main(void)
         cmocka_unit_test(fpdu__without_markers__length_pad_and_crc),
         cmocka_unit_test(marker__in_front__belongs_to_the_fpdu),
         cmocka_unit_test(marker__inside__pointer_and_octets),
+        cmocka_unit_test(markers__516_octets_apart__are_taken_out),
         cmocka_unit_test(pointer__low_bits_little_endian_wrong__told_apart),
         cmocka_unit_test(markers__every_alignment__as_the_reference_puts_them),
         cmocka_unit_test(positions__across_the_wrap__stay_on_the_grid),

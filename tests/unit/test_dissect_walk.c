@@ -255,6 +255,53 @@ static void markers__one_direction__the_other_is_plain(void **state)
     }
 }
 
+/* An FPDU with its first marker at `first`, others at `distance`; the CRC is over them, too. */
+static void put_odd(struct octets *o, unsigned msn, size_t payload, size_t first, size_t distance,
+                    bool little)
+{
+    struct octets plain = {0}, odd = {0};
+
+    put_send(&plain, msn, payload);
+    for (size_t at = 0; at <= plain.n - 4; at++) {
+        if (odd.n >= first && (odd.n - first) % distance == 0) {
+            const size_t pointer = first == 0 && odd.n > 0 ? odd.n - 4 : odd.n;
+            const uint8_t high = (uint8_t)(pointer >> 8), low = (uint8_t)pointer;
+            octets_add(&odd, (const uint8_t[]){0, 0, little ? low : high, little ? high : low}, 4);
+        }
+        octets_add(&odd, plain.p + at, at < plain.n - 4);
+    }
+    const uint32_t crc = octets_crc(0, odd.p, odd.n);
+    for (unsigned i = 0; i < 4; i++) {
+        octets_add(&odd, &(uint8_t){(uint8_t)(crc >> 8 * i)}, 1);
+    }
+    octets_add(o, odd.p, odd.n);
+    octets_free(&plain);
+    octets_free(&odd);
+}
+
+/* Senders that count 512 octets between markers, or turn the pointer round, from where they like.
+ */
+static void markers__not_where_they_should_be__are_found_by_the_crc(void **state)
+{
+    (void)state;
+    for (size_t first = 0; first < 500; first += 36) {
+        for (unsigned kind = 0; kind < 4; kind++) {
+            struct pair p;
+            struct octets o = {0};
+            pair_init(&p);
+            handshake(&p.a, &p.b, REQ "40010000", REP "c0010000");
+            for (unsigned i = 1; i <= 6; i++) {
+                put_odd(&o, i, 900 + 4 * i, first, kind & 1 ? 516 : 512, kind & 2);
+            }
+            in_pieces(&p.a, &o, o.n);
+            assert_int_equal(p.a.good, 6);
+            assert_int_equal(p.a.skipped, 0);
+            octets_free(&o);
+            pair_free(&p);
+        }
+    }
+}
+
 static void loss__in_the_middle__only_what_was_lost_is_missing(void **state)
 {
     (void)state;
@@ -663,6 +710,7 @@ int main(void)
         cmocka_unit_test(reply__one_octet_at_a_time__is_waited_for),
         cmocka_unit_test(crc_off__any_field__absent_and_all_found),
         cmocka_unit_test(markers__one_direction__the_other_is_plain),
+        cmocka_unit_test(markers__not_where_they_should_be__are_found_by_the_crc),
         cmocka_unit_test(loss__in_the_middle__only_what_was_lost_is_missing),
         cmocka_unit_test(middle_of_a_stream__no_handshake__found_by_the_crc),
         cmocka_unit_test(middle_of_a_stream__markers__their_grid_is_found),

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * count CAPTURE.pcapng...
+ * count [-f] CAPTURE.pcapng...
  *
  * What the connections recorded in files of IWARP_PCAP carried, for programs that do not look at
  * their data: lines of side (c: who connected, s: who listened), message, octets of one, how many;
  * then `connections N`, `fpdus N`, `bad N`, `unchecked N`. Bad is an FPDU whose CRC is not right or
  * whose header breaks a rule, and octets that are no whole FPDU at the end of a stream; unchecked
  * is one where no CRC was agreed on. The status is 1 if any is bad or there is no FPDU. Framing,
- * CRC and headers are the dissector's, not the library's.
+ * CRC and headers are the dissector's, not the library's. With -f each RDMA Write has to be a block
+ * as fio makes it for verify=crc32c, one behind the other, or it is bad; `blocks N` says how many.
  */
 #include "dissector/crc.h"
 #include "dissector/frame.h"
@@ -42,6 +43,12 @@ static unsigned n_flows;
 static struct kind kinds[KINDS];
 static unsigned n_kinds;
 static uint64_t fpdus, bad, unchecked;
+
+enum { BLOCK_MAX = 1 << 24, FIO_MAGIC = 0xacca, FIO_HEADER = 36, FIO_HEADERS = 44 };
+static int fio;
+static uint8_t block[BLOCK_MAX]; /* the RDMA Write under way */
+static size_t block_len;
+static uint64_t blocks;
 
 static void die(const char *what)
 {
@@ -183,6 +190,39 @@ static void tally(unsigned side, unsigned opcode, uint64_t octets)
     kinds[i].count++;
 }
 
+/*
+ * fio's header: magic and kind (16 bits each), octets of the block, seed and offset (64 bits each),
+ * time, thread, number, and at 36 a CRC32c of all that; behind it one of the data. Neither is
+ * inverted at the end.
+ */
+static void take_block(void)
+{
+    const uint8_t *p = block;
+    size_t n = block_len;
+
+    block_len = 0;
+    if (n < FIO_HEADERS || (p[0] | p[1] << 8) != FIO_MAGIC || little(p + 4) != n ||
+        (little(p + 16) | (uint64_t)little(p + 20) << 32) != blocks * n ||
+        little(p + FIO_HEADER) != ~dissect_crc32c(0, p, FIO_HEADER) ||
+        little(p + FIO_HEADER + 4) != ~dissect_crc32c(0, p + FIO_HEADERS, n - FIO_HEADERS)) {
+        bad++;
+        return;
+    }
+    blocks++;
+}
+
+static void add_to_block(const uint8_t *p, size_t n, int last)
+{
+    if (block_len + n > BLOCK_MAX) {
+        die("a block is too large");
+    }
+    memcpy(block + block_len, p, n);
+    block_len += n;
+    if (last) {
+        take_block();
+    }
+}
+
 /* One FPDU; `sum` has the payload of unfinished messages. */
 static void take_fpdu(unsigned side, const struct dissect_frame *f, const uint8_t *p, int crc,
                       uint64_t sum[DISSECT_OPCODES])
@@ -200,6 +240,9 @@ static void take_fpdu(unsigned side, const struct dissect_frame *f, const uint8_
         h.faults != 0 || h.opcode >= DISSECT_OPCODES) {
         bad++;
         return;
+    }
+    if (fio && h.opcode == DISSECT_WRITE) {
+        add_to_block(plain + 2 + h.size, h.payload, h.last);
     }
     sum[h.opcode] += h.payload;
     if (h.last) {
@@ -247,7 +290,8 @@ static void take_flow(const struct flow *flow)
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
+    fio = argc > 1 && strcmp(argv[1], "-f") == 0;
+    for (int i = 1 + fio; i < argc; i++) {
         take_file(argv[i]);
     }
     for (unsigned i = 0; i < n_flows; i++) {
@@ -260,5 +304,8 @@ int main(int argc, char **argv)
     }
     printf("connections %u\nfpdus %llu\nbad %llu\nunchecked %llu\n", n_flows,
            (unsigned long long)fpdus, (unsigned long long)bad, (unsigned long long)unchecked);
+    if (fio) {
+        printf("blocks %llu\n", (unsigned long long)blocks);
+    }
     return bad || fpdus == 0;
 }

@@ -17,7 +17,7 @@ iser_admin()
 
 iser_answers()
 {
-    iser_admin --mode sys --op show >/dev/null 2>&1 || ! kill -0 $host_pid 2>/dev/null
+    iser_admin --mode sys --op show >/dev/null 2>&1 || ! kill -0 "$host_pid" 2>/dev/null
 }
 
 # iser_serve PORT LOG: starts it, with a disk of 16 MiB.  It asks for an address and a name of who
@@ -74,5 +74,5 @@ iser_run()
     ! cmp -n $((size * count)) "$ctl/blocks" "$work/end/disk" >>"$log" 2>&1 || we_says="blocks=right"
     rm -f "$ctl/blocks"
     # tgtd has no other way to end; the capture is written as it goes.
-    { kill $host_pid; wait $host_pid; } 2>/dev/null
+    { kill "$host_pid"; wait "$host_pid"; } 2>/dev/null
 }

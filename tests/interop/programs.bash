@@ -80,11 +80,11 @@ program_run()
     if [ "$way" = we ]; then
         guest_begin "$seconds" "$(guest_listens "$(program_line "$words" "$port")" "$port")"
         eventually grep -q listening "$guest_log" || echo "the guest does not listen" >&2
-        program_end "$(program_line "$words" "$port" $guest_address)" "$seconds" "$log"
+        program_end "$(program_line "$words" "$port" "$guest_address")" "$seconds" "$log"
     else
         program_end "$(program_line "$words" "$port")" "$seconds" "$log"
         eventually host_listens "$port" || echo "the host's program does not listen" >&2
-        guest_begin "$seconds" "cd /tmp; $(program_line "$words" "$port" $host_address)"
+        guest_begin "$seconds" "cd /tmp; $(program_line "$words" "$port" "$host_address")"
     fi
     wait $host_pid
     we_says="status=$? $(program_said "$log")"

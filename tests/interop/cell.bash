@@ -38,7 +38,7 @@ environment_apply()
         esac
     done
     if [ $mode = reference ]; then
-        dev=lo route="local $guest_address dev lo table local src $guest_address"
+        dev=lo route="local $guest_address dev eth0 table local proto kernel scope host src $guest_address"
         netem=${netem:-$netem_in} netem_in=
     fi
     script+="tc qdisc del dev $dev root 2>/dev/null; tc qdisc del dev $dev ingress 2>/dev/null; "

@@ -9,7 +9,7 @@ counts()
 
 migrated()
 {
-    status=$(/usr/bin/python3 "$top/tests/programs/qmp.py" from.qmp query-migrate | sed -n 's/.*"status": "\([a-z-]*\)".*/\1/p')
+    status=$(/usr/bin/python3 qmp.py from.qmp query-migrate | sed -n 's/.*"status": "\([a-z-]*\)".*/\1/p')
     [ "$status" = completed ] || [ "$status" = failed ]
 }
 
@@ -21,7 +21,7 @@ migration()
     as --32 -o guest.o "$top/tests/programs/guest.S" &&
         ld -m elf_i386 -Ttext 0x7c00 --oformat binary -o guest.img guest.o || return 1
     truncate -s 1474560 guest.img
-    chmod 644 guest.img
+    cp "$top/tests/programs/qmp.py" . && chmod 644 guest.img qmp.py # others may not be let into the tree
     common="-accel tcg -M pc -nodefaults -m 64 -display none
         -drive if=floppy,format=raw,readonly=on,file=guest.img"
     # shellcheck disable=SC2086 # options
@@ -32,13 +32,13 @@ migration()
     start from qemu-system-x86_64 $common -serial file:from.serial -qmp unix:from.qmp,server=on,wait=off
     from=$pid
     eventually test -s from.serial && eventually counts from.serial 20 || return 1
-    "${user[@]}" /usr/bin/python3 "$top/tests/programs/qmp.py" from.qmp migrate "{\"uri\": \"rdma:127.0.0.1:$port\"}" &&
+    "${user[@]}" /usr/bin/python3 qmp.py from.qmp migrate "{\"uri\": \"rdma:127.0.0.1:$port\"}" &&
         eventually migrated && echo "migration $status" && [ "$status" = completed ] || return 1
     eventually test -s to.serial && eventually counts to.serial 20 || return 1
-    /usr/bin/python3 "$top/tests/programs/qmp.py" to.qmp query-status
-    /usr/bin/python3 "$top/tests/programs/qmp.py" to.qmp query-status | grep -q '"running": true' || return 1
-    "${user[@]}" /usr/bin/python3 "$top/tests/programs/qmp.py" to.qmp quit
-    "${user[@]}" /usr/bin/python3 "$top/tests/programs/qmp.py" from.qmp quit
+    /usr/bin/python3 qmp.py to.qmp query-status
+    /usr/bin/python3 qmp.py to.qmp query-status | grep -q '"running": true' || return 1
+    "${user[@]}" /usr/bin/python3 qmp.py to.qmp quit
+    "${user[@]}" /usr/bin/python3 qmp.py from.qmp quit
     finishes "$from" from || return 1
     # Lines may be cut in two by the move.
     cat from.serial to.serial | while read -r number; do printf '%d\n' "0x$number"; done | awk '

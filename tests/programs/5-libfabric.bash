@@ -29,6 +29,11 @@ address=$(outer_address)
 libfabric()
 {
     [ -n "$address" ] || { echo "no address but those of loopback, which libfabric leaves aside"; return 77; }
+    # libfabric connects by the name of the machine, which may be in no /etc/hosts.
+    if [ "$1" != fi_info_verbs ] && ! getent hosts "$HOSTNAME" >/dev/null; then
+        echo "this machine's own name, $HOSTNAME, has no address, which libfabric asks for"
+        return 77
+    fi
     "$@"
 }
 try "fi_info -p verbs" libfabric fi_info_verbs

@@ -277,36 +277,10 @@ static void request__rejected_with_octets_behind_it__still_gets_the_reply(void *
 }
 
 /*
- * No memory for the RDMA Reads of either direction: the peer gets a no. A Terminate could only come
- * behind a yes and the peer's first FPDU (RFC 5044 7.1.2 rule 4).
+ * A Request whose private data cannot be kept is not shown without them: the peer gets a no. A
+ * Terminate could only come behind a yes and the peer's first FPDU (RFC 5044 7.1.2 rule 4).
  */
 /* [MPA2-9.3-01] */
-static void request__accepted_without_memory__gets_the_reply_that_says_no(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < 4; i++) {
-        host->fd = raw_connect(&host->addr);
-        raw_say(host->fd, NULL, i < 2 ? REQUEST "40010000" : REQUEST "50020004 00100008");
-        struct iwarp_conn *conn = host_request(host);
-        host_qp(host, HOST_RECEIVES);
-        alloc_fault_anywhere_at(1 + i % 2);
-        assert_int_equal(iwarp_accept(conn, host->qp, NULL, NULL, 0, NULL), IWARP_OK);
-        alloc_fault_anywhere_at(0);
-        raw_hear(host->fd, NULL, i < 2 ? REPLY "60010000" : REPLY "70020004 00080020", "the Reply");
-        raw_expect_fin(host->fd, "behind the Reply that says no");
-        host->conn = conn;
-        struct iwarp_event e = host_event(host, IWARP_EVENT_FAILED);
-        assert_int_equal(e.status, IWARP_NO_MEMORY);
-        host_check_fault(e.fault, IWARP_FAULT_LOCAL_NO_MEMORY);
-        for (int k = 0; k < HOST_RECEIVES; k++) {
-            assert_int_equal(host_completion(host).status, IWARP_WC_FLUSHED);
-        }
-        host_finish(host);
-        host_check_quiet(host);
-    }
-}
-
-/* A Request whose private data cannot be kept is not shown without them. */
 static void request__arriving_without_memory__gets_the_reply_that_says_no(void **state)
 {
     struct octets request = {0};
@@ -511,7 +485,6 @@ int main(void)
         cmocka_unit_test(request__octet_by_octet__is_answered),
         cmocka_unit_test(request__rejected__gets_the_reply_and_fin),
         cmocka_unit_test(request__rejected_with_octets_behind_it__still_gets_the_reply),
-        cmocka_unit_test(request__accepted_without_memory__gets_the_reply_that_says_no),
         cmocka_unit_test(request__arriving_without_memory__gets_the_reply_that_says_no),
         cmocka_unit_test(request__followed_by_fin__is_not_there_any_more),
         cmocka_unit_test(request__followed_by_fpdus__are_taken_after_the_answer),

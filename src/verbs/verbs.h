@@ -135,8 +135,8 @@ struct iwarp_worker {
     uv_timer_t limit;         /* embedded: of a wait */
     int nudge;                /* polled: eventfd that wakes the worker's thread */
     pthread_mutex_t lock;
-    struct iwarp_call *calls;  /* synchronous calls of other threads, oldest first */
-    struct iwarp_conn *kicked; /* connections to look at */
+    struct iwarp_call *calls;                /* synchronous calls of other threads, oldest first */
+    struct iwarp_conn *kicked, *last_kicked; /* connections to look at, in their order */
     bool stop;
     uint8_t *staging;
     size_t staging_len;

@@ -219,9 +219,10 @@ void iwarp_worker_kick(struct iwarp_conn *conn)
     if (!conn->kicked) {
         conn->kicked = true;
         iwarp_conn_get(conn);
-        conn->next_kicked = w->kicked;
+        conn->next_kicked = NULL;
         wake = w->kicked == NULL;
-        w->kicked = conn;
+        *(wake ? &w->kicked : &w->last_kicked->next_kicked) = conn;
+        w->last_kicked = conn;
     }
     pthread_mutex_unlock(&w->lock);
     if (wake) {

@@ -245,6 +245,38 @@ static void request__octet_by_octet__is_answered(void **state)
     octets_free(&whole);
 }
 
+/*
+ * Connections that are accepted together are shown in the order in which they came: programs with
+ * several queue pairs know which is which by that.
+ */
+static void request__of_many_at_once__come_in_their_order(void **state)
+{
+    enum { PEERS = 16 };
+    int fd[PEERS];
+
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < PEERS; i++) {
+            fd[i] = raw_connect(&host->addr);
+            raw_say(fd[i], NULL, REQUEST "40010000");
+        }
+        for (int i = 0; i < PEERS; i++) {
+            struct sockaddr_storage from;
+            struct sockaddr_in own;
+            socklen_t len = sizeof own, from_len;
+            struct iwarp_conn *conn = host_request(host);
+            assert_int_equal(iwarp_conn_peer_addr(conn, &from, &from_len), IWARP_OK);
+            assert_int_equal(getsockname(fd[i], (struct sockaddr *)&own, &len), 0);
+            assert_int_equal(((struct sockaddr_in *)&from)->sin_port, own.sin_port);
+            assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
+            raw_hear(fd[i], NULL, REPLY "60010000", "the Reply");
+            raw_close(fd[i]);
+            assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+        }
+    }
+    host_check_quiet(host);
+}
+
 /* --- between Request and Reply --------------------------------------------------------------- */
 
 static void rejected(const char *more)
@@ -483,6 +515,7 @@ int main(void)
         cmocka_unit_test(request__an_octet_now_and_then__does_not_get_more_time),
         cmocka_unit_test(request__odd_but_valid__is_answered_and_works),
         cmocka_unit_test(request__octet_by_octet__is_answered),
+        cmocka_unit_test(request__of_many_at_once__come_in_their_order),
         cmocka_unit_test(request__rejected__gets_the_reply_and_fin),
         cmocka_unit_test(request__rejected_with_octets_behind_it__still_gets_the_reply),
         cmocka_unit_test(request__arriving_without_memory__gets_the_reply_that_says_no),

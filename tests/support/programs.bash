@@ -189,10 +189,11 @@ once()
 }
 
 # try NAME FUNCTION ARGUMENT...: one line; status 77 of the function skips, its last line says why.
-# AGAIN=REASON: the program can fail by its own fault, and may be tried a second time.
+# AGAIN=REASON: the program can fail by its own fault, and may be tried a second time.  With CI=true
+# (as .ci/run sets it) each may, as in tests/run; `sum` names those that needed it.
 try()
 {
-    local name=$1 log start status word note='' seconds
+    local name=$1 again=${AGAIN-} log start status word note='' seconds
     shift
     if [ -n "${ONLY-}" ] && [[ $name != *$ONLY* ]]; then
         return
@@ -201,8 +202,11 @@ try()
     start=${EPOCHREALTIME/./}
     once "$@" >"$log" 2>&1
     status=$?
-    if [ -n "${AGAIN-}" ] && [ $status != 0 ] && [ $status != 77 ]; then
-        note="at the second try: $AGAIN"
+    if [ "${CI-}" = true ] && [ -z "$again" ]; then
+        again="it ended with $status, $(tail -n 1 "$log" | cut -c 1-120)"
+    fi
+    if [ -n "$again" ] && [ $status != 0 ] && [ $status != 77 ]; then
+        note="at the second try: $again"
         once "$@" >>"$log" 2>&1
         status=$?
     fi

@@ -188,6 +188,13 @@ once()
     )
 }
 
+# may_skip NAME: tests/skips.txt has programs:NAME, with a reason
+may_skip()
+{
+    awk -F '\t' -v name="programs:$1" '$1 == name && $2 != "" { found = 1 } END { exit !found }' \
+        "$top/tests/skips.txt"
+}
+
 # try NAME FUNCTION ARGUMENT...: one line; status 77 of the function skips, its last line says why.
 # AGAIN=REASON: the program can fail by its own fault, and may be tried a second time.  With CI=true
 # (as .ci/run sets it) each may, as in tests/run; `sum` names those that needed it.
@@ -216,7 +223,14 @@ try()
         word=ok passed=$((passed + 1))
         [ -z "$note" ] || unsteady+=("$name: $note")
         ;;
-    77) word=skip skipped=$((skipped + 1)) note=$(tail -n 1 "$log") ;;
+    77)
+        note=$(tail -n 1 "$log")
+        if may_skip "$name"; then
+            word=skip skipped=$((skipped + 1))
+        else
+            word=FAIL failed=$((failed + 1)) failures+=("$name") note="skipped, but not in tests/skips.txt: $note"
+        fi
+        ;;
     *) word=FAIL failed=$((failed + 1)) failures+=("$name") ;;
     esac
     printf '%-4s %-58s %4d.%d s  %s\n' $word "$name" $((seconds / 10)) $((seconds % 10)) "$note"

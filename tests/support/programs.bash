@@ -249,3 +249,24 @@ sum()
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]
 }
+
+# --- libfabric, and what is on it ---
+
+# The first such address of this machine
+outer_address()
+{
+    ip -4 -o addr show up scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }'
+}
+
+# libfabric FUNCTION ARGUMENT...: if the machine has what libfabric asks for
+address=$(outer_address)
+libfabric()
+{
+    [ -n "$address" ] || { echo "no address but those of loopback, which libfabric leaves aside"; return 77; }
+    # libfabric connects by the name of the machine, which may be in no /etc/hosts.
+    if [ "$1" != fi_info_verbs ] && ! getent hosts "$HOSTNAME" >/dev/null; then
+        echo "this machine's own name, $HOSTNAME, has no address, which libfabric asks for"
+        return 77
+    fi
+    "$@"
+}

@@ -16,17 +16,28 @@ struct iwarp_budget {
     void *_Atomic spare; /* free memory of the one size that is kept, or NULL; not counted */
 };
 
-/* NULL: over the limit (*over true) or out of memory (*over false). */
-static inline void *iwarp_budget_alloc(struct iwarp_budget *b, size_t size, bool *over)
+/* Memory from *spare if there is any, else new; what iwarp_budget_alloc and _alloc_kept share. */
+static inline void *iwarp_budget_claim(struct iwarp_budget *b, size_t size, bool *over,
+                                       void *_Atomic *spare)
 {
     size_t used = atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
+    void *p = NULL;
 
     *over = size > b->limit || used > b->limit - size;
-    void *p = *over ? NULL : malloc(size);
+    if (!*over) {
+        p = spare ? atomic_exchange_explicit(spare, NULL, memory_order_acquire) : NULL;
+        p = p ? p : malloc(size);
+    }
     if (!p) {
         atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
     }
     return p;
+}
+
+/* NULL: over the limit (*over true) or out of memory (*over false). */
+static inline void *iwarp_budget_alloc(struct iwarp_budget *b, size_t size, bool *over)
+{
+    return iwarp_budget_claim(b, size, over, NULL);
 }
 
 static inline void iwarp_budget_free(struct iwarp_budget *b, void *p, size_t size)
@@ -43,18 +54,7 @@ static inline void iwarp_budget_free(struct iwarp_budget *b, void *p, size_t siz
  */
 static inline void *iwarp_budget_alloc_kept(struct iwarp_budget *b, size_t size, bool *over)
 {
-    size_t used = atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
-    void *p = NULL;
-
-    *over = size > b->limit || used > b->limit - size;
-    if (!*over) {
-        p = atomic_exchange_explicit(&b->spare, NULL, memory_order_acquire);
-        p = p ? p : malloc(size);
-    }
-    if (!p) {
-        atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
-    }
-    return p;
+    return iwarp_budget_claim(b, size, over, &b->spare);
 }
 
 static inline void iwarp_budget_keep(struct iwarp_budget *b, void *p, size_t size)

@@ -2,6 +2,7 @@
 /* See stags.h. */
 #include "capture/stags.h"
 
+#include "base/bytes.h"
 #include "base/guard.h"
 
 #include <iwarp/protocol.h>
@@ -12,16 +13,6 @@
 enum { CONTROL_END = 4, STAG_AT = 4, STAG_END = 8, ATOMIC_STAG_AT = UNTAGGED + 8 };
 _Static_assert(UNTAGGED + IWARP_RDMAP_READ_REQUEST_LEN <= sizeof((struct iwarp_stags *)0)->head,
                "what is wanted fits");
-
-static uint32_t get16(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 8 | p[1];
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return get16(p) << 16 | get16(p + 2);
-}
 
 static unsigned opcode(const struct iwarp_stags *s)
 {
@@ -56,12 +47,12 @@ static void take_start(struct iwarp_stags *s)
     s->over = memcmp(s->head, IWARP_MPA_KEY_REQUEST, IWARP_MPA_KEY_LEN) != 0 &&
               memcmp(s->head, IWARP_MPA_KEY_REPLY, IWARP_MPA_KEY_LEN) != 0;
     s->peer_marked = s->head[16] & IWARP_MPA_FLAG_MARKERS;
-    s->skip = get16(s->head + 18);
+    s->skip = iwarp_get_be16(s->head + 18);
 }
 
 static void take_fpdu(struct iwarp_stags *s, iwarp_stags_fn *fn, void *arg)
 {
-    const unsigned length = get16(s->head);
+    const unsigned length = iwarp_get_be16(s->head);
 
     /* Length and ULPDU are padded to a multiple of four; the CRC is behind. */
     s->skip = ((IWARP_MPA_LEN_FIELD + length + 3) & ~3u) + IWARP_MPA_CRC_LEN;
@@ -71,14 +62,14 @@ static void take_fpdu(struct iwarp_stags *s, iwarp_stags_fn *fn, void *arg)
     }
     s->skip -= s->have;
     if (s->head[2] & IWARP_DDP_TAGGED) {
-        fn(arg, get32(s->head + STAG_AT), false);
+        fn(arg, iwarp_get_be32(s->head + STAG_AT), false);
     } else if (opcode(s) == IWARP_OP_READ_REQUEST) {
-        if (get32(s->head + UNTAGGED + 12) > 0) { /* one of nothing names none */
-            fn(arg, get32(s->head + UNTAGGED), true);
-            fn(arg, get32(s->head + UNTAGGED + 16), false);
+        if (iwarp_get_be32(s->head + UNTAGGED + 12) > 0) { /* one of nothing names none */
+            fn(arg, iwarp_get_be32(s->head + UNTAGGED), true);
+            fn(arg, iwarp_get_be32(s->head + UNTAGGED + 16), false);
         }
     } else if (opcode(s) == IWARP_OP_ATOMIC_REQUEST) {
-        fn(arg, get32(s->head + ATOMIC_STAG_AT), false);
+        fn(arg, iwarp_get_be32(s->head + ATOMIC_STAG_AT), false);
     }
 }
 

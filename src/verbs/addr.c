@@ -33,31 +33,17 @@ void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_
     memcpy(to->octets, addr, len < to->len ? len : to->len);
 }
 
-static void keep(struct iwarp_addr *to, const struct sockaddr_storage *addr, socklen_t len)
+void iwarp_addr_ask(struct iwarp_addr *to, struct iwarp_endpoint *ep, iwarp_addr_fn *which)
 {
+    struct sockaddr_storage addr;
+    socklen_t len;
+
+    which(ep, &addr, &len);
     if (len > 0) {
-        iwarp_addr_set(to, (const struct sockaddr *)addr, len);
+        iwarp_addr_set(to, (const struct sockaddr *)&addr, len);
     } else {
         to->len = 0;
     }
-}
-
-void iwarp_addr_local(struct iwarp_addr *to, struct iwarp_endpoint *ep)
-{
-    struct sockaddr_storage addr;
-    socklen_t len;
-
-    iwarp_tcp_local_addr(ep, &addr, &len);
-    keep(to, &addr, len);
-}
-
-void iwarp_addr_peer(struct iwarp_addr *to, struct iwarp_endpoint *ep)
-{
-    struct sockaddr_storage addr;
-    socklen_t len;
-
-    iwarp_tcp_peer_addr(ep, &addr, &len);
-    keep(to, &addr, len);
 }
 
 void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to)

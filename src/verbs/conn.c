@@ -44,7 +44,6 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     }
     conn->device = device;
     conn->options = *options;
-    conn->options.source = NULL; /* the caller's */
     conn->responder = responder;
     conn->spare_fd = -1;
     atomic_store(&conn->refs, 1);

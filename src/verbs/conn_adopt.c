@@ -68,10 +68,10 @@ static void adopt_on_worker(void *arg)
         conn->state = CONN_ENDED;
     } else if (a->rc == 0) {
         conn->adopted = true;
-        iwarp_addr_peer(&conn->peer, ep);
+        iwarp_addr_ask(&conn->peer, ep, iwarp_tcp_peer_addr);
         if (iwarp_conn_attach(conn, ep)) {
             iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
-            iwarp_addr_local(&conn->local, ep);
+            iwarp_addr_ask(&conn->local, ep, iwarp_tcp_local_addr);
             iwarp_conn_begin_startup(conn);
         }
     }

@@ -133,6 +133,7 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
     }
     if (status == IWARP_OK) {
         *out = *in;
+        out->source = NULL; /* the caller's: who needs it keeps a copy of what it points to */
     }
     return status;
 }

@@ -541,7 +541,7 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
     }
     if (iwarp_conn_attach(conn, ep)) {
         iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
-        iwarp_addr_local(&conn->local, ep);
+        iwarp_addr_ask(&conn->local, ep, iwarp_tcp_local_addr);
         iwarp_conn_begin_startup(conn);
     }
 }
@@ -588,7 +588,7 @@ void iwarp_conn_startup_writable(struct iwarp_conn *conn)
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
         return;
     }
-    iwarp_addr_local(&conn->local, conn->ep);
+    iwarp_addr_ask(&conn->local, conn->ep, iwarp_tcp_local_addr);
     iwarp_conn_end_phase(conn, &conn->connecting_ms);
     iwarp_conn_begin_startup(conn);
 }

@@ -513,9 +513,10 @@ enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_l
 void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_t len);
 void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to);
 
-/* Of a TCP endpoint. */
-void iwarp_addr_local(struct iwarp_addr *to, struct iwarp_endpoint *ep);
-void iwarp_addr_peer(struct iwarp_addr *to, struct iwarp_endpoint *ep);
+/* Of a TCP endpoint: iwarp_tcp_local_addr or iwarp_tcp_peer_addr. */
+typedef void iwarp_addr_fn(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                           socklen_t *addr_len);
+void iwarp_addr_ask(struct iwarp_addr *to, struct iwarp_endpoint *ep, iwarp_addr_fn *which);
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out);
 

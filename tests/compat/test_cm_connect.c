@@ -419,17 +419,23 @@ static void destroy__amid_connecting__leaves_no_event(void **state)
     close_end(&server);
 }
 
+/* A request that the server has taken and not answered. */
+static void ask_server(struct end *server, struct end *client)
+{
+    listen_at(server, AF_INET);
+    open_end(client);
+    prepare_client(client, AF_INET, rdma_get_src_port(server->listener));
+    connect_client(client, "hello");
+    ok(rdma_ack_cm_event(request(server, "hello")));
+}
+
 /* Disconnecting it does nothing; nor is there an event. */
 static void request__disconnected_unanswered__can_be_accepted(void **state)
 {
     static struct end server, client;
 
     (void)state;
-    listen_at(&server, AF_INET);
-    open_end(&client);
-    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
-    connect_client(&client, "hello");
-    ok(rdma_ack_cm_event(request(&server, "hello")));
+    ask_server(&server, &client);
     ok(rdma_disconnect(server.id));
     accept_request(&server);
     expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -451,11 +457,7 @@ static void request__of_a_peer_that_has_gone__cannot_be_accepted(void **state)
     static struct end server, client;
 
     (void)state;
-    listen_at(&server, AF_INET);
-    open_end(&client);
-    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
-    connect_client(&client, "hello");
-    ok(rdma_ack_cm_event(request(&server, "hello")));
+    ask_server(&server, &client);
     close_end(&client);
     usleep(100000);
     ok(rdma_create_qp(server.id, NULL, &attr));

@@ -40,6 +40,9 @@ void talk_free(struct talk *talk);
 /* A place for a message of at most 64 octets that this end sends. */
 unsigned char *talk_word(const struct talk *talk);
 
+/* The next completion of a request that went well, or false: it did not, or none came in time. */
+bool talk_next(const struct talk *talk, struct side_done *done);
+
 /* Octets of private data that say where this end's region is; and what the peer's say. */
 void talk_introduce(const struct talk *talk, unsigned char *pd);
 void talk_meet(struct talk *talk);

@@ -26,20 +26,6 @@ struct call {
     uint32_t procedure;
 };
 
-/* The next completion, or false. */
-static bool next(struct talk *talk, struct side_done *done)
-{
-    uint64_t until = now_ms() + talk->settings->time * 1000ull;
-
-    while (!side_poll(talk->link, done)) {
-        if (side_ended(talk->link) || now_ms() > until) {
-            return false;
-        }
-        usleep(200);
-    }
-    return strcmp(done->status, "ok") == 0;
-}
-
 /* Behind the three lists that begin at word 4 there is the RPC message: which word that is, or 0.
  */
 static size_t message_find(const uint32_t *word, size_t words)
@@ -94,7 +80,7 @@ static bool call_take(struct talk *talk, struct call *call, uint32_t procedure)
     struct side_done done;
 
     do {
-        if (!next(talk, &done)) {
+        if (!talk_next(talk, &done)) {
             talk_complain(talk, "no call of procedure %u came", procedure);
             return false;
         }

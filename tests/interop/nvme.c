@@ -10,7 +10,6 @@
 #include "exchange.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #define CAPSULE 64
 #define DATA    1024
@@ -29,27 +28,13 @@ static uint64_t little(const unsigned char *at, unsigned octets)
     return value;
 }
 
-/* The next completion, or false. */
-static bool next(struct talk *talk, struct side_done *done)
-{
-    uint64_t until = now_ms() + talk->settings->time * 1000ull;
-
-    while (!side_poll(talk->link, done)) {
-        if (side_ended(talk->link) || now_ms() > until) {
-            return false;
-        }
-        usleep(200);
-    }
-    return strcmp(done->status, "ok") == 0;
-}
-
 void nvme_run(struct talk *talk)
 {
     struct side_request read = {.id = 1, .op = OP_READ, .addr = talk->sink, .len = DATA};
     struct side_done done;
     const unsigned char *capsule;
 
-    if (!next(talk, &done) || !done.receive) {
+    if (!talk_next(talk, &done) || !done.receive) {
         talk_complain(talk, "no capsule came");
         return;
     }
@@ -63,7 +48,7 @@ void nvme_run(struct talk *talk)
     read.remote_to = little(capsule + 24, 8);
     read.remote_stag = (uint32_t)little(capsule + 35, 4);
     side_post(talk->link, &read);
-    if (!next(talk, &done) || done.receive) {
+    if (!talk_next(talk, &done) || done.receive) {
         talk_complain(talk, "the data of Connect cannot be read");
     } else if (memcmp(talk->sink + 256, subsystem, sizeof subsystem) != 0) {
         talk_complain(talk, "the data of Connect names another subsystem");

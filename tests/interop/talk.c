@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pattern.h"
 
@@ -113,6 +114,19 @@ void talk_free(struct talk *talk)
 unsigned char *talk_word(const struct talk *talk)
 {
     return talk->slots + (size_t)talk->slot_size * (talk->settings->count + MORE);
+}
+
+bool talk_next(const struct talk *talk, struct side_done *done)
+{
+    uint64_t until = now_ms() + talk->settings->time * 1000ull;
+
+    while (!side_poll(talk->link, done)) {
+        if (side_ended(talk->link) || now_ms() > until) {
+            return false;
+        }
+        usleep(200);
+    }
+    return strcmp(done->status, "ok") == 0;
 }
 
 void talk_introduce(const struct talk *talk, unsigned char *pd)

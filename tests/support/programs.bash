@@ -10,6 +10,7 @@
 : "${BUILD:?where the build is}"
 patience=180
 top=$PWD
+. tests/support/skips.bash
 logs=$BUILD/program-logs
 # Not in TMPDIR, which may be closed to others.
 work=$(mktemp -d /tmp/programs-XXXXXX) || exit 1
@@ -188,13 +189,6 @@ once()
     )
 }
 
-# may_skip NAME: tests/skips.txt has programs:NAME, with a reason
-may_skip()
-{
-    awk -F '\t' -v name="programs:$1" '$1 == name && $2 != "" { found = 1 } END { exit !found }' \
-        "$top/tests/skips.txt"
-}
-
 # try NAME FUNCTION ARGUMENT...: one line; status 77 of the function skips, its last line says why.
 # AGAIN=REASON: the program can fail by its own fault, and may be tried a second time.  With CI=true
 # (as .ci/run sets it) each may, as in tests/run; `sum` names those that needed it.
@@ -225,7 +219,7 @@ try()
         ;;
     77)
         note=$(tail -n 1 "$log")
-        if may_skip "$name"; then
+        if is_known_skip "programs:$name"; then
             word=skip skipped=$((skipped + 1))
         else
             word=FAIL failed=$((failed + 1)) failures+=("$name") note="skipped, but not in tests/skips.txt: $note"

@@ -35,21 +35,22 @@ enum iwarp_region_kind {
 };
 
 struct iwarp_region {
+    /* What each access looks at comes first, in one cache line if the region begins with one. */
     _Atomic uint32_t lends; /* users of the memory right now */
     _Atomic uint32_t stag;  /* 0: not valid */
-    _Atomic bool claimed;   /* somebody changes what follows */
     enum iwarp_region_kind kind;
     unsigned access; /* enum iwarp_access */
-    uint32_t qp;     /* number of the only queue pair that may use it; 0: all of the PD */
     const void *pd;  /* compared, never followed */
     uint8_t *addr;
     uint64_t len;
-    uint64_t to_base;            /* TO of the first octet */
-    uint32_t index;              /* of the STag, also after it became invalid */
-    uint32_t last_stag;          /* the STag, or what it was when it became invalid */
-    uint32_t generation;         /* counts what the STag has stood for */
+    uint64_t to_base;         /* TO of the first octet */
+    uint32_t qp;              /* number of the only queue pair that may use it; 0: all of the PD */
+    uint32_t generation;      /* counts what the STag has stood for */
+    uint32_t index;           /* of the STag, also after it became invalid */
+    uint32_t last_stag;       /* the STag, or what it was when it became invalid */
+    _Atomic bool claimed;     /* somebody changes the region, lends apart */
+    _Atomic unsigned windows; /* valid ones that have this parent */
     struct iwarp_region *parent; /* of a valid window */
-    _Atomic unsigned windows;    /* valid ones that have this parent */
 };
 
 struct iwarp_region_table {
@@ -99,6 +100,20 @@ static inline struct iwarp_region *iwarp_region_lend(struct iwarp_region_table *
         return NULL;
     }
     return r;
+}
+
+/*
+ * Hints for a lookup to come: have the table's entry brought into the cache, and later the region
+ * that it names. Both take any number for an STag, and neither says anything about it.
+ */
+static inline void iwarp_region_expect(const struct iwarp_region_table *table, uint32_t stag)
+{
+    __builtin_prefetch(&table->slot[stag >> 8]);
+}
+
+static inline void iwarp_region_expect_more(const struct iwarp_region_table *table, uint32_t stag)
+{
+    __builtin_prefetch(atomic_load_explicit(&table->slot[stag >> 8], memory_order_relaxed), 1);
 }
 
 static inline void iwarp_region_settle(struct iwarp_region *region)

@@ -14,27 +14,91 @@
 #include "mpa/mpa_frame.h"
 #include "peers/peers.h"
 
+/* So many FPDUs ahead are an STag's table entry, and its region, brought into the cache. */
+#define AHEAD_ENTRY  16u
+#define AHEAD_REGION 8u
+
 struct run {
     volatile struct iwarp_guard_range range; /* the destination of the current FPDU */
     struct iwarp_stream *s;
     const uint8_t *p;
     size_t n;
+    struct iwarp_region *region; /* that of `stag`, lent; NULL: none */
+    uint32_t stag;
+    /* looked at ahead, once there was more than one STag: */
+    size_t seen_at; /* the first FPDU that was not */
+    uint32_t seen, expected;
+    uint32_t stags[AHEAD_ENTRY]; /* of those seen last */
     /* done: */
     size_t used;
     uint64_t fpdus, payload;
     uint32_t last, last_payload; /* octets of the last FPDU, and of its payload */
 };
 
-/* The region that the peer may write to by this STag, lent for the batch; else NULL. */
-static const struct iwarp_region *writable(struct iwarp_stream *s, uint32_t stag)
+static void settle(struct run *run)
 {
-    struct iwarp_ddp_rx *ddp = &s->ddp;
-
-    if (stag == 0 || ddp->lends.n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
-        return NULL;
+    if (run->region) {
+        iwarp_region_settle(run->region);
+        run->region = NULL;
     }
-    const struct iwarp_region *r = iwarp_lends_get(&ddp->lends, ddp->regions, stag);
-    return r && iwarp_ddp_may(r, ddp->pd, ddp->qp, IWARP_ACCESS_REMOTE_WRITE) ? r : NULL;
+}
+
+/*
+ * Lend the region that the peer may write to by this STag, if there is one. Payload is in place
+ * before the next FPDU is looked at, so one at a time is enough.
+ */
+static void lend(struct run *run, uint32_t stag)
+{
+    const struct iwarp_ddp_rx *ddp = &run->s->ddp;
+
+    settle(run);
+    run->stag = stag;
+    run->region = stag != 0 ? iwarp_region_lend(ddp->regions, stag) : NULL;
+    if (run->region && !iwarp_ddp_may(run->region, ddp->pd, ddp->qp, IWARP_ACCESS_REMOTE_WRITE)) {
+        settle(run);
+    }
+}
+
+/* Nothing of what is read here is checked yet, or believed: an STag is a hint, a length is bounded.
+ */
+static void see_next(struct run *run)
+{
+    const uint8_t *p = run->p + run->seen_at;
+    size_t left = run->n - run->seen_at;
+
+    if (!iwarp_stream_is_run(run->s, p, left)) {
+        return;
+    }
+    uint32_t len = iwarp_mpa_fpdu_len(iwarp_get_be16(p)), stag = iwarp_get_be32(p + 4);
+    iwarp_region_expect(run->s->ddp.regions, stag);
+    run->stags[run->seen++ % AHEAD_ENTRY] = stag;
+    run->seen_at += len < left ? len : left;
+}
+
+static void expect_next(struct run *run)
+{
+    if (run->expected != run->seen) {
+        iwarp_region_expect_more(run->s->ddp.regions, run->stags[run->expected++ % AHEAD_ENTRY]);
+    }
+}
+
+/*
+ * STags in no order have their entries and regions anywhere in memory. To wait for each of them
+ * when its turn comes would take longer than all that is done with an FPDU.
+ */
+static void look_ahead(struct run *run)
+{
+    if (run->seen == 0) {
+        run->seen_at = run->used;
+        for (unsigned i = 0; i < AHEAD_ENTRY - 1; i++) {
+            see_next(run);
+        }
+        for (unsigned i = 0; i < AHEAD_REGION - 1; i++) {
+            expect_next(run);
+        }
+    }
+    see_next(run);
+    expect_next(run);
 }
 
 /* The octets of the FPDU whose length field says ulpdu, if it is whole and its CRC right; else 0.
@@ -53,8 +117,8 @@ static uint32_t whole_fpdu(const struct run *run, const uint8_t *p, size_t left,
 static void take_run(void *arg)
 {
     struct run *run = arg;
-    const struct iwarp_region *region = NULL;
-    uint32_t stag = 0, len;
+    bool many = false;
+    uint32_t len;
 
     for (; iwarp_stream_is_run(run->s, run->p + run->used, run->n - run->used); run->used += len) {
         const uint8_t *p = run->p + run->used;
@@ -68,12 +132,17 @@ static void take_run(void *arg)
         }
         /* The STag may become invalid at any time; what it stands for does not change while lent.
          */
-        if (!region || stag != iwarp_get_be32(p + 4) ||
-            atomic_load_explicit(&region->stag, memory_order_relaxed) != stag) {
-            stag = iwarp_get_be32(p + 4);
-            region = writable(run->s, stag);
+        uint32_t stag = iwarp_get_be32(p + 4);
+        if (!run->region || run->stag != stag ||
+            atomic_load_explicit(&run->region->stag, memory_order_relaxed) != stag) {
+            many = many || run->region;
+            lend(run, stag);
         }
-        uint8_t *to = region ? iwarp_ddp_within(region, iwarp_get_be64(p + 8), payload) : NULL;
+        if (many) {
+            look_ahead(run);
+        }
+        uint8_t *to =
+            run->region ? iwarp_ddp_within(run->region, iwarp_get_be64(p + 8), payload) : NULL;
         if (!to) {
             break;
         }
@@ -99,6 +168,7 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
         return 0;
     }
     (void)iwarp_guard_batch(&run.range, take_run, &run); /* left: the next FPDU was not done */
+    settle(&run);
     if (run.used > 0) {
         s->config.hold_tx = false; /* RFC 5044 7.1.2 rule 4 */
         s->rx.pos += run.used;

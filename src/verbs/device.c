@@ -222,11 +222,7 @@ static void device_free(struct iwarp_device *d)
     }
     iwarp_capture_close(d->capture);
     free(d->injector);
-    while (d->chunks) {
-        struct iwarp_mr_chunk *chunk = d->chunks;
-        d->chunks = chunk->next;
-        free(chunk);
-    }
+    iwarp_stag_free_pool(d);
     iwarp_region_table_fini(&d->regions);
     iwarp_budget_fini(&d->budget);
     iwarp_async_fini(&d->async);

@@ -8,12 +8,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 
 /* The STag table in pages of 4 KiB: 15 bits of page, 9 of slot, and 8 of key make an STag. */
 #define PAGES      32768u
 #define PAGE_SLOTS 512u
 #define MIN_PAGES  4096u
+
+/* Regions that are allocated together, and how many make it worth a huge page for the next. */
+#define CHUNK      64u
+#define MANY       4096u
+#define HUGE_BYTES ((size_t)2 << 20)
 
 /*
  * 32 unpredictable bits; the kernel is asked for many at a time, and gives up to 256 octets whole.
@@ -40,24 +46,74 @@ static enum iwarp_status no_random(void)
                       strerror(errno));
 }
 
+/* Zeroed memory that begins at a multiple of its size; NULL: none. */
+static void *map_huge(size_t size)
+{
+    uint8_t *p = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    size_t before = (size_t) - (uintptr_t)p & (size - 1);
+    if (before > 0) {
+        munmap(p, before);
+    }
+    munmap(p + before + size, size - before);
+    (void)madvise(p + before, size, MADV_HUGEPAGE);
+    return p + before;
+}
+
+/* Many regions lie in huge pages, since peers use them in any order; few take little memory. */
+static struct iwarp_mr_chunk *chunk_new(bool many)
+{
+    const size_t size = sizeof(struct iwarp_mw);
+    void *huge = many ? map_huge(HUGE_BYTES) : NULL;
+    struct iwarp_mr_chunk *chunk =
+        calloc(1, sizeof *chunk + (huge ? 0 : CHUNK * size + _Alignof(struct iwarp_mw)));
+
+    if (!chunk) {
+        if (huge) {
+            munmap(huge, HUGE_BYTES);
+        }
+        return NULL;
+    }
+    uintptr_t behind = (uintptr_t)(chunk + 1) + _Alignof(struct iwarp_mw) - 1;
+    chunk->mw = huge ? huge : (void *)(behind - behind % _Alignof(struct iwarp_mw));
+    chunk->n = huge ? (unsigned)(HUGE_BYTES / size) : CHUNK;
+    chunk->mapped = huge ? HUGE_BYTES : 0;
+    return chunk;
+}
+
+void iwarp_stag_free_pool(struct iwarp_device *d)
+{
+    while (d->chunks) {
+        struct iwarp_mr_chunk *chunk = d->chunks;
+        d->chunks = chunk->next;
+        if (chunk->mapped > 0) {
+            munmap(chunk->mw, chunk->mapped);
+        }
+        free(chunk);
+    }
+}
+
 /* device.lock held. */
 static struct iwarp_mr *pool_take(struct iwarp_device *d)
 {
-    if (!d->free_mr) {
-        struct iwarp_mr_chunk *chunk = calloc(1, sizeof *chunk);
+    struct iwarp_mr *mr = d->free_mr;
+
+    if (mr) {
+        d->free_mr = mr->next_free;
+        return mr;
+    }
+    if (!d->chunks || d->chunks->used == d->chunks->n) {
+        struct iwarp_mr_chunk *chunk = chunk_new(d->mr_count >= MANY);
         if (!chunk) {
             return NULL;
         }
         chunk->next = d->chunks;
         d->chunks = chunk;
-        for (size_t i = 0; i < sizeof chunk->mw / sizeof chunk->mw[0]; i++) {
-            chunk->mw[i].entry.next_free = d->free_mr;
-            d->free_mr = &chunk->mw[i].entry;
-        }
     }
-    struct iwarp_mr *mr = d->free_mr;
-    d->free_mr = mr->next_free;
-    return mr;
+    return &d->chunks->mw[d->chunks->used++].entry;
 }
 
 static void pool_give(struct iwarp_device *d, struct iwarp_mr *mr)

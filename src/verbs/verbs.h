@@ -246,13 +246,19 @@ struct iwarp_mr {
 };
 
 struct iwarp_mw {
-    struct iwarp_mr entry;
+    _Alignas(128) struct iwarp_mr entry; /* what accesses look at lies in one cache line */
 };
 
+/* Regions and windows come from the same pool. */
 struct iwarp_mr_chunk {
     struct iwarp_mr_chunk *next;
-    struct iwarp_mw mw[64]; /* regions and windows come from the same pool */
+    struct iwarp_mw *mw;
+    unsigned n, used; /* of mw; those beyond were never taken */
+    size_t mapped;    /* octets of the mapping that they are; 0: they lie behind this */
 };
+
+/* stag.c: all regions of the device, at its end. */
+void iwarp_stag_free_pool(struct iwarp_device *d);
 
 /* stag.c: draw an STag for a region or window. */
 enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind kind,

@@ -137,6 +137,13 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int compare_places(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 #define MANY 40000u
 
 /*
@@ -219,6 +226,46 @@ static void stags__from_the_worst_choice_of_pages__are_fair_bit_by_bit(void **st
     }
 }
 
+/* More than fill the first huge page: each begins with a cache line, and none is there twice. */
+static void register__many_and_again__are_apart_and_used_again(void **state)
+{
+    struct iwarp_mr **mr = calloc(MANY, sizeof(struct iwarp_mr *));
+    uint64_t *place = calloc(MANY, sizeof *place);
+    struct set s;
+    char octet;
+
+    (void)state;
+    assert_true(mr && place);
+    set_open(&s, 0);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            must(iwarp_mr_register(s.pd, &octet, 1, 0, &mr[i]));
+            place[i] = (uintptr_t)mr[i];
+            assert_true(place[i] % 64 == 0);
+        }
+        for (unsigned i = 0; i < MANY; i++) {
+            struct iwarp_region *r = iwarp_region_lend(&s.device->regions, iwarp_mr_stag(mr[i]));
+            assert_ptr_equal(r, &mr[i]->region);
+            iwarp_region_settle(r);
+        }
+        qsort(place, MANY, sizeof *place, compare_places);
+        for (unsigned i = 1; i < MANY; i++) {
+            assert_true(place[i] - place[i - 1] >= sizeof(struct iwarp_mr));
+        }
+        unsigned chunks = 0;
+        for (struct iwarp_mr_chunk *c = s.device->chunks; c; c = c->next) {
+            chunks += c->mapped > 0;
+        }
+        assert_int_equal(chunks, 3); /* the first 4096 lie elsewhere, 16384 in each */
+        for (unsigned i = 0; i < MANY; i++) {
+            must(iwarp_mr_deregister(mr[i]));
+        }
+    }
+    set_close(&s);
+    free(mr);
+    free(place);
+}
+
 /* Registering the same memory again and again does not give an old STag back. */
 static void stags__of_the_same_memory__are_fresh_each_time(void **state)
 {
@@ -254,6 +301,7 @@ int main(void)
         cmocka_unit_test(limit__regions_and_windows__count_together),
         cmocka_unit_test(stags__of_many_regions__are_unpredictable),
         cmocka_unit_test(stags__from_the_worst_choice_of_pages__are_fair_bit_by_bit),
+        cmocka_unit_test(register__many_and_again__are_apart_and_used_again),
         cmocka_unit_test(stags__of_the_same_memory__are_fresh_each_time),
         cmocka_unit_test(fresh_key__many_times__is_never_the_last),
         cmocka_unit_test(query__with_the_wrong_size__is_misuse),

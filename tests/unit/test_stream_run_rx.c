@@ -254,6 +254,9 @@ static char *receive(const struct endpoint_options *options, bool plain, const s
         endpoint_check(&e);
         at += k;
     }
+    for (unsigned i = 0; i < e.areas; i++) {
+        assert_false(iwarp_region_lent(&e.area[i].region));
+    }
     endpoint_drain(&e);
     char *text = end_of(&e);
     endpoint_fini(&e);
@@ -392,6 +395,7 @@ static void receive__run_over_many_regions__places_all(void **state)
     assert_int_equal(e.s.rx.fpdus, 3 * ENDPOINT_REGIONS);
     assert_int_equal(e.s.ddp.lends.n, 0);
     for (unsigned i = 0; i < ENDPOINT_REGIONS; i++) {
+        assert_false(iwarp_region_lent(&e.area[i].region));
         for (unsigned k = 0; k < 64; k++) {
             assert_int_equal(e.area[i].p[k], k < 24 ? i + 1 : 0);
         }

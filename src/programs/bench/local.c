@@ -88,6 +88,7 @@ int bench_register(const struct bench_options *options)
 /* --- Writes through memory ------------------------------------------------------------------- */
 
 #define CHAIN_MAX 256u
+#define ORDER     (1u << 20)
 
 /* One thread with both ends of a connection. */
 struct pair {
@@ -95,7 +96,7 @@ struct pair {
     struct bench_side side; /* the initiator's end */
     struct iwarp_qp *other;
     struct iwarp_conn *other_conn;
-    const uint32_t *stag; /* of the target regions */
+    const uint32_t *stag; /* of the target regions, in the order of use */
     uint64_t done;
     double begin, end;
     pthread_barrier_t *start;
@@ -126,7 +127,6 @@ static void connect_pair(struct pair *pair, struct iwarp_device *device, struct 
     bench_must(iwarp_conn_wait(pair->other_conn, BENCH_PATIENCE_MS), "connect");
 }
 
-/* Writes to regions in an order without a pattern that a processor could foresee. */
 static void write_until(struct pair *pair, double seconds)
 {
     const struct bench_options *options = pair->options;
@@ -135,7 +135,7 @@ static void write_until(struct pair *pair, double seconds)
     struct iwarp_send_wr wr[CHAIN_MAX];
     struct iwarp_wc wc[16];
     unsigned in_flight = 0;
-    uint64_t random = 1, posted = 0;
+    uint64_t posted = 0;
 
     bench_fill(payload, options->octets, 1);
     for (unsigned i = 0; i < options->chain; i++) {
@@ -151,8 +151,7 @@ static void write_until(struct pair *pair, double seconds)
         more = more && bench_now() - pair->begin < seconds;
         if (more) {
             for (unsigned i = 0; i < options->chain; i++) {
-                random = random * 6364136223846793005u + 1442695040888963407u;
-                wr[i].remote_stag = pair->stag[(random >> 33) % options->count];
+                wr[i].remote_stag = pair->stag[(posted + i) % ORDER];
                 wr[i].remote_to = 0;
             }
             bench_post(&pair->side, wr);
@@ -177,17 +176,26 @@ static void *run_thread(void *arg)
     return NULL;
 }
 
-/* Regions of the same octets, addressed from 0. */
+/*
+ * Regions of the same octets, addressed from 0, and an order of them without a pattern that a
+ * processor could foresee. The order is as long for one region as for many, so that reading it
+ * costs the same.
+ */
 static void register_targets(const struct bench_options *options, struct iwarp_pd *pd,
                              uint8_t *memory, struct iwarp_mr **mr, uint32_t *stag)
 {
+    uint64_t random = 1;
+
     for (unsigned i = 0; i < options->count; i++) {
         bench_must(iwarp_mr_register(pd, memory, options->octets,
                                      IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE |
                                          IWARP_ACCESS_ZERO_BASED,
                                      &mr[i]),
                    "register");
-        stag[i] = iwarp_mr_stag(mr[i]);
+    }
+    for (unsigned i = 0; i < ORDER; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        stag[i] = iwarp_mr_stag(mr[(random >> 33) % options->count]);
     }
 }
 
@@ -221,7 +229,7 @@ int bench_memory(const struct bench_options *options)
     static struct pair pair[64];
     static uint8_t memory[1024];
     struct iwarp_mr **mr = calloc(options->count, sizeof(struct iwarp_mr *));
-    uint32_t *stag = calloc(options->count, sizeof *stag);
+    uint32_t *stag = calloc(ORDER, sizeof *stag);
     struct iwarp_device *device;
     struct iwarp_pd *pd;
     pthread_barrier_t start;

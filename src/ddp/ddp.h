@@ -43,11 +43,11 @@ struct iwarp_ddp_target {
 struct iwarp_ddp_rx {
     struct iwarp_region_table *regions;
     const void *pd;
-    uint32_t qp;              /* number of the stream's queue pair */
-    unsigned denied;          /* rights that the queue pair withholds whatever STags say */
-    struct iwarp_lends lends; /* regions that targets of this batch point into */
-    uint32_t msn[4];          /* next expected, per queue */
-    uint32_t mo[4];           /* octets of that message so far */
+    uint32_t qp;               /* number of the stream's queue pair */
+    unsigned denied;           /* rights that the queue pair withholds whatever STags say */
+    struct iwarp_lends *lends; /* regions that targets of this batch point into; of the caller */
+    uint32_t msn[4];           /* next expected, per queue */
+    uint32_t mo[4];            /* octets of that message so far */
 };
 
 void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regions, const void *pd,
@@ -58,7 +58,7 @@ bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_faul
 
 /*
  * Compute the destination of a segment with len octets of payload. False: *fault says why. On
- * success the regions in *target are lent until iwarp_lends_settle(&rx->lends), which the caller
+ * success the regions in *target are lent until iwarp_lends_settle(rx->lends), which the caller
  * does after each batch, and before it calls when fewer than IWARP_MAX_SGE lends are left.
  */
 bool iwarp_ddp_place(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,

@@ -17,7 +17,7 @@ void iwarp_ddp_rx_init(struct iwarp_ddp_rx *rx, struct iwarp_region_table *regio
     rx->denied = 0;
     rx->regions = regions;
     rx->pd = pd;
-    rx->lends.n = 0;
+    rx->lends = NULL;
     for (unsigned qn = 0; qn < 4; qn++) {
         rx->msn[qn] = 1; /* RFC 5041 4.3 */
         rx->mo[qn] = 0;
@@ -150,7 +150,7 @@ static bool place_write(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *
     if (rx->denied & IWARP_ACCESS_REMOTE_WRITE) {
         return found(fault, IWARP_FAULT_DDP_QP_ACCESS, h->stag, rx->denied, 0);
     }
-    struct iwarp_region *r = iwarp_lends_get(&rx->lends, rx->regions, h->stag);
+    struct iwarp_region *r = iwarp_lends_get(rx->lends, rx->regions, h->stag);
     if (!r) {
         return found(fault, IWARP_FAULT_DDP_STAG_INVALID, h->stag, 0, 0);
     }
@@ -184,7 +184,7 @@ static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
     if (h->to != (uint64_t)(uintptr_t)sink->sgl->addr + sink->done) {
         return found(fault, IWARP_FAULT_READ_RESPONSE_BOUNDS, h->to, len, left);
     }
-    return iwarp_ddp_resolve(rx->regions, &rx->lends, rx->pd, rx->qp, sink->sgl, 1, sink->done, len,
+    return iwarp_ddp_resolve(rx->regions, rx->lends, rx->pd, rx->qp, sink->sgl, 1, sink->done, len,
                              IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 
@@ -214,7 +214,7 @@ static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
         return true;
     }
     const void *pd = sink->pd ? sink->pd : rx->pd;
-    return iwarp_ddp_resolve(rx->regions, &rx->lends, pd, rx->qp, sink->sgl, sink->num_sge, h->mo,
+    return iwarp_ddp_resolve(rx->regions, rx->lends, pd, rx->qp, sink->sgl, sink->num_sge, h->mo,
                              len, IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 

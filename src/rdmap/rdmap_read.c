@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Slots that a ring has once the first one is asked for. */
-#define FIRST_SLOTS 4
+#define FIRST_SLOTS 1 /* most connections see no more than the ready-to-receive message */
 
 /* [RDMAP-8.1.2-07] [SEC-6.4.3.3-01] */
 void iwarp_rdmap_reads_init(struct iwarp_rdmap_reads *r, uint32_t ird, uint32_t ord)

@@ -25,7 +25,7 @@
  * Invariants (iwarp_stream_check):
  *  - rx.carry is allocated exactly in state RX_CARRY, and rx.carry_len < rx.fpdu_len there
  *  - fault.code is set in TERMINATING, and once set never changes
- *  - no region is lent to rx between placed/feed and the next want
+ *  - no region is lent to rx between placed/feed and the next want: ddp.lends is NULL
  *  - sq.done <= sq.next <= sq.head, tx.released <= tx.sent <= tx.framed
  */
 #ifndef IWARP_STREAM_H
@@ -147,10 +147,11 @@ void iwarp_stream_fini(struct iwarp_stream *s);
  * Where do the next octets of the stream belong? Fills iov with at most max (at least 1) entries
  * and returns how many: 0 if the next octets are headers. *staging is how many octets behind them
  * the driver should offer in a buffer of its own (in one vectored read), a hint. Every want is
- * followed by one placed, possibly of 0 octets.
+ * followed by one placed, possibly of 0 octets; until then the regions are lent, and *lends, which
+ * need not be initialised, is the stream's.
  */
-unsigned iwarp_stream_want(struct iwarp_stream *s, struct iovec *iov, unsigned max,
-                           size_t *staging);
+unsigned iwarp_stream_want(struct iwarp_stream *s, struct iwarp_lends *lends, struct iovec *iov,
+                           unsigned max, size_t *staging);
 
 /* n octets have arrived where the last want said. */
 void iwarp_stream_placed(struct iwarp_stream *s, size_t n);

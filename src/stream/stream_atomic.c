@@ -103,7 +103,7 @@ bool iwarp_stream_atomic_done(struct iwarp_stream *s, const struct iwarp_read_ou
     if (r.id != out->msn) {
         return found(s, IWARP_FAULT_ATOMIC_RESPONSE_ID, r.id, out->msn, 0);
     }
-    if (!iwarp_ddp_resolve(s->config.regions, &s->ddp.lends, s->config.pd, s->config.qp, w->sgl, 1,
+    if (!iwarp_ddp_resolve(s->config.regions, s->ddp.lends, s->config.pd, s->config.qp, w->sgl, 1,
                            0, sizeof r.original, IWARP_ACCESS_LOCAL_WRITE, &sink, &s->fault)) {
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;

@@ -19,7 +19,9 @@ void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config 
 
 static void rx_release(struct iwarp_stream *s)
 {
-    iwarp_lends_settle(&s->ddp.lends);
+    if (s->ddp.lends) {
+        iwarp_lends_settle(s->ddp.lends);
+    }
     if (s->rx.carry) {
         iwarp_budget_free(s->config.budget, s->rx.carry, s->rx.fpdu_len);
         s->rx.carry = NULL;
@@ -216,7 +218,7 @@ void iwarp_stream_check(struct iwarp_stream *s)
     assert((s->rx.carry != NULL) == (s->rx.state == RX_CARRY));
     assert(s->rx.state != RX_CARRY || s->rx.carry_len < s->rx.fpdu_len);
     assert(s->rx.state != RX_PAYLOAD || s->rx.payload_done < s->rx.payload_len);
-    assert(s->ddp.lends.n == 0);
+    assert(!s->ddp.lends);
     assert(s->life != STREAM_TERMINATING || s->fault.code != IWARP_FAULT_NONE);
     assert(sq->next - sq->done <= iwarp_wq_head(s->config.sq) - sq->done);
     assert(s->tx.released <= s->tx.sent && s->tx.sent <= s->tx.framed);

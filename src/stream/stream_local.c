@@ -54,7 +54,7 @@ bool iwarp_stream_invalidate_sink(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     const struct iwarp_binder who = iwarp_stream_binder(s);
 
-    iwarp_lends_settle(&s->ddp.lends);
+    iwarp_lends_settle(s->ddp.lends);
     if (iwarp_bind_invalidate(&who, w->sgl[0].lkey, &s->fault)) {
         return true;
     }

@@ -147,8 +147,8 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
         !choose_sink(s, h, &sink, fault)) {
         return false;
     }
-    if (s->ddp.lends.n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
-        iwarp_lends_settle(&s->ddp.lends); /* earlier segments of the batch are in place already */
+    if (s->ddp.lends->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
+        iwarp_lends_settle(s->ddp.lends); /* earlier segments of the batch are in place already */
     }
     return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
 }
@@ -222,7 +222,7 @@ static bool invalidate(struct iwarp_stream *s, uint32_t stag)
     if ((s->ddp.denied & remote) == remote) { /* verbs draft 7.8 */
         return found(&s->fault, IWARP_FAULT_RDMAP_INVALIDATE, stag, 0, 0);
     }
-    iwarp_lends_settle(&s->ddp.lends);
+    iwarp_lends_settle(s->ddp.lends);
     return iwarp_bind_invalidate_remote(&who, stag, sharers, &s->fault);
 }
 
@@ -310,7 +310,7 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
      */
     if (r->size > 0 && s->reads.in_count == 0) {
         const struct iwarp_region *region =
-            iwarp_lends_get(&s->ddp.lends, s->config.regions, r->src_stag);
+            iwarp_lends_get(s->ddp.lends, s->config.regions, r->src_stag);
         if (!region) {
             return found(&s->fault, IWARP_FAULT_RDMAP_STAG_INVALID, r->src_stag, 0, 0);
         }
@@ -338,7 +338,7 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
     in->atomic = true;
     in->msn = h->msn;
     in->sent = 0;
-    if (s->reads.in_count == 0 && !iwarp_stream_atomic_target(s, &s->ddp.lends, &in->op)) {
+    if (s->reads.in_count == 0 && !iwarp_stream_atomic_target(s, s->ddp.lends, &in->op)) {
         return false;
     }
     s->reads.in_count++;

@@ -163,7 +163,7 @@ static bool begin_direct(struct iwarp_stream *s)
     iwarp_ddp_header_get(rx->head + IWARP_MPA_LEN_FIELD, &rx->header);
     rx->payload_len = ulpdu - header_len;
     bool good = iwarp_stream_target(s, &rx->header, rx->payload_len, &target, &unused);
-    iwarp_lends_settle(&s->ddp.lends);
+    iwarp_lends_settle(s->ddp.lends);
     if (!good || target.n == 0) {
         return false;
     }
@@ -469,7 +469,10 @@ static size_t feed_step(struct iwarp_stream *s, const uint8_t *p, size_t n)
 void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)
 {
     const uint8_t *p = data;
+    struct iwarp_lends lends;
 
+    lends.n = 0;
+    s->ddp.lends = &lends;
     iwarp_count(&s->config.counts->rx.octets, n);
     while (n > 0 && may_receive(s)) {
         size_t used = feed_step(s, p, n);
@@ -477,13 +480,17 @@ void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)
         n -= used;
     }
     s->rx.pos += n; /* after the end octets are counted and dropped, RFC 5041 6.2 */
-    iwarp_lends_settle(&s->ddp.lends);
+    iwarp_lends_settle(s->ddp.lends);
+    s->ddp.lends = NULL;
 }
 
-unsigned iwarp_stream_want(struct iwarp_stream *s, struct iovec *iov, unsigned max, size_t *staging)
+unsigned iwarp_stream_want(struct iwarp_stream *s, struct iwarp_lends *lends, struct iovec *iov,
+                           unsigned max, size_t *staging)
 {
     struct iwarp_ddp_target t;
 
+    lends->n = 0;
+    s->ddp.lends = lends;
     *staging = STAGING_FULL;
     if (!may_receive(s)) {
         return 0;
@@ -527,5 +534,6 @@ void iwarp_stream_placed(struct iwarp_stream *s, size_t n)
             iwarp_stream_fail(s);
         }
     }
-    iwarp_lends_settle(&s->ddp.lends);
+    iwarp_lends_settle(s->ddp.lends);
+    s->ddp.lends = NULL;
 }

@@ -21,14 +21,18 @@ struct kept {
     int value[6]; /* of kept_options */
 };
 
-struct tcp {
-    struct iwarp_endpoint ep;
-    uv_poll_t poll;
-    int fd;     /* -1: closed or given back */
-    int events; /* what poll is started for */
+struct adopted {
     struct kept kept;
     uint8_t *early; /* octets that the application had read already, until they are taken */
     size_t early_len, early_taken;
+};
+
+struct tcp {
+    struct iwarp_endpoint ep;
+    uv_poll_t poll;
+    int fd;                  /* -1: closed or given back */
+    int events;              /* what poll is started for */
+    struct adopted *adopted; /* NULL: the socket was made here */
 };
 
 static const struct iwarp_transport tcp_transport, tcp_early_transport;
@@ -84,7 +88,7 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
     struct tcp *t = tcp_of(ep);
     int events = (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
 
-    if (read && t->early) {
+    if (read && ep->ops == &tcp_early_transport) {
         iwarp_endpoint_wake(ep);
     }
     if (events == t->events) {
@@ -121,7 +125,10 @@ static void on_closed(uv_handle_t *handle)
 {
     struct tcp *t = handle->data;
 
-    free(t->early);
+    if (t->adopted) {
+        free(t->adopted->early);
+        free(t->adopted);
+    }
     t->ep.closed(t->ep.user);
     free(t);
 }
@@ -217,21 +224,21 @@ static void restore(int fd, const struct kept *k)
 /* Early octets first; one read never gives octets from both. */
 static ssize_t early_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
-    struct tcp *t = tcp_of(ep);
+    struct adopted *a = tcp_of(ep)->adopted;
     ssize_t total = 0;
 
-    for (int i = 0; i < n && t->early_taken < t->early_len; i++) {
-        size_t left = t->early_len - t->early_taken;
+    for (int i = 0; i < n && a->early_taken < a->early_len; i++) {
+        size_t left = a->early_len - a->early_taken;
         size_t take = iov[i].iov_len < left ? iov[i].iov_len : left;
-        if (iwarp_guard_copy_to(iov[i].iov_base, t->early + t->early_taken, take) != 0) {
+        if (iwarp_guard_copy_to(iov[i].iov_base, a->early + a->early_taken, take) != 0) {
             return total > 0 ? total : -EFAULT;
         }
-        t->early_taken += take;
+        a->early_taken += take;
         total += (ssize_t)take;
     }
-    if (t->early_taken == t->early_len) {
-        free(t->early);
-        t->early = NULL;
+    if (a->early_taken == a->early_len) {
+        free(a->early);
+        a->early = NULL;
         ep->ops = &tcp_transport;
     }
     return total;
@@ -241,7 +248,7 @@ static void early_poll(struct iwarp_endpoint *ep)
 {
     struct tcp *t = tcp_of(ep);
 
-    if (t->early && (t->events & UV_READABLE)) {
+    if (ep->ops == &tcp_early_transport && (t->events & UV_READABLE)) {
         ep->ready(ep->user, true, false);
     }
 }
@@ -253,23 +260,26 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
                     struct iwarp_endpoint **ep)
 {
     struct tcp *t = NULL;
-    struct kept kept;
-    uint8_t *copy = early_len > 0 ? malloc(early_len) : NULL;
+    struct adopted *a = calloc(1, sizeof *a);
 
-    if (early_len > 0 && !copy) {
+    if (a && early_len > 0) {
+        a->early = malloc(early_len);
+    }
+    if (!a || (early_len > 0 && !a->early)) {
+        free(a);
         return -ENOMEM;
     }
-    keep(fd, &kept);
+    keep(fd, &a->kept);
     int rc = wrap(loop, fd, &t);
     if (rc < 0) {
-        free(copy);
+        free(a->early);
+        free(a);
         return rc;
     }
-    t->kept = kept;
-    if (copy) {
-        memcpy(copy, early, early_len);
-        t->early = copy;
-        t->early_len = early_len;
+    t->adopted = a;
+    if (early_len > 0) {
+        memcpy(a->early, early, early_len);
+        a->early_len = early_len;
         t->ep.ops = &tcp_early_transport;
     }
     *ep = &t->ep;
@@ -279,19 +289,20 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
 int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len)
 {
     struct tcp *t = tcp_of(ep);
+    struct adopted *a = t->adopted;
     int fd = t->fd;
 
-    *early_len = t->early_len - t->early_taken;
-    if (t->early && t->early_taken > 0) {
-        memmove(t->early, t->early + t->early_taken, *early_len);
+    *early_len = a->early_len - a->early_taken;
+    if (a->early && a->early_taken > 0) {
+        memmove(a->early, a->early + a->early_taken, *early_len);
     }
-    *early = t->early;
-    t->early = NULL;
+    *early = a->early;
+    a->early = NULL;
     t->fd = -1;
     uv_poll_stop(&t->poll);
     uv_close((uv_handle_t *)&t->poll, on_closed);
     iwarp_process_remove_fd(fd);
-    restore(fd, &t->kept);
+    restore(fd, &a->kept);
     return fd;
 }
 

@@ -135,8 +135,9 @@ static bool receive_once(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
     struct iovec iov[RX_IOV];
+    struct iwarp_lends lends;
     size_t staging;
-    unsigned n = iwarp_stream_want(&conn->stream, iov, RX_IOV - 1, &staging);
+    unsigned n = iwarp_stream_want(&conn->stream, &lends, iov, RX_IOV - 1, &staging);
     size_t wanted = iov_total(iov, n);
 
     if (staging > w->staging_len) {

@@ -31,9 +31,10 @@ static size_t deliver_directly(struct endpoint *e, const uint8_t *p, size_t n, s
 {
     struct iovec iov[IWARP_MAX_SGE];
     size_t staging = 0, wanted = 0;
+    struct iwarp_lends lends;
     unsigned count = iwarp_stream_want(
-        &e->s, iov, (unsigned)(1 + chance_below(c, chance_one_in(c, 2) ? 2 : IWARP_MAX_SGE)),
-        &staging);
+        &e->s, &lends, iov,
+        (unsigned)(1 + chance_below(c, chance_one_in(c, 2) ? 2 : IWARP_MAX_SGE)), &staging);
 
     for (unsigned i = 0; i < count; i++) {
         assert_true(iov[i].iov_len > 0);

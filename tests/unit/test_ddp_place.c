@@ -26,6 +26,7 @@ static struct iwarp_region_table table;
 static uint8_t memory[4096];
 static struct iwarp_region region;
 static struct iwarp_ddp_rx rx;
+static struct iwarp_lends lends;
 static struct iwarp_fault fault;
 static struct iwarp_ddp_target target;
 
@@ -52,13 +53,14 @@ static int setup(void **state)
                                    .len = LEN,
                                    .to_base = BASE};
     iwarp_ddp_rx_init(&rx, &table, &pd_here, QP_HERE);
+    rx.lends = &lends;
     return iwarp_region_insert(&table, &region, STAG) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    iwarp_lends_settle(&rx.lends);
+    iwarp_lends_settle(&lends);
     bool lent = iwarp_region_lent(&region);
     iwarp_region_revoke(&table, &region);
     return lent ? -1 : 0;
@@ -134,7 +136,7 @@ static void write__inside_its_region__is_placed(void **state)
         assert_int_equal(write_to(STAG, good[i].to, good[i].len), IWARP_FAULT_NONE);
         expect_one(memory + 8 + (good[i].to - BASE), good[i].len);
     }
-    assert_int_equal(rx.lends.n, 1);
+    assert_int_equal(lends.n, 1);
     assert_int_equal(region.lends, 1);
 }
 
@@ -219,7 +221,7 @@ static void write__no_payload__checks_nothing(void **state)
         assert_int_equal(write_to(stags[i], UINT64_MAX, 0), IWARP_FAULT_NONE);
         assert_int_equal(target.n, 0);
     }
-    assert_int_equal(rx.lends.n, 0);
+    assert_int_equal(lends.n, 0);
 }
 
 static void write__unknown_stag_or_key__is_invalid(void **state)
@@ -247,7 +249,7 @@ static void write__revoked_or_invalidated_in_the_batch__is_invalid(void **state)
     iwarp_region_revoke(&table, &other);
     assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_STAG_INVALID);
     assert_int_equal(write_to(STAG + 0x100, BASE, 1), IWARP_FAULT_DDP_STAG_INVALID);
-    iwarp_lends_settle(&rx.lends);
+    iwarp_lends_settle(&lends);
     assert_int_equal(write_to(STAG, BASE, 1), IWARP_FAULT_DDP_STAG_INVALID);
     assert_false(iwarp_region_lent(&other));
 }
@@ -501,7 +503,7 @@ static void scatter__32_entries_every_piece__falls_where_a_walk_says(void **stat
         for (uint32_t len = 1; len <= total - off; len += 1 + len / 8) {
             uint32_t at = off;
             memset(&target, 0, sizeof target);
-            assert_true(iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, sgl, IWARP_MAX_SGE,
+            assert_true(iwarp_ddp_resolve(&table, &lends, &pd_here, QP_HERE, sgl, IWARP_MAX_SGE,
                                           off, len, IWARP_ACCESS_LOCAL_WRITE, &target, &fault));
             for (unsigned i = 0; i < target.n; i++) {
                 assert_true(target.iov[i].iov_len > 0);
@@ -512,7 +514,7 @@ static void scatter__32_entries_every_piece__falls_where_a_walk_says(void **stat
             assert_int_equal(at, off + len);
         }
     }
-    assert_int_equal(rx.lends.n, 1);
+    assert_int_equal(lends.n, 1);
 }
 
 static void scatter__whole_of_32_entries__fills_the_target(void **state)
@@ -549,11 +551,11 @@ static void scatter__32_regions__are_all_lent_and_given_back(void **state)
     }
     assert_int_equal(untagged(0, 1, 0, IWARP_MAX_SGE, &sink), IWARP_FAULT_NONE);
     assert_int_equal(target.n, IWARP_MAX_SGE);
-    assert_int_equal(rx.lends.n, IWARP_MAX_SGE);
+    assert_int_equal(lends.n, IWARP_MAX_SGE);
     for (uint32_t i = 0; i < IWARP_MAX_SGE; i++) {
         assert_int_equal(many[i].lends, 1);
     }
-    iwarp_lends_settle(&rx.lends);
+    iwarp_lends_settle(&lends);
     for (uint32_t i = 0; i < IWARP_MAX_SGE; i++) {
         assert_int_equal(many[i].lends, 0);
         iwarp_region_revoke(&table, &many[i]);
@@ -582,7 +584,7 @@ static enum iwarp_fault_code resolve_one(struct iwarp_sge sge, uint64_t off, uin
                                          unsigned access)
 {
     fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
-    bool good = iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, &sge, 1, off, len, access,
+    bool good = iwarp_ddp_resolve(&table, &lends, &pd_here, QP_HERE, &sge, 1, off, len, access,
                                   &target, &fault);
     assert_int_equal(good, fault.code == IWARP_FAULT_NONE);
     if (!good) {

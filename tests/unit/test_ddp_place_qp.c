@@ -21,6 +21,7 @@ static struct iwarp_region_table table;
 static uint8_t memory[256];
 static struct iwarp_region region;
 static struct iwarp_ddp_rx rx;
+static struct iwarp_lends lends;
 static struct iwarp_fault fault;
 static struct iwarp_ddp_target target;
 
@@ -37,13 +38,14 @@ static int setup(void **state)
         return -1;
     }
     iwarp_ddp_rx_init(&rx, &table, &pd_here, QP_HERE);
+    rx.lends = &lends;
     return iwarp_region_insert(&table, &region, STAG) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    iwarp_lends_settle(&rx.lends);
+    iwarp_lends_settle(&lends);
     iwarp_region_table_fini(&table);
     return region.lends == 0 ? 0 : -1;
 }
@@ -90,9 +92,9 @@ static void access__region_of_another_queue_pair__is_refused(void **state)
         region.qp = i == 0 ? QP_HERE + 1 : QP_HERE;
         region.kind = i == 2 ? REGION_WINDOW_2 : REGION_MEMORY;
         fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
-        assert_int_equal(iwarp_ddp_resolve(&table, &rx.lends, &pd_here, QP_HERE, &sge, 1, 0, 4, 0,
-                                           &target, &fault),
-                         i == 1);
+        assert_int_equal(
+            iwarp_ddp_resolve(&table, &lends, &pd_here, QP_HERE, &sge, 1, 0, 4, 0, &target, &fault),
+            i == 1);
         assert_int_equal(fault.code, i == 1 ? IWARP_FAULT_NONE : IWARP_FAULT_LOCAL_SGE);
     }
 }

@@ -172,6 +172,7 @@ static void receive__region_gone_midway__takes_no_more(void **state)
         for (unsigned way = 0; way < 2; way++) {
             struct endpoint e;
             struct iovec iov[2];
+            struct iwarp_lends lends;
             size_t staging;
             endpoint_init(&e, &(struct endpoint_options){.no_crc = placement == PLACE_NO_CRC,
                                                          .early = placement == PLACE_EARLY});
@@ -180,7 +181,7 @@ static void receive__region_gone_midway__takes_no_more(void **state)
             endpoint_deregister(&e, &e.area[0]);
             size_t at = 1016;
             while (at < o.n) {
-                if (way && iwarp_stream_want(&e.s, iov, 2, &staging) > 0) {
+                if (way && iwarp_stream_want(&e.s, &lends, iov, 2, &staging) > 0) {
                     size_t n = iov[0].iov_len < o.n - at ? iov[0].iov_len : o.n - at;
                     memcpy(iov[0].iov_base, o.p + at, n);
                     iwarp_stream_placed(&e.s, n);

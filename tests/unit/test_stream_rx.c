@@ -417,6 +417,7 @@ static void want__large_write__asks_for_its_place(void **state)
         struct octets o = {0};
         struct endpoint e;
         struct iovec iov[4];
+        struct iwarp_lends lends;
         size_t staging = 0;
 
         (void)state;
@@ -424,11 +425,11 @@ static void want__large_write__asks_for_its_place(void **state)
         endpoint_init(&e, &(struct endpoint_options){.no_crc = placement == PLACE_NO_CRC,
                                                      .early = placement == PLACE_EARLY});
         struct area *a = endpoint_area(&e, 0x00010203, 0x1000, 20000, WRITABLE, 0);
-        assert_int_equal(iwarp_stream_want(&e.s, iov, 4, &staging), 0);
+        assert_int_equal(iwarp_stream_want(&e.s, &lends, iov, 4, &staging), 0);
         assert_true(staging >= 64);
         iwarp_stream_placed(&e.s, 0);
         iwarp_stream_feed(&e.s, o.p, 16 + 100);
-        assert_int_equal(iwarp_stream_want(&e.s, iov, 4, &staging), 1);
+        assert_int_equal(iwarp_stream_want(&e.s, &lends, iov, 4, &staging), 1);
         assert_int_equal(iwarp_region_lent(&a->region), placement != PLACE_VERIFIED);
         if (placement == PLACE_VERIFIED) {
             assert_ptr_equal(iov[0].iov_base, e.s.rx.carry + 116);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_COUNT_OPCODES 16
+#define STREAM_COUNT_OPCODES 12 /* those that there are; the others are refused */
 
 struct iwarp_stream_traffic {
     _Atomic uint64_t messages[STREAM_COUNT_OPCODES]; /* whole ones, by RDMAP opcode */
@@ -35,8 +35,8 @@ static inline void iwarp_count_fpdu(struct iwarp_stream_traffic *t, unsigned opc
 {
     iwarp_count(&t->fpdus, 1);
     iwarp_count(&t->payload, payload);
-    if (last) {
-        iwarp_count(&t->messages[opcode % STREAM_COUNT_OPCODES], 1);
+    if (last && opcode < STREAM_COUNT_OPCODES) {
+        iwarp_count(&t->messages[opcode], 1);
     }
 }
 

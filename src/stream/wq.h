@@ -232,8 +232,8 @@ static inline void iwarp_rq_share(struct iwarp_wq *q, uint8_t *mem, uint32_t str
                            .done_first = IWARP_RQ_NONE};
 }
 
-/* entries may be 0; entry_bytes is rounded up so that entries do not share cache lines needlessly.
- */
+/* entries may be 0; entry_bytes is rounded up, no more than alignment asks for: idle connections
+ * have rings, too. */
 static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t entry_bytes)
 {
     uint32_t size = 1;
@@ -242,7 +242,7 @@ static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t en
         size *= 2;
     }
     *q = (struct iwarp_wq){
-        .stride = (uint32_t)((entry_bytes + 31) & ~(size_t)31), .mask = size - 1, .limit = entries};
+        .stride = (uint32_t)((entry_bytes + 15) & ~(size_t)15), .mask = size - 1, .limit = entries};
     q->mem = entries ? calloc(size, q->stride) : NULL;
     return !entries || q->mem;
 }

@@ -17,8 +17,6 @@
 
 static void conn_free(struct iwarp_conn *conn)
 {
-    pthread_cond_destroy(&conn->changed);
-    pthread_mutex_destroy(&conn->wait_lock);
     iwarp_mutex_fini(&conn->lock);
     free(conn->inject);
     free(conn);
@@ -48,12 +46,6 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->spare_fd = -1;
     atomic_store(&conn->refs, 1);
     iwarp_mutex_init(&conn->lock, device->embedded);
-    pthread_mutex_init(&conn->wait_lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&conn->changed, &attr);
-    pthread_condattr_destroy(&attr);
     iwarp_mutex_lock(&device->lock);
     if (device->conn_count >= device->options.max_connections) {
         *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
@@ -111,10 +103,10 @@ void iwarp_conn_put(struct iwarp_conn *conn)
 
 void iwarp_conn_changed(struct iwarp_conn *conn)
 {
-    pthread_mutex_lock(&conn->wait_lock);
+    pthread_mutex_lock(&conn->worker->wait_lock);
     conn->changes++;
-    pthread_cond_broadcast(&conn->changed);
-    pthread_mutex_unlock(&conn->wait_lock);
+    pthread_cond_broadcast(&conn->worker->changed);
+    pthread_mutex_unlock(&conn->worker->wait_lock);
 }
 
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
@@ -299,12 +291,13 @@ static bool sleep_until_changed(struct iwarp_conn *conn, unsigned seen,
 {
     volatile int late = 0; /* cleanup handlers are made with setjmp */
 
-    pthread_mutex_lock(&conn->wait_lock);
-    pthread_cleanup_push(unlock_wait, &conn->wait_lock);
+    pthread_mutex_lock(&conn->worker->wait_lock);
+    pthread_cleanup_push(unlock_wait, &conn->worker->wait_lock);
     pthread_setcancelstate(cancel_state, NULL);
     while (conn->changes == seen && late == 0) {
-        late = until ? pthread_cond_timedwait(&conn->changed, &conn->wait_lock, until)
-                     : pthread_cond_wait(&conn->changed, &conn->wait_lock);
+        late = until
+                   ? pthread_cond_timedwait(&conn->worker->changed, &conn->worker->wait_lock, until)
+                   : pthread_cond_wait(&conn->worker->changed, &conn->worker->wait_lock);
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cleanup_pop(1);
@@ -327,9 +320,9 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
     }
     iwarp_device_hand_over(conn->device);
     for (bool more = true; more;) {
-        pthread_mutex_lock(&conn->wait_lock);
+        pthread_mutex_lock(&conn->worker->wait_lock);
         unsigned seen = conn->changes;
-        pthread_mutex_unlock(&conn->wait_lock);
+        pthread_mutex_unlock(&conn->worker->wait_lock);
         if (has_reached(conn, state)) {
             return true;
         }

@@ -293,6 +293,7 @@ bool iwarp_conn_receive_hot(struct iwarp_conn *conn)
 {
     struct iwarp_stream *s = &conn->stream;
 
+    iwarp_conn_get(conn); /* an endpoint in memory is closed at once */
     iwarp_mutex_lock(&conn->lock);
     bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
                s->life == STREAM_RUNNING && !s->eof;
@@ -306,6 +307,7 @@ bool iwarp_conn_receive_hot(struct iwarp_conn *conn)
         iwarp_conn_settle(conn);
     }
     iwarp_conn_unlock(conn);
+    iwarp_conn_put(conn);
     return can;
 }
 

@@ -16,57 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- timer and endpoint ---------------------------------------------------------------------- */
-
-static void on_timer(uv_timer_t *timer)
-{
-    struct iwarp_conn *conn = timer->data;
-
-    iwarp_conn_get(conn);
-    iwarp_mutex_lock(&conn->lock);
-    bool limit = conn->timer_on;
-    conn->timer_on = false;
-    switch (conn->state) {
-    case CONN_CONNECTING:
-        iwarp_conn_fail(conn, IWARP_FAULT_TCP_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
-        break;
-    case CONN_STARTUP:
-        iwarp_conn_fail(conn, IWARP_FAULT_MPA_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms,
-                        conn->setup->have);
-        break;
-    case CONN_REQUEST:
-        iwarp_conn_decline(conn, IWARP_FAULT_MPA_UNANSWERED, conn->timer_ms);
-        break;
-    case CONN_ESTABLISHED:
-    case CONN_ENDED: /* a close that takes too long */
-        if (!limit) {
-            iwarp_conn_remind(conn);
-        } else if (conn->lingering) {
-            iwarp_conn_close_endpoint(conn, true);
-        } else if (conn->has_stream) {
-            iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
-                              conn->timer_ms);
-        }
-        iwarp_conn_settle(conn);
-        break;
-    }
-    iwarp_conn_unlock(conn);
-    iwarp_conn_put(conn);
-}
-
-void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
-{
-    conn->timer_on = true;
-    conn->timer_ms = ms;
-    uv_update_time(conn->worker->loop); /* else it would count from when this turn began */
-    uv_timer_start(&conn->timer, on_timer, ms, 0);
-}
-
-static void stop_timer(struct iwarp_conn *conn)
-{
-    conn->timer_on = false;
-    uv_timer_stop(&conn->timer);
-}
+/* --- phases and endpoint --------------------------------------------------------------------- */
 
 void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used)
 {
@@ -78,17 +28,12 @@ void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned
 void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
 {
     *used += (unsigned)(iwarp_now_ms() - conn->phase_began);
-    stop_timer(conn);
+    iwarp_conn_stop_timer(conn);
 }
 
 static void on_endpoint_closed(void *user)
 {
     iwarp_conn_put(user);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    iwarp_conn_put(handle->data);
 }
 
 void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
@@ -98,7 +43,7 @@ void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
     iwarp_tap_end(conn, true);
     iwarp_tap_close(conn);
     conn->ep = NULL;
-    stop_timer(conn);
+    iwarp_conn_stop_timer(conn);
     ep->ops->close(ep, true); /* a FIN would keep a source port that the application gave */
 }
 
@@ -111,12 +56,6 @@ bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
     ep->ready = iwarp_conn_ready;
     ep->closed = on_endpoint_closed;
     iwarp_conn_get(conn); /* until the endpoint is closed */
-    if (!conn->timer_open) {
-        conn->timer_open = true;
-        uv_timer_init(conn->worker->loop, &conn->timer);
-        conn->timer.data = conn;
-        iwarp_conn_get(conn); /* until the timer is closed */
-    }
     if (ended) {
         iwarp_conn_close_endpoint(conn, true);
     }
@@ -131,11 +70,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     iwarp_tap_close(conn);
     iwarp_worker_cool(conn);
     conn->ep = NULL;
-    conn->timer_on = false;
-    if (conn->timer_open) {
-        conn->timer_open = false;
-        uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
-    }
+    iwarp_conn_stop_timer(conn);
     if (ep) {
         ep->ops->close(ep, reset);
     }
@@ -309,7 +244,7 @@ static void begin_stream(struct iwarp_conn *conn)
 
 static void established(struct iwarp_conn *conn)
 {
-    stop_timer(conn);
+    iwarp_conn_stop_timer(conn);
     leave_half_open(conn);
     iwarp_guard_refresh(); /* the application may have installed handlers meanwhile */
     free(conn->setup);
@@ -386,7 +321,7 @@ static void reply_came(struct iwarp_conn *conn)
 /* [MPA-7.1.2-03] */
 static void request_came(struct iwarp_conn *conn)
 {
-    stop_timer(conn);
+    iwarp_conn_stop_timer(conn);
     leave_half_open(conn);
     if (!keep_private_data(conn)) {
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_MPA_PRIVATE_DATA_MAX);

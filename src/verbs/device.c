@@ -324,11 +324,18 @@ static void close_lingering(struct iwarp_device *d)
     } while (conn);
 }
 
-static void on_last_handle_closed(uv_handle_t *limit)
+static void on_last_handle_closed(uv_handle_t *timer)
+{
+    struct iwarp_worker *w = timer->data;
+
+    device_free(w->device);
+}
+
+static void on_limit_closed(uv_handle_t *limit)
 {
     struct iwarp_worker *w = limit->data;
 
-    device_free(w->device);
+    uv_close((uv_handle_t *)&w->timer, on_last_handle_closed);
 }
 
 static void on_wake_closed(uv_handle_t *wake)
@@ -336,7 +343,7 @@ static void on_wake_closed(uv_handle_t *wake)
     struct iwarp_worker *w = wake->data;
 
     w->limit.data = w;
-    uv_close((uv_handle_t *)&w->limit, on_last_handle_closed);
+    uv_close((uv_handle_t *)&w->limit, on_limit_closed);
 }
 
 void iwarp_device_maybe_free(struct iwarp_device *d)

@@ -5,7 +5,7 @@
  * Lock order (take from left to right, never the other way):
  *
  *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, srq.lock, async.lock,
- *                                               pair lock (mem.c), conn.wait_lock -> worker.lock
+ *                                               pair lock (mem.c), worker.wait_lock -> worker.lock
  *   conn.lock -> capture.flows_lock -> flow.lock -> capture.lock, pair lock   (src/capture)
  *
  *   device.lock   region table changes, list of connections, pools
@@ -125,6 +125,9 @@ struct iwarp_worker {
     uv_loop_t *loop;              /* `own`, or the application's */
     uv_loop_t own;
     uv_async_t wake;
+    uv_timer_t timer;         /* of all its connections: conn_timer.c */
+    uint64_t timer_due;       /* when it fires; UINT64_MAX: it does not */
+    struct iwarp_conn *timed; /* connections with a time limit */
     pthread_mutex_t drive;    /* polled: who runs the loop */
     _Atomic unsigned polls;   /* polled: counts threads that came to run the loop */
     _Atomic unsigned calling; /* polled: threads that wait for `drive` */
@@ -138,6 +141,8 @@ struct iwarp_worker {
     struct iwarp_call *calls;                /* synchronous calls of other threads, oldest first */
     struct iwarp_conn *kicked, *last_kicked; /* connections to look at, in their order */
     bool stop;
+    pthread_mutex_t wait_lock; /* for `changed`, and `changes` of its connections */
+    pthread_cond_t changed;    /* one of them: seldom, so who waits for another looks in vain */
     uint8_t *staging;
     size_t staging_len;
 };
@@ -436,9 +441,7 @@ struct iwarp_conn {
     struct iwarp_conn *prev, *next; /* device list */
     _Atomic unsigned refs;
     struct iwarp_mutex lock;
-    pthread_mutex_t wait_lock; /* for `changes` and `changed` only */
-    pthread_cond_t changed;
-    unsigned changes;
+    unsigned changes; /* under worker.wait_lock */
     enum iwarp_conn_state state;
     struct iwarp_conn_options options;
     struct iwarp_qp *qp;         /* NULL: none, or destroyed */
@@ -446,10 +449,10 @@ struct iwarp_conn {
     struct iwarp_flow *flow;     /* what the capture knows it as; NULL: it is not recorded */
     uint32_t flow_number;        /* of its made-up addresses; 0: none yet */
     struct iwarp_inject *inject; /* faults on request; NULL: none */
-    uv_timer_t timer;
-    bool timer_open; /* the handle is initialised */
-    bool timer_on;
-    unsigned timer_ms;                  /* of which time-out, for the text */
+    struct iwarp_conn *timed_next, **timed_at; /* list of those with a time limit; NULL: none */
+    uint64_t due;                              /* on the loop's clock */
+    bool timer_on;                             /* it is a limit, and no reminder */
+    unsigned timer_ms;                         /* of which time-out, for the text */
     unsigned connecting_ms, startup_ms; /* how much of each is used up, by both tries together */
     int64_t phase_began;
     struct iwarp_mpa_setup *setup; /* during start-up */
@@ -543,7 +546,7 @@ void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *
 
 /* conn_setup.c: from a socket to Full Operation. All on the worker, conn.lock held. */
 
-/* Take over an endpoint and the timer; from now on the worker holds the connection. False: it was
+/* Take over an endpoint; from now on the worker holds the connection. False: it was
  * ended before it began (its queue pair went to ERROR), and the endpoint is closed. */
 bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
 
@@ -600,9 +603,13 @@ void iwarp_conn_remind_later(struct iwarp_conn *conn);               /* worker, 
 void iwarp_conn_remind(struct iwarp_conn *conn);                     /* worker, locked */
 void iwarp_conn_ended(struct iwarp_conn *conn);                      /* worker, locked */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
-void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);   /* worker, locked */
 void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */
 void iwarp_conn_kicked(struct iwarp_conn *conn);                     /* worker, not locked */
+
+/* conn_timer.c. A connection with a limit to keep has an endpoint. */
+void iwarp_worker_open_timer(struct iwarp_worker *w);
+void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms); /* worker, locked */
+void iwarp_conn_stop_timer(struct iwarp_conn *conn);               /* worker, locked */
 
 /*
  * A poster has no reference to the connection, which saves two atomic operations for each request:

@@ -71,6 +71,7 @@ static void on_wake(uv_async_t *wake)
     bool stop = w->stop && !w->kicked && !w->calls;
     pthread_mutex_unlock(&w->lock);
     if (stop) {
+        uv_close((uv_handle_t *)&w->timer, NULL);
         uv_close((uv_handle_t *)wake, NULL); /* the loop ends when its last handle is closed */
     }
 }
@@ -96,6 +97,18 @@ static int init_loop(uv_loop_t *loop)
     return rc < 0 ? rc : uv_loop_init(loop);
 }
 
+static void init_locks(struct iwarp_worker *w)
+{
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->wait_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)
 {
     w->device = device;
@@ -111,12 +124,14 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
         free(w->staging);
         return iwarp_fail(IWARP_LIMIT, "cannot create an event loop: %s", uv_strerror(rc));
     }
-    pthread_mutex_init(&w->lock, NULL);
+    init_locks(w);
     rc = uv_async_init(w->loop, &w->wake, on_wake);
     w->wake.data = w;
     if (rc == 0) {
+        iwarp_worker_open_timer(w);
         rc = iwarp_worker_launch(w);
         if (rc != 0) {
+            uv_close((uv_handle_t *)&w->timer, NULL);
             uv_close((uv_handle_t *)&w->wake, NULL);
             uv_run(w->loop, UV_RUN_DEFAULT);
         }
@@ -133,6 +148,8 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
 
 void iwarp_worker_fini(struct iwarp_worker *w)
 {
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->wait_lock);
     pthread_mutex_destroy(&w->lock);
     free(w->staging);
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time limits of connections: start-up, answer, close, and when to remind a peer. A worker has one
+ * libuv timer for all of its connections, since most of them have no limit to keep. Those that have
+ * one are a list in no order: limits are set and lifted all the time and seldom reached, so only
+ * when the earliest one is, the list is looked through. What a limit means is the state's.
+ *
+ * All functions run on the connection's worker.
+ */
+#include "verbs/verbs.h"
+
+static void link_to(struct iwarp_conn **list, struct iwarp_conn *conn)
+{
+    conn->timed_next = *list;
+    conn->timed_at = list;
+    if (*list) {
+        (*list)->timed_at = &conn->timed_next;
+    }
+    *list = conn;
+}
+
+/* From whatever list it is in. */
+static void unlink_timed(struct iwarp_conn *conn)
+{
+    if (conn->timed_at) {
+        *conn->timed_at = conn->timed_next;
+        if (conn->timed_next) {
+            conn->timed_next->timed_at = conn->timed_at;
+        }
+        conn->timed_at = NULL;
+    }
+}
+
+static void timed_out(struct iwarp_conn *conn)
+{
+    iwarp_conn_get(conn);
+    iwarp_mutex_lock(&conn->lock);
+    bool limit = conn->timer_on;
+    conn->timer_on = false;
+    switch (conn->state) {
+    case CONN_CONNECTING:
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
+        break;
+    case CONN_STARTUP:
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms,
+                        conn->setup->have);
+        break;
+    case CONN_REQUEST:
+        iwarp_conn_decline(conn, IWARP_FAULT_MPA_UNANSWERED, conn->timer_ms);
+        break;
+    case CONN_ESTABLISHED:
+    case CONN_ENDED: /* a close that takes too long */
+        if (!limit) {
+            iwarp_conn_remind(conn);
+        } else if (conn->lingering) {
+            iwarp_conn_close_endpoint(conn, true);
+        } else if (conn->has_stream) {
+            iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
+                              conn->timer_ms);
+        }
+        iwarp_conn_settle(conn);
+        break;
+    }
+    iwarp_conn_unlock(conn);
+    iwarp_conn_put(conn);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct iwarp_worker *w = timer->data;
+    struct iwarp_conn *due = NULL, *next;
+    uint64_t now = uv_now(w->loop);
+
+    w->timer_due = UINT64_MAX;
+    for (struct iwarp_conn *conn = w->timed; conn; conn = next) {
+        next = conn->timed_next;
+        if (conn->due <= now) {
+            unlink_timed(conn);
+            link_to(&due, conn);
+        } else if (conn->due < w->timer_due) {
+            w->timer_due = conn->due;
+        }
+    }
+    if (w->timed) {
+        uv_timer_start(timer, on_timer, w->timer_due - now, 0);
+    }
+    while (due) { /* each may stop or start any of the others */
+        struct iwarp_conn *conn = due;
+        unlink_timed(conn);
+        timed_out(conn);
+    }
+}
+
+void iwarp_worker_open_timer(struct iwarp_worker *w)
+{
+    uv_timer_init(w->loop, &w->timer);
+    w->timer.data = w;
+    w->timer_due = UINT64_MAX;
+}
+
+void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
+{
+    struct iwarp_worker *w = conn->worker;
+
+    conn->timer_on = true;
+    conn->timer_ms = ms;
+    uv_update_time(w->loop); /* else it would count from when this turn began */
+    conn->due = uv_now(w->loop) + ms;
+    unlink_timed(conn);
+    link_to(&w->timed, conn);
+    if (conn->due < w->timer_due) {
+        w->timer_due = conn->due;
+        uv_timer_start(&w->timer, on_timer, ms, 0);
+    }
+}
+
+void iwarp_conn_stop_timer(struct iwarp_conn *conn)
+{
+    struct iwarp_worker *w = conn->worker;
+
+    conn->timer_on = false;
+    if (!conn->timed_at) {
+        return; /* maybe no worker has it yet */
+    }
+    unlink_timed(conn);
+    if (!w->timed) {
+        w->timer_due = UINT64_MAX;
+        uv_timer_stop(&w->timer);
+    }
+}

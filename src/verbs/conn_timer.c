@@ -9,6 +9,9 @@
  */
 #include "verbs/verbs.h"
 
+#define GRAIN_MS                                                                                   \
+    10 /* limits that are reached one after the other: look through the list so often */
+
 static void link_to(struct iwarp_conn **list, struct iwarp_conn *conn)
 {
     conn->timed_next = *list;
@@ -82,6 +85,9 @@ static void on_timer(uv_timer_t *timer)
         }
     }
     if (w->timed) {
+        if (w->timer_due < now + GRAIN_MS) {
+            w->timer_due = now + GRAIN_MS;
+        }
         uv_timer_start(timer, on_timer, w->timer_due - now, 0);
     }
     while (due) { /* each may stop or start any of the others */

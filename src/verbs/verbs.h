@@ -139,6 +139,7 @@ struct iwarp_worker {
     int nudge;                /* polled: eventfd that wakes the worker's thread */
     pthread_mutex_t lock;
     struct iwarp_call *calls;                /* synchronous calls of other threads, oldest first */
+    pthread_cond_t finished;                 /* one of them */
     struct iwarp_conn *kicked, *last_kicked; /* connections to look at, in their order */
     bool stop;
     pthread_mutex_t wait_lock; /* for `changed`, and `changes` of its connections */

@@ -21,7 +21,6 @@ struct iwarp_call {
     void *arg;
     bool done;
     bool waited_for; /* lies on the caller's stack; else it is freed here */
-    pthread_cond_t finished;
     struct iwarp_call *next;
 };
 
@@ -31,12 +30,15 @@ void iwarp_worker_run_calls(struct iwarp_worker *w)
     while (w->calls) {
         struct iwarp_call *call = w->calls;
         w->calls = call->next;
+        bool waited_for = call->waited_for;
         pthread_mutex_unlock(&w->lock);
         call->fn(call->arg);
         pthread_mutex_lock(&w->lock);
-        if (call->waited_for) {
-            call->done = true;
-            pthread_cond_signal(&call->finished);
+        if (waited_for) {
+            call->done = true; /* it may be gone from the next unlocking on */
+            pthread_mutex_unlock(&w->lock);
+            pthread_cond_broadcast(&w->finished); /* not with the lock, which they want */
+            pthread_mutex_lock(&w->lock);
         } else {
             free(call);
         }
@@ -102,6 +104,7 @@ static void init_locks(struct iwarp_worker *w)
     pthread_condattr_t attr;
 
     pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->finished, NULL);
     pthread_mutex_init(&w->wait_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -150,6 +153,7 @@ void iwarp_worker_fini(struct iwarp_worker *w)
 {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->wait_lock);
+    pthread_cond_destroy(&w->finished);
     pthread_mutex_destroy(&w->lock);
     free(w->staging);
 }
@@ -186,7 +190,6 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
         fn(arg);
         return;
     }
-    pthread_cond_init(&call.finished, NULL);
     pthread_mutex_lock(&w->lock);
     add_call(w, &call);
     if (w->progress == IWARP_PROGRESS_POLLED) { /* the worker may have stepped back */
@@ -197,10 +200,9 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
         uv_async_send(&w->wake);
     }
     while (!call.done) {
-        pthread_cond_wait(&call.finished, &w->lock);
+        pthread_cond_wait(&w->finished, &w->lock);
     }
     pthread_mutex_unlock(&w->lock);
-    pthread_cond_destroy(&call.finished);
 }
 
 enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg), void *arg)

@@ -16,17 +16,20 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 /* The region with this STag's index if it is of the PD, claimed; or NULL. */
 static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag)
 {
-    _Atomic(struct iwarp_region *) *slot = &who->regions->slot[stag >> 8];
-    struct iwarp_region *r = atomic_load_explicit(slot, memory_order_acquire);
-
-    if (!r) {
-        return NULL;
+    for (uint32_t mask = iwarp_region_mask(who->regions), was = ~mask; mask != was;) {
+        _Atomic(struct iwarp_region *) *slot = iwarp_region_slot(who->regions, stag, mask);
+        struct iwarp_region *r = atomic_load_explicit(slot, memory_order_acquire);
+        if (r) {
+            iwarp_region_claim(r);
+            if (atomic_load_explicit(slot, memory_order_acquire) == r && r->index == stag >> 8 &&
+                r->pd == who->pd) {
+                return r;
+            }
+            iwarp_region_unclaim(r);
+        }
+        was = mask;
+        mask = iwarp_region_mask(who->regions);
     }
-    iwarp_region_claim(r);
-    if (atomic_load_explicit(slot, memory_order_acquire) == r && r->pd == who->pd) {
-        return r;
-    }
-    iwarp_region_unclaim(r);
     return NULL;
 }
 

@@ -9,42 +9,111 @@
 #include <sys/mman.h>
 
 #define INDEX_COUNT ((size_t)1 << 24)
-#define TABLE_BYTES (INDEX_COUNT * sizeof(_Atomic(struct iwarp_region *)))
+#define FIRST_COUNT ((size_t)1 << 12)
+#define SLOT_BYTES  sizeof(_Atomic(struct iwarp_region *))
+#define HUGE_BYTES  ((size_t)2 << 20)
+#define MAP_BYTES   (INDEX_COUNT * SLOT_BYTES + HUGE_BYTES)
 
+/* Entries looked at ahead of the one that may move. */
+#define AHEAD 16u
+
+/* The first octet of a mapping that a huge page can begin with. */
+static uint8_t *base_of(void *map)
+{
+    return (uint8_t *)map + ((size_t) - (uintptr_t)map & (HUGE_BYTES - 1));
+}
+
+/* Addresses for the largest table; memory comes with use. */
 bool iwarp_region_table_init(struct iwarp_region_table *table)
 {
-    void *p = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE,
+    void *p = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    table->slot = p == MAP_FAILED ? NULL : p;
-    if (p != MAP_FAILED) {
-        /* Random indexes touch single words: huge pages would cost 2 MiB for each of them. */
-        (void)madvise(p, TABLE_BYTES, MADV_NOHUGEPAGE);
+    *table = (struct iwarp_region_table){.mask = FIRST_COUNT - 1};
+    if (p == MAP_FAILED) {
+        return false;
     }
-    return table->slot != NULL;
+    table->map = p;
+    table->slot = (void *)base_of(p);
+    /* Until there is use for as much as that; see grow. */
+    (void)madvise(table->map, MAP_BYTES, MADV_NOHUGEPAGE);
+    return true;
 }
 
 void iwarp_region_table_fini(struct iwarp_region_table *table)
 {
-    if (table->slot) {
-        munmap(table->slot, TABLE_BYTES);
+    if (table->map) {
+        munmap(table->map, MAP_BYTES);
+        table->map = NULL;
         table->slot = NULL;
     }
+}
+
+static void begin_move(struct iwarp_region_table *table)
+{
+    for (unsigned i = 0; atomic_exchange_explicit(&table->moving, true, memory_order_acquire);
+         i++) {
+        iwarp_pause(i);
+    }
+}
+
+static void end_move(struct iwarp_region_table *table)
+{
+    atomic_store_explicit(&table->moving, false, memory_order_release);
+}
+
+/* Which entries move up? For each of them. */
+static void move_up(struct iwarp_region_table *table, uint32_t count, bool clear)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + AHEAD < count) { /* regions lie anywhere */
+            const struct iwarp_region *next =
+                atomic_load_explicit(&table->slot[i + AHEAD], memory_order_relaxed);
+            __builtin_prefetch(next);
+        }
+        struct iwarp_region *r = atomic_load_explicit(&table->slot[i], memory_order_relaxed);
+        if (r && (r->index & count)) {
+            atomic_store_explicit(&table->slot[clear ? i : i + count], clear ? NULL : r,
+                                  memory_order_release);
+        }
+    }
+}
+
+/* Twice the size; the head of ddp_region.h says why nobody misses what he looks for meanwhile. */
+static void grow(struct iwarp_region_table *table)
+{
+    uint32_t count = iwarp_region_mask(table) + 1;
+    size_t size = count * SLOT_BYTES;
+
+    if (size >= HUGE_BYTES) {
+        (void)madvise(base_of(table->map) + size, size, MADV_HUGEPAGE);
+    }
+    move_up(table, count, false);
+    atomic_store_explicit(&table->mask, 2 * count - 1, memory_order_release);
+    move_up(table, count, true);
 }
 
 static bool enter(struct iwarp_region_table *table, struct iwarp_region *region, uint32_t stag,
                   bool valid)
 {
-    uint32_t index = stag >> 8;
+    uint32_t mask = iwarp_region_mask(table);
 
-    if (index == 0 || atomic_load_explicit(&table->slot[index], memory_order_relaxed)) {
+    if (stag >> 8 == 0 ||
+        atomic_load_explicit(iwarp_region_slot(table, stag, mask), memory_order_relaxed)) {
         return false;
     }
-    region->index = index;
+    region->index = stag >> 8;
     region->last_stag = stag;
     region->generation++;
     atomic_store_explicit(&region->stag, valid ? stag : 0, memory_order_release);
-    atomic_store_explicit(&table->slot[index], region, memory_order_release);
+    begin_move(table);
+    if (table->used > mask / 2 && mask < INDEX_COUNT - 1) {
+        grow(table);
+        mask = iwarp_region_mask(table);
+    }
+    table->used++;
+    atomic_store_explicit(iwarp_region_slot(table, stag, mask), region, memory_order_release);
+    end_move(table);
     return true;
 }
 
@@ -64,7 +133,11 @@ bool iwarp_region_reserve(struct iwarp_region_table *table, struct iwarp_region 
 /* [DDP-8.3-02] [DDP-8.3.1-07] [RDMAP-8.1.1-06] [SEC-6.2.2-02] */
 void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *region)
 {
-    atomic_store_explicit(&table->slot[region->index], NULL, memory_order_release);
+    begin_move(table);
+    table->used--;
+    atomic_store_explicit(&table->slot[region->index & iwarp_region_mask(table)], NULL,
+                          memory_order_release);
+    end_move(table);
     /* Sequentially consistent against the increment in lend: one side sees the other. */
     atomic_store(&region->stag, 0);
 }

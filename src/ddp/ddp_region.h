@@ -7,8 +7,12 @@
  * of it is touched (RFC 5041 8.3.1, RFC 5042 6.2.2). Regions are never given back to the allocator
  * while the table lives, so a stale pointer is always readable.
  *
- * The table is one sparse array of 2^24 pointers: pages that no STag was ever drawn from cost
- * address space only, and a lookup is the same few instructions for one region and for a million.
+ * The table is one array of pointers, at most half of them in use. The low bits of an STag's index
+ * say which one: as many bits as its size has, so a lookup is the same few instructions for one
+ * region and for a million, and two STags that agree in those bits are not given out together.
+ * When the table grows, which it does where it lies, entries whose next bit is set move up: they
+ * are in both places when the new size becomes known, and who has missed one looks at the size
+ * once more.
  *
  * What an STag stands for may change while streams look it up: whoever changes it claims the
  * region, makes the STag invalid, waits until nobody holds it lent, writes the fields, and makes
@@ -16,7 +20,7 @@
  * while it holds lends, or claims a region while it claims another, but for a window and then its
  * region.
  *
- * insert is serialised by the caller; lend and settle may run anywhere, any time.
+ * insert and reserve are serialised by the caller; all else may run anywhere, any time.
  */
 #ifndef IWARP_DDP_REGION_H
 #define IWARP_DDP_REGION_H
@@ -54,13 +58,20 @@ struct iwarp_region {
 };
 
 struct iwarp_region_table {
-    _Atomic(struct iwarp_region *) *slot; /* by STag index, 2^24 entries */
+    _Atomic(struct iwarp_region *) *slot; /* 2^24 have addresses, the first mask + 1 are in use */
+    _Atomic uint32_t mask;                /* of an STag's index */
+    _Atomic bool moving;                  /* entries move, or one is taken out */
+    uint32_t used;                        /* entries; while `moving` is held */
+    void *map;                            /* the mapping that `slot` is in */
 };
 
 bool iwarp_region_table_init(struct iwarp_region_table *table);
 void iwarp_region_table_fini(struct iwarp_region_table *table);
 
-/* Enter a filled-in region under stag. False if its index is 0 or taken. */
+/*
+ * Enter a filled-in region under stag. False if its index is 0, or taken, or agrees with one that
+ * is taken in the bits that count; then another one may do.
+ */
 bool iwarp_region_insert(struct iwarp_region_table *table, struct iwarp_region *region,
                          uint32_t stag);
 
@@ -84,22 +95,37 @@ static inline bool iwarp_region_lent(struct iwarp_region *region)
     return atomic_load(&region->lends) != 0;
 }
 
+static inline uint32_t iwarp_region_mask(const struct iwarp_region_table *table)
+{
+    return atomic_load_explicit(&table->mask, memory_order_acquire);
+}
+
+/* Where the region of an STag would be in a table of that size. */
+static inline _Atomic(struct iwarp_region *) *iwarp_region_slot(
+    const struct iwarp_region_table *table, uint32_t stag, uint32_t mask)
+{
+    return &table->slot[stag >> 8 & mask];
+}
+
 /* The region of a valid STag, lent; or NULL. Give it back with iwarp_region_settle. */
 /* [VERBS-7.2-01] */
 static inline struct iwarp_region *iwarp_region_lend(struct iwarp_region_table *table,
                                                      uint32_t stag)
 {
-    struct iwarp_region *r = atomic_load_explicit(&table->slot[stag >> 8], memory_order_acquire);
-
-    if (!r) {
-        return NULL;
+    for (uint32_t mask = iwarp_region_mask(table), was = ~mask; mask != was;) {
+        struct iwarp_region *r =
+            atomic_load_explicit(iwarp_region_slot(table, stag, mask), memory_order_acquire);
+        if (r && stag != 0) { /* 0 is that of regions that are not valid */
+            atomic_fetch_add(&r->lends, 1);
+            if (atomic_load(&r->stag) == stag) {
+                return r;
+            }
+            atomic_fetch_sub(&r->lends, 1);
+        }
+        was = mask;
+        mask = iwarp_region_mask(table);
     }
-    atomic_fetch_add(&r->lends, 1);
-    if (atomic_load(&r->stag) != stag) {
-        atomic_fetch_sub(&r->lends, 1);
-        return NULL;
-    }
-    return r;
+    return NULL;
 }
 
 /*
@@ -108,12 +134,15 @@ static inline struct iwarp_region *iwarp_region_lend(struct iwarp_region_table *
  */
 static inline void iwarp_region_expect(const struct iwarp_region_table *table, uint32_t stag)
 {
-    __builtin_prefetch(&table->slot[stag >> 8]);
+    __builtin_prefetch(iwarp_region_slot(table, stag, iwarp_region_mask(table)));
 }
 
 static inline void iwarp_region_expect_more(const struct iwarp_region_table *table, uint32_t stag)
 {
-    __builtin_prefetch(atomic_load_explicit(&table->slot[stag >> 8], memory_order_relaxed), 1);
+    const struct iwarp_region *r = atomic_load_explicit(
+        iwarp_region_slot(table, stag, iwarp_region_mask(table)), memory_order_relaxed);
+
+    __builtin_prefetch(r, 1);
 }
 
 static inline void iwarp_region_settle(struct iwarp_region *region)

@@ -11,11 +11,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-/* The STag table in pages of 4 KiB: 15 bits of page, 9 of slot, and 8 of key make an STag. */
-#define PAGES      32768u
-#define PAGE_SLOTS 512u
-#define MIN_PAGES  4096u
-
 /* Regions that are allocated together, and how many make it worth a huge page for the next. */
 #define CHUNK      64u
 #define MANY       4096u
@@ -123,44 +118,17 @@ static void pool_give(struct iwarp_device *d, struct iwarp_mr *mr)
 }
 
 /*
- * The next STag to try: random in its key, its place within a page of the table, and its page;
- * pages are drawn from as many as keep the table at most a quarter full, at least MIN_PAGES. A
- * device that registers and deregisters for ever thus touches 16 MiB of the table, not all of it,
- * and a guess is right with a chance of 2^-29 for each region, or less. Which page of its group a
- * draw means is a permutation's top bits, so that each of them comes equally often whatever the
- * device's factor and offset. device.lock held.
+ * Enter a filled-in region under a fresh STag, random in all its bits: a guess is right with a
+ * chance of 2^-32 for each region. device.lock held.
  */
 /* [RDMAP-8.1.1-08] */
-static bool next_stag(struct iwarp_device *d, uint32_t *stag)
-{
-    uint32_t r;
-
-    if (d->stag_pages == 0) {
-        if (!random32(d, &d->stag_factor) || !random32(d, &d->stag_offset)) {
-            return false;
-        }
-        d->stag_pages = MIN_PAGES;
-    }
-    while (d->stag_pages < PAGES && d->mr_count >= d->stag_pages * (PAGE_SLOTS / 4)) {
-        d->stag_pages *= 2;
-    }
-    if (!random32(d, &r)) {
-        return false;
-    }
-    uint32_t step = PAGES / d->stag_pages, mask = d->stag_pages - 1, n = (r >> 17) & mask;
-    uint32_t permuted = (n * (d->stag_factor | 1) + d->stag_offset) & mask;
-    *stag = (n * step + permuted * step / d->stag_pages) << 17 | (r & 0x1ffff);
-    return true;
-}
-
-/* Enter a filled-in region under a fresh random STag. device.lock held. */
 static enum iwarp_status enter(struct iwarp_device *d, struct iwarp_mr *mr, bool valid)
 {
     bool done;
     uint32_t stag;
 
     do {
-        if (!next_stag(d, &stag)) {
+        if (!random32(d, &stag)) {
             return no_random();
         }
         done = valid ? iwarp_region_insert(&d->regions, &mr->region, stag)

@@ -159,7 +159,6 @@ struct iwarp_device {
     struct iwarp_mr *free_mr; /* never given back while the device lives: ddp_region.h */
     struct iwarp_mr_chunk *chunks;
     unsigned mr_count;
-    uint32_t stag_pages, stag_factor, stag_offset; /* which pages of the table are in use: stag.c */
     uint8_t random[256];
     unsigned random_left;
     struct iwarp_budget budget;

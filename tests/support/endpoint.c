@@ -170,7 +170,9 @@ struct area *endpoint_foreign(struct endpoint *e, uint32_t stag, uint64_t to_bas
 
 void endpoint_deregister(struct endpoint *e, struct area *a)
 {
-    if (atomic_load(&e->regions->slot[a->region.index]) == &a->region) {
+    uint32_t at = a->region.index & iwarp_region_mask(e->regions);
+
+    if (atomic_load(&e->regions->slot[at]) == &a->region) {
         iwarp_region_revoke(e->regions, &a->region);
     }
     assert_false(iwarp_region_lent(&a->region));

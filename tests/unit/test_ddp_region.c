@@ -106,6 +106,165 @@ static void lend__wrong_key_or_unknown_index__is_null_and_counts_nothing(void **
     iwarp_region_revoke(&table, &r);
 }
 
+/* 0 is the STag of whatever is not valid; it is never looked up, wherever that lies. */
+static void lend__stag_0__is_null_even_where_something_invalid_is(void **state)
+{
+    struct iwarp_region r = {0};
+
+    (void)state;
+    assert_true(iwarp_region_reserve(&table, &r, 0x10000000));
+    assert_ptr_equal(table.slot[0], &r);
+    assert_int_equal(r.stag, 0);
+    assert_null(iwarp_region_lend(&table, 0));
+    assert_int_equal(r.lends, 0);
+    iwarp_region_revoke(&table, &r);
+}
+
+/* --- a table that grows --- */
+
+#define MANY 20000u
+
+/* Number i of many STags whose indexes agree in no small number of low bits. */
+static uint32_t spread(uint32_t i)
+{
+    return (i + 1) * 0x9e3779b1u << 8 | (i & 0xff); /* odd: the low bits of i decide on theirs */
+}
+
+static void insert__index_that_agrees_with_a_taken_one__is_refused_until_the_table_grows(
+    void **state)
+{
+    static struct iwarp_region r[MANY];
+    struct iwarp_region other = {0};
+    uint32_t first = iwarp_region_mask(&table) + 1;
+
+    (void)state;
+    memset(r, 0, sizeof r);
+    for (uint32_t i = 0; i < first / 2; i++) {
+        assert_int_equal(iwarp_region_mask(&table), first - 1);
+        assert_true(iwarp_region_insert(&table, &r[i], (i + 1) << 8));
+        assert_false(iwarp_region_insert(&table, &other, (i + 1 + first) << 8));
+    }
+    assert_int_equal(other.generation, 0); /* untouched */
+    assert_true(iwarp_region_insert(&table, &r[first / 2], (first / 2 + 1) << 8));
+    assert_int_equal(iwarp_region_mask(&table), 2 * first - 1);
+    assert_true(iwarp_region_insert(&table, &other, (1 + first) << 8));
+    assert_ptr_equal(iwarp_region_lend(&table, (1 + first) << 8), &other);
+    assert_ptr_equal(iwarp_region_lend(&table, 1 << 8), &r[0]);
+    iwarp_region_revoke(&table, &other);
+    assert_null(iwarp_region_lend(&table, (1 + first) << 8));
+    for (uint32_t i = 0; i <= first / 2; i++) {
+        iwarp_region_revoke(&table, &r[i]);
+    }
+    assert_int_equal(table.used, 0);
+}
+
+static void insert__many_that_come_and_go__are_all_found_and_no_other(void **state)
+{
+    static struct iwarp_region r[MANY];
+
+    (void)state;
+    memset(r, 0, sizeof r);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_true(iwarp_region_insert(&table, &r[i], spread(i)));
+        if (i % 3 == 2) {
+            iwarp_region_revoke(&table, &r[i - 1]);
+        }
+    }
+    assert_int_equal(table.used, MANY - MANY / 3);
+    assert_in_range(iwarp_region_mask(&table), table.used, 4 * table.used);
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct iwarp_region *there = i % 3 == 1 && i + 1 < MANY ? NULL : &r[i];
+        assert_ptr_equal(iwarp_region_lend(&table, spread(i)), there);
+        assert_null(iwarp_region_lend(&table, spread(i) ^ 1));
+        assert_int_equal(r[i].lends, there != NULL);
+    }
+    unsigned entries = 0;
+    for (uint32_t i = 0; i <= iwarp_region_mask(&table); i++) {
+        entries += table.slot[i] != NULL;
+    }
+    assert_int_equal(entries, table.used); /* none was left where it had been */
+    for (uint32_t i = 0; i < MANY; i++) {
+        if (r[i].lends) {
+            iwarp_region_revoke(&table, &r[i]);
+        }
+    }
+    assert_int_equal(table.used, 0);
+}
+
+#define SEEKERS 2
+#define GROWTHS 100
+
+static struct {
+    _Atomic unsigned round, seeking, idle, missed;
+    _Atomic bool grown;
+} seekers;
+
+/* The regions that move as soon as the new size is known: the first ones of the table. */
+static uint32_t mover(uint32_t i)
+{
+    return (0x1001 + i) << 8;
+}
+
+/* In each round: STags that are valid all the time are found at any time. */
+static void *seek(void *arg)
+{
+    (void)arg;
+    for (unsigned round = 1; round <= GROWTHS; round++) {
+        while (seekers.round < round) {
+            sched_yield();
+        }
+        for (bool first = true; !seekers.grown; first = false) {
+            for (uint32_t i = 0; i < 64; i++) {
+                struct iwarp_region *r = iwarp_region_lend(&table, mover(i % 4));
+                if (r) {
+                    iwarp_region_settle(r);
+                } else {
+                    seekers.missed++;
+                }
+            }
+            seekers.seeking += first;
+        }
+        seekers.idle++;
+    }
+    return NULL;
+}
+
+static void grow__while_threads_look_up__nothing_valid_is_missed(void **state)
+{
+    static struct iwarp_region r[MANY];
+    pthread_t thread[SEEKERS];
+
+    (void)state;
+    for (unsigned i = 0; i < SEEKERS; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, seek, NULL), 0);
+    }
+    for (unsigned round = 1; round <= GROWTHS; round++) {
+        uint32_t half = (iwarp_region_mask(&table) + 1) / 2;
+        memset(r, 0, sizeof r);
+        for (uint32_t i = 0; i < half; i++) {
+            assert_true(iwarp_region_insert(&table, &r[i], i < 4 ? mover(i) : (i + 1) << 8));
+        }
+        seekers.grown = false;
+        seekers.seeking = seekers.idle = 0;
+        seekers.round = round;
+        while (seekers.seeking < SEEKERS) {
+            sched_yield();
+        }
+        assert_true(iwarp_region_insert(&table, &r[half], (half + 1) << 8));
+        seekers.grown = true;
+        while (seekers.idle < SEEKERS) {
+            sched_yield();
+        }
+        assert_int_equal(iwarp_region_mask(&table), 4 * half - 1);
+        assert_int_equal(seekers.missed, 0);
+        iwarp_region_table_fini(&table);
+        assert_true(iwarp_region_table_init(&table));
+    }
+    for (unsigned i = 0; i < SEEKERS; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    }
+}
+
 /* --- the end of an STag --- */
 
 /* [DDP-8.3-01] [DDP-8.3.1-05] [RDMAP-8.1.1-04] */
@@ -345,21 +504,27 @@ static void revoke__while_threads_write__nobody_writes_afterwards(void **state)
     assert_true(race.served >= ROUNDS);
 }
 
+#define WITH_TABLE(test) cmocka_unit_test_setup_teardown(test, open_table, close_table)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(insert__valid_stag__is_found_and_lent),
-        cmocka_unit_test(insert__index_0_or_taken__is_refused),
-        cmocka_unit_test(insert__first_and_last_index__work),
-        cmocka_unit_test(lend__wrong_key_or_unknown_index__is_null_and_counts_nothing),
-        cmocka_unit_test(revoke__then_lend__is_null_and_the_index_is_free),
-        cmocka_unit_test(revoke__while_lent__leaves_it_lent_until_settled),
-        cmocka_unit_test(reserve__then_lend__is_null_until_it_is_made_valid),
-        cmocka_unit_test(lends_get__same_stag_again__is_lent_once),
-        cmocka_unit_test(lends_get__the_most_regions__are_all_given_back),
-        cmocka_unit_test(lends_get__unknown_stag__is_null_and_holds_nothing),
-        cmocka_unit_test(lends_get__ended_within_the_batch__is_null_but_still_settled),
-        cmocka_unit_test(revoke__while_threads_write__nobody_writes_afterwards),
+        WITH_TABLE(insert__valid_stag__is_found_and_lent),
+        WITH_TABLE(insert__index_0_or_taken__is_refused),
+        WITH_TABLE(insert__first_and_last_index__work),
+        WITH_TABLE(lend__wrong_key_or_unknown_index__is_null_and_counts_nothing),
+        WITH_TABLE(lend__stag_0__is_null_even_where_something_invalid_is),
+        WITH_TABLE(insert__index_that_agrees_with_a_taken_one__is_refused_until_the_table_grows),
+        WITH_TABLE(insert__many_that_come_and_go__are_all_found_and_no_other),
+        WITH_TABLE(grow__while_threads_look_up__nothing_valid_is_missed),
+        WITH_TABLE(revoke__then_lend__is_null_and_the_index_is_free),
+        WITH_TABLE(revoke__while_lent__leaves_it_lent_until_settled),
+        WITH_TABLE(reserve__then_lend__is_null_until_it_is_made_valid),
+        WITH_TABLE(lends_get__same_stag_again__is_lent_once),
+        WITH_TABLE(lends_get__the_most_regions__are_all_given_back),
+        WITH_TABLE(lends_get__unknown_stag__is_null_and_holds_nothing),
+        WITH_TABLE(lends_get__ended_within_the_batch__is_null_but_still_settled),
+        WITH_TABLE(revoke__while_threads_write__nobody_writes_afterwards),
     };
-    return cmocka_run_group_tests_name("ddp_region", tests, open_table, close_table);
+    return cmocka_run_group_tests_name("ddp_region", tests, NULL, NULL);
 }

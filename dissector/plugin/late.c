@@ -199,7 +199,7 @@ void iwarp_late_handed(struct iwarp_conn *c, unsigned side, const struct dissect
         return;
     }
     for (unsigned i = 0; i < r->count; i++) {
-        const struct dissect_item *item = &r->pieces[i].item;
+        const struct dissect_item *item = r->pieces[i].item;
         if (item->kind == DISSECT_ITEM_SKIPPED && !item->bad_length) {
             keep(l, o->seq + (uint32_t)item->at, o->p + item->at,
                  MIN(item->size, o->captured - item->at));
@@ -350,7 +350,7 @@ static void show(struct iwarp_conn *c, unsigned side, packet_info *pinfo, const 
     if (!r || r->count == 0) {
         return;
     }
-    late = wmem_new0(wmem_file_scope(), struct late_record);
+    late = (struct late_record *)iwarp_keep(sizeof *late);
     late->record = r;
     late->n = r->waits ? r->wait_at : o.captured;
     r->waits = false;

@@ -15,7 +15,7 @@ void iwarp_message_reset(void)
 
 static struct iwarp_message *new_message(const struct iwarp_track *t)
 {
-    struct iwarp_message *m = wmem_new0(wmem_file_scope(), struct iwarp_message);
+    struct iwarp_message *m = (struct iwarp_message *)iwarp_keep(sizeof *m);
 
     m->id = ++messages;
     m->first_frame = t->fpdu->frame;

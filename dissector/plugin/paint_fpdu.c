@@ -353,7 +353,7 @@ void iwarp_paint_fpdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, proto
                       const struct iwarp_record *r, const struct iwarp_piece *piece)
 {
     struct painting p = {.wire = tvb, .pinfo = pinfo, .record = r, .fpdu = piece->fpdu};
-    const struct dissect_item *item = &piece->item;
+    const struct dissect_item *item = piece->item;
     const unsigned there = (unsigned)MIN(item->size, tvb_captured_length(tvb) - item->at);
     wmem_strbuf_t *text = wmem_strbuf_new(pinfo->pool, "");
     unsigned have;

@@ -174,8 +174,8 @@ void iwarp_paint_start(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
                        const struct iwarp_record *r, const struct iwarp_piece *piece)
 {
     const struct dissect_setup *s = &piece->start->setup;
-    const unsigned at = (unsigned)piece->item.at;
-    const unsigned there = (unsigned)MIN(piece->item.size, tvb_captured_length(tvb) - at);
+    const unsigned at = (unsigned)piece->item->at;
+    const unsigned there = (unsigned)MIN(piece->item->size, tvb_captured_length(tvb) - at);
     const bool reply = s->kind == DISSECT_REPLY;
     unsigned private_at = at + s->size, private_size = s->private_length;
     proto_item *top =
@@ -212,6 +212,6 @@ void iwarp_paint_start(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
     iwarp_tell(pinfo, top, piece->start->experts);
     if (tree) {
         /* Within our own item, or the hierarchy of protocols would be full of them. */
-        iwarp_builtin_start(tvb, t, &piece->item, s);
+        iwarp_builtin_start(tvb, t, piece->item, s);
     }
 }

@@ -61,7 +61,7 @@ struct iwarp_start {
 };
 
 struct iwarp_piece {
-    struct dissect_item item;
+    struct dissect_item *item;
     struct iwarp_fpdu *fpdu; /* one of these two, or neither */
     struct iwarp_start *start;
 };
@@ -150,6 +150,12 @@ void iwarp_message_add(struct iwarp_track *t);
 
 void iwarp_ports_start(dissector_handle_t ours);
 void iwarp_ports_apply(void);
+
+/* --- keep.c: memory for small things that live as long as the file --- */
+
+/* Filled with zeroes. */
+void *iwarp_keep(size_t n);
+void iwarp_keep_reset(void);
 
 /* --- stream.c --- */
 

@@ -12,6 +12,7 @@ static uint32_t connections, fpdus;
 static void reset(void)
 {
     connections = fpdus = 0;
+    iwarp_keep_reset();
     iwarp_message_reset();
 }
 
@@ -60,7 +61,7 @@ unsigned iwarp_side_of(const struct iwarp_conn *c, packet_info *pinfo)
 static void note_start(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_piece *piece,
                        const uint8_t *p, size_t n, unsigned side)
 {
-    struct iwarp_start *start = wmem_new0(wmem_file_scope(), struct iwarp_start);
+    struct iwarp_start *start = (struct iwarp_start *)iwarp_keep(sizeof *start);
     struct dissect_setup *s = &start->setup;
 
     piece->start = start;
@@ -75,11 +76,11 @@ static void note_start(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_pi
     start->experts |= s->private_length > DISSECT_LARGEST_PRIVATE ? EI_BIT(EI_PRIVATE_LONG) : 0;
     start->experts |= s->enhanced_flag && s->private_length < 4 ? EI_BIT(EI_ENHANCED_SHORT) : 0;
     start->experts |= s->kind == DISSECT_REPLY && s->rejected ? EI_BIT(EI_REJECTED) : 0;
-    start->experts |= piece->item.cut ? EI_BIT(EI_CUT) : 0;
+    start->experts |= piece->item->cut ? EI_BIT(EI_CUT) : 0;
     if (n > s->size) {
         size_t from = s->size + (s->enhanced ? 4u : 0u), left;
         left = n > from ? n - from : 0;
-        left = left < piece->item.size - from ? left : piece->item.size - from;
+        left = left < piece->item->size - from ? left : piece->item->size - from;
         left = left < sizeof c->private_data[side] ? left : sizeof c->private_data[side];
         memcpy(c->private_data[side], p + from, left);
         c->private_size[side] = (unsigned)left;
@@ -89,12 +90,13 @@ static void note_start(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_pi
 static void note_fpdu(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_piece *piece,
                       const uint8_t *p, size_t n, unsigned side)
 {
-    struct iwarp_fpdu *f = wmem_new0(wmem_file_scope(), struct iwarp_fpdu);
+    struct iwarp_fpdu *f = (struct iwarp_fpdu *)iwarp_keep(sizeof *f);
     struct iwarp_track t = {.pinfo = pinfo, .conn = c, .fpdu = f};
     uint8_t *plain = NULL;
 
     piece->fpdu = f;
-    f->item = piece->item;
+    f->item = *piece->item;
+    piece->item = &f->item;
     f->number = ++fpdus;
     f->frame = pinfo->num;
     f->side = side;
@@ -118,36 +120,55 @@ static void note_fpdu(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_pie
     }
 }
 
+/* To be kept, if there is anything in it. */
+static struct iwarp_record *finish(struct iwarp_record *r, wmem_array_t *pieces)
+{
+    const size_t n = wmem_array_get_count(pieces);
+    struct iwarp_record *kept;
+
+    if (n == 0 && !r->waits) {
+        return NULL;
+    }
+    r->count = (unsigned)n;
+    if (n > 0) {
+        r->pieces = (struct iwarp_piece *)iwarp_keep(n * sizeof *r->pieces);
+        memcpy(r->pieces, wmem_array_get_raw(pieces), n * sizeof *r->pieces);
+    }
+    kept = (struct iwarp_record *)iwarp_keep(sizeof *kept);
+    *kept = *r;
+    return kept;
+}
+
 struct iwarp_record *iwarp_walk_over(packet_info *pinfo, struct iwarp_conn *c, unsigned side,
                                      const struct dissect_octets *o)
 {
-    struct iwarp_record *r = wmem_new0(wmem_file_scope(), struct iwarp_record);
-    wmem_array_t *pieces = wmem_array_new(wmem_file_scope(), sizeof(struct iwarp_piece));
+    struct iwarp_record r = {.conn = c, .side = side};
+    wmem_array_t *pieces = wmem_array_new(pinfo->pool, sizeof(struct iwarp_piece));
     struct dissect_item item;
 
-    r->conn = c;
-    r->side = side;
     c->walk.no_midstream = !iwarp_options.midstream;
     c->walk.strict = iwarp_options.strict;
-    for (size_t at = 0; at < o->reported && dissect_walk(&c->walk, r->side, o, at, &item);
+    for (size_t at = 0; at < o->reported && dissect_walk(&c->walk, side, o, at, &item);
          at += item.size) {
-        struct iwarp_piece piece = {.item = item};
+        struct iwarp_piece piece = {.item = &item};
         if (item.kind == DISSECT_ITEM_WAIT) {
-            r->waits = true;
-            r->wait_at = (uint32_t)at;
-            r->wait_for = item.missing > 0 ? (uint32_t)item.missing : DESEGMENT_ONE_MORE_SEGMENT;
+            r.waits = true;
+            r.wait_at = (uint32_t)at;
+            r.wait_for = item.missing > 0 ? (uint32_t)item.missing : DESEGMENT_ONE_MORE_SEGMENT;
             break;
         }
         if (item.kind == DISSECT_ITEM_SETUP) {
-            note_start(c, pinfo, &piece, o->p + at, o->captured - at, r->side);
+            note_start(c, pinfo, &piece, o->p + at, o->captured - at, side);
         } else if (item.kind == DISSECT_ITEM_FPDU) {
-            note_fpdu(c, pinfo, &piece, o->p + at, o->captured - at, r->side);
+            note_fpdu(c, pinfo, &piece, o->p + at, o->captured - at, side);
+        }
+        if (!piece.fpdu) {
+            piece.item = (struct dissect_item *)iwarp_keep(sizeof item);
+            *piece.item = item;
         }
         wmem_array_append(pieces, &piece, 1);
     }
-    r->count = wmem_array_get_count(pieces);
-    r->pieces = r->count > 0 ? (struct iwarp_piece *)wmem_array_get_raw(pieces) : NULL;
-    return r->count > 0 || r->waits ? r : NULL;
+    return finish(&r, pieces);
 }
 
 static struct dissect_octets octets_of(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
@@ -206,15 +227,15 @@ static void paint_skipped(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
 static void paint_piece(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
                         const struct iwarp_record *r, const struct iwarp_piece *piece)
 {
-    if (piece->item.at >= tvb_captured_length(tvb)) {
+    if (piece->item->at >= tvb_captured_length(tvb)) {
         return;
     }
     if (piece->start) {
         iwarp_paint_start(tvb, pinfo, tree, r, piece);
     } else if (piece->fpdu) {
         iwarp_paint_fpdu(tvb, pinfo, tree, tree, r, piece);
-    } else if (piece->item.kind != DISSECT_ITEM_UNSEEN) {
-        paint_skipped(tvb, pinfo, tree, &piece->item);
+    } else if (piece->item->kind != DISSECT_ITEM_UNSEEN) {
+        paint_skipped(tvb, pinfo, tree, piece->item);
     }
 }
 

@@ -59,9 +59,9 @@ static struct iwarp_stag *find_stag(struct iwarp_track *t, unsigned owner, uint3
     struct iwarp_stag *s = (struct iwarp_stag *)wmem_map_lookup(t->conn->stags, &key);
 
     if (!s) {
-        int64_t *k = wmem_new(wmem_file_scope(), int64_t);
+        int64_t *k = (int64_t *)iwarp_keep(sizeof *k);
         *k = key;
-        s = wmem_new0(wmem_file_scope(), struct iwarp_stag);
+        s = (struct iwarp_stag *)iwarp_keep(sizeof *s);
         s->first_frame = t->fpdu->frame;
         wmem_map_insert(t->conn->stags, k, s);
     }
@@ -199,7 +199,7 @@ static void track_atomic_response(struct iwarp_track *t)
 static void track_request(struct iwarp_track *t)
 {
     const size_t left = t->have > t->header.size ? t->have - t->header.size : 0;
-    struct iwarp_exchange *e = wmem_new0(wmem_file_scope(), struct iwarp_exchange);
+    struct iwarp_exchange *e = (struct iwarp_exchange *)iwarp_keep(sizeof *e);
 
     if (t->header.opcode == DISSECT_READ_REQUEST) {
         struct dissect_read_request r;

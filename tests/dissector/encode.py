@@ -164,12 +164,15 @@ class Capture:
     def option(self, *options):
         self.truth['options'] += [word for o in options for word in ('-o', o)]
 
+    def write(self, f):
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 262144, 1))
+        for clock, octets, length in self.packets:
+            f.write(struct.pack('<IIII', clock // 1000000, clock % 1000000, len(octets), length) +
+                    octets)
+
     def save(self, folder):
         with open('%s/%s.pcap' % (folder, self.name), 'wb') as f:
-            f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 262144, 1))
-            for clock, octets, length in self.packets:
-                f.write(struct.pack('<IIII', clock // 1000000, clock % 1000000, len(octets),
-                                    length) + octets)
+            self.write(f)
 
 
 class Connection:

@@ -15,6 +15,7 @@ struct iwarp_options iwarp_options = {
     .summary_in_tree = TRUE,
     .max_reassembly = 4096,
     .ulp = ULP_AUTO,
+    .ulp_ports = "",
 };
 
 static void register_switches(module_t *m)
@@ -52,6 +53,55 @@ static void register_switches(module_t *m)
     }
 }
 
+static const enum_val_t ulps[] = {{"auto", "By private data, port and content", ULP_AUTO},
+                                  {"none", "None", ULP_NONE},
+                                  {"nfs", "NFS and other RPC", ULP_RPC},
+                                  {"smb", "SMB Direct", ULP_SMB},
+                                  {"iser", "iSER", ULP_ISER},
+                                  {"nvme", "NVMe over Fabrics", ULP_NVME},
+                                  {NULL, NULL, 0}};
+
+static const char *name_of(enum iwarp_ulp ulp)
+{
+    const enum_val_t *v = ulps;
+
+    while (v->name && v->value != (int)ulp) {
+        v++;
+    }
+    return v->name;
+}
+
+/* `nfs=20049,20050;smb=5445`. Asked once for a connection: not worth keeping in another form. */
+static bool is_in_list(const char *list, const char *name, uint32_t port)
+{
+    char **words = g_strsplit(list, ";", 0);
+    const size_t n = strlen(name);
+    bool found = false;
+
+    for (char **w = words; *w && !found; w++) {
+        const char *word = g_strstrip(*w);
+        range_t *range = NULL;
+        if (strncmp(word, name, n) == 0 && word[n] == '=' &&
+            range_convert_str(NULL, &range, word + n + 1, 65535) == CVT_NO_ERROR) {
+            found = value_is_in_range(range, port);
+        }
+        wmem_free(NULL, range);
+    }
+    g_strfreev(words);
+    return found;
+}
+
+bool iwarp_options_has_port(enum iwarp_ulp ulp, uint32_t port)
+{
+    range_t *const by_ulp[] = {[ULP_RPC] = iwarp_options.ports_rpc,
+                               [ULP_SMB] = iwarp_options.ports_smb,
+                               [ULP_ISER] = iwarp_options.ports_iser,
+                               [ULP_NVME] = iwarp_options.ports_nvme};
+
+    return value_is_in_range(by_ulp[ulp], port) ||
+           is_in_list(iwarp_options.ulp_ports, name_of(ulp), port);
+}
+
 static void register_ports(module_t *m)
 {
     static const struct {
@@ -76,13 +126,6 @@ static void register_ports(module_t *m)
 
 void iwarp_options_register(int proto, void (*changed)(void))
 {
-    static const enum_val_t ulps[] = {{"auto", "By private data, port and content", ULP_AUTO},
-                                      {"none", "None", ULP_NONE},
-                                      {"nfs", "NFS and other RPC", ULP_RPC},
-                                      {"smb", "SMB Direct", ULP_SMB},
-                                      {"iser", "iSER", ULP_ISER},
-                                      {"nvme", "NVMe over Fabrics", ULP_NVME},
-                                      {NULL, NULL, 0}};
     module_t *m = prefs_register_protocol(proto, changed);
 
     register_switches(m);
@@ -91,5 +134,8 @@ void iwarp_options_register(int proto, void (*changed)(void))
                                    &iwarp_options.max_reassembly);
     prefs_register_enum_preference(m, "ulp", "Upper layer", "What payload is given to",
                                    &iwarp_options.ulp, ulps, FALSE);
+    prefs_register_string_preference(m, "ulp_ports", "More ports of upper layers",
+                                     "As nfs=20050,20052;smb=9000-9010;iser=3261;nvme=4421",
+                                     &iwarp_options.ulp_ports);
     register_ports(m);
 }

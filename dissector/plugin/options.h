@@ -26,11 +26,15 @@ struct iwarp_options {
     ws_bool builtin_fields, summary_in_tree;
     unsigned max_reassembly; /* KiB of one message */
     int ulp;
+    const char *ulp_ports; /* all four ranges at once, or empty */
     range_t *ports_rpc, *ports_smb, *ports_iser, *ports_nvme;
     range_t *shared_ports;
 };
 
 extern struct iwarp_options iwarp_options;
+
+/* Is this port one of that upper layer, by either preference? */
+bool iwarp_options_has_port(enum iwarp_ulp ulp, uint32_t port);
 
 void iwarp_options_register(int proto, void (*changed)(void));
 

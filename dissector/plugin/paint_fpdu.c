@@ -310,7 +310,7 @@ static void hand_on(struct painting *p, proto_tree *top)
                                                      (int)there, (int)h->payload);
     struct dissect_read_request read;
     struct iwarp_offer offer = {
-        .record = p->record, .fpdu = p->fpdu, .header = h, .payload = payload};
+        .record = p->record, .fpdu = p->fpdu, .header = h, .item = p->top, .payload = payload};
     struct iwarp_tap *tap = wmem_new0(p->pinfo->pool, struct iwarp_tap);
 
     if (!has_own_header(h)) {

@@ -197,6 +197,7 @@ struct iwarp_offer {
     const struct iwarp_record *record;
     const struct iwarp_fpdu *fpdu;
     const struct dissect_header *header;
+    proto_item *item;  /* of this FPDU */
     tvbuff_t *payload; /* of this segment */
     tvbuff_t *message; /* of the whole message, where it ends; else NULL */
     const struct dissect_read_request *read;

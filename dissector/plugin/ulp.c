@@ -51,15 +51,15 @@ static void choose(struct iwarp_conn *c)
     if (iwarp_options.ulp != ULP_AUTO) {
         c->ulp = (enum iwarp_ulp)iwarp_options.ulp;
     } else if (is_nvme_private(p, c->private_size[initiator]) ||
-               value_is_in_range(iwarp_options.ports_nvme, port)) {
+               iwarp_options_has_port(ULP_NVME, port)) {
         c->ulp = ULP_NVME;
     } else if (c->private_size[initiator] >= 8 && memcmp(p, "\xf6\xab\x0e\x18", 4) == 0) {
         c->ulp = ULP_RPC;
-    } else if (value_is_in_range(iwarp_options.ports_rpc, port)) {
+    } else if (iwarp_options_has_port(ULP_RPC, port)) {
         c->ulp = ULP_RPC;
-    } else if (value_is_in_range(iwarp_options.ports_smb, port)) {
+    } else if (iwarp_options_has_port(ULP_SMB, port)) {
         c->ulp = ULP_SMB;
-    } else if (value_is_in_range(iwarp_options.ports_iser, port)) {
+    } else if (iwarp_options_has_port(ULP_ISER, port)) {
         c->ulp = ULP_ISER;
     } else {
         c->ulp = ULP_ANY;
@@ -178,8 +178,9 @@ static bool hand_safely(struct handing *h)
     }
     CATCH_NONFATAL_ERRORS
     {
-        expert_add_info(h->pinfo, NULL, &iwarp_ei[EI_ULP_FAILED]);
-        taken = true;
+        /* Whatever it has shown: the octets are to be seen. */
+        expert_add_info(h->pinfo, h->offer->item, &iwarp_ei[EI_ULP_FAILED]);
+        taken = false;
     }
     ENDTRY;
     return taken;

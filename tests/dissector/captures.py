@@ -7,6 +7,7 @@ import json
 import struct
 import sys
 
+import captures_fields
 from encode import *
 
 CASES = []
@@ -741,7 +742,7 @@ def foreign(c):
 
 
 def main(folder):
-    for function in CASES:
+    for function in CASES + captures_fields.CASES:
         c = Capture(function.__name__)
         function(c)
         c.save(folder)

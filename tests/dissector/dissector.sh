@@ -42,10 +42,12 @@ ours()
 }
 
 number=0 failed=0
+# Only those whose names match ONLY, if that is set.
 check()
 {
     local name=$1 result=ok
     shift
+    [[ $name =~ ${ONLY-} ]] || return
     number=$((number + 1))
     if ! "$@" >"$work/why" 2>&1; then
         result='not ok'
@@ -65,6 +67,35 @@ quiet()
 loaded()
 {
     ours -G plugins >"$work/out/list"; grep '^iwarp.so' "$work/out/list" && quiet
+}
+
+# Names, types and bases are those of names.txt; CRC status counts as Wireshark's own do.
+named()
+{
+    ours -G fields >"$work/out/fields" && quiet &&
+        awk -F '\t' '$1 == "F" && $3 ~ /^iwarp\./ { print $3, $4, $4 ~ /^FT_UINT/ ? $6 : "-" }' \
+            "$work/out/fields" | sort >"$work/out/have" &&
+        sed '/^#/d; s/  */ /g' tests/dissector/names.txt | sort >"$work/out/wanted" &&
+        comm -13 "$work/out/have" "$work/out/wanted" >"$work/out/missing" &&
+        ! grep . "$work/out/missing" || return 1
+    ours -G values | awk -F '\t' '$2 == "iwarp.mpa.crc.status" { print $3, $4 }' >"$work/out/a"
+    printf '%s\n' '0 Bad' '1 Good' '2 Unverified' '3 Not present' >"$work/out/b"
+    same_output || return 1
+    ours -G protocols | grep -P '^iWARP \(MPA, DDP, RDMAP\)\tiWARP\tiwarp$' || return 1
+    ours -G defaultprefs >"$work/out/list"
+    local option
+    for option in midstream midstream_strict check_crc check_markers reassemble_messages \
+        max_reassembly track_stags ulp ulp_ports shared_ports compat_fields summary_in_tree; do
+        grep -q "^#iwarp\.$option:" "$work/out/list" || { echo "no option $option"; return 1; }
+    done
+}
+
+# Each field and each expert information has a value, or a number, that some capture has to show.
+known()
+{
+    ours -G fields | awk -F '\t' '$1 == "F" && $3 ~ /^iwarp\./ { print $3 }' >"$work/out/have"
+    python3 tests/dissector/judge.py known "$work/out/have" \
+        "$work"/captures/*.json
 }
 
 described()
@@ -277,7 +308,21 @@ options_both_ways()
             quiet && grep -q 'Read Response' "$work/out/a" && grep -q 'Read Response' "$work/out/b" ||
             { echo "$option"; return 1; }
     done
-    [ "$(ours -r "$work/captures/midstream.pcap" -o iwarp.midstream:FALSE -Y iwarp | wc -l)" = 0 ]
+    [ "$(ours -r "$work/captures/midstream.pcap" -o iwarp.midstream:FALSE -Y iwarp | wc -l)" = 0 ] &&
+        ours -r "$work/captures/opcodes.pcap" -o 'iwarp.ulp_ports:smb=1;nvme=7000-7200' -T fields \
+            -e iwarp.conn.ulp >"$work/out/a" && quiet && grep -q NVMe "$work/out/a"
+}
+
+# What the plugin may cost, in CPU time and memory, as parts of what tshark takes without it.
+cost()
+{
+    local kind
+    for kind in none acks; do
+        python3 tests/dissector/bulk.py "$work/captures/bulk.pcap" 10000 $kind
+        chmod a+r "$work/captures/bulk.pcap"
+        env HOME="$work/home" XDG_CONFIG_HOME="$work/home" python3 tests/dissector/cost.py \
+            "$work/captures/bulk.pcap" "$work/plugins" 1.3 1.15 "${as_user[@]}" || return 1
+    done
 }
 
 profile()
@@ -354,9 +399,10 @@ done
 mapfile -t counts < <(awk -F ' *[|] *' '$2 ~ /^[a-z0-9-]+$/ && $13 ~ /^[0-9]+$/ { print $2, $13 }' \
     tests/captures/README.md
     awk -F ' *[|] *' '$4 ~ /^[0-9]+$/ { print $2, $4 }' tests/dissector/captures/README.md)
-echo "1..$((${#names[@]} + ${#counts[@]} + 24))"
 check "the plugin is loaded" loaded
 check "fields and heuristics are registered, each once" described
+check "names, types and options that users rely on" named
+check "each field has a known value somewhere" known
 for name in "${names[@]}"; do
     check "generated: $name" generated "$name"
 done
@@ -394,4 +440,6 @@ check "captures with holes, the profile's settings" with_holes 'drop swap' \
 check "captures out of order" out_of_order
 check "statistics" statistics
 check "export of messages" exported
+check "cost, as parts of the built-in dissectors'" cost
+echo "1..$number"
 exit $failed

@@ -44,6 +44,10 @@ static void see(struct dissect_way *w, struct dissect_item *item, uint32_t seq)
 {
     const uint32_t end = seq + (uint32_t)item->size;
 
+    /* What was skipped may come to be seen yet, once the octets before it are there. */
+    if (item->kind == DISSECT_ITEM_SKIPPED && !item->bad_length) {
+        return;
+    }
     item->late = w->has_highest && (int32_t)(w->highest - seq) > 0;
     if (!w->has_highest || (int32_t)(end - w->highest) > 0) {
         w->highest = end;

@@ -7,6 +7,7 @@ import json
 import struct
 import sys
 
+import captures_carriers
 import captures_fields
 from encode import *
 
@@ -189,6 +190,7 @@ def cut_requests(c):
 
 
 def marked(c, size, wanted=(True, True)):
+    c.truth['aligned'] = size is None
     x = Connection(c).start(request(0x40 | 0x80 * wanted[0]), reply(0x40 | 0x80 * wanted[1]))
     x.way[0].markers, x.way[1].markers = wanted[1], wanted[0]
     for way in x.way:
@@ -742,7 +744,7 @@ def foreign(c):
 
 
 def main(folder):
-    for function in CASES + captures_fields.CASES:
+    for function in CASES + captures_fields.CASES + captures_carriers.CASES:
         c = Capture(function.__name__)
         function(c)
         c.save(folder)

@@ -41,6 +41,7 @@ class Talk(Connection):
 @case
 def fields_start(c):
     """Start-up frames, and what they agree on, in every frame."""
+    c.truth['aligned'] = True
     x = Talk(c).start(request(0xd3, 2, enhanced(5, 6, True, 'sr') + b'\1\2\3'),
                       reply(0x50, 2, enhanced(6, 5, True, 's')))
     x.expect(3, stream=0, mpa_req='MPA ID Req Frame', mpa_flags='0xd3', mpa_flags_m=True,
@@ -74,6 +75,7 @@ def fields_start(c):
 @case
 def fields_fpdu(c):
     """MPA's and DDP's fields of FPDUs, and messages."""
+    c.truth['aligned'] = True
     x = Talk(c).start()
     f = x.say(0, untagged(3, 0, 1, 0, b'abcdefg', inval=0xcafe0102))
     crc = '0x%08x' % x.crc(0)[0]
@@ -132,6 +134,7 @@ def fields_skipped(c):
 @case
 def fields_requests(c):
     """RDMAP's own headers, and what is wrong with some."""
+    c.truth['aligned'] = True
     x = Talk(c).start()
     ask = x.say(0, read_request(1, 0x11223344, 0x5566778899aabbcc, 9, 0x99887766,
                                 0x0102030405060708))

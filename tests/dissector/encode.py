@@ -145,6 +145,7 @@ class Capture:
     def __init__(self, name):
         self.name = name
         self.packets = []
+        self.link = 1  # Ethernet
         self.clock = 1700000000 * 1000000
         self.truth = {'name': name, 'fpdus': [], 'fields': [], 'counts': {}, 'options': []}
 
@@ -165,7 +166,7 @@ class Capture:
         self.truth['options'] += [word for o in options for word in ('-o', o)]
 
     def write(self, f):
-        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 262144, 1))
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 262144, self.link))
         for clock, octets, length in self.packets:
             f.write(struct.pack('<IIII', clock // 1000000, clock % 1000000, len(octets), length) +
                     octets)

@@ -4,6 +4,7 @@
 # judge.py truth TRUTH.json PDML      what a dissector found in a capture against what is in it
 # judge.py same PDML PDML             two passes have found what one has
 # judge.py known NAMES TRUTH.json...   each of these fields has a known value in one of these
+# judge.py filtered PDML TEXT -e NAME...  frames with iWARP of the one are the lines of the other
 # judge.py good PDML N                N FPDUs, all with CRCs good or absent, nothing skipped
 #
 # Prints what differs, and says so by its exit status.
@@ -169,7 +170,18 @@ def judge_known(names, *truths):
             if name not in there]
 
 
-JUDGES = {'known': judge_known, 'truth': judge_truth, 'same': judge_same, 'good': judge_good}
+def judge_filtered(path, text, *names):
+    names = [name for name in names if name != '-e']
+    wanted = ['\t'.join(','.join(shown(packet, name)) for name in names)
+              for packet in packets(path)
+              if any(p.get('name') == 'iwarp' for p in packet.iter('proto'))]
+    lines = open(text).read().splitlines()
+    problems = ['%d lines, of %d' % (len(lines), len(wanted))] * (len(lines) != len(wanted))
+    return problems + ['line %d: %s, not %s' % (i, a, b)
+                       for i, (a, b) in enumerate(zip(lines, wanted), 1) if a != b]
+
+
+JUDGES = {'filtered': judge_filtered, 'known': judge_known, 'truth': judge_truth, 'same': judge_same, 'good': judge_good}
 found_problems = JUDGES[sys.argv[1]](*sys.argv[2:])
 print('\n'.join(found_problems[:12]))
 sys.exit(1 if found_problems else 0)

@@ -605,6 +605,31 @@ static void reordered__segment_behind_its_follower__both_known(void **state)
     pair_free(&p);
 }
 
+static void reordered__middle_of_an_fpdu_first__the_whole_is_not_late(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    put_send(&o, 1, 61);
+    const size_t one = o.n;
+    put_send(&o, 2, 600);
+    const size_t two = o.n;
+    const uint32_t begin = p.a.seq;
+    segment(&p.a, o.p, one);
+    p.a.seq = begin + (uint32_t)one + 300;
+    segment(&p.a, o.p + one + 300, two - one - 300);
+    assert_int_equal(p.a.good, 1);
+    p.a.seq = begin + (uint32_t)one;
+    segment(&p.a, o.p + one, two - one);
+    assert_int_equal(p.a.good, 2);
+    assert_int_equal(p.a.late, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
 static void rejected__second_request__starts_anew_with_its_own_markers(void **state)
 {
     struct pair p;
@@ -725,6 +750,7 @@ int main(void)
         cmocka_unit_test(snap_length__two_fpdus_in_a_segment__the_next_segment_is_found),
         cmocka_unit_test(no_reassembly__fpdu_over_segments__shown_where_it_begins),
         cmocka_unit_test(reordered__segment_behind_its_follower__both_known),
+        cmocka_unit_test(reordered__middle_of_an_fpdu_first__the_whole_is_not_late),
         cmocka_unit_test(rejected__second_request__starts_anew_with_its_own_markers),
         cmocka_unit_test(private_data__longer_than_allowed__what_follows_is_found),
         cmocka_unit_test(lost_reply__markers_of_the_initiator__are_found_out),

@@ -474,6 +474,13 @@ dissector-screenshot:       ## Wireshark with the plugin, as dissector/screensho
 	BUILD=$(abspath $(OUT)) tests/dissector/screenshot.sh tests/dissector/captures/siw-nvme.pcap 10 \
 	    dissector/screenshot.png
 
+.PHONY: test-dissector-gui
+test-dissector-gui:         ## Wireshark itself with the plugin: is loaded, ends when told to, warns of nothing
+	@tools/install-packages build dissector screenshot
+	@$(MAKE) dissector-plugin
+	BUILD=$(abspath $(OUT)) tests/dissector/screenshot.sh tests/dissector/captures/siw-nvme.pcap 10 \
+	    $(OUT)/dissector-gui.png
+
 # For the user that calls it; SYSTEM=1 for all users of this machine.
 WIRESHARK_PLUGINS = $(if $(SYSTEM),$(DESTDIR)$(shell $(PKG_CONFIG) --variable plugindir wireshark),$(HOME)/.local/lib/wireshark/plugins/$(WIRESHARK_SERIES))
 WIRESHARK_PROFILES = $(if $(SYSTEM),$(DESTDIR)/usr/share/wireshark/profiles,$(or $(XDG_CONFIG_HOME),$(HOME)/.config)/wireshark/profiles)

@@ -4,7 +4,8 @@
 # tests/dissector/screenshot.sh CAPTURE FRAME PICTURE.png
 #
 # Wireshark with the plugin and its profile, without a screen: CAPTURE, with FRAME selected, as a
-# picture. As an ordinary user, since root is given no personal plugins. Fails on any warning.
+# picture. As an ordinary user, since root is given no personal plugins. Fails on any warning, if
+# Wireshark ends by itself, and if it has not loaded the plugin.
 set -eu
 capture=$1 frame=$2 picture=$3
 : "${BUILD:?where the build is}"
@@ -53,13 +54,14 @@ xdotool mousemove 100 503 click 1 # the fifth line of the details is ours
 sleep 2
 xdotool key --window "$window" shift+Right # expands it
 sleep 10                                   # until it has drawn everything
+grep -q 'iwarp\.so$' "/proc/$wireshark/maps" || echo "warning: no plugin" >>"$1/home/errors"
 import -window root "$1/home/picture.png"
-kill "$wireshark"
+kill "$wireshark" || echo "warning: Wireshark ended by itself" >>"$1/home/errors"
 wait "$wireshark"
 true
 END
 HOME=$work/home XDG_CONFIG_HOME=$work/home XDG_RUNTIME_DIR=$work/run QT_QPA_PLATFORM=xcb \
-    WIRESHARK_PLUGIN_DIR=$work/plugins LC_ALL=C.UTF-8 \
+    WIRESHARK_PLUGIN_DIR=$work/plugins WIRESHARK_ABORT_ON_DISSECTOR_BUG=1 LC_ALL=C.UTF-8 \
     "${as_user[@]}" timeout 240 xvfb-run -a -s '-screen 0 1500x1000x24' \
     bash "$work/session" "$work" "$frame"
 if grep -iE 'warning|critical|iwarp' "$work/home/errors"; then

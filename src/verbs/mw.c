@@ -22,7 +22,7 @@ enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type, s
     enum iwarp_status status = iwarp_stag_take(
         pd, type == IWARP_MW_TYPE_1 ? REGION_WINDOW_1 : REGION_WINDOW_2, &nothing, false, &entry);
     if (status == IWARP_OK) {
-        *mw = (struct iwarp_mw *)entry; /* entries are the first members of windows */
+        *mw = (void *)entry; /* entries are the first members of windows */
         iwarp_log(IWARP_LOG_DEBUG, "mw", "allocate: STag 0x%08x, type %u", iwarp_mw_stag(*mw),
                   (unsigned)type);
     }

@@ -61,12 +61,13 @@ static void lend(struct run *run, uint32_t stag)
 
 /* Nothing of what is read here is checked yet, or believed: an STag is a hint, a length is bounded.
  */
-static void see_next(struct run *run)
+static inline void see_next(struct run *run)
 {
     const uint8_t *p = run->p + run->seen_at;
     size_t left = run->n - run->seen_at;
 
-    if (!iwarp_stream_is_run(run->s, p, left)) {
+    if (left <= STREAM_RUN_HEAD + IWARP_MPA_CRC_LEN ||
+        iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) != STREAM_RUN_CONTROL) {
         return;
     }
     uint32_t len = iwarp_mpa_fpdu_len(iwarp_get_be16(p)), stag = iwarp_get_be32(p + 4);
@@ -75,7 +76,7 @@ static void see_next(struct run *run)
     run->seen_at += len < left ? len : left;
 }
 
-static void expect_next(struct run *run)
+static inline void expect_next(struct run *run)
 {
     if (run->expected != run->seen) {
         iwarp_region_expect_more(run->s->ddp.regions, run->stags[run->expected++ % AHEAD_ENTRY]);

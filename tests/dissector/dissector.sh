@@ -15,6 +15,7 @@ fi
 
 work=$TMPDIR/dissector
 mkdir -p "$work/home" "$work/captures" "$work/out"
+: >"$work/errors"
 chmod 755 "$TMPDIR"
 make -s WERROR=1 dissector-plugin || exit 1
 cp -r "$BUILD/dissector" "$work/plugins" || exit 1
@@ -116,10 +117,11 @@ options_of()
 # of its own, also without TCP's reassembly.
 generated()
 {
-    local name=$1 options fields=()
+    local name=$1 options fields=() columns='"n","%m"'
     options=$(options_of "$work/captures/$name.json")
     for field in rdmap.opcode mpa.ulpdu_len mpa.crc.status ddp.msn ddp.to stream; do
-        fields+=(-e "iwarp.$field")
+        fields+=("iwarp.$field")
+        columns+=",\"x\",\"%Cus:iwarp.$field:0:U\""
     done
     # shellcheck disable=SC2086 # words
     ours -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -T pdml >"$work/out/one" &&
@@ -127,8 +129,8 @@ generated()
             >"$work/out/two" && quiet &&
         python3 tests/dissector/judge.py truth "$work/captures/$name.json" "$work/out/two" &&
         python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two" &&
-        ours -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -Y iwarp -T fields \
-            "${fields[@]}" >"$work/out/text" && quiet &&
+        ours -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -Y iwarp -T tabs \
+            -o "gui.column.format:$columns" >"$work/out/text" && quiet &&
         python3 tests/dissector/judge.py filtered "$work/out/one" "$work/out/text" \
             "${fields[@]}" || return 1
     grep -q '"aligned": true' "$work/captures/$name.json" || return 0

@@ -4,7 +4,8 @@
 # judge.py truth TRUTH.json PDML      what a dissector found in a capture against what is in it
 # judge.py same PDML PDML             two passes have found what one has
 # judge.py known NAMES TRUTH.json...   each of these fields has a known value in one of these
-# judge.py filtered PDML TEXT -e NAME...  frames with iWARP of the one are the lines of the other
+# judge.py filtered PDML TEXT NAME...  frames with iWARP of the one are the lines of the other:
+#                                     frame and fields, as columns
 # judge.py good PDML N                N FPDUs, all with CRCs good or absent, nothing skipped
 #
 # Prints what differs, and says so by its exit status.
@@ -171,11 +172,14 @@ def judge_known(names, *truths):
 
 
 def judge_filtered(path, text, *names):
-    names = [name for name in names if name != '-e']
-    wanted = ['\t'.join(','.join(shown(packet, name)) for name in names)
-              for packet in packets(path)
+    wanted = ['\t'.join([str(number)] + [','.join(shown(packet, name)) for name in names])
+              for number, packet in enumerate(packets(path), 1)
               if any(p.get('name') == 'iwarp' for p in packet.iter('proto'))]
-    lines = open(text).read().splitlines()
+    status = {'"Bad"': '0', '"Good"': '1', '"Unverified"': '2', '"Not present"': '3'}
+    text = open(text).read()
+    for name, value in status.items():  # columns have the words
+        text = text.replace(name, value)
+    lines = [line.strip(' ') for line in text.splitlines()]
     problems = ['%d lines, of %d' % (len(lines), len(wanted))] * (len(lines) != len(wanted))
     return problems + ['line %d: %s, not %s' % (i, a, b)
                        for i, (a, b) in enumerate(zip(lines, wanted), 1) if a != b]

@@ -10,7 +10,7 @@ from fpdus import count_writes
 
 MIB = 1 << 20
 IDLE_SECONDS = 2
-SMALL = '--size 64 --chain 64 --depth 512 --footprint 64K --inline'
+SMALL = '--size 64 --chain 128 --depth 1024 --footprint 64K --inline'
 
 
 class Row:

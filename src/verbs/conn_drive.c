@@ -172,6 +172,9 @@ void iwarp_conn_receive(struct iwarp_conn *conn)
     bool more = true;
 
     for (unsigned i = 0; i < RX_ROUNDS && more && conn->ep; i++) {
+        if (i > 0 && conn->pushed && conn->qp) {
+            iwarp_qp_tell(conn->qp); /* there is more to come: do not let it wait */
+        }
         more = receive_once(conn);
         iwarp_qp_reap(conn);
         iwarp_conn_send(conn, 1); /* answers to Reads, and what waited for them */
@@ -371,11 +374,26 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
     return iwarp_mutex_trylock(&conn->lock) ? conn : NULL;
 }
 
+/* Unlock, and tell of completions: who wakes up posts, and should find the lock free. */
+static void release(struct iwarp_conn *conn)
+{
+    struct iwarp_cq *sends = NULL, *receives = NULL;
+
+    if (conn->pushed && conn->qp) {
+        sends = iwarp_cq_due(conn->qp->options.send_cq);
+        receives = iwarp_cq_due(conn->qp->options.recv_cq);
+    }
+    conn->pushed = false;
+    iwarp_mutex_unlock(&conn->lock); /* it may be gone from here on */
+    iwarp_cq_tell(sends);
+    iwarp_cq_tell(receives);
+}
+
 void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     while (conn) {
         send_posted(conn);
-        iwarp_mutex_unlock(&conn->lock); /* it may be gone from here on */
+        release(conn); /* it may be gone from here on */
         conn = NULL;
         if (atomic_load(&qp->posted)) {
             iwarp_mutex_lock(&qp->post_lock);
@@ -389,12 +407,12 @@ static void do_pending(struct iwarp_conn *conn)
 {
     while (atomic_load(&conn->tx_pending) && iwarp_mutex_trylock(&conn->lock)) {
         send_posted(conn);
-        iwarp_mutex_unlock(&conn->lock);
+        release(conn);
     }
 }
 
 void iwarp_conn_unlock(struct iwarp_conn *conn)
 {
-    iwarp_mutex_unlock(&conn->lock);
+    release(conn);
     do_pending(conn);
 }

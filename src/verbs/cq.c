@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -81,6 +82,9 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     IWARP_ON_LOOP(cq->device);
     if (atomic_load(&cq->users)) {
         return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
+    }
+    while (atomic_load(&cq->telling) > 0) { /* one system call of another thread */
+        sched_yield();
     }
     enum iwarp_status status = iwarp_async_leave(&cq->async);
     if (status != IWARP_OK) {
@@ -174,18 +178,49 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
 static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;
-    const uint64_t one = 1;
 
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
         cq->armed = CQ_QUIET;
-        int fd = atomic_load_explicit(&cq->fd, memory_order_relaxed);
-        if (cq->notify) {
-            cq->notify(cq->notify_arg);
-        } else if (fd >= 0) {
-            (void)!write(fd, &one, sizeof one); /* cannot fail: the counter never fills up */
-        } else {
-            cq->notified = true;
-        }
+        atomic_store_explicit(&cq->due, true, memory_order_relaxed);
+    }
+}
+
+static void tell(struct iwarp_cq *cq)
+{
+    void (*notify)(void *arg) = atomic_load(&cq->notify);
+    int fd = atomic_load(&cq->fd);
+    const uint64_t one = 1;
+
+    if (notify) {
+        notify(cq->notify_arg);
+        return;
+    }
+    if (fd < 0) {
+        iwarp_mutex_lock(&cq->lock); /* somebody may ask for a descriptor at this moment */
+        fd = cq->fd;
+        cq->notified = fd < 0;
+        iwarp_mutex_unlock(&cq->lock);
+    }
+    if (fd >= 0) {
+        (void)!write(fd, &one, sizeof one); /* cannot fail: the counter never fills up */
+    }
+}
+
+struct iwarp_cq *iwarp_cq_due(struct iwarp_cq *cq)
+{
+    if (!atomic_load_explicit(&cq->due, memory_order_relaxed) ||
+        !atomic_exchange(&cq->due, false)) {
+        return NULL;
+    }
+    atomic_fetch_add(&cq->telling, 1);
+    return cq;
+}
+
+void iwarp_cq_tell(struct iwarp_cq *due)
+{
+    if (due) {
+        tell(due);
+        atomic_fetch_sub(&due->telling, 1); /* it may be gone from here on */
     }
 }
 
@@ -331,8 +366,8 @@ enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *a
     iwarp_mutex_lock(&cq->lock);
     bool possible = !cq->notify && cq->fd < 0;
     if (possible) {
-        cq->notify = notify;
         cq->notify_arg = arg;
+        cq->notify = notify; /* last: it is read without the lock */
     }
     iwarp_mutex_unlock(&cq->lock);
     return possible

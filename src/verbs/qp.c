@@ -261,6 +261,7 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_wc(wc);
     }
+    conn->pushed = true;
     if (!iwarp_cq_push(cq, wc) && conn->state != CONN_ENDED) {
         iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_CQ_OVERFLOW, IWARP_SIDE_LOCAL,
                           iwarp_cq_entries(cq));
@@ -394,6 +395,12 @@ static void flush(struct iwarp_conn *conn)
 }
 
 /* [VERBS-8.2.4-01] */
+void iwarp_qp_tell(struct iwarp_qp *qp)
+{
+    iwarp_cq_tell(iwarp_cq_due(qp->options.send_cq));
+    iwarp_cq_tell(iwarp_cq_due(qp->options.recv_cq));
+}
+
 void iwarp_qp_reap(struct iwarp_conn *conn)
 {
     struct iwarp_qp *qp = conn->qp;

@@ -186,6 +186,7 @@ static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn
     }
     if (conn) {
         iwarp_qp_reap(conn);
+        iwarp_qp_tell(qp); /* in a moment the connection does not know it any more */
         if (conn->state != CONN_ENDED || in_use(&qp->sq) || in_use(&qp->rq)) {
             iwarp_mutex_unlock(&qp->post_lock);
             return iwarp_fail(IWARP_MISUSE, "queue pair %u has work that is not flushed yet",
@@ -243,6 +244,7 @@ void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
                                     .qp = qp};
         (void)iwarp_cq_push(qp->options.recv_cq, &wc);
     }
+    iwarp_qp_tell(qp);
     qp->rq.done = qp->rq.next = head;
     atomic_store(&qp->rq.reaped, head);
 }

@@ -294,16 +294,26 @@ struct iwarp_cq {
     uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
-    bool notified;             /* while there was no descriptor */
-    void (*notify)(void *arg); /* instead of the descriptor */
+    _Atomic bool due;                  /* what it was armed for has come, and nobody was told yet */
+    _Atomic unsigned telling;          /* threads that are about to tell */
+    bool notified;                     /* while there was no descriptor */
+    void (*_Atomic notify)(void *arg); /* instead of the descriptor */
     void *notify_arg;
     _Atomic bool overflowed;
     _Atomic int fd; /* -1 until asked for */
     struct iwarp_async_source async;
 };
 
-/* False: the queue is full, and the completion lost. */
+/* False: the queue is full, and the completion lost. Whoever pushes has to tell, too. */
 bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
+
+/*
+ * Telling the application is apart from pushing, so that who wakes finds no lock taken: due, while
+ * the queue is sure to exist (it has a user) and gives it to this thread, or NULL; tell, at any
+ * time after that.
+ */
+struct iwarp_cq *iwarp_cq_due(struct iwarp_cq *cq);
+void iwarp_cq_tell(struct iwarp_cq *due);
 
 /* Remove what a dying queue pair left behind. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
@@ -372,6 +382,9 @@ void iwarp_post_memory_undo(const struct iwarp_swqe *w); /* it is not posted aft
  * stream has ended. Under conn.lock.
  */
 void iwarp_qp_reap(struct iwarp_conn *conn);
+
+/* Tell of what was pushed to its queues. */
+void iwarp_qp_tell(struct iwarp_qp *qp);
 
 /* Tie qp to conn: MISUSE if it has a connection already. */
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
@@ -486,6 +499,7 @@ struct iwarp_conn {
     int accepted_fd;
     bool swept;              /* by iwarp_device_close, under device.lock */
     _Atomic bool tx_pending; /* somebody posted */
+    bool pushed;             /* completions, and nobody was told yet */
     struct iwarp_stream stream;
     struct iwarp_stream_counts counts; /* never reset: read without a lock */
     struct iwarp_conn_ends ends;
@@ -511,7 +525,8 @@ void iwarp_conn_end_now(struct iwarp_conn *conn);
 /* The state has changed: wake those that wait for it. Locked. */
 void iwarp_conn_changed(struct iwarp_conn *conn);
 
-/* Unlock, and do what was posted meanwhile by threads that found the lock taken. */
+/* Unlock, tell of completions, and do what was posted meanwhile by threads that found the lock
+ * taken. */
 void iwarp_conn_unlock(struct iwarp_conn *conn);
 
 /* Copy and check options; NULL gives the defaults. */

@@ -35,7 +35,9 @@ static bool push(struct iwarp_cq *cq, uint64_t wr_id, const struct iwarp_wc *lik
     struct iwarp_wc wc = like ? *like : (struct iwarp_wc){.wr_id = 0};
 
     wc.wr_id = wr_id;
-    return iwarp_cq_push(cq, &wc);
+    bool room = iwarp_cq_push(cq, &wc);
+    iwarp_cq_tell(iwarp_cq_due(cq));
+    return room;
 }
 
 static bool readable(int fd)
@@ -486,6 +488,57 @@ static void destroy__while_used__is_misuse(void **state)
     pair_close(&p);
 }
 
+static void push__of_several__is_told_once_and_by_one(void **state)
+{
+    struct iwarp_device *device = open_device();
+    const struct iwarp_wc wc = {.wr_id = 1};
+    struct iwarp_cq *cq;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &cq));
+    must(iwarp_cq_arm(cq, false));
+    assert_null(iwarp_cq_due(cq));
+    assert_true(iwarp_cq_push(cq, &wc));
+    assert_true(iwarp_cq_push(cq, &wc));
+    assert_false(readable(iwarp_cq_fd(cq)));
+    assert_ptr_equal(iwarp_cq_due(cq), cq);
+    assert_null(iwarp_cq_due(cq)); /* of another thread */
+    assert_false(readable(iwarp_cq_fd(cq)));
+    iwarp_cq_tell(cq);
+    assert_true(readable(iwarp_cq_fd(cq)));
+    iwarp_cq_tell(NULL);
+    close_all(device, cq);
+}
+
+static void *tell_later(void *arg)
+{
+    struct later *later = arg;
+
+    usleep(later->ms * 1000);
+    later->ms = 0;
+    iwarp_cq_tell(later->cq);
+    return NULL;
+}
+
+static void destroy__while_another_thread_is_about_to_tell__waits(void **state)
+{
+    struct iwarp_device *device = open_device();
+    const struct iwarp_wc wc = {.wr_id = 1};
+    struct later later = {.ms = 50};
+    pthread_t thread;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &later.cq));
+    must(iwarp_cq_arm(later.cq, false));
+    assert_true(iwarp_cq_push(later.cq, &wc));
+    assert_ptr_equal(iwarp_cq_due(later.cq), later.cq);
+    assert_int_equal(pthread_create(&thread, NULL, tell_later, &later), 0);
+    must(iwarp_cq_destroy(later.cq));
+    assert_int_equal(later.ms, 0);
+    pthread_join(thread, NULL);
+    must(iwarp_device_close(device));
+}
+
 static void status_text__of_any_number__is_a_word(void **state)
 {
     (void)state;
@@ -516,6 +569,8 @@ int main(void)
         cmocka_unit_test(resize__to_the_impossible__changes_nothing),
         cmocka_unit_test(arm__between_polls__never_loses_a_completion),
         cmocka_unit_test(destroy__while_used__is_misuse),
+        cmocka_unit_test(push__of_several__is_told_once_and_by_one),
+        cmocka_unit_test(destroy__while_another_thread_is_about_to_tell__waits),
         cmocka_unit_test(status_text__of_any_number__is_a_word),
     };
 

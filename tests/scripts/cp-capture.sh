@@ -37,7 +37,7 @@ port=${address##*:}
 # record FILE COMMAND...: runs it while the port is being captured
 record()
 {
-    local file=$1 pid status
+    local file=$1 pid status i
     shift
     dumpcap -q -i lo -f "tcp port $port" -B 64 -s 262144 -w "$file" >dumpcap.log 2>&1 &
     pid=$!
@@ -45,7 +45,9 @@ record()
     eventually grep -q '^File: ' dumpcap.log
     "$@"
     status=$?
-    eventually complete "$file"
+    for ((i = 0; i < 20; i++)); do # what has not come until then was dropped
+        ! complete "$file" || break
+    done
     kill -INT $pid
     wait_for $pid
     return $status

@@ -13,13 +13,17 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
     return false;
 }
 
-/* The region with this STag's index if it is of the PD, claimed; or NULL. */
-static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag)
+/*
+ * The region with this STag's index if it is of the PD, claimed; or NULL. Other STags may have the
+ * same place in the table, that of a region which the caller has claimed already (`held`) too.
+ */
+static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag,
+                                  const struct iwarp_region *held)
 {
     for (uint32_t mask = iwarp_region_mask(who->regions), was = ~mask; mask != was;) {
         _Atomic(struct iwarp_region *) *slot = iwarp_region_slot(who->regions, stag, mask);
         struct iwarp_region *r = atomic_load_explicit(slot, memory_order_acquire);
-        if (r) {
+        if (r && r != held) {
             iwarp_region_claim(r);
             if (atomic_load_explicit(slot, memory_order_acquire) == r && r->index == stag >> 8 &&
                 r->pd == who->pd) {
@@ -72,7 +76,7 @@ void iwarp_region_renew(struct iwarp_region *r, const void *pd, const struct iwa
 bool iwarp_bind_region(const struct iwarp_binder *who, const struct iwarp_binding *b,
                        struct iwarp_fault *fault)
 {
-    struct iwarp_region *r = claim(who, b->stag);
+    struct iwarp_region *r = claim(who, b->stag, NULL);
     bool good = false;
 
     if (!r) {
@@ -115,7 +119,7 @@ static bool check_parent(const struct iwarp_binder *who, const struct iwarp_regi
 static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
                         const struct iwarp_binding *b, struct iwarp_fault *fault)
 {
-    struct iwarp_region *p = b->region >> 8 != b->stag >> 8 ? claim(who, b->region) : NULL;
+    struct iwarp_region *p = claim(who, b->region, w);
 
     if (!p) {
         return found(fault, IWARP_FAULT_LOCAL_BIND_REGION, b->stag, b->region, 0);
@@ -144,7 +148,7 @@ static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
 bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_binding *b,
                        struct iwarp_fault *fault)
 {
-    struct iwarp_region *w = claim(who, b->stag);
+    struct iwarp_region *w = claim(who, b->stag, NULL);
     bool good;
 
     if (!w) {
@@ -168,7 +172,7 @@ bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_bindin
 /* [VERBS-7.8-01] [VERBS-7.8-02] */
 bool iwarp_bind_invalidate(const struct iwarp_binder *who, uint32_t stag, struct iwarp_fault *fault)
 {
-    struct iwarp_region *r = claim(who, stag);
+    struct iwarp_region *r = claim(who, stag, NULL);
     bool good = false;
 
     if (!r) {
@@ -194,7 +198,7 @@ bool iwarp_bind_invalidate_remote(const struct iwarp_binder *who, uint32_t stag,
 {
     const unsigned remote =
         IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_ATOMIC;
-    struct iwarp_region *r = claim(who, stag);
+    struct iwarp_region *r = claim(who, stag, NULL);
     bool good = false;
 
     if (!r) {

@@ -245,6 +245,19 @@ static void bind__region_that_is_not_there__is_refused(void **state)
     assert_int_equal(mr.windows, 0);
 }
 
+/* An STag that stands for nothing, where the table has the window that is to be bound. */
+static void bind__no_region_but_the_place_of_the_window__is_refused(void **state)
+{
+    struct iwarp_binding b = part(W2, 0, 8);
+
+    (void)state;
+    b.region = W2 ^ 0x80000000u;
+    assert_ptr_equal(iwarp_region_slot(&table, b.region, iwarp_region_mask(&table)),
+                     iwarp_region_slot(&table, W2, iwarp_region_mask(&table)));
+    assert_false(iwarp_bind_window(&here, &b, &fault));
+    expect_fault(IWARP_FAULT_LOCAL_BIND_REGION, W2, b.region, 0);
+}
+
 static void bind__something_that_is_no_window_here__is_refused(void **state)
 {
     struct iwarp_binding b = part(MR, 0, 8);
@@ -562,6 +575,7 @@ int main(void)
         UNIT(bind__outside_the_region__is_refused_octet_by_octet),
         UNIT(bind__rights__need_those_of_the_region),
         UNIT(bind__region_that_is_not_there__is_refused),
+        UNIT(bind__no_region_but_the_place_of_the_window__is_refused),
         UNIT(bind__something_that_is_no_window_here__is_refused),
         UNIT(bind__again__type_1_moves_and_type_2_is_refused),
         UNIT(bind__length_0__leaves_it_invalid),

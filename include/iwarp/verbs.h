@@ -249,10 +249,11 @@ IWARP_API int iwarp_cq_fd(struct iwarp_cq *cq);
 IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
 
 /*
- * Instead of that descriptor: notify(arg) is called at each notification, by the thread that
- * produces the completion, with locks of the library held. So it returns soon and calls nothing of
- * the library. Once, before the queue is used; iwarp_cq_wait is not for such a queue. MISUSE: there
- * is a descriptor or a function already, or notify is NULL.
+ * Instead of that descriptor: notify(arg) is called at each notification, by a thread that produces
+ * completions of the queue, maybe by two of them at the same time, with locks of the library held.
+ * So it returns soon and calls nothing of the library; iwarp_cq_destroy waits until it has. Once,
+ * before the queue is used; iwarp_cq_wait is not for such a queue. MISUSE: there is a descriptor or
+ * a function already, or notify is NULL.
  */
 IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *arg),
                                                void *arg);

@@ -64,7 +64,7 @@ static void count_reference(struct ibv_comp_channel *channel, int change)
     pthread_mutex_unlock(&channel->context->mutex);
 }
 
-/* Native: cq.lock is held. */
+/* By any thread that has pushed, two of them at a time too. */
 static void notify(void *arg)
 {
     struct compat_cq *cq = arg;

@@ -4,12 +4,12 @@
  * Verbs 6.1, 8.2.5.
  */
 #include "base/limits.h"
+#include "base/pause.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -83,8 +83,8 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     if (atomic_load(&cq->users)) {
         return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
     }
-    while (atomic_load(&cq->telling) > 0) { /* one system call of another thread */
-        sched_yield();
+    for (unsigned i = 0; atomic_load(&cq->telling) > 0; i++) { /* one call of another thread */
+        iwarp_pause(i);
     }
     enum iwarp_status status = iwarp_async_leave(&cq->async);
     if (status != IWARP_OK) {
@@ -181,7 +181,8 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
         cq->armed = CQ_QUIET;
-        atomic_store_explicit(&cq->due, true, memory_order_relaxed);
+        /* Whoever takes it, maybe a producer of other completions, tells of this one, too. */
+        atomic_store_explicit(&cq->due, true, memory_order_release);
     }
 }
 

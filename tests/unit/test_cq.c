@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct iwarp_device *open_device(void)
@@ -520,11 +521,20 @@ static void *tell_later(void *arg)
     return NULL;
 }
 
+static unsigned own_cpu_ms(void)
+{
+    struct timespec t;
+
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return (unsigned)(t.tv_sec * 1000 + t.tv_nsec / 1000000);
+}
+
+/* Asleep: one of real-time priority would keep the other from its processor. */
 static void destroy__while_another_thread_is_about_to_tell__waits(void **state)
 {
     struct iwarp_device *device = open_device();
     const struct iwarp_wc wc = {.wr_id = 1};
-    struct later later = {.ms = 50};
+    struct later later = {.ms = 300};
     pthread_t thread;
 
     (void)state;
@@ -533,8 +543,10 @@ static void destroy__while_another_thread_is_about_to_tell__waits(void **state)
     assert_true(iwarp_cq_push(later.cq, &wc));
     assert_ptr_equal(iwarp_cq_due(later.cq), later.cq);
     assert_int_equal(pthread_create(&thread, NULL, tell_later, &later), 0);
+    unsigned before = own_cpu_ms();
     must(iwarp_cq_destroy(later.cq));
     assert_int_equal(later.ms, 0);
+    assert_in_range(own_cpu_ms() - before, 0, 100);
     pthread_join(thread, NULL);
     must(iwarp_device_close(device));
 }

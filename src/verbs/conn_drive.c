@@ -371,7 +371,11 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
     }
     atomic_store_explicit(&qp->posted, true, memory_order_relaxed);
     atomic_store(&conn->tx_pending, true);
-    return iwarp_mutex_trylock(&conn->lock) ? conn : NULL;
+    if (!iwarp_mutex_trylock(&conn->lock)) {
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&qp->drivers, 1, memory_order_relaxed);
+    return conn;
 }
 
 /* Unlock, and tell of completions: who wakes up posts, and should find the lock free. */
@@ -400,6 +404,7 @@ void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
             conn = iwarp_qp_claim(qp);
             iwarp_mutex_unlock(&qp->post_lock);
         }
+        atomic_fetch_sub_explicit(&qp->drivers, 1, memory_order_release); /* see await_posters */
     }
 }
 

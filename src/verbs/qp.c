@@ -4,6 +4,7 @@
  */
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "verbs/verbs.h"
 
 #include <stdlib.h>
@@ -126,6 +127,20 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     return IWARP_OK;
 }
 
+/*
+ * Who takes the completion of what another thread has posted may find that thread still on its way
+ * out of the call. No new one comes: no connection is there to be claimed.
+ */
+static void await_posters(struct iwarp_qp *qp)
+{
+    iwarp_mutex_lock(&qp->post_lock);
+    qp->conn = NULL;
+    iwarp_mutex_unlock(&qp->post_lock);
+    for (unsigned i = 0; atomic_load_explicit(&qp->drivers, memory_order_acquire) > 0; i++) {
+        iwarp_pause(i);
+    }
+}
+
 enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
 {
     IWARP_UNCANCELLED;
@@ -147,6 +162,9 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
             iwarp_stream_detach(&conn->stream);
         }
         iwarp_mutex_unlock(&conn->lock);
+    }
+    await_posters(qp);
+    if (conn) {
         iwarp_worker_kick(conn);
         iwarp_conn_put(conn);
     }

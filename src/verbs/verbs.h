@@ -356,6 +356,7 @@ struct iwarp_qp {
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn;           /* its connection, counted; cleared under conn.lock, too */
     _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
+    _Atomic unsigned drivers;          /* posters that have claimed the connection */
     _Atomic int state;                 /* enum iwarp_qp_state, changed under conn.lock */
     _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */

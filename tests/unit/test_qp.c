@@ -5,6 +5,9 @@
 #include "alloc_fault.h"
 #include "verbs_pair.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 struct misuse {
     const char *part;
     unsigned max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
@@ -192,6 +195,44 @@ static void destroy__with_completions_waiting__discards_them(void **state)
     pair_close(&p);
 }
 
+static void *destroy_when_done(void *arg)
+{
+    struct pair_side *side = arg;
+    struct iwarp_wc wc;
+
+    if (iwarp_cq_wait(side->send_cq, &wc, 1, PAIR_WAIT_MS) == 1 &&
+        iwarp_qp_destroy(side->qp) == IWARP_OK) {
+        side->qp = NULL;
+    }
+    return NULL;
+}
+
+/* The poster may not be back from its call when another thread has its completion; for ASan. */
+static void destroy__by_who_takes_the_last_completion__lets_the_poster_out(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        pair_options_init(&o, i % 2 ? PAIR_TCP4 : PAIR_MEMORY);
+        pair_open(&p, &o);
+        struct pair_side *side = &p.side[0];
+        struct iwarp_sge sge = pair_sge(side, 0, 8);
+        struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, 5, &sge);
+        pthread_t thread;
+
+        wr.remote_stag = iwarp_mr_stag(p.side[1].mr);
+        wr.remote_to = (uintptr_t)p.side[1].p;
+        assert_int_equal(pthread_create(&thread, NULL, destroy_when_done, side), 0);
+        usleep(1000); /* it sleeps */
+        must(iwarp_post_send(side->qp, &wr, NULL));
+        pthread_join(thread, NULL);
+        assert_null(side->qp);
+        pair_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +242,7 @@ int main(void)
         cmocka_unit_test(create__at_the_bounds__works),
         cmocka_unit_test(connect__a_second_time__is_misuse),
         cmocka_unit_test(destroy__with_completions_waiting__discards_them),
+        cmocka_unit_test(destroy__by_who_takes_the_last_completion__lets_the_poster_out),
     };
 
     return cmocka_run_group_tests_name("qp", tests, NULL, NULL);

@@ -412,13 +412,13 @@ static void flush(struct iwarp_conn *conn)
     atomic_store(&rq->reaped, head);
 }
 
-/* [VERBS-8.2.4-01] */
 void iwarp_qp_tell(struct iwarp_qp *qp)
 {
     iwarp_cq_tell(iwarp_cq_due(qp->options.send_cq));
     iwarp_cq_tell(iwarp_cq_due(qp->options.recv_cq));
 }
 
+/* [VERBS-8.2.4-01] */
 void iwarp_qp_reap(struct iwarp_conn *conn)
 {
     struct iwarp_qp *qp = conn->qp;

@@ -37,6 +37,17 @@ static enum dissect_known looks_like_one(const struct dissect_octets *o, size_t 
     return header.faults == 0 ? DISSECT_ON : DISSECT_OFF;
 }
 
+/* Markers that point to the start of their FPDU. */
+static unsigned count_pointed(const struct dissect_frame *f, const uint8_t *p)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < f->markers; i++) {
+        n += dissect_frame_check(f, i, p + dissect_frame_marker(f, i)) != DISSECT_POINTER_WRONG;
+    }
+    return n;
+}
+
 /* Everything but what stands behind it. */
 static void judge(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
                   bool revision_0)
@@ -59,10 +70,14 @@ static void judge(struct dissect_candidate *c, const struct dissect_octets *o, s
         c->crc_expected = dissect_frame_crc_expected(&c->frame, o->p + at);
         c->crc_zero = c->crc == 0;
         c->crc_right = c->crc == c->crc_expected;
-        c->pointed = c->frame.markers == 0 ||
-                     dissect_frame_check(&c->frame, 0, o->p + at + c->frame.first_marker) !=
-                         DISSECT_POINTER_WRONG;
+        c->pointed = count_pointed(&c->frame, o->p + at);
     }
+}
+
+bool dissect_candidate_is_pointed_to(const struct dissect_candidate *c)
+{
+    return c->complete && c->plausible && c->full && c->pointed == c->frame.markers &&
+           c->frame.markers >= (c->frame.lead > 0 ? 3 : 2);
 }
 
 void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
@@ -87,19 +102,29 @@ void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_oc
  * length field. Only one that does, with reserved octets of 0, is worth a CRC.
  */
 bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct dissect_octets *o,
-                                    size_t at, uint32_t *position)
+                                    size_t at, bool no_crc, bool revision_0, uint32_t *position)
 {
     const uint8_t *p = o->p + at;
     const size_t n = o->captured - at;
+    struct dissect_candidate d;
 
+    memset(c, 0, sizeof *c);
     for (size_t m = 0; m < DISSECT_MARKER_DISTANCE && m + DISSECT_MARKER_SIZE <= n; m += 4) {
+        const uint32_t here = (uint32_t)(DISSECT_MARKER_DISTANCE - m) % DISSECT_MARKER_DISTANCE;
         if (p[m] != 0 || p[m + 1] != 0 || (size_t)(p[m + 2] << 8 | p[m + 3]) != m) {
             continue;
         }
-        *position = (uint32_t)(DISSECT_MARKER_DISTANCE - m) % DISSECT_MARKER_DISTANCE;
-        dissect_candidate_look(c, o, at, *position, true, false);
-        if (c->complete && c->frame.markers > 0 && c->plausible && c->full && c->crc_right) {
+        dissect_candidate_look(&d, o, at, here, true, revision_0);
+        if (d.frame.markers == 0 || !d.plausible || !d.full) {
+            continue;
+        }
+        if (d.complete && (d.crc_right || (no_crc && dissect_candidate_is_pointed_to(&d)))) {
+            *c = d;
+            *position = here;
             return true;
+        }
+        if (!d.complete && !c->measured) {
+            *c = d;
         }
     }
     return false;
@@ -108,23 +133,26 @@ bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct di
 bool dissect_candidate_find_odd_markers(struct dissect_candidate *c, const struct dissect_octets *o,
                                         size_t at)
 {
-    static const unsigned distances[] = {DISSECT_MARKER_DISTANCE_ODD, DISSECT_MARKER_DISTANCE};
+    static const unsigned distances[] = {DISSECT_MARKER_DISTANCE, DISSECT_MARKER_DISTANCE_ODD};
     const uint8_t *p = o->p + at;
     const size_t n = o->captured - at;
+    struct dissect_candidate d;
 
+    memset(c, 0, sizeof *c);
     for (size_t m = 0; m < DISSECT_MARKER_DISTANCE_ODD && m + DISSECT_MARKER_SIZE <= n; m += 4) {
         for (unsigned i = 0; i < 2; i++) {
-            memset(c, 0, sizeof *c);
-            c->measured = dissect_frame_measure_odd(&c->frame, p, n, m, distances[i]);
-            if (!c->measured || c->frame.markers == 0 || p[m] != 0 || p[m + 1] != 0 ||
-                dissect_frame_check(&c->frame, 0, p + m) == DISSECT_POINTER_WRONG) {
+            memset(&d, 0, sizeof d);
+            d.measured = dissect_frame_measure_odd(&d.frame, p, n, m, distances[i]);
+            if (!d.measured || d.frame.markers == 0 || p[m] != 0 || p[m + 1] != 0 ||
+                dissect_frame_check(&d.frame, 0, p + m) == DISSECT_POINTER_WRONG) {
                 continue;
             }
-            judge(c, o, at, false);
-            if (c->complete && c->plausible && c->full && c->crc_right) {
-                return true;
+            judge(&d, o, at, false);
+            /* The CRC is over the markers, too, wherever they are: they have to tell it all. */
+            if (d.complete && d.plausible && d.full && d.crc_right && d.pointed > c->pointed) {
+                *c = d;
             }
         }
     }
-    return false;
+    return c->pointed > 0;
 }

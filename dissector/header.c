@@ -72,7 +72,8 @@ static unsigned length_fault(const struct dissect_header *h)
 
 static unsigned faults(const struct dissect_header *h, bool revision_0)
 {
-    const uint8_t version = revision_0 ? 0 : 1;
+    /* RDMA Consortium has 0 in both; early stacks that say revision 0 have 1 nevertheless. */
+    const uint8_t version = revision_0 && (h->dv != 1 || h->rv != 1) ? 0 : 1;
     unsigned bits = 0;
 
     bits |= h->dv != version ? DISSECT_FAULT_DV : 0;

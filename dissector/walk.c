@@ -109,6 +109,15 @@ static bool wait(struct dissect_item *item, const struct place *at, size_t missi
     return true;
 }
 
+/* Octets of this FPDU that are to come; 0 if markers could make it longer. */
+static size_t missing(const struct place *at, const struct dissect_candidate *c)
+{
+    const bool sure =
+        at->way->markers == DISSECT_OFF || (at->way->markers == DISSECT_ON && at->way->origin);
+
+    return c->measured && sure ? at->at + c->frame.whole - at->o->reported : 0;
+}
+
 static bool can_wait(const struct dissect_octets *o)
 {
     return o->may_wait && o->captured == o->reported;
@@ -147,7 +156,7 @@ static bool take_setup(const struct place *at, unsigned side, bool known, struct
     dissect_setup_decode(&s, p, n < whole ? n : whole);
     skip(item, DISSECT_ITEM_SETUP, whole);
     item->cut = whole > n;
-    at->way->begun = at->way->grid = true;
+    at->way->begun = at->way->grid = at->way->origin = true;
     at->way->first = at->seq + (uint32_t)whole;
     at->way->n_ends = 0;
     add_end(at->way, at->way->first);
@@ -193,7 +202,7 @@ static bool take_fpdu(const struct place *at, const struct dissect_candidate *c,
     }
     if (!w->grid) {
         w->grid = true;
-        w->first = at->seq - c->frame.position;
+        w->first = at->seq;
     }
     w->begun = true;
     if (at->at + c->frame.whole > at->o->reported) {
@@ -212,6 +221,9 @@ static bool has_other_evidence(const struct place *at, const struct dissect_cand
 
     if (at->conn->strict || at->way->crc == DISSECT_ON) {
         return false;
+    }
+    if (dissect_candidate_is_pointed_to(c)) {
+        return true;
     }
     if (!at->way->begun && !first) {
         /* Anything could stand here: an untagged header has 60 bits that cannot be otherwise. */
@@ -233,39 +245,58 @@ static bool is_cut_but_likely(const struct place *at, const struct dissect_candi
     return c->plausible && c->full && (at->way->begun || c->exact || !c->header.tagged);
 }
 
+/* Markers are there, or may be, nobody knows where: an FPDU that has one inside tells. */
+static void look_for_markers(const struct place *at, struct dissect_candidate *c)
+{
+    struct dissect_way *w = at->way;
+    const bool fits = c->complete && c->plausible && w->crc != DISSECT_ON && c->crc_zero &&
+                      (c->next == DISSECT_ON || c->exact);
+    struct dissect_candidate other;
+    uint32_t found;
+
+    if (fits) {
+        return; /* words that count octets look like markers */
+    }
+    if (dissect_candidate_find_markers(&other, at->o, at->at, w->crc != DISSECT_ON, w->revision_0,
+                                       &found)) {
+        *c = other;
+        w->grid = w->origin = true;
+        w->first = at->seq - found;
+        w->markers = DISSECT_ON;
+    } else if (other.measured && (!c->plausible || (c->complete && c->next != DISSECT_ON))) {
+        *c = other; /* with its markers it is longer, and could be right */
+    }
+}
+
+static bool is_right(const struct dissect_candidate *c)
+{
+    return c->complete && c->plausible && c->crc_right && c->pointed == c->frame.markers;
+}
+
 /* The candidate of a place whose position may be unknown: plain, by the known grid, by searching.
  */
 static void look(const struct place *at, struct dissect_candidate *c)
 {
     struct dissect_way *w = at->way;
     const uint32_t position = at->seq - w->first;
+    const bool marked = w->markers == DISSECT_ON && w->origin;
     struct dissect_candidate other;
-    uint32_t found;
 
-    dissect_candidate_look(c, at->o, at->at, position, w->markers == DISSECT_ON, w->revision_0);
-    if (c->complete && c->plausible && c->crc_right && c->pointed) {
-        return;
-    }
-    if (w->markers == DISSECT_ON && w->crc != DISSECT_OFF &&
-        dissect_candidate_find_odd_markers(&other, at->o, at->at)) {
-        *c = other;
-        return;
-    }
-    if (w->markers != DISSECT_UNKNOWN) {
-        return;
-    }
-    if (w->grid) {
-        dissect_candidate_look(&other, at->o, at->at, position, true, w->revision_0);
-        if (other.frame.markers > 0 && other.plausible && (other.crc_right || !c->plausible)) {
-            *c = other;
-            return;
+    dissect_candidate_look(c, at->o, at->at, position, marked, w->revision_0);
+    if (!is_right(c) && !marked && w->markers != DISSECT_OFF) {
+        if (w->origin) {
+            dissect_candidate_look(&other, at->o, at->at, position, true, w->revision_0);
+            if (other.frame.markers > 0 && other.plausible && (other.crc_right || !c->plausible)) {
+                *c = other;
+                return;
+            }
         }
+        look_for_markers(at, c);
     }
-    if (dissect_candidate_find_markers(&other, at->o, at->at, &found)) {
+    if (!is_right(c) && w->markers == DISSECT_ON && w->crc != DISSECT_OFF &&
+        dissect_candidate_find_odd_markers(&other, at->o, at->at) &&
+        (!c->crc_right || !c->plausible || other.pointed > c->pointed)) {
         *c = other;
-        w->grid = true;
-        w->first = at->seq - found;
-        w->markers = DISSECT_ON;
     }
 }
 
@@ -274,12 +305,13 @@ static bool is_worth_a_look(const struct place *at)
 {
     const uint8_t *p = at->o->p + at->at;
     const size_t n = at->o->captured - at->at;
-    const uint8_t version = at->way->revision_0 ? 0 : 1;
 
     if (n < 4) {
         return false;
     }
-    if ((p[2] & 0x3f) == version && p[3] >> 4 == version << 2 && (p[3] & 15) < DISSECT_OPCODES) {
+    if ((p[3] & 15) < DISSECT_OPCODES &&
+        (((p[2] & 0x3f) == 1 && p[3] >> 4 == 4) ||
+         (at->way->revision_0 && (p[2] & 0x3f) == 0 && p[3] >> 4 == 0))) {
         return true;
     }
     return at->way->markers != DISSECT_OFF && p[0] == 0 && p[1] == 0;
@@ -339,7 +371,7 @@ static bool search(const struct place *at, struct dissect_item *item)
         }
     }
     if (has_likely && likely_at == at->at) {
-        return wait(item, at, likely.measured ? at->at + likely.frame.whole - at->o->reported : 0);
+        return wait(item, at, missing(at, &likely));
     }
     if (has_likely) {
         return skip(item, DISSECT_ITEM_SKIPPED, likely_at - at->at);
@@ -424,15 +456,14 @@ static bool take_known(const struct place *at, struct dissect_item *item)
 
     look(at, &c);
     if (!c.measured || !c.decoded) {
-        return can_wait(o) ? wait(item, at, c.measured ? c.frame.whole - (o->reported - at->at) : 0)
+        return can_wait(o) ? wait(item, at, missing(at, &c))
                            : skip(item, DISSECT_ITEM_UNSEEN, o->reported - at->at);
     }
     if (c.complete) {
         return c.crc_right ? take_fpdu(at, &c, item) : take_wrong_crc(at, &c, item);
     }
     if (can_wait(o)) {
-        return skip_wrong_length(at, &c, item) ||
-               wait(item, at, c.frame.whole - (o->reported - at->at));
+        return skip_wrong_length(at, &c, item) || wait(item, at, missing(at, &c));
     }
     return c.plausible ? take_fpdu(at, &c, item) : search(at, item);
 }

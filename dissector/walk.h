@@ -25,8 +25,9 @@ enum { DISSECT_ENDS = 16 };
 
 /* One direction. */
 struct dissect_way {
-    bool begun; /* something of it was recognised */
-    bool grid;  /* `first` holds: where Full Operation began, or a marker is */
+    bool begun;  /* something of it was recognised */
+    bool grid;   /* `first` holds: where an FPDU began, so that others do at multiples of four */
+    bool origin; /* and markers, if there are any, are at multiples of 512 from there */
     uint32_t first;
     enum dissect_known markers, crc;
     bool revision_0;

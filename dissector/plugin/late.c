@@ -366,27 +366,29 @@ static void look(tvbuff_t *tvb, packet_info *pinfo, conversation_t *conversation
     const unsigned side = iwarp_side_of(c, pinfo);
     struct iwarp_late *l = late_of(c, side);
     struct payload new = {0};
-    uint32_t start;
+    uint32_t start = 0, seq;
 
     if (!find_payload(tvb, pinfo, &new)) {
         return;
     }
     new.seq -= origin(conversation, pinfo);
+    seq = new.seq;
     trim(l, &new);
-    if (new.n == 0) {
-        return;
+    if (new.n > 0) {
+        keep(l, new.seq, new.p, new.n);
     }
-    keep(l, new.seq, new.p, new.n);
+    /* What was handed over and skipped is kept too: that may have been the last piece. */
     for (unsigned i = 0; i < l->n_runs; i++) {
         const struct run *r = &l->runs[i];
         const uint32_t end = r->seq + (uint32_t)r->n;
-        if (!is_in(new.seq, r->seq, end) || !find_start(c, side, r, &start)) {
+        if ((!is_in(seq, r->seq, end) && !is_in(new.seq, r->seq, end)) ||
+            !find_start(c, side, r, &start)) {
             continue;
         }
         if (!l->waits || start != l->start || !is_before(end, l->end)) {
             show(c, side, pinfo, r, start);
+            return;
         }
-        return;
     }
 }
 

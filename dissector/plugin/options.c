@@ -112,7 +112,7 @@ static void register_ports(module_t *m)
         {"ulp_ports.smb", "Ports of SMB Direct", "5445,445", &iwarp_options.ports_smb},
         {"ulp_ports.iser", "Ports of iSER", "3260,860", &iwarp_options.ports_iser},
         {"ulp_ports.nvme", "Ports of NVMe over Fabrics", "4420", &iwarp_options.ports_nvme},
-        {"shared_ports", "Ports shared with other protocols", "4420,5445,445,3260,860",
+        {"shared_ports", "Ports shared with other protocols", "4420,8009,5445,445,3260,860,111",
          &iwarp_options.shared_ports},
     };
 

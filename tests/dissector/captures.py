@@ -9,6 +9,7 @@ import sys
 
 import captures_carriers
 import captures_fields
+import captures_places
 from encode import *
 
 CASES = []
@@ -151,7 +152,7 @@ def on_port(c, port):
     x.true(0).true(1)
 
 
-for number in (4420, 5445, 445, 3260, 20049):
+for number in (4420, 5445, 445, 3260, 20049, 8009, 111):
     def ports(c, number=number):
         """Row 3."""
         on_port(c, number)
@@ -713,6 +714,7 @@ def foreign_streams():
     capsule = struct.pack('<BBBBI', 4, 0, 72, 0, 72) + bytes([0x7f, 0, 1, 0, 4]) + bytes(59)
     login = bytes([0x43, 0x87]) + bytes(46)
     rpc = struct.pack('>I', 0x80000028) + struct.pack('>10I', 7, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
+    ajp = bytes.fromhex('1234000e') + b'\n' + noise[:13]
     bgp = b'\xff' * 16 + bytes.fromhex('001d0104fde800b40a00000100')
     ssh = b'SSH-2.0-OpenSSH_9.2\r\n' + struct.pack('>IBB', 1020, 6, 20) + noise[:1018]
     # What looks like FPDUs most: lengths, zeroes, the octets of DDP's control fields again and again.
@@ -720,7 +722,7 @@ def foreign_streams():
     counters = b''.join(struct.pack('>I', i) for i in range(3000))
     return ((22, (ssh, ssh[:21])), (443, (tls, tls)), (80, (http2, http2[24:])), (53, (dns, dns)),
             (445, (smb2, smb2)), (4420, (icreq, icreq, capsule, capsule)), (3260, (login, login)),
-            (2049, (rpc, rpc)), (20049, (rpc, rpc)), (179, (bgp, bgp)), (5445, (b'AMQP\0\1\0\0',)),
+            (2049, (rpc, rpc)), (20049, (rpc, rpc)), (111, (rpc, rpc)), (8009, (ajp, ajp)), (179, (bgp, bgp)), (5445, (b'AMQP\0\1\0\0',)),
             (5432, (struct.pack('>II', 8, 80877103), b'N')), (3306, (b'\x0a\0\0\0' + b'8.0.1\0', noise)),
             (6379, (b'*1\r\n$4\r\nPING\r\n', b'+PONG\r\n')), (1883, (b'\x10\x0c\0\4MQTT\4\2\0<\0\0',)),
             (9000, (bytes(9000), bytes(70000))), (9001, (b'\xff' * 9000,)), (9002, (noise, noise)),
@@ -744,7 +746,7 @@ def foreign(c):
 
 
 def main(folder):
-    for function in CASES + captures_fields.CASES + captures_carriers.CASES:
+    for function in CASES + captures_fields.CASES + captures_carriers.CASES + captures_places.CASES:
         c = Capture(function.__name__)
         function(c)
         c.save(folder)

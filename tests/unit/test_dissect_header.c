@@ -170,13 +170,17 @@ static void ulpdu__shorter_than_its_header__length_fault(void **state)
     assert_int_equal(h.stag, 0x00010203);
 }
 
-static void revision_0__versions_of_0__are_right_and_1_is_not(void **state)
+static void revision_0__versions_of_0_or_1__are_right_and_others_are_not(void **state)
 {
     struct dissect_header h = decode("c000 00000001 0000000000000000", 0, true);
 
     (void)state;
     assert_int_equal(h.faults, 0);
     h = decode("c140 00000001 0000000000000000", 0, true);
+    assert_int_equal(h.faults, 0);
+    h = decode("c100 00000001 0000000000000000", 0, true);
+    assert_int_equal(h.faults, DISSECT_FAULT_DV);
+    h = decode("c280 00000001 0000000000000000", 0, true);
     assert_int_equal(h.faults, DISSECT_FAULT_DV | DISSECT_FAULT_RV);
 }
 
@@ -248,7 +252,7 @@ int main(void)
         cmocka_unit_test(every_opcode__its_own_shape__is_plausible),
         cmocka_unit_test(each_broken_rule__its_own_fault),
         cmocka_unit_test(ulpdu__shorter_than_its_header__length_fault),
-        cmocka_unit_test(revision_0__versions_of_0__are_right_and_1_is_not),
+        cmocka_unit_test(revision_0__versions_of_0_or_1__are_right_and_others_are_not),
         cmocka_unit_test(header__cut_by_the_capture__what_is_there_is_decoded),
         cmocka_unit_test(read_request__octets_of_rfc_5040_figure_6__five_fields),
         cmocka_unit_test(atomics__octets_of_rfc_7306_figures_4_and_6__all_fields),

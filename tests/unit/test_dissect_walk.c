@@ -32,6 +32,7 @@ struct direction {
     size_t skipped, rest, unseen;
     uint32_t msn_sum;
     size_t from[64]; /* sequence numbers where the first of them begin */
+    struct dissect_frame last;
 };
 
 static void count_fpdu(struct direction *d, const struct dissect_item *item, uint32_t seq)
@@ -47,6 +48,7 @@ static void count_fpdu(struct direction *d, const struct dissect_item *item, uin
     d->resynced += item->resynced;
     d->cut += item->cut;
     d->late += item->late;
+    d->last = item->frame;
 }
 
 static void offer(struct direction *d, const struct octets *o, size_t captured)
@@ -295,10 +297,35 @@ static void markers__not_where_they_should_be__are_found_by_the_crc(void **state
             }
             in_pieces(&p.a, &o, o.n);
             assert_int_equal(p.a.good, 6);
+            assert_int_equal(p.a.last.first_marker, first);
+            assert_true(p.a.last.markers == 1 || p.a.last.distance == (kind & 1 ? 516 : 512));
             assert_int_equal(p.a.skipped, 0);
             octets_free(&o);
             pair_free(&p);
         }
+    }
+}
+
+/* Of what an FPDU lacks nothing is said if there may be markers in the rest of it. */
+static void missing_octets__markers_off_or_not_known__are_told_or_not(void **state)
+{
+    (void)state;
+    for (unsigned known = 0; known < 2; known++) {
+        struct pair p;
+        struct octets o = {0};
+        struct dissect_item item;
+        pair_init(&p);
+        if (known) {
+            handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+        }
+        put_send(&o, 1, 800);
+        const struct dissect_octets piece = {
+            .p = o.p, .captured = 100, .reported = 100, .seq = p.a.seq, .may_wait = true};
+        assert_true(dissect_walk(p.a.conn, p.a.side, &piece, 0, &item));
+        assert_int_equal(item.kind, DISSECT_ITEM_WAIT);
+        assert_int_equal(item.missing, known ? 824 - 100 : 0);
+        octets_free(&o);
+        pair_free(&p);
     }
 }
 
@@ -736,6 +763,7 @@ int main(void)
         cmocka_unit_test(crc_off__any_field__absent_and_all_found),
         cmocka_unit_test(markers__one_direction__the_other_is_plain),
         cmocka_unit_test(markers__not_where_they_should_be__are_found_by_the_crc),
+        cmocka_unit_test(missing_octets__markers_off_or_not_known__are_told_or_not),
         cmocka_unit_test(loss__in_the_middle__only_what_was_lost_is_missing),
         cmocka_unit_test(middle_of_a_stream__no_handshake__found_by_the_crc),
         cmocka_unit_test(middle_of_a_stream__markers__their_grid_is_found),

@@ -31,7 +31,8 @@ struct tcp {
     struct iwarp_endpoint ep;
     uv_poll_t poll;
     int fd;                  /* -1: closed or given back */
-    int events;              /* what poll is started for */
+    int events;              /* what poll is started for, unless `away` */
+    bool away;               /* not watched for now: go_away */
     struct adopted *adopted; /* NULL: the socket was made here */
 };
 
@@ -95,6 +96,7 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
         return;
     }
     t->events = events;
+    t->away = false;
     if (events) {
         uv_poll_start(&t->poll, events, on_poll);
     } else {
@@ -107,10 +109,36 @@ bool iwarp_tcp_is(const struct iwarp_endpoint *ep)
     return ep->ops == &tcp_transport || ep->ops == &tcp_early_transport;
 }
 
+void iwarp_tcp_go_away(struct iwarp_endpoint *ep)
+{
+    struct tcp *t = tcp_of(ep);
+
+    if (ep->ops == &tcp_transport && t->events == UV_READABLE && !t->away) {
+        t->away = true;
+        uv_poll_stop(&t->poll);
+    }
+}
+
+void iwarp_tcp_come_back(struct iwarp_endpoint *ep)
+{
+    struct tcp *t = tcp_of(ep);
+
+    if (t->away) {
+        t->away = false;
+        uv_poll_start(&t->poll, t->events, on_poll);
+    }
+}
+
+bool iwarp_tcp_is_away(const struct iwarp_endpoint *ep)
+{
+    return ((const struct tcp *)(const void *)ep)->away;
+}
+
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep)
 {
     if (iwarp_tcp_is(ep)) {
         struct tcp *t = tcp_of(ep);
+        t->away = false;
         t->events = UV_DISCONNECT;
         uv_poll_start(&t->poll, t->events, on_poll);
     }

@@ -47,6 +47,15 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
  * what it sent. Does nothing to other transports' endpoints. */
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
 
+/*
+ * Somebody will read all that comes without being told, so the loop need not watch an endpoint that
+ * is watched for reading only: that costs whoever sends to it time in the kernel. Until come_back,
+ * or until something else is to be watched. All on the loop's thread; TCP only.
+ */
+void iwarp_tcp_go_away(struct iwarp_endpoint *ep);
+void iwarp_tcp_come_back(struct iwarp_endpoint *ep);
+bool iwarp_tcp_is_away(const struct iwarp_endpoint *ep);
+
 /* 0, or the errno value with which connecting, or since then the connection, failed. */
 int iwarp_tcp_error(struct iwarp_endpoint *ep);
 

@@ -292,25 +292,39 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     iwarp_conn_put(conn);
 }
 
-bool iwarp_conn_receive_hot(struct iwarp_conn *conn)
+/*
+ * Nothing is to be sent, nothing changes in the stream's life, and what is watched is what was
+ * watched before: iwarp_conn_send and iwarp_conn_settle would do nothing.
+ */
+static bool is_settled(struct iwarp_conn *conn)
+{
+    const struct iwarp_stream *s = &conn->stream;
+
+    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && iwarp_stream_drained(s) &&
+           !iwarp_stream_tx_waits(&conn->stream);
+}
+
+/* The endpoint counts among those who have the connection, and is not gone before the loop runs. */
+bool iwarp_conn_receive_hot(struct iwarp_conn *conn, bool *received)
 {
     struct iwarp_stream *s = &conn->stream;
 
-    iwarp_conn_get(conn); /* an endpoint in memory is closed at once */
     iwarp_mutex_lock(&conn->lock);
     bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
                s->life == STREAM_RUNNING && !s->eof;
     uint64_t before = s->rx.pos;
     if (can) {
         (void)receive_once(conn);
+        *received = s->rx.pos != before;
     }
-    if (can && (s->rx.pos != before || s->life != STREAM_RUNNING || s->eof)) {
+    if (can && (*received || s->life != STREAM_RUNNING || s->eof)) {
         iwarp_qp_reap(conn);
-        iwarp_conn_send(conn, 1);
-        iwarp_conn_settle(conn);
+        if (!is_settled(conn)) {
+            iwarp_conn_send(conn, 1);
+            iwarp_conn_settle(conn);
+        }
     }
     iwarp_conn_unlock(conn);
-    iwarp_conn_put(conn);
     return can;
 }
 
@@ -345,10 +359,13 @@ static void send_posted(struct iwarp_conn *conn)
 {
     bool kick = false, was_blocked = conn->tx_blocked;
 
-    if (conn->qp) {
-        atomic_store_explicit(&conn->qp->posted, false, memory_order_relaxed);
+    /* Both, before looking what there is. By an exchange, which sees what was posted before. */
+    if (conn->qp && atomic_load_explicit(&conn->qp->posted, memory_order_relaxed)) {
+        (void)atomic_exchange(&conn->qp->posted, false);
     }
-    atomic_store(&conn->tx_pending, false); /* both, before looking what there is */
+    if (atomic_load_explicit(&conn->tx_pending, memory_order_relaxed)) {
+        (void)atomic_exchange(&conn->tx_pending, false);
+    }
     if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
         iwarp_conn_send(conn, 1);
         kick = conn->stream.life != STREAM_RUNNING ||
@@ -369,10 +386,12 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
     if (!conn) {
         return NULL;
     }
-    atomic_store_explicit(&qp->posted, true, memory_order_relaxed);
-    atomic_store(&conn->tx_pending, true);
     if (!iwarp_mutex_trylock(&conn->lock)) {
-        return NULL;
+        atomic_store_explicit(&qp->posted, true, memory_order_release);
+        atomic_store(&conn->tx_pending, true);
+        if (!iwarp_mutex_trylock(&conn->lock)) { /* who has it will look for the notes */
+            return NULL;
+        }
     }
     atomic_fetch_add_explicit(&qp->drivers, 1, memory_order_relaxed);
     return conn;

@@ -6,9 +6,7 @@
  *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
  *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
  *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The
- *              first who polls wakes it from there. A poller reads the one connection that has
- *              received several times in a row without asking the loop, which has its turn at
- *              every LOOP_EVERY-th poll.
+ *              first who polls wakes it from there. Most polls read one connection only: hot.c.
  *   embedded   the application; what waits runs the loop meanwhile
  */
 #include "base/log.h"
@@ -24,9 +22,6 @@
 #include <unistd.h>
 
 #define STEP_BACK_MS 2
-
-#define HOT        3 /* received so many times in a row: read it directly */
-#define LOOP_EVERY 8
 
 /* The worker whose loop this thread runs. */
 static _Thread_local const struct iwarp_worker *driven;
@@ -110,6 +105,9 @@ static void *polled_main(void *arg)
         driven = w;
         atomic_store(&w->watching, true);
         bool wanted = atomic_load(&w->polls) != seen || atomic_load(&w->calling) > 0;
+        if (!wanted) {
+            iwarp_worker_chill(w);
+        }
         alive = uv_run(w->loop, wanted ? UV_RUN_NOWAIT : UV_RUN_ONCE) != 0;
         atomic_store(&w->watching, false);
         driven = NULL;
@@ -170,33 +168,6 @@ void iwarp_worker_hand_over(struct iwarp_worker *w)
     }
 }
 
-void iwarp_worker_heat(struct iwarp_conn *conn)
-{
-    struct iwarp_worker *w = conn->worker;
-
-    if (w->progress == IWARP_PROGRESS_POLLED && iwarp_tcp_is(conn->ep)) {
-        w->heat = w->hot == conn ? w->heat + (w->heat < HOT) : 0;
-        w->hot = conn;
-    }
-}
-
-void iwarp_worker_cool(struct iwarp_conn *conn)
-{
-    if (conn->worker->hot == conn) {
-        conn->worker->hot = NULL;
-    }
-}
-
-/* One system call instead of the loop's. False: the loop has to be run. */
-static bool read_hot(struct iwarp_worker *w)
-{
-    if (!w->hot || w->heat < HOT || ++w->passed == LOOP_EVERY) {
-        w->passed = 0;
-        return false;
-    }
-    return iwarp_conn_receive_hot(w->hot);
-}
-
 /* worker.drive is held: run what is ready. The thread must not be cancelled in the middle. */
 static void run_driven(struct iwarp_worker *w, bool calls)
 {
@@ -206,7 +177,7 @@ static void run_driven(struct iwarp_worker *w, bool calls)
     if (calls) {
         iwarp_worker_run_calls(w);
     }
-    if (calls || !read_hot(w)) {
+    if (calls || !iwarp_worker_read_hot(w)) {
         uv_run(w->loop, UV_RUN_NOWAIT);
     }
     driven = outer;
@@ -215,8 +186,10 @@ static void run_driven(struct iwarp_worker *w, bool calls)
 
 static void wake_watcher(struct iwarp_worker *w)
 {
-    atomic_fetch_add(&w->polls, 1);
-    if (atomic_load(&w->watching) && atomic_exchange(&w->watching, false)) {
+    /* Several who count at a time may count as one: that there is somebody is all that matters. */
+    unsigned polls = atomic_load_explicit(&w->polls, memory_order_relaxed);
+    atomic_store_explicit(&w->polls, polls + 1, memory_order_relaxed);
+    if (atomic_load_explicit(&w->watching, memory_order_relaxed) && atomic_exchange(&w->watching, false)) {
         uv_async_send(&w->wake);
     }
 }

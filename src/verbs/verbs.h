@@ -134,7 +134,9 @@ struct iwarp_worker {
     _Atomic bool watching;    /* polled: the worker's thread sleeps on the loop's descriptor */
     _Atomic bool hand_over;   /* polled: the pollers are about to sleep */
     struct iwarp_conn *hot;   /* polled: received last; NULL: none, or closed. Under `drive` */
-    unsigned heat, passed;    /* how often in a row, and polls since the loop was run */
+    unsigned heat, passed;    /* how often in a row, and polls that read it directly */
+    int64_t loop_ran;         /* when, while the loop does not watch `hot` */
+    _Atomic bool loop_wanted; /* polled: do not wait that long */
     uv_timer_t limit;         /* embedded: of a wait */
     int nudge;                /* polled: eventfd that wakes the worker's thread */
     pthread_mutex_t lock;
@@ -195,9 +197,16 @@ void iwarp_worker_run_calls(struct iwarp_worker *w);
 void iwarp_worker_drive_calls(struct iwarp_worker *w);
 void iwarp_worker_hand_over(struct iwarp_worker *w);
 
-/* Polled: the connection has received something, or is closed. On the worker. */
+/*
+ * Polled (hot.c), on the worker: the loop has found something for the connection; it is closed.
+ * read_hot: one system call instead of the loop's. False: the loop has to be run. chill: before
+ * anybody sleeps in the loop.
+ */
 void iwarp_worker_heat(struct iwarp_conn *conn);
 void iwarp_worker_cool(struct iwarp_conn *conn);
+bool iwarp_worker_read_hot(struct iwarp_worker *w);
+void iwarp_worker_chill(struct iwarp_worker *w);
+void iwarp_worker_want_loop(struct iwarp_worker *w); /* soon. Any thread */
 
 /* Polled: run what is ready, in the place of the workers; and the opposite, before sleeping. */
 void iwarp_device_drive(struct iwarp_device *device);
@@ -611,8 +620,9 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1);
 
 /* conn_drive.c: Full Operation and the end. */
-void iwarp_conn_receive(struct iwarp_conn *conn);     /* worker, locked */
-bool iwarp_conn_receive_hot(struct iwarp_conn *conn); /* polled: one read; false: not now */
+void iwarp_conn_receive(struct iwarp_conn *conn); /* worker, locked */
+/* Polled, worker, TCP: one read. False: it has to go through the loop. */
+bool iwarp_conn_receive_hot(struct iwarp_conn *conn, bool *received);
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches);     /* any thread, locked */
 void iwarp_conn_settle(struct iwarp_conn *conn);                     /* worker, locked */
 void iwarp_conn_remind_later(struct iwarp_conn *conn);               /* worker, locked */

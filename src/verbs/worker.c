@@ -246,5 +246,6 @@ void iwarp_worker_kick(struct iwarp_conn *conn)
     pthread_mutex_unlock(&w->lock);
     if (wake) {
         uv_async_send(&w->wake);
+        iwarp_worker_want_loop(w);
     }
 }

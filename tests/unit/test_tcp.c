@@ -140,6 +140,57 @@ static void watch__of_nothing__reports_nothing(void **state)
     close(e.peer);
 }
 
+static void turn(struct end *e)
+{
+    for (int i = 0; i < 10; i++) {
+        uv_run(&e->loop, UV_RUN_NOWAIT);
+        usleep(1000);
+    }
+}
+
+/* Not watched while away; watched again by come_back, and by asking for something else. */
+static void away__until_it_comes_back__reports_nothing(void **state)
+{
+    struct end e;
+    char text[8];
+
+    (void)state;
+    end_open(&e);
+    e.ep->ops->watch(e.ep, true, true);
+    run(&e, 1);
+    iwarp_tcp_go_away(e.ep); /* not while it waits for room */
+    assert_false(iwarp_tcp_is_away(e.ep));
+    e.ep->ops->watch(e.ep, true, false);
+    for (int round = 0; round < 3; round++) {
+        iwarp_tcp_go_away(e.ep);
+        iwarp_tcp_go_away(e.ep);
+        assert_true(iwarp_tcp_is_away(e.ep));
+        turn(&e);
+        unsigned before = e.ready;
+        raw_send(e.peer, "x", 1);
+        e.ep->ops->watch(e.ep, true, false); /* nothing new */
+        turn(&e);
+        assert_true(iwarp_tcp_is_away(e.ep));
+        assert_int_equal(e.ready, before);
+        if (round == 0) {
+            iwarp_tcp_come_back(e.ep);
+            iwarp_tcp_come_back(e.ep);
+        } else {
+            e.ep->ops->watch(e.ep, round == 1, true);
+        }
+        assert_false(iwarp_tcp_is_away(e.ep));
+        e.readable = e.writable = false;
+        run(&e, before + 1);
+        assert_int_equal(e.readable, round < 2);
+        assert_int_equal(e.writable, round > 0);
+        e.ep->ops->watch(e.ep, true, false);
+        assert_int_equal(get(&e, text, 8), 1);
+    }
+    iwarp_tcp_go_away(e.ep);
+    end_close(&e, false);
+    close(e.peer);
+}
+
 static void close__with_reset__is_a_reset_there(void **state)
 {
     struct end e;
@@ -249,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connect__to_a_listener__is_writable_then_readable),
         cmocka_unit_test(watch__of_nothing__reports_nothing),
+        cmocka_unit_test(away__until_it_comes_back__reports_nothing),
         cmocka_unit_test(close__with_reset__is_a_reset_there),
         cmocka_unit_test(reset__behind_unread_octets__is_reported_to_the_end),
         cmocka_unit_test(transfer__with_missing_memory__is_efault),

@@ -3,48 +3,36 @@
  */
 #include "ddp/ddp_region.h"
 
+#include "base/huge.h"
 #include "base/pause.h"
 
 #include <assert.h>
-#include <sys/mman.h>
 
 #define INDEX_COUNT ((size_t)1 << 24)
 #define FIRST_COUNT ((size_t)1 << 12)
 #define SLOT_BYTES  sizeof(_Atomic(struct iwarp_region *))
-#define HUGE_BYTES  ((size_t)2 << 20)
-#define MAP_BYTES   (INDEX_COUNT * SLOT_BYTES + HUGE_BYTES)
+#define TABLE_BYTES (INDEX_COUNT * SLOT_BYTES)
 
 /* Entries looked at ahead of the one that may move. */
 #define AHEAD 16u
 
-/* The first octet of a mapping that a huge page can begin with. */
-static uint8_t *base_of(void *map)
-{
-    return (uint8_t *)map + ((size_t) - (uintptr_t)map & (HUGE_BYTES - 1));
-}
-
 /* Addresses for the largest table; memory comes with use. */
 bool iwarp_region_table_init(struct iwarp_region_table *table)
 {
-    void *p = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
     *table = (struct iwarp_region_table){.mask = FIRST_COUNT - 1};
-    if (p == MAP_FAILED) {
+    table->slot = iwarp_huge_map(TABLE_BYTES);
+    if (!table->slot) {
         return false;
     }
-    table->map = p;
-    table->slot = (void *)base_of(p);
     /* Until there is use for as much as that; see grow. */
-    (void)madvise(table->map, MAP_BYTES, MADV_NOHUGEPAGE);
+    (void)madvise(table->slot, TABLE_BYTES, MADV_NOHUGEPAGE);
     return true;
 }
 
 void iwarp_region_table_fini(struct iwarp_region_table *table)
 {
-    if (table->map) {
-        munmap(table->map, MAP_BYTES);
-        table->map = NULL;
+    if (table->slot) {
+        munmap(table->slot, TABLE_BYTES);
         table->slot = NULL;
     }
 }
@@ -85,8 +73,8 @@ static void grow(struct iwarp_region_table *table)
     uint32_t count = iwarp_region_mask(table) + 1;
     size_t size = count * SLOT_BYTES;
 
-    if (size >= HUGE_BYTES) {
-        (void)madvise(base_of(table->map) + size, size, MADV_HUGEPAGE);
+    if (size >= IWARP_HUGE_BYTES) {
+        (void)madvise(&table->slot[count], size, MADV_HUGEPAGE);
     }
     move_up(table, count, false);
     atomic_store_explicit(&table->mask, 2 * count - 1, memory_order_release);

@@ -62,7 +62,6 @@ struct iwarp_region_table {
     _Atomic uint32_t mask;                /* of an STag's index */
     _Atomic bool moving;                  /* entries move, or one is taken out */
     uint32_t used;                        /* entries; while `moving` is held */
-    void *map;                            /* the mapping that `slot` is in */
 };
 
 bool iwarp_region_table_init(struct iwarp_region_table *table);

@@ -5,13 +5,12 @@
  * The hot path is one load and one indirect call. The pointer starts at a function that selects and
  * then forwards, so there is no "initialised?" test and no constructor. A candidate must reproduce
  * the check value in two pieces before it is taken; a wrong CRC would look like a broken network.
- * The EVP implementation is in crc32c_evp.c.
+ * The others are in crc32c_x86.c and crc32c_evp.c.
  *
  * RFC 5044 4.4, RFC 3720 12.1 and B.4.
  */
 #include "mpa/crc32c.h"
 
-#include "base/guard_copy.h"
 #include "base/settings.h"
 
 #include <pthread.h>
@@ -21,14 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpa/crc32c_evp.h"
+#include "mpa/crc32c_x86.h"
+
 #if defined(IWARP_HAVE_ISAL)
 #include <isa-l/crc.h>
-#if defined(__x86_64__)
-#include <nmmintrin.h>
 #endif
-#endif
-
-#include "mpa/crc32c_evp.h"
 
 #define CRC32C_ENV "IWARP_CRC32C"
 
@@ -85,65 +82,58 @@ __attribute__((noinline)) static uint32_t crc32c_isal(uint32_t crc, const void *
 #endif
 
 #if defined(IWARP_HAVE_ISAL) && defined(__x86_64__)
-IWARP_UNCHECKED static inline uint64_t load8(const unsigned char *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 /* Up to this many octets the instruction, in one row, is ahead of ISA-L and the call of it. */
-#define INSTRUCTION_MAX 256
+#define ROW_MAX 256
 
-/* [MPA-4.4-01] */
-/* The octets may be the application's, which the sanitizers do not see ISA-L read either. */
-__attribute__((target("sse4.2"))) IWARP_UNCHECKED static uint32_t crc32c_x86(uint32_t crc,
-                                                                             const void *data,
-                                                                             size_t len)
+static uint32_t crc32c_row_or_isal(uint32_t crc, const void *data, size_t len)
 {
-    const unsigned char *at = data;
-    uint64_t state = ~crc;
-    uint32_t four;
-
-    if (len > INSTRUCTION_MAX) {
-        return crc32c_isal(crc, data, len);
-    }
-    for (; len >= 32; len -= 32, at += 32) {
-        state = _mm_crc32_u64(state, load8(at));
-        state = _mm_crc32_u64(state, load8(at + 8));
-        state = _mm_crc32_u64(state, load8(at + 16));
-        state = _mm_crc32_u64(state, load8(at + 24));
-    }
-    for (; len >= 8; len -= 8, at += 8) {
-        state = _mm_crc32_u64(state, load8(at));
-    }
-    if (len >= sizeof four) { /* all there is of an FPDU, whose length is a multiple of it */
-        memcpy(&four, at, sizeof four);
-        state = _mm_crc32_u32((uint32_t)state, four);
-        len -= sizeof four;
-        at += sizeof four;
-    }
-    for (; len > 0; len--) {
-        state = _mm_crc32_u8((uint32_t)state, *at++);
-    }
-    return ~(uint32_t)state;
+    return len > ROW_MAX ? crc32c_isal(crc, data, len) : iwarp_crc32c_x86_row(crc, data, len);
 }
+#endif
 
+#if defined(IWARP_HAVE_ISAL)
 static crc32c_fn *crc32c_isal_best(void)
 {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") ? crc32c_x86 : crc32c_isal;
-}
-#elif defined(IWARP_HAVE_ISAL)
-static crc32c_fn *crc32c_isal_best(void)
-{
+#if defined(__x86_64__)
+    if (iwarp_crc32c_x86_has_instruction()) {
+        return crc32c_row_or_isal;
+    }
+#endif
     return crc32c_isal;
 }
 #endif
 
+/* Also long enough for everything that an implementation does with long input only. */
 static bool crc32c_usable(crc32c_fn *fn)
 {
-    return fn(fn(0, "1234", 4), "56789", 5) == 0xe3069283u && fn(0, "", 0) == 0;
+    static const unsigned char octets[8192] = {1, 2, [3000] = 4, [6000] = 8, [8191] = 16};
+    uint32_t pieces = 0;
+
+    for (size_t at = 0; at < sizeof octets; at += 64) {
+        pieces = fn(pieces, octets + at, 64);
+    }
+    return fn(fn(0, "1234", 4), "56789", 5) == 0xe3069283u && fn(0, "", 0) == 0 &&
+           fn(0, octets, sizeof octets) == pieces;
+}
+
+static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl);
+
+/* What is fastest here; NULL if there is nothing. */
+static crc32c_fn *crc32c_best(void)
+{
+    enum iwarp_crc32c_impl order[] = {IWARP_CRC32C_X86, IWARP_CRC32C_ISAL, IWARP_CRC32C_EVP};
+    crc32c_fn *fn = NULL;
+
+#if defined(__x86_64__)
+    if (iwarp_crc32c_x86_is_wide()) {
+        order[0] = IWARP_CRC32C_ISAL;
+        order[1] = IWARP_CRC32C_X86;
+    }
+#endif
+    for (size_t i = 0; fn == NULL && i < sizeof order / sizeof *order; i++) {
+        fn = crc32c_open(order[i]);
+    }
+    return fn;
 }
 
 /* NULL if not built in or not working here. */
@@ -153,8 +143,12 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
 
     switch (impl) {
     case IWARP_CRC32C_AUTO:
-        fn = crc32c_open(IWARP_CRC32C_ISAL);
-        return fn != NULL ? fn : crc32c_open(IWARP_CRC32C_EVP);
+        return crc32c_best();
+    case IWARP_CRC32C_X86:
+#if defined(__x86_64__)
+        fn = iwarp_crc32c_x86_usable() ? iwarp_crc32c_x86 : NULL;
+#endif
+        break;
     case IWARP_CRC32C_ISAL:
 #if defined(IWARP_HAVE_ISAL)
         fn = crc32c_isal_best();
@@ -174,6 +168,8 @@ static int crc32c_from_env(enum iwarp_crc32c_impl *impl)
 
     if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0) {
         *impl = IWARP_CRC32C_AUTO;
+    } else if (strcmp(name, "x86") == 0) {
+        *impl = IWARP_CRC32C_X86;
     } else if (strcmp(name, "isal") == 0) {
         *impl = IWARP_CRC32C_ISAL;
     } else if (strcmp(name, "evp") == 0) {
@@ -227,7 +223,7 @@ static crc32c_fn *crc32c_demand(void)
 
         fprintf(stderr,
                 "libiwarp: no usable CRC32c implementation (" CRC32C_ENV "=%s; known are auto, "
-                "isal, evp; unset it for the best one this build has)\n",
+                "x86, isal, evp; unset it for the best one this build has)\n",
                 asked != NULL ? asked : "");
         abort();
     }
@@ -241,5 +237,12 @@ static uint32_t crc32c_first_use(uint32_t crc, const void *data, size_t len)
 
 const char *iwarp_crc32c_name(void)
 {
-    return crc32c_demand() == iwarp_crc32c_evp ? "evp (provider iwarp)" : "isa-l";
+    crc32c_fn *fn = crc32c_demand();
+
+#if defined(__x86_64__)
+    if (fn == iwarp_crc32c_x86) {
+        return "x86 (crc32 and pclmulqdq)";
+    }
+#endif
+    return fn == iwarp_crc32c_evp ? "evp (provider iwarp)" : "isa-l";
 }

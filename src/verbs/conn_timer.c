@@ -9,8 +9,8 @@
  */
 #include "verbs/verbs.h"
 
-#define GRAIN_MS                                                                                   \
-    10 /* limits that are reached one after the other: look through the list so often */
+/* The list is looked through so often at most, by limits that are reached one after the other. */
+#define GRAIN_MS 10
 
 static void link_to(struct iwarp_conn **list, struct iwarp_conn *conn)
 {

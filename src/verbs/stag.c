@@ -3,18 +3,17 @@
  * STags of a device: drawing them, and the pool of what they name, for regions and windows alike.
  * STags are unpredictable (RFC 5042 6.1.1): index and key are random.
  */
+#include "base/huge.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 
 /* Regions that are allocated together, and how many make it worth a huge page for the next. */
-#define CHUNK      64u
-#define MANY       4096u
-#define HUGE_BYTES ((size_t)2 << 20)
+#define CHUNK 64u
+#define MANY  4096u
 
 /*
  * 32 unpredictable bits; the kernel is asked for many at a time, and gives up to 256 octets whole.
@@ -41,41 +40,27 @@ static enum iwarp_status no_random(void)
                       strerror(errno));
 }
 
-/* Zeroed memory that begins at a multiple of its size; NULL: none. */
-static void *map_huge(size_t size)
-{
-    uint8_t *p = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) {
-        return NULL;
-    }
-    size_t before = (size_t) - (uintptr_t)p & (size - 1);
-    if (before > 0) {
-        munmap(p, before);
-    }
-    munmap(p + before + size, size - before);
-    (void)madvise(p + before, size, MADV_HUGEPAGE);
-    return p + before;
-}
-
 /* Many regions lie in huge pages, since peers use them in any order; few take little memory. */
 static struct iwarp_mr_chunk *chunk_new(bool many)
 {
     const size_t size = sizeof(struct iwarp_mw);
-    void *huge = many ? map_huge(HUGE_BYTES) : NULL;
+    void *huge = many ? iwarp_huge_map(IWARP_HUGE_BYTES) : NULL;
     struct iwarp_mr_chunk *chunk =
         calloc(1, sizeof *chunk + (huge ? 0 : CHUNK * size + _Alignof(struct iwarp_mw)));
 
     if (!chunk) {
         if (huge) {
-            munmap(huge, HUGE_BYTES);
+            munmap(huge, IWARP_HUGE_BYTES);
         }
         return NULL;
     }
+    if (huge) {
+        (void)madvise(huge, IWARP_HUGE_BYTES, MADV_HUGEPAGE);
+    }
     uintptr_t behind = (uintptr_t)(chunk + 1) + _Alignof(struct iwarp_mw) - 1;
     chunk->mw = huge ? huge : (void *)(behind - behind % _Alignof(struct iwarp_mw));
-    chunk->n = huge ? (unsigned)(HUGE_BYTES / size) : CHUNK;
-    chunk->mapped = huge ? HUGE_BYTES : 0;
+    chunk->n = huge ? (unsigned)(IWARP_HUGE_BYTES / size) : CHUNK;
+    chunk->mapped = huge ? IWARP_HUGE_BYTES : 0;
     return chunk;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CRC32c as the framing calls it: both implementations against the published vectors and against
+ * CRC32c as the framing calls it: each implementation against the published vectors and against
  * arithmetic one bit at a time, and the selection between them.
  *
  * What must happen in a process that has not computed a CRC yet runs in a child: this program, with
@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,18 +27,46 @@
 #include <unistd.h>
 
 #include "mpa/crc32c.h"
+#include "mpa/crc32c_x86.h"
 
+#define NAME_X86  "x86 (crc32 and pclmulqdq)"
 #define NAME_ISAL "isa-l"
 #define NAME_EVP  "evp (provider iwarp)"
 
-/* What "auto" and "isal" lead to, in a build with ISA-L and in one without. */
+/* What "isal" leads to, in a build with ISA-L and in one without. */
 #if defined(IWARP_HAVE_ISAL)
-#define NAME_AUTO   NAME_ISAL
 #define ISAL_STATUS 0
 #else
-#define NAME_AUTO   NAME_EVP
 #define ISAL_STATUS (-1)
 #endif
+
+static bool have_x86(void)
+{
+#if defined(__x86_64__)
+    return iwarp_crc32c_x86_usable();
+#else
+    return false;
+#endif
+}
+
+static bool have_isal(void)
+{
+    return ISAL_STATUS == 0;
+}
+
+/* What "auto" leads to. */
+static const char *name_auto(void)
+{
+    bool wide = false;
+
+#if defined(__x86_64__)
+    wide = iwarp_crc32c_x86_is_wide();
+#endif
+    if (have_x86() && !(wide && have_isal())) {
+        return NAME_X86;
+    }
+    return have_isal() ? NAME_ISAL : NAME_EVP;
+}
 
 /* ---- an independent reference: one bit at a time, straight from the definition ---- */
 
@@ -92,6 +121,13 @@ static int select_isal(void **state)
     return iwarp_crc32c_select(IWARP_CRC32C_ISAL);
 }
 #endif
+
+/* On a processor without it, what came before runs once more. */
+static int select_x86(void **state)
+{
+    (void)state;
+    return have_x86() ? iwarp_crc32c_select(IWARP_CRC32C_X86) : 0;
+}
 
 static int select_evp(void **state)
 {
@@ -184,6 +220,42 @@ static void crc32c__every_length_and_alignment__equals_the_reference(void **stat
     }
 }
 
+/* What is long is summed up in blocks; these lengths have every number of each, and every rest. */
+static void crc32c__long_runs_of_any_length__equal_the_reference(void **state)
+{
+    static uint8_t octets[64 + 14000];
+    const uint8_t *at = octets + 5;
+    uint32_t expected;
+
+    (void)state;
+    random_start(__func__);
+    fill_random(octets, sizeof(octets));
+    expected = reference(0x12345678, at, 400);
+    for (size_t len = 400; len < 14000; len++) {
+        if (len % 3 == 0 || len < 5000) {
+            assert_int_equal(iwarp_crc32c(0x12345678, at, len), expected);
+        }
+        expected = reference(expected, at + len, 1);
+    }
+}
+
+/* One bit at a time, wherever it is: no octet is left out, or taken twice. */
+static void crc32c__each_bit_of_a_long_run__counts_as_in_the_reference(void **state)
+{
+    static uint8_t octets[4080 + 1360 + 408 + 39];
+    size_t step = 1;
+
+    (void)state;
+    memset(octets, 0, sizeof(octets));
+    for (size_t i = 0; i < sizeof(octets); i += step) {
+        octets[i] = (uint8_t)(1u << i % 8);
+        assert_int_equal(iwarp_crc32c(0, octets, sizeof(octets)),
+                         reference(0, octets, sizeof(octets)));
+        octets[i] = 0;
+        step = i % 3 + 1;
+    }
+}
+
 static void crc32c__any_running_value__continues_like_the_reference(void **state)
 {
     uint8_t octets[300];
@@ -242,6 +314,10 @@ static void crc32c__input_beside_unmapped_pages__stays_inside(void **state)
         assert_int_equal(iwarp_crc32c(0, first, len), reference(0, first, len));
         assert_int_equal(iwarp_crc32c(0, end - len, len), reference(0, end - len, len));
     }
+    for (size_t len = 600; len <= page; len += 1 + len / 100) {
+        assert_int_equal(iwarp_crc32c(0, first, len), reference(0, first, len));
+        assert_int_equal(iwarp_crc32c(0, end - len, len), reference(0, end - len, len));
+    }
     assert_int_equal(iwarp_crc32c(0, first, page), reference(0, first, page));
     munmap(area, 3 * page);
 }
@@ -289,7 +365,10 @@ static void select__by_call__shows_in_the_name(void **state)
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
     assert_string_equal(iwarp_crc32c_name(), NAME_EVP);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_ISAL), ISAL_STATUS);
-    assert_string_equal(iwarp_crc32c_name(), NAME_AUTO);
+    assert_string_equal(iwarp_crc32c_name(), have_isal() ? NAME_ISAL : NAME_EVP);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_X86), have_x86() ? 0 : -1);
+    assert_string_equal(iwarp_crc32c_name(), have_x86() ? NAME_X86 : NAME_EVP);
 }
 
 static void select__auto__follows_the_environment(void **state)
@@ -300,7 +379,11 @@ static void select__auto__follows_the_environment(void **state)
     assert_string_equal(iwarp_crc32c_name(), NAME_EVP);
     setenv("IWARP_CRC32C", "isal", 1);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), ISAL_STATUS);
-    assert_string_equal(iwarp_crc32c_name(), NAME_AUTO);
+    assert_string_equal(iwarp_crc32c_name(), have_isal() ? NAME_ISAL : NAME_EVP);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
+    setenv("IWARP_CRC32C", "x86", 1);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), have_x86() ? 0 : -1);
+    assert_string_equal(iwarp_crc32c_name(), have_x86() ? NAME_X86 : NAME_EVP);
     unsetenv("IWARP_CRC32C");
 }
 
@@ -315,7 +398,7 @@ static void select__auto_without_a_wish__takes_the_best(void **state)
         }
         assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
         assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), 0);
-        assert_string_equal(iwarp_crc32c_name(), NAME_AUTO);
+        assert_string_equal(iwarp_crc32c_name(), name_auto());
     }
     unsetenv("IWARP_CRC32C");
 }
@@ -435,7 +518,7 @@ static void first_use__by_many_threads__selects_what_the_environment_says(void *
         assert_int_equal(play("threads", "evp", text, sizeof(text)), 0);
         assert_string_equal(text, NAME_EVP);
         assert_int_equal(play("threads", "auto", text, sizeof(text)), 0);
-        assert_string_equal(text, NAME_AUTO);
+        assert_string_equal(text, name_auto());
 #if defined(IWARP_HAVE_ISAL)
         assert_int_equal(play("threads", "isal", text, sizeof(text)), 0);
         assert_string_equal(text, NAME_ISAL);
@@ -492,9 +575,10 @@ static int perform(const char *part)
 #test " (" #select ")", test, select, NULL, NULL                                           \
     }
 #if defined(IWARP_HAVE_ISAL)
-#define WITH_EACH(test) ONCE_WITH(select_isal, test), ONCE_WITH(select_evp, test)
+#define WITH_EACH(test)                                                                            \
+    ONCE_WITH(select_x86, test), ONCE_WITH(select_isal, test), ONCE_WITH(select_evp, test)
 #else
-#define WITH_EACH(test) ONCE_WITH(select_evp, test)
+#define WITH_EACH(test) ONCE_WITH(select_x86, test), ONCE_WITH(select_evp, test)
 #endif
 
 int main(int argc, char **argv)
@@ -504,6 +588,8 @@ int main(int argc, char **argv)
         WITH_EACH(crc32c__no_octets__leave_the_value),
         WITH_EACH(crc32c__own_crc_appended__gives_the_residue),
         WITH_EACH(crc32c__every_length_and_alignment__equals_the_reference),
+        WITH_EACH(crc32c__long_runs_of_any_length__equal_the_reference),
+        WITH_EACH(crc32c__each_bit_of_a_long_run__counts_as_in_the_reference),
         WITH_EACH(crc32c__any_running_value__continues_like_the_reference),
         WITH_EACH(crc32c__random_splits__equal_the_whole),
         WITH_EACH(crc32c__input_beside_unmapped_pages__stays_inside),

@@ -3,8 +3,7 @@
  * CRC32c with two units of the processor at the same time. The crc32 instruction takes 8 octets a
  * cycle, if three independent sums keep it busy; folding by carry-less multiplication takes another
  * 7 to 8, in another unit. So what is long is cut into blocks, and each block into four streams,
- * three for the instruction and one for the multiplier, and their results are put together. Four
- * streams also have the processor read ahead from its outer caches earlier than one does.
+ * three for the instruction and one for the multiplier, and their results are put together.
  *
  * Polynomials are bit-reflected as the CRC is: the first bit on the wire is the highest power. The
  * product of two reflected words stands one bit too low, which the exponents below make up for.
@@ -141,12 +140,16 @@ WITH_BOTH static inline __m128i fold(__m128i x, __m128i by, __m128i y)
                          _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x11), y));
 }
 
-/* The register behind one block. */
+/*
+ * The register behind one block. The processor looks ahead in none of the streams before each has
+ * some lines behind it, which in blocks of a page is late; so each turn asks for as much of the
+ * next block as it sums up of this one. What lies behind the end of all is only asked for, as well.
+ */
 WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *at,
                                            const struct block *block)
 {
-    const size_t len = (size_t)block->turns * TURN_ROW;
-    const unsigned char *v = at + 3 * len;
+    const size_t len = (size_t)block->turns * TURN_ROW, ahead = (size_t)block->turns * TURN;
+    const unsigned char *v = at + 3 * len, *next = at + ahead;
     const __m128i by_64 = load16((const void *)fold_64), by_16 = load16((const void *)fold_16);
     __m128i x0 = load16(v), x1 = load16(v + 16), x2 = load16(v + 32), x3 = load16(v + 48);
     uint64_t a = state, b = 0, c = 0;
@@ -161,6 +164,9 @@ WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *
             break;
         }
         v += TURN_FOLD;
+        __builtin_prefetch(next);
+        __builtin_prefetch(v + ahead);
+        next += 3 * TURN_ROW;
         x0 = fold(x0, by_64, load16(v));
         x1 = fold(x1, by_64, load16(v + 16));
         x2 = fold(x2, by_64, load16(v + 32));

@@ -61,17 +61,23 @@ struct iwarp_srq; /* srq.h */
 /*
  * Who moves the octets.
  *
- *   THREADED  The library's own threads, `workers` of them: transfers go on while the application
- *             computes. Every function may be called from any thread.
- *   POLLED    The same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
- *             the octets itself and pays no thread switch; the workers step back meanwhile, and
- * take over again at once when a queue is armed or waited for, else within about 4 ms of the last
- * poll. Every function may be called from any thread. EMBEDDED  The application's own libuv loop:
- * no thread and no lock of the library. Every function is called on the thread that opened the
- * device, which is the one that runs the loop (others get MISUSE); the way in from elsewhere is
- * iwarp_device_call. Functions that wait run the loop meanwhile, so they are not for callbacks of
- * the loop; there, use time-out 0 and the descriptors of the queues. The loop stays alive until the
- * device is closed; run it once more after that, before uv_loop_close.
+ * - THREADED: the library's own threads, `workers` of them; transfers go on while the application
+ *   computes. Every function may be called from any thread. With one worker, a thread that waits in
+ *   iwarp_cq_wait again and again, is back within 50 us each time and is the only one that waits
+ *   for completions may move the octets itself meanwhile: one thread switch less. The worker comes
+ *   back at once for other threads that wait or call, else within about 2 ms.
+ *
+ * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
+ *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over
+ *   again at once when a queue is armed or waited for, else within about 4 ms of the last poll.
+ *   Every function may be called from any thread.
+ *
+ * - EMBEDDED: the application's own libuv loop: no thread and no lock of the library. Every
+ *   function is called on the thread that opened the device, which is the one that runs the loop
+ *   (others get MISUSE); the way in from elsewhere is iwarp_device_call. Functions that wait run
+ *   the loop meanwhile, so they are not for callbacks of the loop; there, use time-out 0 and the
+ *   descriptors of the queues. The loop stays alive until the device is closed; run it once more
+ *   after that, before uv_loop_close.
  */
 enum iwarp_progress {
     IWARP_PROGRESS_DEFAULT =
@@ -259,9 +265,9 @@ IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notif
                                                void *arg);
 
 /*
- * Poll, and sleep (arm, then wait on the descriptor) while there is nothing. timeout_ms < 0 waits
- * for ever. n is at least 1. Returns as iwarp_cq_poll; 0 after the timeout. One thread at a time
- * per queue.
+ * Poll, and sleep while there is nothing, for the descriptor or in the worker's place (see
+ * iwarp_progress). timeout_ms < 0 waits for ever. n is at least 1. Returns as iwarp_cq_poll; 0
+ * after the timeout. One thread at a time per queue.
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 

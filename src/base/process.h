@@ -56,6 +56,17 @@ static inline void iwarp_process_cancel_back(const int *before)
     int iwarp_cancel_before __attribute__((cleanup(iwarp_process_cancel_back), unused)) =          \
         iwarp_process_cancel_off()
 
+/* Inside such a block, with no lock held: be cancelled, if its caller had that enabled. */
+#define IWARP_CANCELLATION_POINT iwarp_process_test_cancel(iwarp_cancel_before)
+static inline void iwarp_process_test_cancel(int before)
+{
+    if (before == PTHREAD_CANCEL_ENABLE) {
+        pthread_setcancelstate(before, NULL);
+        pthread_testcancel();
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    }
+}
+
 /* Inside such a block: wait with no lock held, as its caller had set cancellation. */
 #define IWARP_POLL_CANCELLABLY(fds, timeout_ms)                                                    \
     iwarp_process_poll(fds, timeout_ms, iwarp_cancel_before)

@@ -400,7 +400,7 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
 /* Unlock, and tell of completions: who wakes up posts, and should find the lock free. */
 static void release(struct iwarp_conn *conn)
 {
-    struct iwarp_cq *sends = NULL, *receives = NULL;
+    struct iwarp_cq_due sends = {NULL, 0}, receives = {NULL, 0};
 
     if (conn->pushed && conn->qp) {
         sends = iwarp_cq_due(conn->qp->options.send_cq);

@@ -73,6 +73,17 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
     return IWARP_OK;
 }
 
+/* cq.lock held. */
+static void set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed)
+{
+    if (cq->armed == CQ_QUIET && armed != CQ_QUIET) {
+        atomic_fetch_add(&cq->device->armed, 1);
+    } else if (cq->armed != CQ_QUIET && armed == CQ_QUIET) {
+        atomic_fetch_sub(&cq->device->armed, 1);
+    }
+    cq->armed = armed;
+}
+
 enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
 {
     IWARP_UNCANCELLED;
@@ -93,6 +104,7 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     if (cq->fd >= 0) {
         close(cq->fd);
     }
+    set_armed(cq, CQ_QUIET);
     atomic_fetch_sub(&cq->device->cqs, 1);
     iwarp_mutex_fini(&cq->lock);
     free(cq->ring);
@@ -178,20 +190,32 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
 static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;
+    unsigned due = 0;
 
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
-        cq->armed = CQ_QUIET;
-        /* Whoever takes it, maybe a producer of other completions, tells of this one, too. */
-        atomic_store_explicit(&cq->due, true, memory_order_release);
+        set_armed(cq, CQ_QUIET);
+        due |= CQ_DUE_ARMED;
+    }
+    if (cq->leaders > 0 && !iwarp_worker_is_current(&cq->device->worker[0])) {
+        due |= CQ_DUE_LEADER;
+    }
+    if (due) { /* whoever takes it, maybe a producer of other completions, tells of this one, too */
+        atomic_fetch_or_explicit(&cq->due, due, memory_order_release);
     }
 }
 
-static void tell(struct iwarp_cq *cq)
+static void tell(struct iwarp_cq *cq, unsigned what)
 {
     void (*notify)(void *arg) = atomic_load(&cq->notify);
     int fd = atomic_load(&cq->fd);
     const uint64_t one = 1;
 
+    if (what & CQ_DUE_LEADER) {
+        uv_async_send(&cq->device->worker[0].wake);
+    }
+    if (!(what & CQ_DUE_ARMED)) {
+        return;
+    }
     if (notify) {
         notify(cq->notify_arg);
         return;
@@ -207,21 +231,22 @@ static void tell(struct iwarp_cq *cq)
     }
 }
 
-struct iwarp_cq *iwarp_cq_due(struct iwarp_cq *cq)
+struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq)
 {
-    if (!atomic_load_explicit(&cq->due, memory_order_relaxed) ||
-        !atomic_exchange(&cq->due, false)) {
-        return NULL;
+    unsigned what = atomic_load_explicit(&cq->due, memory_order_relaxed);
+
+    what = what ? atomic_exchange(&cq->due, 0) : 0;
+    if (what) {
+        atomic_fetch_add(&cq->telling, 1);
     }
-    atomic_fetch_add(&cq->telling, 1);
-    return cq;
+    return (struct iwarp_cq_due){what ? cq : NULL, what};
 }
 
-void iwarp_cq_tell(struct iwarp_cq *due)
+void iwarp_cq_tell(struct iwarp_cq_due due)
 {
-    if (due) {
-        tell(due);
-        atomic_fetch_sub(&due->telling, 1); /* it may be gone from here on */
+    if (due.cq) {
+        tell(due.cq, due.what);
+        atomic_fetch_sub(&due.cq->telling, 1); /* it may be gone from here on */
     }
 }
 
@@ -282,6 +307,9 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     IWARP_ON_LOOP(cq->device);
     if (is_empty(cq)) {
         if (!cq->device->polled) {
+            if (atomic_load_explicit(&cq->device->worker[0].led, memory_order_relaxed)) {
+                iwarp_lead_missed(cq->device);
+            }
             return 0;
         }
         iwarp_device_drive(cq->device);
@@ -314,11 +342,12 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
     }
     IWARP_ON_LOOP(cq->device);
     iwarp_mutex_lock(&cq->lock);
+    cq->armed_to_wait = false;
     if (cq->armed != CQ_ANY) { /* the wider request stands */
-        cq->armed = solicited_only ? CQ_SOLICITED : CQ_ANY;
+        set_armed(cq, solicited_only ? CQ_SOLICITED : CQ_ANY);
     }
     iwarp_mutex_unlock(&cq->lock);
-    if (cq->device->polled) {
+    if (!cq->device->embedded) {
         iwarp_device_hand_over(cq->device);
     }
     return IWARP_OK;
@@ -382,6 +411,72 @@ static bool has_some(void *cq)
     return !is_empty(cq);
 }
 
+/* Threaded: run the loop until something comes, if this thread may. */
+static bool lead(struct iwarp_cq *cq, int timeout_ms)
+{
+    if (!iwarp_lead_trusted(cq->device, timeout_ms)) {
+        return false;
+    }
+    iwarp_mutex_lock(&cq->lock);
+    cq->leaders++;
+    iwarp_mutex_unlock(&cq->lock);
+    bool led = iwarp_lead(cq->device, has_some, cq);
+    iwarp_mutex_lock(&cq->lock);
+    cq->leaders--;
+    iwarp_mutex_unlock(&cq->lock);
+    return led;
+}
+
+/* Arm it for a thread that is about to sleep, and take that back when it wakes. */
+static void begin_wait(struct iwarp_cq *cq)
+{
+    iwarp_mutex_lock(&cq->lock);
+    cq->waits++;
+    if (cq->armed != CQ_ANY) {
+        cq->armed_to_wait = cq->armed == CQ_QUIET;
+        set_armed(cq, CQ_ANY);
+    }
+    iwarp_mutex_unlock(&cq->lock);
+    iwarp_device_hand_over(cq->device);
+}
+
+static void end_wait(void *arg)
+{
+    struct iwarp_cq *cq = arg;
+
+    iwarp_mutex_lock(&cq->lock);
+    if (--cq->waits == 0 && cq->armed_to_wait) {
+        set_armed(cq, CQ_QUIET);
+        cq->armed_to_wait = false;
+    }
+    iwarp_mutex_unlock(&cq->lock);
+}
+
+/* Sleep until somebody tells of a completion. cancel_state: of the application. */
+static int wait_until_told(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms,
+                           int cancel_state)
+{
+    struct pollfd p = {.fd = iwarp_cq_fd(cq), .events = POLLIN};
+    int64_t end = iwarp_now_ms() + timeout_ms, left = timeout_ms;
+    int got = p.fd < 0 ? IWARP_LIMIT : 0;
+
+    while (got == 0 && (timeout_ms < 0 || left > 0)) {
+        begin_wait(cq);
+        got = iwarp_cq_poll(cq, wc, n); /* what came before arming triggers nothing */
+        if (got == 0) {
+            pthread_cleanup_push(end_wait, cq);
+            if (iwarp_process_poll(&p, (int)left, cancel_state) > 0) {
+                iwarp_cq_drain(cq);
+            }
+            pthread_cleanup_pop(0);
+            got = iwarp_cq_poll(cq, wc, n);
+        }
+        end_wait(cq);
+        left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
+    }
+    return got;
+}
+
 int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms)
 {
     IWARP_UNCANCELLED;
@@ -391,35 +486,22 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
     if (n < 1) { /* it could not tell what came from the end of the time */
         return iwarp_fail(IWARP_MISUSE, "waiting for %d completions, expected at least 1", n);
     }
-    struct pollfd p = {.fd = -1, .events = POLLIN};
-    int64_t end = iwarp_now_ms() + timeout_ms;
-
-    for (;;) {
-        int got = iwarp_cq_poll(cq, wc, n);
-        if (got != 0) {
-            return got;
-        }
-        if (cq->device->embedded) {
-            if (!iwarp_device_run_until(cq->device, has_some, cq, timeout_ms)) {
-                return 0;
-            }
-            continue;
-        }
-        p.fd = iwarp_cq_fd(cq);
-        if (p.fd < 0) {
-            return IWARP_LIMIT;
-        }
-        iwarp_cq_arm(cq, false);
-        got = iwarp_cq_poll(cq, wc, n); /* what came before arming triggers nothing */
-        if (got != 0) {
-            return got;
-        }
-        int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
-        if (timeout_ms >= 0 && left <= 0) {
-            return 0;
-        }
-        if (IWARP_POLL_CANCELLABLY(&p, (int)left) > 0) {
-            iwarp_cq_drain(cq);
-        }
+    int got = iwarp_cq_poll(cq, wc, n);
+    if (got != 0) {
+        return got;
     }
+    if (cq->device->embedded) {
+        return iwarp_device_run_until(cq->device, has_some, cq, timeout_ms)
+                   ? iwarp_cq_poll(cq, wc, n)
+                   : 0;
+    }
+    IWARP_CANCELLATION_POINT;
+    if (lead(cq, timeout_ms)) {
+        got = iwarp_cq_poll(cq, wc, n);
+    }
+    if (got == 0) {
+        got = wait_until_told(cq, wc, n, timeout_ms, iwarp_cancel_before);
+    }
+    iwarp_lead_left();
+    return got;
 }

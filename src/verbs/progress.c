@@ -2,7 +2,7 @@
 /*
  * Who runs a worker's loop.
  *
- *   threaded   its thread, all the time
+ *   threaded   its thread, or a thread that waits for completions and leads: lead.c
  *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
  *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
  *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define STEP_BACK_MS 2
+#define LOOK_MS      1 /* threaded: the worker's thread looks so often whether somebody still leads */
 
 /* The worker whose loop this thread runs. */
 static _Thread_local const struct iwarp_worker *driven;
@@ -30,6 +31,14 @@ bool iwarp_worker_is_current(const struct iwarp_worker *w)
 {
     return w->progress == IWARP_PROGRESS_EMBEDDED ? pthread_equal(w->thread, pthread_self()) != 0
                                                   : driven == w;
+}
+
+const struct iwarp_worker *iwarp_worker_enter(const struct iwarp_worker *w)
+{
+    const struct iwarp_worker *outer = driven;
+
+    driven = w;
+    return outer;
 }
 
 bool iwarp_device_is_elsewhere(const struct iwarp_device *device)
@@ -60,16 +69,6 @@ static void block_signals(void)
     pthread_sigmask(SIG_SETMASK, &all, NULL);
 }
 
-static void *threaded_main(void *arg)
-{
-    struct iwarp_worker *w = arg;
-
-    block_signals();
-    driven = w;
-    uv_run(w->loop, UV_RUN_DEFAULT);
-    return NULL;
-}
-
 static void drain(const struct iwarp_worker *w)
 {
     uint64_t count;
@@ -78,7 +77,7 @@ static void drain(const struct iwarp_worker *w)
 }
 
 /* Leave the loop to those who poll, for as long as there are any. */
-static void step_back(struct iwarp_worker *w, unsigned *seen)
+static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
 {
     struct pollfd p = {.fd = w->nudge, .events = POLLIN};
     unsigned polls;
@@ -86,11 +85,36 @@ static void step_back(struct iwarp_worker *w, unsigned *seen)
     while (((polls = atomic_load(&w->polls)) != *seen && !atomic_exchange(&w->hand_over, false)) ||
            atomic_load(&w->calling) > 0) {
         *seen = polls;
-        if (poll(&p, 1, STEP_BACK_MS) > 0) {
+        if (poll(&p, 1, look_ms) > 0) {
             drain(w);
         }
     }
     *seen = polls;
+    atomic_store(&w->hand_over, false);
+}
+
+static void *threaded_main(void *arg)
+{
+    struct iwarp_worker *w = arg;
+    unsigned seen = 0;
+    bool alive = true;
+
+    block_signals();
+    while (alive) {
+        pthread_mutex_lock(&w->drive);
+        driven = w;
+        atomic_store(&w->led, false);
+        uv_timer_stop(&w->limit);
+        atomic_store(&w->watching, true);
+        alive = uv_run(w->loop, UV_RUN_DEFAULT) != 0; /* until somebody wants to lead */
+        atomic_store(&w->watching, false);
+        driven = NULL;
+        pthread_mutex_unlock(&w->drive);
+        if (alive) {
+            step_back(w, &seen, LOOK_MS);
+        }
+    }
+    return NULL;
 }
 
 static void *polled_main(void *arg)
@@ -113,7 +137,7 @@ static void *polled_main(void *arg)
         driven = NULL;
         pthread_mutex_unlock(&w->drive);
         if (alive) {
-            step_back(w, &seen);
+            step_back(w, &seen, STEP_BACK_MS);
         }
     }
     return NULL;
@@ -124,15 +148,14 @@ int iwarp_worker_launch(struct iwarp_worker *w)
     int rc = 0;
 
     w->nudge = -1;
+    (void)uv_timer_init(w->loop, &w->limit); /* cannot fail */
     if (w->progress == IWARP_PROGRESS_EMBEDDED) {
         w->thread = pthread_self();
-        return uv_timer_init(w->loop, &w->limit);
+        return 0;
     }
     pthread_mutex_init(&w->drive, NULL);
-    if (w->progress == IWARP_PROGRESS_POLLED) {
-        w->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        rc = w->nudge < 0 ? -errno : 0;
-    }
+    w->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    rc = w->nudge < 0 ? -errno : 0;
     if (rc == 0) {
         rc = -pthread_create(&w->thread, NULL,
                              w->progress == IWARP_PROGRESS_POLLED ? polled_main : threaded_main, w);
@@ -150,23 +173,28 @@ void iwarp_worker_join(struct iwarp_worker *w)
 {
     iwarp_worker_hand_over(w);
     pthread_join(w->thread, NULL);
-    if (w->nudge >= 0) {
-        close(w->nudge);
-    }
+    close(w->nudge);
     pthread_mutex_destroy(&w->drive);
 }
-
-/* --- polled ---------------------------------------------------------------------------------- */
 
 void iwarp_worker_hand_over(struct iwarp_worker *w)
 {
     const uint64_t one = 1;
+    bool away = w->progress == IWARP_PROGRESS_POLLED || atomic_load(&w->led);
 
-    if (w->progress == IWARP_PROGRESS_POLLED && !atomic_load(&w->watching)) {
-        atomic_store(&w->hand_over, true);
+    if (away && !atomic_load(&w->watching) && !atomic_exchange(&w->hand_over, true)) {
         (void)!write(w->nudge, &one, sizeof one); /* cannot fail: the counter never fills up */
     }
 }
+
+void iwarp_device_hand_over(struct iwarp_device *device)
+{
+    for (unsigned i = 0; i < device->workers; i++) {
+        iwarp_worker_hand_over(&device->worker[i]);
+    }
+}
+
+/* --- polled ---------------------------------------------------------------------------------- */
 
 /* worker.drive is held: run what is ready. The thread must not be cancelled in the middle. */
 static void run_driven(struct iwarp_worker *w, bool calls)
@@ -189,7 +217,8 @@ static void wake_watcher(struct iwarp_worker *w)
     /* Several who count at a time may count as one: that there is somebody is all that matters. */
     unsigned polls = atomic_load_explicit(&w->polls, memory_order_relaxed);
     atomic_store_explicit(&w->polls, polls + 1, memory_order_relaxed);
-    if (atomic_load_explicit(&w->watching, memory_order_relaxed) && atomic_exchange(&w->watching, false)) {
+    if (atomic_load_explicit(&w->watching, memory_order_relaxed) &&
+        atomic_exchange(&w->watching, false)) {
         uv_async_send(&w->wake);
     }
 }
@@ -214,13 +243,6 @@ void iwarp_device_drive(struct iwarp_device *device)
         if (pthread_mutex_trylock(&w->drive) == 0) {
             run_driven(w, false);
         }
-    }
-}
-
-void iwarp_device_hand_over(struct iwarp_device *device)
-{
-    for (unsigned i = 0; i < device->workers; i++) {
-        iwarp_worker_hand_over(&device->worker[i]);
     }
 }
 

@@ -128,17 +128,18 @@ struct iwarp_worker {
     uv_timer_t timer;         /* of all its connections: conn_timer.c */
     uint64_t timer_due;       /* when it fires; UINT64_MAX: it does not */
     struct iwarp_conn *timed; /* connections with a time limit */
-    pthread_mutex_t drive;    /* polled: who runs the loop */
-    _Atomic unsigned polls;   /* polled: counts threads that came to run the loop */
-    _Atomic unsigned calling; /* polled: threads that wait for `drive` */
-    _Atomic bool watching;    /* polled: the worker's thread sleeps on the loop's descriptor */
-    _Atomic bool hand_over;   /* polled: the pollers are about to sleep */
+    pthread_mutex_t drive;    /* who runs the loop */
+    _Atomic unsigned polls;   /* counts threads that came to run the loop */
+    _Atomic unsigned calling; /* threads that wait for `drive` */
+    _Atomic bool watching;    /* somebody sleeps on the loop's descriptor; polled: the worker */
+    _Atomic bool hand_over;   /* the worker's thread is to come back */
+    _Atomic bool led;         /* threaded: it is away, a waiting thread leads; under `drive` */
     struct iwarp_conn *hot;   /* polled: received last; NULL: none, or closed. Under `drive` */
     unsigned heat, passed;    /* how often in a row, and polls that read it directly */
     int64_t loop_ran;         /* when, while the loop does not watch `hot` */
     _Atomic bool loop_wanted; /* polled: do not wait that long */
-    uv_timer_t limit;         /* embedded: of a wait */
-    int nudge;                /* polled: eventfd that wakes the worker's thread */
+    uv_timer_t limit;         /* of a wait that runs the loop */
+    int nudge;                /* eventfd that wakes the worker's thread when it is away */
     pthread_mutex_t lock;
     struct iwarp_call *calls;                /* synchronous calls of other threads, oldest first */
     pthread_cond_t finished;                 /* one of them */
@@ -171,6 +172,7 @@ struct iwarp_device {
     struct iwarp_conn *conns;        /* all of them */
     unsigned conn_count;
     _Atomic unsigned half_open; /* inbound start-ups */
+    _Atomic unsigned armed;     /* completion queues */
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;
@@ -190,6 +192,9 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
 /* Does this thread run the worker's loop? */
 bool iwarp_worker_is_current(const struct iwarp_worker *w);
 
+/* This thread runs it from here on (NULL: none). Returns whose loop it ran so far. */
+const struct iwarp_worker *iwarp_worker_enter(const struct iwarp_worker *w);
+
 /* Between worker.c and progress.c. launch: 0 or -errno. */
 int iwarp_worker_launch(struct iwarp_worker *w);
 void iwarp_worker_join(struct iwarp_worker *w);
@@ -208,8 +213,10 @@ bool iwarp_worker_read_hot(struct iwarp_worker *w);
 void iwarp_worker_chill(struct iwarp_worker *w);
 void iwarp_worker_want_loop(struct iwarp_worker *w); /* soon. Any thread */
 
-/* Polled: run what is ready, in the place of the workers; and the opposite, before sleeping. */
+/* Polled: run what is ready, in the place of the workers. */
 void iwarp_device_drive(struct iwarp_device *device);
+
+/* Not embedded: before sleeping; the workers' threads come back if nobody runs their loops. */
 void iwarp_device_hand_over(struct iwarp_device *device);
 
 /* Embedded: run the loop until done(arg). False: time is up. */
@@ -289,9 +296,25 @@ enum iwarp_status iwarp_stag_query(struct iwarp_mr *mr, struct iwarp_stag_info *
 /* mr.c: may memory be registered like this? */
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access);
 
+/* --- lead.c ---------------------------------------------------------------------------------- */
+
+/*
+ * Threaded: may this thread lead, that is, run the loop while it waits? Asked once for each wait.
+ * Who leads runs the loop until done(arg), for a few ms at most. False: wait as usual. Whoever
+ * makes done(arg) true on a thread that is not current wakes the loop. left: the thread goes off
+ * with what it has waited for; missed: an empty poll while the worker's thread is away.
+ */
+bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms);
+bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
+void iwarp_lead_left(void);
+void iwarp_lead_missed(struct iwarp_device *device);
+
 /* --- cq.c ------------------------------------------------------------------------------------ */
 
 enum iwarp_cq_armed { CQ_QUIET, CQ_ANY, CQ_SOLICITED };
+
+/* Who is to be told: whoever armed it, or a thread that leads. */
+enum { CQ_DUE_ARMED = 1, CQ_DUE_LEADER = 2 };
 
 struct iwarp_cq {
     struct iwarp_device *device;
@@ -303,7 +326,10 @@ struct iwarp_cq {
     uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
-    _Atomic bool due;                  /* what it was armed for has come, and nobody was told yet */
+    unsigned waits;                    /* threads that sleep in iwarp_cq_wait */
+    bool armed_to_wait;                /* by one of them, and not by the application */
+    unsigned leaders;                  /* threads that wait for it and run the loop meanwhile */
+    _Atomic unsigned due;              /* CQ_DUE_: has come, and nobody was told yet */
     _Atomic unsigned telling;          /* threads that are about to tell */
     bool notified;                     /* while there was no descriptor */
     void (*_Atomic notify)(void *arg); /* instead of the descriptor */
@@ -318,11 +344,15 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
 
 /*
  * Telling the application is apart from pushing, so that who wakes finds no lock taken: due, while
- * the queue is sure to exist (it has a user) and gives it to this thread, or NULL; tell, at any
+ * the queue is sure to exist (it has a user), gives it to one thread; tell, at any
  * time after that.
  */
-struct iwarp_cq *iwarp_cq_due(struct iwarp_cq *cq);
-void iwarp_cq_tell(struct iwarp_cq *due);
+struct iwarp_cq_due {
+    struct iwarp_cq *cq; /* NULL: nobody is to be told */
+    unsigned what;       /* CQ_DUE_ */
+};
+struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq);
+void iwarp_cq_tell(struct iwarp_cq_due due);
 
 /* Remove what a dying queue pair left behind. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);

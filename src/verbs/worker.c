@@ -72,8 +72,12 @@ static void on_wake(uv_async_t *wake)
     pthread_mutex_lock(&w->lock);
     bool stop = w->stop && !w->kicked && !w->calls;
     pthread_mutex_unlock(&w->lock);
+    if (atomic_load(&w->calling) > 0 && w->progress == IWARP_PROGRESS_THREADED) {
+        uv_stop(w->loop); /* a thread wants to lead */
+    }
     if (stop) {
         uv_close((uv_handle_t *)&w->timer, NULL);
+        uv_close((uv_handle_t *)&w->limit, NULL);
         uv_close((uv_handle_t *)wake, NULL); /* the loop ends when its last handle is closed */
     }
 }
@@ -135,6 +139,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
         rc = iwarp_worker_launch(w);
         if (rc != 0) {
             uv_close((uv_handle_t *)&w->timer, NULL);
+            uv_close((uv_handle_t *)&w->limit, NULL);
             uv_close((uv_handle_t *)&w->wake, NULL);
             uv_run(w->loop, UV_RUN_DEFAULT);
         }
@@ -198,6 +203,7 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
         pthread_mutex_lock(&w->lock);
     } else {
         uv_async_send(&w->wake);
+        iwarp_worker_hand_over(w); /* if nobody is in the loop */
     }
     while (!call.done) {
         pthread_cond_wait(&w->finished, &w->lock);

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that waits for completions runs the loop of a threaded device itself: that it comes to
+ * do so, and that everybody else is served when it stays away, waits for something else, is
+ * cancelled, or when others wait and call.
+ */
+#include "verbs_pair.h"
+
+#include "verbs/verbs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static void open_threaded(struct pair *p)
+{
+    struct pair_options o;
+
+    pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_THREADED;
+    pair_open(p, &o);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void once(struct pair *p, unsigned i)
+{
+    pair_recv(&p->side[1], i, 0, 100);
+    pair_send(&p->side[0], i, 0, 100);
+    pair_wc(p->side[1].recv_cq, i, IWARP_WC_SUCCESS);
+    pair_wc(p->side[0].send_cq, i, IWARP_WC_SUCCESS);
+}
+
+/* Until this thread leads. A machine with much else to do may not let it come back soon enough. */
+static bool come_to_lead(struct pair *p, double seconds)
+{
+    double end = now() + seconds;
+    unsigned i = 0;
+    bool led;
+
+    do {
+        once(p, i++);
+        led = atomic_load(&p->device->worker[0].led);
+    } while (!led && now() < end);
+    if (!led) {
+        print_message("# never back soon enough to lead\n");
+    }
+    return led;
+}
+
+static void wait_until_taken_over(const struct pair *p)
+{
+    for (int i = 0; atomic_load(&p->device->worker[0].led); i++) {
+        assert_true(i < 90000);
+        usleep(1000);
+    }
+}
+
+static void lead__after_quick_waits__loses_nothing(void **state)
+{
+    struct pair p;
+    unsigned led = 0;
+
+    (void)state;
+    open_threaded(&p);
+    assert_true(come_to_lead(&p, 80));
+    for (unsigned i = 0; i < 3000; i++) {
+        once(&p, i);
+        led += atomic_load(&p.device->worker[0].led);
+    }
+    print_message("# led at %u of 3000 looks\n", led);
+    pair_close(&p); /* the worker's thread is away, maybe */
+}
+
+/* What was threaded progress for: transfers go on while the application computes. */
+static void lead__and_then_away__the_worker_takes_over(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    open_threaded(&p);
+    for (unsigned round = 1; round < 4; round++) {
+        (void)come_to_lead(&p, 5);
+        const volatile uint8_t *last = p.side[0].p + 99;
+        memset(p.side[1].p, (int)(100 + round), 100);
+        pair_read(&p.side[0], 7, 0, 100, &p.side[1], 0);
+        for (int i = 0; *last != 100 + round; i++) {
+            assert_true(i < 90000);
+            usleep(1000);
+        }
+        wait_until_taken_over(&p);
+        pair_wc(p.side[0].send_cq, 7, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
+}
+
+static void lead__and_then_polling__is_served(void **state)
+{
+    struct pair p;
+    struct iwarp_wc wc;
+
+    (void)state;
+    open_threaded(&p);
+    (void)come_to_lead(&p, 5);
+    for (unsigned i = 0; i < 200; i++) {
+        pair_read(&p.side[0], i, 0, 100, &p.side[1], 0);
+        while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 0) {
+        }
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.status, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
+}
+
+static void lead__with_nothing_to_come__keeps_to_its_time(void **state)
+{
+    struct pair p;
+    struct iwarp_wc wc;
+
+    (void)state;
+    open_threaded(&p);
+    for (int ms = 0; ms < 60; ms += 3) {
+        (void)come_to_lead(&p, 5);
+        double before = now();
+        assert_int_equal(iwarp_cq_wait(p.side[0].recv_cq, &wc, 1, ms), 0);
+        double took = now() - before;
+        assert_true(took >= ms / 1e3 - 0.001);
+        assert_true(took < 60);
+    }
+    pair_close(&p);
+}
+
+/* --- beside others --------------------------------------------------------------------------- */
+
+struct other {
+    pthread_t thread;
+    struct pair *pair;
+    struct iwarp_cq *cq;
+    struct iwarp_wc wc;
+    int got;
+    _Atomic bool stop;
+};
+
+static void *wait_for_one(void *arg)
+{
+    struct other *me = arg;
+
+    me->got = iwarp_cq_wait(me->cq, &me->wc, 1, PAIR_WAIT_MS);
+    return NULL;
+}
+
+static void start(struct other *me, struct pair *p, void *(*fn)(void *))
+{
+    me->pair = p;
+    assert_int_equal(pthread_create(&me->thread, NULL, fn, me), 0);
+}
+
+/* Another thread sleeps for its queue; the leader goes away just when something comes for it. */
+static void lead__beside_a_thread_that_waits__it_is_served(void **state)
+{
+    struct other other = {0};
+    struct pair p;
+
+    (void)state;
+    open_threaded(&p);
+    for (unsigned round = 0; round < 5; round++) {
+        (void)come_to_lead(&p, 5);
+        other.cq = p.side[0].recv_cq;
+        pair_recv(&p.side[0], round, 0, 100);
+        start(&other, &p, wait_for_one);
+        for (unsigned i = 0; i < 50 * round; i++) {
+            once(&p, i);
+        }
+        pair_send(&p.side[1], round, 0, 100);
+        pthread_join(other.thread, NULL);
+        assert_int_equal(other.got, 1);
+        assert_int_equal(other.wc.wr_id, round);
+        pair_wc(p.side[1].send_cq, round, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
+}
+
+/* Completions that another thread makes wake who leads: here those of flushed receives. */
+static void *leave_after_a_while(void *arg)
+{
+    struct other *me = arg;
+
+    usleep(1000);
+    assert_int_equal(iwarp_disconnect(me->pair->side[0].conn), IWARP_OK);
+    return NULL;
+}
+
+static void lead__and_the_connection_ends__hears_of_it(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 3; round++) {
+        struct other other = {0};
+        struct pair p;
+        open_threaded(&p);
+        (void)come_to_lead(&p, 5);
+        pair_recv(&p.side[0], 5, 0, 100);
+        start(&other, &p, leave_after_a_while);
+        pair_wc(p.side[0].recv_cq, 5, IWARP_WC_FLUSHED);
+        pthread_join(other.thread, NULL);
+        pair_close(&p);
+    }
+}
+
+static void *once_and_again(void *arg)
+{
+    struct other *me = arg;
+
+    for (unsigned i = 0; !atomic_load(&me->stop); i++) {
+        struct pair_side *from = &me->pair->side[1], *to = &me->pair->side[0];
+        struct iwarp_wc wc;
+        pair_recv(to, i, 200, 100);
+        pair_send(from, i, 200, 100);
+        if (iwarp_cq_wait(to->recv_cq, &wc, 1, PAIR_WAIT_MS) != 1 || wc.wr_id != i ||
+            iwarp_cq_wait(from->send_cq, &wc, 1, PAIR_WAIT_MS) != 1 || wc.wr_id != i) {
+            me->got = -1;
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Both would like to; and listeners that come and go need the worker now and then. */
+static void lead__of_two_threads__both_are_served(void **state)
+{
+    struct other other = {0};
+    struct pair p;
+
+    (void)state;
+    open_threaded(&p);
+    start(&other, &p, once_and_again);
+    double end = now() + 2;
+    for (unsigned i = 0; now() < end; i++) {
+        once(&p, i);
+        if (i % 256 == 0) {
+            must(iwarp_listener_close(pair_listen(p.device, PAIR_TCP4, NULL, p.eq[1])));
+        }
+    }
+    atomic_store(&other.stop, true);
+    pthread_join(other.thread, NULL);
+    assert_int_equal(other.got, 0);
+    pair_close(&p);
+}
+
+static void *wait_for_ever(void *arg)
+{
+    struct other *me = arg;
+    struct iwarp_wc wc;
+
+    for (;;) {
+        pair_recv(&me->pair->side[1], 1, 0, 100);
+        pair_send(&me->pair->side[0], 1, 0, 100);
+        if (iwarp_cq_wait(me->pair->side[1].recv_cq, &wc, 1, -1) != 1 ||
+            iwarp_cq_wait(me->pair->side[0].send_cq, &wc, 1, -1) != 1) {
+            return NULL;
+        }
+    }
+}
+
+static void lead__when_cancelled__ends_and_holds_nothing(void **state)
+{
+    struct other other = {0};
+    struct pair p;
+    struct iwarp_wc wc;
+    void *result;
+
+    (void)state;
+    open_threaded(&p);
+    start(&other, &p, wait_for_ever);
+    usleep(50000);
+    assert_int_equal(pthread_cancel(other.thread), 0);
+    assert_int_equal(pthread_join(other.thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    wait_until_taken_over(&p);
+    pair_read(&p.side[0], 77, 0, 100, &p.side[1], 0);
+    do {
+        assert_int_equal(iwarp_cq_wait(p.side[0].send_cq, &wc, 1, PAIR_WAIT_MS), 1);
+    } while (wc.wr_id != 77);
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lead__after_quick_waits__loses_nothing),
+        cmocka_unit_test(lead__and_then_away__the_worker_takes_over),
+        cmocka_unit_test(lead__and_then_polling__is_served),
+        cmocka_unit_test(lead__with_nothing_to_come__keeps_to_its_time),
+        cmocka_unit_test(lead__beside_a_thread_that_waits__it_is_served),
+        cmocka_unit_test(lead__and_the_connection_ends__hears_of_it),
+        cmocka_unit_test(lead__of_two_threads__both_are_served),
+        cmocka_unit_test(lead__when_cancelled__ends_and_holds_nothing),
+    };
+
+    return cmocka_run_group_tests_name("lead", tests, NULL, NULL);
+}

@@ -14,7 +14,7 @@
 
 #define WORD_BITS 64
 
-static _Atomic unsigned generation;
+_Atomic unsigned iwarp_process_forks;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t *fds; /* one bit for each; under lock */
 static size_t words;
@@ -36,7 +36,7 @@ static void after_fork(void)
 
 static void after_fork_in_child(void)
 {
-    atomic_fetch_add(&generation, 1);
+    atomic_fetch_add(&iwarp_process_forks, 1);
     for (size_t fd = 0; fd < words * WORD_BITS; fd++) {
         if (fds[fd / WORD_BITS] >> fd % WORD_BITS & 1) {
             close((int)fd);
@@ -58,11 +58,6 @@ void iwarp_process_watch(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, watch);
-}
-
-unsigned iwarp_process_generation(void)
-{
-    return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 /* Under lock. */

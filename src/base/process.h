@@ -13,14 +13,19 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 
 /* Any thread, any number of times; what follows works from the first call on. */
 void iwarp_process_watch(void);
 
-/* Forks between the first process that called iwarp_process_watch and this one. */
-unsigned iwarp_process_generation(void);
+/* Forks between the first process that called iwarp_process_watch and this one. Written there. */
+extern _Atomic unsigned iwarp_process_forks;
+static inline unsigned iwarp_process_generation(void)
+{
+    return atomic_load_explicit(&iwarp_process_forks, memory_order_relaxed);
+}
 
 /* A socket that children close; and no longer, before it is given away. */
 void iwarp_process_add_fd(int fd);

@@ -6,8 +6,6 @@
 #include "base/log.h"
 #include "verbs/verbs.h"
 
-#include <string.h>
-
 #define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
 
 /* Sum of the pieces; false if it is more than one message can carry (RFC 5041 5.2: < 2^32). */
@@ -386,8 +384,8 @@ void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr)
     *w = (struct iwarp_rwqe){.wr_id = wr->wr_id,
                              .capacity = len <= UINT32_MAX ? len : UINT32_MAX,
                              .num_sge = (uint8_t)wr->num_sge};
-    if (wr->num_sge) {
-        memcpy(w->sgl, wr->sg_list, wr->num_sge * sizeof *wr->sg_list);
+    for (unsigned i = 0; i < wr->num_sge; i++) { /* as in fill_send */
+        w->sgl[i] = wr->sg_list[i];
     }
 }
 

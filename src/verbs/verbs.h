@@ -233,10 +233,16 @@ enum iwarp_status iwarp_device_wrong_thread(void);
 bool iwarp_device_usable(const struct iwarp_device *device);
 bool iwarp_device_is_ours(const struct iwarp_device *device); /* of this process: the first half */
 
+/* Usable by any thread: the common case, at the cost of two comparisons. */
+static inline bool iwarp_device_is_plain(const struct iwarp_device *device)
+{
+    return device && !device->embedded && device->generation == iwarp_process_generation();
+}
+
 /* First lines of public functions, before any lock. */
 #define IWARP_ON_LOOP(device)                                                                      \
     do {                                                                                           \
-        if (!iwarp_device_usable(device)) {                                                        \
+        if (!iwarp_device_is_plain(device) && !iwarp_device_usable(device)) {                      \
             return IWARP_MISUSE;                                                                   \
         }                                                                                          \
     } while (0)

@@ -8,6 +8,9 @@
 
 #include "walk.h"
 
+/* As many tell enough. */
+enum { DISSECT_FOLLOWERS = 64 };
+
 struct dissect_candidate {
     struct dissect_frame frame;
     struct dissect_header header;
@@ -17,30 +20,41 @@ struct dissect_candidate {
     bool full;      /* the header is there to its end */
     bool complete;  /* all octets are captured */
     bool crc_right, crc_zero;
-    unsigned pointed; /* of its markers, those that point to its start */
+    bool odd;         /* its markers are where RFC 5044 4.3 would not have them */
+    unsigned pointed; /* of its markers that are there, those that point to its start, */
+    unsigned astray;  /* and those that do not */
     uint32_t crc, crc_expected;
-    bool exact;              /* ends where the piece ends */
-    enum dissect_known next; /* ON: what follows looks like an FPDU; UNKNOWN: too little of it */
-};
+    bool exact; /* ends where the piece ends */
 
-/* Do its markers, without a CRC, say that it is one? Two do; one in front of it is but zeroes. */
-bool dissect_candidate_is_pointed_to(const struct dissect_candidate *c);
+    /* By dissect_candidate_follow: */
+    unsigned followers; /* FPDUs that seem to begin behind it, one behind the other */
+    unsigned inside;    /* markers inside them all that point where they should */
+    bool broken;        /* then comes something that is none, or a marker is astray */
+    unsigned bits;      /* chance would make all that once in 2^bits places */
+};
 
 /* Looks at offset `at`; position counts from a marker (any value if not marked). */
 void dissect_candidate_look(struct dissect_candidate *c, const struct dissect_octets *o, size_t at,
                             uint32_t position, bool marked, bool revision_0);
 
-/*
- * Searches the place of markers by an FPDU at `at` that has one inside and is right with it: by its
- * CRC, or without one (`no_crc`) by all of its markers. *position is then that of offset `at`. If
- * there is none, *c is one that could be, of which octets are missing; or it is not measured.
- */
-bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct dissect_octets *o,
-                                    size_t at, bool no_crc, bool revision_0, uint32_t *position);
+/* What stands behind it, to the end of the piece but no further than `most` FPDUs. */
+void dissect_candidate_follow(struct dissect_candidate *c, const struct dissect_octets *o,
+                              size_t at, unsigned most, bool revision_0);
 
 /*
- * The same for senders that put markers where RFC 5044 4.3 would not have them: at other distances,
- * or with their pointer the wrong way round. Says nothing of where those of other FPDUs are.
+ * Searches the place of markers by those within an FPDU at `at` that point to its start: *c,
+ * followed, is the one for which most speaks. False if there is none.
+ */
+bool dissect_candidate_find_markers(struct dissect_candidate *c, const struct dissect_octets *o,
+                                    size_t at, bool revision_0);
+
+/* Is more said for this one than for the other, of the same place? Both were followed. */
+bool dissect_candidate_is_better(const struct dissect_candidate *c,
+                                 const struct dissect_candidate *other);
+
+/*
+ * For senders that put markers at other distances, or with their pointer the wrong way round: found
+ * by the CRC alone. Says nothing of where those of other FPDUs are.
  */
 bool dissect_candidate_find_odd_markers(struct dissect_candidate *c, const struct dissect_octets *o,
                                         size_t at);

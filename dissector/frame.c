@@ -116,3 +116,27 @@ uint32_t dissect_frame_crc_expected(const struct dissect_frame *f, const uint8_t
 {
     return dissect_crc32c(0, p, f->whole - CRC_SIZE);
 }
+
+bool dissect_frame_could_end(const struct dissect_frame *f, const uint8_t *p, size_t end)
+{
+    const size_t head = f->lead + DISSECT_LENGTH_SIZE;
+    size_t markers = 0;
+
+    if (f->marked && end > f->first_marker) {
+        markers = 1 + (end - f->first_marker - 1) / f->distance;
+    }
+    if (end < head + CRC_SIZE || end < DISSECT_LENGTH_SIZE + CRC_SIZE + 4 * (markers + 1)) {
+        return false;
+    }
+    for (size_t pad = 0; pad < 4; pad++) {
+        const size_t n = end - 4 * markers - DISSECT_LENGTH_SIZE - CRC_SIZE - pad;
+        const uint8_t length[] = {(uint8_t)(n >> 8), (uint8_t)n};
+        uint32_t crc = dissect_crc32c(0, p, f->lead);
+        crc = dissect_crc32c(crc, length, sizeof length);
+        crc = dissect_crc32c(crc, p + head, end - CRC_SIZE - head);
+        if (crc == wire_u32_little(p + end - CRC_SIZE)) {
+            return true;
+        }
+    }
+    return false;
+}

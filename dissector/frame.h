@@ -58,4 +58,7 @@ enum dissect_pointer dissect_frame_check(const struct dissect_frame *f, unsigned
 uint32_t dissect_frame_crc(const struct dissect_frame *f, const uint8_t *p);
 uint32_t dissect_frame_crc_expected(const struct dissect_frame *f, const uint8_t *p);
 
+/* Would its CRC be right if its length field said that it ends at that offset? p: up to there. */
+bool dissect_frame_could_end(const struct dissect_frame *f, const uint8_t *p, size_t end);
+
 #endif

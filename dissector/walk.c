@@ -8,8 +8,11 @@
 
 #include <string.h>
 
-/* Fewer octets of a key could be the start of anything. */
-#define SHORTEST_KEY 4
+/*
+ * How much has to speak for an FPDU, see dissect_candidate: where a segment begins, or something
+ * has begun, and in the middle of what could be any other protocol.
+ */
+enum { BITS_HERE = 46, BITS_ANYWHERE = 54 };
 
 struct place {
     struct dissect_conn *conn;
@@ -109,13 +112,28 @@ static bool wait(struct dissect_item *item, const struct place *at, size_t missi
     return true;
 }
 
+static bool are_markers_known(const struct dissect_way *w)
+{
+    return w->markers == DISSECT_OFF || (w->markers == DISSECT_ON && w->origin);
+}
+
+/* DDP and RDMAP of version 0: with revision 0 of MPA, or if nobody knows what revision it is. */
+static bool may_be_version_0(const struct place *at)
+{
+    return at->way->revision_0 || (!at->conn->has_request && !at->conn->has_reply);
+}
+
+/* Zeroes are so common that only a CRC makes them a header of version 0, for the first time. */
+static bool is_new_version_0(const struct place *at, const struct dissect_candidate *c)
+{
+    return c->header.dv == 0 && !at->way->revision_0;
+}
+
 /* Octets of this FPDU that are to come; 0 if markers could make it longer. */
 static size_t missing(const struct place *at, const struct dissect_candidate *c)
 {
-    const bool sure =
-        at->way->markers == DISSECT_OFF || (at->way->markers == DISSECT_ON && at->way->origin);
-
-    return c->measured && sure ? at->at + c->frame.whole - at->o->reported : 0;
+    return c->measured && are_markers_known(at->way) ? at->at + c->frame.whole - at->o->reported
+                                                     : 0;
 }
 
 static bool can_wait(const struct dissect_octets *o)
@@ -139,7 +157,7 @@ static bool take_setup(const struct place *at, unsigned side, bool known, struct
     struct dissect_setup s;
     size_t whole;
 
-    if (n < (known ? 1 : SHORTEST_KEY) || dissect_setup_kind(p, n) == DISSECT_NO_SETUP) {
+    if (n < (known ? 1 : DISSECT_SHORTEST_KEY) || dissect_setup_kind(p, n) == DISSECT_NO_SETUP) {
         return false;
     }
     whole = dissect_setup_extent(p, n);
@@ -178,6 +196,26 @@ static enum dissect_crc_status judge_crc(struct dissect_way *w, const struct dis
     return w->crc == DISSECT_OFF || c->crc_zero ? DISSECT_CRC_ABSENT : DISSECT_CRC_UNVERIFIED;
 }
 
+/* One that is right, or goes on where it should, and is longer than the distance of markers tells.
+ */
+static void learn_markers(const struct place *at, const struct dissect_candidate *c)
+{
+    struct dissect_way *w = at->way;
+
+    if (c->odd || !c->plausible || (!c->crc_right && (c->followers == 0 || c->broken))) {
+        return;
+    }
+    if (c->frame.markers > 0) {
+        if (!w->origin) {
+            w->grid = w->origin = true;
+            w->first = at->seq - c->frame.position;
+        }
+        w->markers = DISSECT_ON;
+    } else if (w->markers == DISSECT_UNKNOWN && c->frame.whole > DISSECT_MARKER_DISTANCE) {
+        w->markers = DISSECT_OFF;
+    }
+}
+
 static bool take_fpdu(const struct place *at, const struct dissect_candidate *c,
                       struct dissect_item *item)
 {
@@ -192,19 +230,13 @@ static bool take_fpdu(const struct place *at, const struct dissect_candidate *c,
         item->crc = c->crc;
         item->crc_expected = c->crc_expected;
     }
-    if (w->markers == DISSECT_UNKNOWN && c->crc_right) {
-        /* One that is right and longer than the distance of markers tells. */
-        if (c->frame.markers > 0) {
-            w->markers = DISSECT_ON;
-        } else if (c->frame.whole > DISSECT_MARKER_DISTANCE) {
-            w->markers = DISSECT_OFF;
-        }
-    }
+    learn_markers(at, c);
     if (!w->grid) {
         w->grid = true;
         w->first = at->seq;
     }
     w->begun = true;
+    w->revision_0 = w->revision_0 || (c->crc_right && c->plausible && c->header.dv == 0);
     if (at->at + c->frame.whole > at->o->reported) {
         w->open = true;
         w->open_start = at->seq;
@@ -214,26 +246,41 @@ static bool take_fpdu(const struct place *at, const struct dissect_candidate *c,
     return true;
 }
 
-/* Without a CRC: what else makes it sure enough that this is an FPDU? */
-static bool has_other_evidence(const struct place *at, const struct dissect_candidate *c)
+/* A connection of which a start-up frame was seen, or this direction began. */
+static bool is_iwarp(const struct place *at)
 {
-    const bool first = at->at == 0;
+    return at->way->begun || at->conn->has_initiator;
+}
 
-    if (at->conn->strict || at->way->crc == DISSECT_ON) {
+/* By both sides or by none, RFC 5044 7.1.1. */
+static bool is_crc_in_use(const struct place *at)
+{
+    return at->conn->way[0].crc == DISSECT_ON || at->conn->way[1].crc == DISSECT_ON;
+}
+
+/*
+ * Is it sure enough that this is an FPDU? Behind what is lost the middle of payload can have all
+ * that a header has: a CRC that is neither right nor zero is believed there only if markers point.
+ */
+static bool is_enough(const struct place *at, struct dissect_candidate *c)
+{
+    dissect_candidate_follow(c, at->o, at->at, c->crc_right ? 1 : DISSECT_FOLLOWERS,
+                             may_be_version_0(at));
+    if (c->broken) {
         return false;
     }
-    if (dissect_candidate_is_pointed_to(c)) {
-        return true;
+    if (!c->crc_right) {
+        if (at->conn->strict || is_crc_in_use(at) || is_new_version_0(at, c)) {
+            return false;
+        }
+        if (at->at > 0 && !c->crc_zero && c->inside == 0 && at->way->crc != DISSECT_OFF) {
+            return false;
+        }
     }
-    if (!at->way->begun && !first) {
-        /* Anything could stand here: an untagged header has 60 bits that cannot be otherwise. */
-        return c->crc_zero && c->full &&
-               (c->next == DISSECT_ON || (!c->header.tagged && c->next != DISSECT_OFF));
+    if (at->at == 0 || is_iwarp(at)) {
+        return c->bits >= BITS_HERE;
     }
-    if (c->crc_zero && c->next != DISSECT_OFF) {
-        return c->exact || c->next == DISSECT_ON || !c->header.tagged;
-    }
-    return !c->header.tagged && (c->next == DISSECT_ON || (c->exact && first));
+    return c->bits >= BITS_ANYWHERE && c->followers > 0;
 }
 
 /* Cut short by the capture, or by nobody putting pieces together: only the header can tell. */
@@ -245,52 +292,44 @@ static bool is_cut_but_likely(const struct place *at, const struct dissect_candi
     return c->plausible && c->full && (at->way->begun || c->exact || !c->header.tagged);
 }
 
-/* Markers are there, or may be, nobody knows where: an FPDU that has one inside tells. */
+static bool is_right(const struct dissect_candidate *c)
+{
+    return c->complete && c->plausible && c->crc_right && c->astray == 0;
+}
+
+/* Markers may be there, or are, nobody knows where: what is read best is true. */
 static void look_for_markers(const struct place *at, struct dissect_candidate *c)
 {
     struct dissect_way *w = at->way;
-    const bool fits = c->complete && c->plausible && w->crc != DISSECT_ON && c->crc_zero &&
-                      (c->next == DISSECT_ON || c->exact);
     struct dissect_candidate other;
-    uint32_t found;
+    bool found;
 
-    if (fits) {
-        return; /* words that count octets look like markers */
+    if (w->markers == DISSECT_ON && c->frame.whole > DISSECT_MARKER_DISTANCE) {
+        c->plausible = false; /* it would have a marker */
     }
-    if (dissect_candidate_find_markers(&other, at->o, at->at, w->crc != DISSECT_ON, w->revision_0,
-                                       &found)) {
+    if (w->origin) {
+        dissect_candidate_look(&other, at->o, at->at, at->seq - w->first, true,
+                               may_be_version_0(at));
+        dissect_candidate_follow(&other, at->o, at->at, DISSECT_FOLLOWERS, may_be_version_0(at));
+        found = other.frame.markers > 0;
+    } else {
+        found = dissect_candidate_find_markers(&other, at->o, at->at, may_be_version_0(at));
+    }
+    dissect_candidate_follow(c, at->o, at->at, DISSECT_FOLLOWERS, may_be_version_0(at));
+    if (found && dissect_candidate_is_better(&other, c)) {
         *c = other;
-        w->grid = w->origin = true;
-        w->first = at->seq - found;
-        w->markers = DISSECT_ON;
-    } else if (other.measured && (!c->plausible || (c->complete && c->next != DISSECT_ON))) {
-        *c = other; /* with its markers it is longer, and could be right */
     }
 }
 
-static bool is_right(const struct dissect_candidate *c)
-{
-    return c->complete && c->plausible && c->crc_right && c->pointed == c->frame.markers;
-}
-
-/* The candidate of a place whose position may be unknown: plain, by the known grid, by searching.
- */
+/* The candidate of a place: with markers or without, as far as that is known. */
 static void look(const struct place *at, struct dissect_candidate *c)
 {
     struct dissect_way *w = at->way;
-    const uint32_t position = at->seq - w->first;
     const bool marked = w->markers == DISSECT_ON && w->origin;
     struct dissect_candidate other;
 
-    dissect_candidate_look(c, at->o, at->at, position, marked, w->revision_0);
-    if (!is_right(c) && !marked && w->markers != DISSECT_OFF) {
-        if (w->origin) {
-            dissect_candidate_look(&other, at->o, at->at, position, true, w->revision_0);
-            if (other.frame.markers > 0 && other.plausible && (other.crc_right || !c->plausible)) {
-                *c = other;
-                return;
-            }
-        }
+    dissect_candidate_look(c, at->o, at->at, at->seq - w->first, marked, may_be_version_0(at));
+    if (!is_right(c) && !are_markers_known(w)) {
         look_for_markers(at, c);
     }
     if (!is_right(c) && w->markers == DISSECT_ON && w->crc != DISSECT_OFF &&
@@ -311,7 +350,7 @@ static bool is_worth_a_look(const struct place *at)
     }
     if ((p[3] & 15) < DISSECT_OPCODES &&
         (((p[2] & 0x3f) == 1 && p[3] >> 4 == 4) ||
-         (at->way->revision_0 && (p[2] & 0x3f) == 0 && p[3] >> 4 == 0))) {
+         (may_be_version_0(at) && (p[2] & 0x3f) == 0 && p[3] >> 4 == 0))) {
         return true;
     }
     return at->way->markers != DISSECT_OFF && p[0] == 0 && p[1] == 0;
@@ -329,13 +368,16 @@ static enum evidence weigh(const struct place *at, struct dissect_candidate *c)
         return NOTHING;
     }
     if (c->complete) {
-        return c->crc_right || has_other_evidence(at, c) ? ENOUGH : NOTHING;
+        return is_enough(at, c) ? ENOUGH : NOTHING;
+    }
+    if (is_new_version_0(at, c)) {
+        return NOTHING;
     }
     if (is_cut_but_likely(at, c)) {
         return ENOUGH;
     }
     /* The whole of it will decide, once it is there. */
-    return can_wait(at->o) && (at->way->begun || (at->at == 0 && c->full)) ? PERHAPS : NOTHING;
+    return can_wait(at->o) && (is_iwarp(at) || (at->at == 0 && c->full)) ? PERHAPS : NOTHING;
 }
 
 /* FPDUs begin at multiples of four from the first one, RFC 5044 4.1 and 4.3. */
@@ -382,8 +424,11 @@ static bool search(const struct place *at, struct dissect_item *item)
     return skip(item, DISSECT_ITEM_SKIPPED, at->o->reported - at->at);
 }
 
-/* Is there, within an FPDU whose CRC is wrong, one that is right? Then the length was wrong too. */
-static size_t find_right_one(const struct place *at, const struct dissect_candidate *wrong)
+/*
+ * The length is wrong if another one makes the CRC right: how much it should have been, 0 if that
+ * is not so. What looks like an FPDU within payload is none for that.
+ */
+static size_t find_right_length(const struct place *at, const struct dissect_candidate *wrong)
 {
     struct place p = *at;
     struct dissect_candidate c;
@@ -391,62 +436,40 @@ static size_t find_right_one(const struct place *at, const struct dissect_candid
     for (size_t k = 4; k < wrong->frame.whole && at->at + k < at->o->captured; k += 4) {
         p.at = at->at + k;
         p.seq = at->seq + (uint32_t)k;
-        if (is_worth_a_look(&p)) {
-            look(&p, &c);
-            if (c.complete && c.plausible && c.crc_right) {
-                return k;
-            }
+        if (!is_worth_a_look(&p)) {
+            continue;
+        }
+        look(&p, &c);
+        if (is_right(&c) && dissect_frame_could_end(&wrong->frame, at->o->p + at->at, k)) {
+            return k;
         }
     }
     return 0;
 }
 
-/* Do right FPDUs follow each other from offset `k` of this place to the end of the piece? */
-static bool is_right_to_the_end(const struct place *at, size_t k)
-{
-    struct dissect_candidate c;
-    struct place p = *at;
-
-    for (p.at += k; p.at < at->o->captured; p.at += c.frame.whole) {
-        p.seq = at->seq + (uint32_t)(p.at - at->at);
-        look(&p, &c);
-        if (!c.complete || !c.crc_right) {
-            return p.at > at->at + k && (!c.decoded || c.plausible);
-        }
-    }
-    return true;
-}
-
-/* A length so wrong that its end is not here yet: what is here knows better. */
 static bool skip_wrong_length(const struct place *at, const struct dissect_candidate *c,
                               struct dissect_item *item)
 {
-    const size_t k = at->way->crc == DISSECT_ON ? find_right_one(at, c) : 0;
+    const size_t k = at->way->crc == DISSECT_OFF ? 0 : find_right_length(at, c);
 
-    if (k == 0 || !is_right_to_the_end(at, k)) {
-        return false;
-    }
-    item->bad_length = true;
-    return skip(item, DISSECT_ITEM_SKIPPED, k);
+    item->bad_length = k > 0;
+    return k > 0 && skip(item, DISSECT_ITEM_SKIPPED, k);
 }
 
-static bool take_wrong_crc(const struct place *at, const struct dissect_candidate *c,
+static bool take_wrong_crc(const struct place *at, struct dissect_candidate *c,
                            struct dissect_item *item)
 {
-    size_t k;
+    const bool sure = are_markers_known(at->way);
 
-    if (c->next == DISSECT_ON || (c->plausible && (c->exact || at->way->crc != DISSECT_ON))) {
+    dissect_candidate_follow(c, at->o, at->at, 1, may_be_version_0(at));
+    if (c->followers > 0 ||
+        (c->plausible && (c->exact || at->way->crc != DISSECT_ON) && (sure || !c->broken))) {
         return take_fpdu(at, c, item);
     }
-    k = find_right_one(at, c);
-    if (k > 0) {
-        item->bad_length = true;
-        return skip(item, DISSECT_ITEM_SKIPPED, k);
+    if (skip_wrong_length(at, c, item)) {
+        return true;
     }
-    if (c->plausible || c->exact) {
-        return take_fpdu(at, c, item);
-    }
-    return search(at, item);
+    return sure && (c->plausible || c->exact) ? take_fpdu(at, c, item) : search(at, item);
 }
 
 static bool take_known(const struct place *at, struct dissect_item *item)
@@ -486,7 +509,7 @@ bool dissect_walk(struct dissect_conn *c, unsigned side, const struct dissect_oc
     const struct place here = {
         .conn = c, .way = &c->way[side], .o = o, .at = at, .seq = o->seq + (uint32_t)at};
     const struct dissect_way before = c->way[side];
-    bool known, found;
+    bool known, opening, found;
 
     memset(item, 0, sizeof *item);
     item->at = at;
@@ -494,9 +517,9 @@ bool dissect_walk(struct dissect_conn *c, unsigned side, const struct dissect_oc
         return c->way[side].begun && skip(item, DISSECT_ITEM_UNSEEN, o->reported - at);
     }
     known = take_end(here.way, here.seq);
-    /* The other side's frame was seen: the answer is the first that comes. */
-    found = take_rest(&here, item) ||
-            take_setup(&here, side, known || (c->has_initiator && !here.way->begun), item);
+    /* The first of a connection, or of the answer to a frame that was seen. */
+    opening = (o->opening && at == 0) || (c->has_initiator && !here.way->begun);
+    found = take_rest(&here, item) || take_setup(&here, side, known || opening, item);
     if (!found && known) {
         found = take_known(&here, item);
     } else if (!found && (here.way->begun || c->has_initiator || !c->no_midstream)) {

@@ -21,7 +21,10 @@
 
 enum dissect_known { DISSECT_UNKNOWN, DISSECT_OFF, DISSECT_ON };
 
-enum { DISSECT_ENDS = 16 };
+enum {
+    DISSECT_ENDS = 16,
+    DISSECT_SHORTEST_KEY = 4 /* fewer octets of a key could be the start of anything */
+};
 
 /* One direction. */
 struct dissect_way {
@@ -55,6 +58,7 @@ struct dissect_octets {
     size_t captured, reported;
     uint32_t seq;
     bool may_wait; /* more can be put behind it, and it will then be offered again */
+    bool opening;  /* the first octets of its direction: one of a key is enough */
 };
 
 enum dissect_item_kind {

@@ -283,8 +283,8 @@ static bool is_set(const char *name)
     return pref && prefs_get_bool_value(pref, pref_current);
 }
 
-/* Numbers as TCP gives them to us. */
-static uint32_t origin(conversation_t *conversation, packet_info *pinfo)
+/* What sequence numbers begin at, as TCP gives them to us. */
+uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo)
 {
     if (!is_set("relative_sequence_numbers") || !is_set("analyze_sequence_numbers")) {
         return 0;
@@ -371,7 +371,7 @@ static void look(tvbuff_t *tvb, packet_info *pinfo, conversation_t *conversation
     if (!find_payload(tvb, pinfo, &new)) {
         return;
     }
-    new.seq -= origin(conversation, pinfo);
+    new.seq -= iwarp_late_origin(conversation, pinfo);
     seq = new.seq;
     trim(l, &new);
     if (new.n > 0) {

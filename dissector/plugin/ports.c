@@ -29,7 +29,7 @@ static bool is_worth_waiting(tvbuff_t *tvb)
     const uint8_t *p = tvb_get_ptr(tvb, 0, (int)n);
     struct dissect_header h;
 
-    if (n >= 4 && dissect_setup_kind(p, n) != DISSECT_NO_SETUP) {
+    if (dissect_setup_kind(p, n) != DISSECT_NO_SETUP) {
         return true;
     }
     return iwarp_options.midstream && n > DISSECT_LENGTH_SIZE &&

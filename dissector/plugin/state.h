@@ -171,6 +171,7 @@ void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const stru
 /* --- late.c: what TCP does not hand over --- */
 
 void iwarp_late_register(void);
+uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo);
 void iwarp_late_handed(struct iwarp_conn *c, unsigned side, const struct dissect_octets *o,
                        const struct iwarp_record *r);
 

@@ -171,13 +171,30 @@ struct iwarp_record *iwarp_walk_over(packet_info *pinfo, struct iwarp_conn *c, u
     return finish(&r, pieces);
 }
 
+/* So few octets are the start of something only if they are the first of all: a SYN was captured.
+ */
+static bool is_opening(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
+{
+    conversation_t *conversation;
+    const struct tcp_analysis *tcp;
+
+    if (tvb_reported_length(tvb) >= DISSECT_SHORTEST_KEY) {
+        return false;
+    }
+    conversation = find_or_create_conversation(pinfo);
+    tcp = get_tcp_conversation_data(conversation, pinfo);
+    return tcp && tcp->server_port != 0 &&
+           seq + iwarp_late_origin(conversation, pinfo) == tcp->fwd->base_seq + 1;
+}
+
 static struct dissect_octets octets_of(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
 {
     return (struct dissect_octets){.p = tvb_get_ptr(tvb, 0, (int)tvb_captured_length(tvb)),
                                    .captured = tvb_captured_length(tvb),
                                    .reported = tvb_reported_length(tvb),
                                    .seq = seq,
-                                   .may_wait = pinfo->can_desegment > 0};
+                                   .may_wait = pinfo->can_desegment > 0,
+                                   .opening = is_opening(tvb, pinfo, seq)};
 }
 
 static struct iwarp_record *make_record(tvbuff_t *tvb, packet_info *pinfo, struct iwarp_conn *c,
@@ -254,11 +271,6 @@ void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const stru
     }
 }
 
-static conversation_t *conversation_of(packet_info *pinfo)
-{
-    return find_or_create_conversation(pinfo);
-}
-
 /*
  * True if this is iWARP. A connection is remembered once something of it is certain; `patient`
  * allows to wait for octets that will make it so.
@@ -281,7 +293,7 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
     if (PINFO_FD_VISITED(pinfo)) {
         return false;
     }
-    conversation = conversation_of(pinfo);
+    conversation = find_or_create_conversation(pinfo);
     c = (struct iwarp_conn *)conversation_get_proto_data(conversation, proto_iwarp);
     if (!c) {
         if (!could_be_iwarp(tvb, pinfo, tcp->seq)) {

@@ -116,3 +116,57 @@ def places_whole_by_the_last(c):
     x.flush(0, 1000)
     x.way[0].fpdus = [f[0], f[2], f[1], f[3]]
     x.true(0)
+
+
+@case
+def places_markers_any_crc(c):
+    """CRCs are off and their field holds anything; only the Reply was captured."""
+    x = without_start(c, (False, True), 0x80, 0x80, markers=True, crc='unverified')
+    sends(x.way[0], 40, 700)
+    x.flush(0, 1448)
+    x.true(0)
+    c.count('iwarp.mpa.marker.bad', 0)
+    c.count('iwarp.mpa.skipped', 0)
+
+
+@case
+def places_version_0(c):
+    """DDP and RDMAP of version 0, as RDMA Consortium had them, without a start-up frame."""
+    x = without_start(c, (False, False), ports=(50001, 50002), markers=True)
+    for side in (0, 1):
+        for i in range(12):
+            x.way[side].fpdu(untagged(3, 0, i + 1, payload=text(300 + i), control=0, rv=0))
+            x.way[side].fpdu(tagged(0, 5, 300 * i, text(900), control=0, rv=0))
+        x.flush(side, 1000)
+        x.true(side)
+    c.count('iwarp.ddp.dv.bad', 0)
+
+
+@case
+def places_first_octets(c):
+    """Segments of one octet to three at the start of either side, also where others own the port."""
+    for port in (7174, 445):
+        for n in (1, 2, 3):
+            x = Connection(c, ports=(40000 + n, port)).shake_hands()
+            for side, frame in ((0, request()), (1, reply())):
+                x.way[side].plain(frame)
+                x.piece(side, 0, n)
+                x.flush(side)
+            for side in (0, 1):
+                sends(x.way[side], 3, 50)
+                x.flush(side)
+                x.true(side)
+
+
+@case
+def places_fpdus_inside(c):
+    """Payload of FPDUs that are right, in FPDUs over many segments: payload all the same."""
+    inside = Way()
+    sends(inside, 60, 40)
+    x = Connection(c).start()
+    for i in range(4):
+        x.way[0].fpdu(write(5, 10000 * i, bytes(inside.octets)))
+        x.way[0].fpdu(send(i + 1, text(30)))
+    x.flush(0, 1448)
+    x.true(0)
+    c.count('iwarp.mpa.length.bad', 0)

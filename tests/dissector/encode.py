@@ -118,7 +118,7 @@ class Way:
         if self.markers and position() % 512 == 0:
             out += pointer(position() - start)
         value = crc32c(out)
-        field = {'good': value, 'bad': value ^ 0x5a5a0001, 'absent': 0}[crc]
+        field = {'good': value, 'absent': 0}.get(crc, value ^ 0x5a5a0001)
         first = len(self.octets)
         self.octets += out + struct.pack('<I', field)
         self.fpdus.append(truth(ulpdu, crc, first, len(self.octets)))

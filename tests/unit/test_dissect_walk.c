@@ -15,162 +15,7 @@
 #include <string.h>
 
 #include "capture.h"
-#include "dissector/walk.h"
-#include "support/octets.h"
-
-#define REQ "4d504120494420526571204672616d65 "
-#define REP "4d504120494420526570204672616d65 "
-
-/* What TCP of a capture does: keeps what is waited for, and offers it again with more. */
-struct direction {
-    struct dissect_conn *conn;
-    unsigned side;
-    uint32_t seq; /* of held.p */
-    struct octets held;
-    bool no_waiting;
-    unsigned fpdus, good, bad, absent, unverified, setups, resynced, cut, late, bad_length;
-    size_t skipped, rest, unseen;
-    uint32_t msn_sum;
-    size_t from[64]; /* sequence numbers where the first of them begin */
-    struct dissect_frame last;
-};
-
-static void count_fpdu(struct direction *d, const struct dissect_item *item, uint32_t seq)
-{
-    if (d->fpdus < 64) {
-        d->from[d->fpdus] = seq;
-    }
-    d->fpdus++;
-    d->good += item->crc_status == DISSECT_CRC_GOOD;
-    d->bad += item->crc_status == DISSECT_CRC_BAD;
-    d->absent += item->crc_status == DISSECT_CRC_ABSENT;
-    d->unverified += item->crc_status == DISSECT_CRC_UNVERIFIED;
-    d->resynced += item->resynced;
-    d->cut += item->cut;
-    d->late += item->late;
-    d->last = item->frame;
-}
-
-static void offer(struct direction *d, const struct octets *o, size_t captured)
-{
-    const struct dissect_octets piece = {.p = o->p,
-                                         .captured = captured,
-                                         .reported = o->n,
-                                         .seq = d->seq,
-                                         .may_wait = !d->no_waiting};
-    struct dissect_item item;
-    size_t at = 0;
-
-    while (at < piece.reported && dissect_walk(d->conn, d->side, &piece, at, &item)) {
-        assert_int_equal(item.at, at);
-        assert_true(item.size > 0);
-        if (item.kind == DISSECT_ITEM_WAIT) {
-            break;
-        }
-        d->setups += item.kind == DISSECT_ITEM_SETUP;
-        d->bad_length += item.bad_length;
-        d->skipped += item.kind == DISSECT_ITEM_SKIPPED ? item.size : 0;
-        d->rest += item.kind == DISSECT_ITEM_REST ? item.size : 0;
-        d->unseen += item.kind == DISSECT_ITEM_UNSEEN ? item.size : 0;
-        if (item.kind == DISSECT_ITEM_FPDU) {
-            count_fpdu(d, &item, d->seq + (uint32_t)at);
-        }
-        at += item.size;
-    }
-    at = at < o->n ? at : o->n;
-    d->seq += (uint32_t)at;
-    /* What nobody wants is gone; what is waited for stays. */
-    if (d->no_waiting || at == o->n || item.kind != DISSECT_ITEM_WAIT) {
-        d->seq += (uint32_t)(o->n - at);
-        octets_free(&d->held);
-        return;
-    }
-    struct octets left = {0};
-    octets_add(&left, o->p + at, o->n - at);
-    octets_free(&d->held);
-    d->held = left;
-}
-
-static void segment(struct direction *d, const uint8_t *p, size_t n)
-{
-    struct octets all = {0};
-
-    octets_add(&all, d->held.p, d->held.n);
-    octets_add(&all, p, n);
-    offer(d, &all, all.n);
-    octets_free(&all);
-}
-
-static void in_pieces(struct direction *d, const struct octets *o, size_t size)
-{
-    for (size_t at = 0; at < o->n; at += size) {
-        segment(d, o->p + at, o->n - at < size ? o->n - at : size);
-    }
-}
-
-/* A gap: what was waited for never comes. */
-static void lose(struct direction *d, size_t n)
-{
-    d->seq += (uint32_t)(d->held.n + n);
-    octets_free(&d->held);
-}
-
-static void handshake(struct direction *a, struct direction *b, const char *req, const char *rep)
-{
-    struct octets o = {0};
-
-    octets_hex(&o, req);
-    segment(a, o.p, o.n);
-    octets_free(&o);
-    octets_hex(&o, rep);
-    segment(b, o.p, o.n);
-    octets_free(&o);
-    assert_int_equal(a->setups, 1);
-    assert_int_equal(b->setups, 1);
-}
-
-static void put_send(struct octets *o, unsigned msn, size_t payload)
-{
-    char header[64];
-
-    snprintf(header, sizeof header, "4143 00000000 00000000 %08x 00000000", msn);
-    fpdu_hex(o, header, payload);
-}
-
-static void put_send_marked(struct octets *o, uint64_t origin, unsigned msn, size_t payload)
-{
-    char header[64];
-
-    snprintf(header, sizeof header, "4143 00000000 00000000 %08x 00000000", msn);
-    fpdu_hex_marked(o, origin + o->n, header, payload);
-}
-
-static void put_sends(struct octets *o, unsigned n, size_t payload)
-{
-    for (unsigned i = 1; i <= n; i++) {
-        put_send(o, i, payload + i);
-    }
-}
-
-struct pair {
-    struct dissect_conn conn;
-    struct direction a, b;
-};
-
-static void pair_init(struct pair *p)
-{
-    memset(p, 0, sizeof *p);
-    p->a.conn = p->b.conn = &p->conn;
-    p->b.side = 1;
-    p->a.seq = 0xffffff00; /* wraps soon */
-    p->b.seq = 77;
-}
-
-static void pair_free(struct pair *p)
-{
-    octets_free(&p->a.held);
-    octets_free(&p->b.held);
-}
+#include "dissect_way.h"
 
 static void stream__every_size_of_pieces__every_fpdu(void **state)
 {
@@ -353,105 +198,6 @@ static void loss__in_the_middle__only_what_was_lost_is_missing(void **state)
     }
 }
 
-static void middle_of_a_stream__no_handshake__found_by_the_crc(void **state)
-{
-    (void)state;
-    for (size_t from = 0; from < 200; from += 7) {
-        struct pair p;
-        struct octets o = {0};
-        pair_init(&p);
-        put_sends(&o, 10, 97);
-        const struct octets seen = {.p = o.p + from, .n = o.n - from};
-        segment(&p.a, seen.p, 700);
-        segment(&p.a, seen.p + 700, seen.n - 700);
-        assert_int_equal(p.a.good, from == 0 ? 10 : from <= 124 ? 9 : 8);
-        assert_int_equal(p.a.fpdus, p.a.good);
-        octets_free(&o);
-        pair_free(&p);
-    }
-}
-
-static void middle_of_a_stream__markers__their_grid_is_found(void **state)
-{
-    (void)state;
-    for (unsigned origin = 0; origin < 512; origin += 36) {
-        struct pair p;
-        struct octets o = {0};
-        pair_init(&p);
-        for (unsigned i = 1; i <= 8; i++) {
-            put_send_marked(&o, origin, i, 600);
-        }
-        in_pieces(&p.a, &o, 1000);
-        assert_int_equal(p.a.good, 8);
-        assert_int_equal(p.conn.way[0].markers, DISSECT_ON);
-        octets_free(&o);
-        pair_free(&p);
-    }
-}
-
-static void middle_of_a_stream__crc_zero__by_the_chain(void **state)
-{
-    struct pair p;
-    struct octets o = {0};
-
-    (void)state;
-    pair_init(&p);
-    for (unsigned i = 1; i <= 5; i++) {
-        put_send(&o, i, 50);
-        memset(o.p + o.n - 4, 0, 4);
-    }
-    segment(&p.a, o.p, o.n);
-    assert_int_equal(p.a.fpdus, 5);
-    assert_int_equal(p.a.absent, 5);
-    pair_free(&p);
-
-    pair_init(&p);
-    p.conn.strict = true;
-    segment(&p.a, o.p, o.n);
-    assert_int_equal(p.a.fpdus, 0);
-    octets_free(&o);
-    pair_free(&p);
-}
-
-/* The rest of a Write is all that the first segment has before. */
-static void middle_of_a_stream__crc_zero_behind_a_rest__by_the_chain(void **state)
-{
-    struct pair p;
-    struct octets o = {0};
-
-    (void)state;
-    pair_init(&p);
-    const uint32_t start = p.a.seq;
-    for (unsigned i = 0; i < 301; i++) {
-        octets_add(&o, &(uint8_t){(uint8_t)(i * 7 + 1)}, 1);
-    }
-    for (unsigned i = 1; i <= 3; i++) {
-        put_send(&o, i, 50);
-        memset(o.p + o.n - 4, 0, 4);
-    }
-    segment(&p.a, o.p, o.n);
-    assert_int_equal(p.a.fpdus, 3);
-    assert_int_equal((uint32_t)p.a.from[0], start + 301);
-    octets_free(&o);
-    pair_free(&p);
-}
-
-/* Octets that look like a header, with nothing else for it, are not enough. */
-static void middle_of_a_stream__tagged_header_alone__is_not_believed(void **state)
-{
-    struct pair p;
-    struct octets o = {0};
-
-    (void)state;
-    pair_init(&p);
-    octets_hex(&o,
-               "09090909 0012 c140 00000001 0000000000000002 01020304 00000000 77777777 77777777");
-    segment(&p.a, o.p, o.n);
-    assert_int_equal(p.a.fpdus, 0);
-    octets_free(&o);
-    pair_free(&p);
-}
-
 /* siw makes FPDUs longer than RFC 5044 3.2 lets them be; here their CRC is off. */
 static void loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing(void **state)
 {
@@ -477,29 +223,6 @@ static void loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing(void
     assert_int_equal(p.a.absent, 2);
     assert_int_equal(p.a.skipped, 0);
     octets_free(&o);
-    pair_free(&p);
-}
-
-static void other_protocols__no_handshake__are_left_alone(void **state)
-{
-    struct chance chance = {.state = 4711};
-    struct pair p;
-    uint8_t octets[1460];
-
-    (void)state;
-    pair_init(&p);
-    for (unsigned i = 0; i < 3000; i++) {
-        for (size_t k = 0; k < sizeof octets; k++) {
-            const char *text = "GET / HTTP/1.1\r\n AAAC";
-            octets[k] = i % 2 ? (uint8_t)chance_next(&chance) : (uint8_t)text[k % 21];
-        }
-        const struct dissect_octets piece = {
-            .p = octets, .captured = 1460, .reported = 1460, .seq = i, .may_wait = true};
-        struct dissect_item item;
-        const bool found = dissect_walk(&p.conn, 0, &piece, 0, &item);
-        assert_true(!found || item.kind == DISSECT_ITEM_WAIT);
-        assert_false(p.conn.way[0].begun);
-    }
     pair_free(&p);
 }
 
@@ -698,25 +421,6 @@ static void private_data__longer_than_allowed__what_follows_is_found(void **stat
     pair_free(&p);
 }
 
-static void lost_reply__markers_of_the_initiator__are_found_out(void **state)
-{
-    struct pair p;
-    struct octets o = {0};
-
-    (void)state;
-    pair_init(&p);
-    octets_hex(&o, REQ "40010000");
-    segment(&p.a, o.p, o.n);
-    octets_free(&o);
-    for (unsigned i = 1; i <= 6; i++) {
-        put_send_marked(&o, 0, i, 300);
-    }
-    in_pieces(&p.a, &o, 777);
-    assert_int_equal(p.a.good, 6);
-    octets_free(&o);
-    pair_free(&p);
-}
-
 /* FPDUs and right CRCs by tests/captures/README.md. */
 static void recorded__siw__as_many_as_an_independent_parser_found(void **state)
 {
@@ -765,13 +469,7 @@ int main(void)
         cmocka_unit_test(markers__not_where_they_should_be__are_found_by_the_crc),
         cmocka_unit_test(missing_octets__markers_off_or_not_known__are_told_or_not),
         cmocka_unit_test(loss__in_the_middle__only_what_was_lost_is_missing),
-        cmocka_unit_test(middle_of_a_stream__no_handshake__found_by_the_crc),
-        cmocka_unit_test(middle_of_a_stream__markers__their_grid_is_found),
-        cmocka_unit_test(middle_of_a_stream__crc_zero__by_the_chain),
-        cmocka_unit_test(middle_of_a_stream__crc_zero_behind_a_rest__by_the_chain),
-        cmocka_unit_test(middle_of_a_stream__tagged_header_alone__is_not_believed),
         cmocka_unit_test(loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing),
-        cmocka_unit_test(other_protocols__no_handshake__are_left_alone),
         cmocka_unit_test(damage__each_octet_of_an_fpdu__the_others_are_found),
         cmocka_unit_test(reserved_opcode__right_crc__is_an_fpdu_all_the_same),
         cmocka_unit_test(snap_length__headers_only__each_fpdu_unverified),
@@ -781,7 +479,6 @@ int main(void)
         cmocka_unit_test(reordered__middle_of_an_fpdu_first__the_whole_is_not_late),
         cmocka_unit_test(rejected__second_request__starts_anew_with_its_own_markers),
         cmocka_unit_test(private_data__longer_than_allowed__what_follows_is_found),
-        cmocka_unit_test(lost_reply__markers_of_the_initiator__are_found_out),
         cmocka_unit_test(recorded__siw__as_many_as_an_independent_parser_found),
     };
     return cmocka_run_group_tests_name("dissect_walk", tests, NULL, NULL);

@@ -171,8 +171,7 @@ struct iwarp_record *iwarp_walk_over(packet_info *pinfo, struct iwarp_conn *c, u
     return finish(&r, pieces);
 }
 
-/* So few octets are the start of something only if they are the first of all: a SYN was captured.
- */
+/* So few octets begin a Request only as the first that a client sends: its SYN was captured. */
 static bool is_opening(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
 {
     conversation_t *conversation;
@@ -183,7 +182,7 @@ static bool is_opening(tvbuff_t *tvb, packet_info *pinfo, uint32_t seq)
     }
     conversation = find_or_create_conversation(pinfo);
     tcp = get_tcp_conversation_data(conversation, pinfo);
-    return tcp && tcp->server_port != 0 &&
+    return tcp && tcp->server_port == pinfo->destport &&
            seq + iwarp_late_origin(conversation, pinfo) == tcp->fwd->base_seq + 1;
 }
 

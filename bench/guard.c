@@ -50,16 +50,22 @@ static void wait_for(unsigned completions)
     }
 }
 
+static uint64_t draw(void)
+{
+    static uint64_t random = 1;
+
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return random >> 33;
+}
+
 /* A chain of requests, the last one signaled, spread over the target regions. */
 static void post_chain(enum iwarp_wr_opcode opcode, unsigned n, uint32_t octets, unsigned flags)
 {
-    static uint64_t random = 1;
     struct iwarp_sge sge = {guard.memory, octets, iwarp_mr_stag(guard.mr)};
     struct iwarp_send_wr wr[CHAIN];
 
     for (unsigned i = 0; i < n; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        struct iwarp_mr *target = guard.target[(random >> 33) % guard.targets];
+        struct iwarp_mr *target = guard.target[draw() % guard.targets];
         wr[i] = (struct iwarp_send_wr){.next = i + 1 < n ? &wr[i + 1] : NULL,
                                        .opcode = opcode,
                                        .flags = flags | (i + 1 < n ? 0 : IWARP_WR_SIGNALED),
@@ -74,6 +80,27 @@ static void post_chain(enum iwarp_wr_opcode opcode, unsigned n, uint32_t octets,
 static void write_chain(void)
 {
     post_chain(IWARP_WR_WRITE, CHAIN, 64, IWARP_WR_INLINE);
+    wait_for(1);
+}
+
+/* The same, each from a region of its own to one. */
+static void write_chain_from_many(void)
+{
+    struct iwarp_sge sge[CHAIN];
+    struct iwarp_send_wr wr[CHAIN];
+
+    for (unsigned i = 0; i < CHAIN; i++) {
+        sge[i] = (struct iwarp_sge){guard.memory, 64,
+                                    iwarp_mr_stag(guard.target[draw() % guard.targets])};
+        wr[i] = (struct iwarp_send_wr){.next = i + 1 < CHAIN ? &wr[i + 1] : NULL,
+                                       .opcode = IWARP_WR_WRITE,
+                                       .flags = i + 1 < CHAIN ? 0 : IWARP_WR_SIGNALED,
+                                       .sg_list = &sge[i],
+                                       .num_sge = 1,
+                                       .remote_stag = iwarp_mr_stag(guard.mr),
+                                       .remote_to = (uint64_t)(uintptr_t)guard.memory + (1 << 20)};
+    }
+    bench_must(iwarp_post_send(guard.qp, wr, NULL), "post");
     wait_for(1);
 }
 
@@ -132,6 +159,7 @@ static const struct operation {
 } operations[] = {
     {"write-64-chain-of-64", write_chain, 1},
     {"write-64-chain-of-64-100000-regions", write_chain, REGIONS},
+    {"write-64-chain-of-64-100000-sources", write_chain_from_many, REGIONS},
     {"write-8", write_one, 1},
     {"write-65536", write_long, 1},
     {"read-8", read_one, 1},

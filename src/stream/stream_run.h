@@ -37,9 +37,8 @@ static inline bool iwarp_stream_is_run(const struct iwarp_stream *s, const uint8
 /*
  * The next request may be framed, and no response waits. As many as are such Writes and right are
  * framed into the send block, which has room for one: no further one is begun when it has room no
- * more or `most` octets are there. Returns the number of requests. Their regions stay in `lends`.
+ * more or `most` octets are there. Returns the number of requests.
  */
-unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, struct iwarp_lends *lends,
-                                   uint64_t most);
+unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most);
 
 #endif

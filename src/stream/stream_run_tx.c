@@ -14,12 +14,16 @@
 #include "mpa/mpa_frame.h"
 #include "stream/stream_block.h"
 
+/* So many requests ahead are an lkey's table entry, and its region, brought into the cache. */
+#define AHEAD_ENTRY  16u
+#define AHEAD_REGION 8u
+
 struct run {
     volatile struct iwarp_guard_range range; /* the source of the current FPDU */
     struct iwarp_stream *s;
-    struct iwarp_lends *lends;
-    const struct iwarp_region *region; /* of lkey; NULL: none yet */
+    struct iwarp_region *region; /* that of lkey, lent; NULL: none */
     uint32_t lkey;
+    bool ahead;     /* there was more than one lkey: requests are looked at ahead */
     uint32_t end;   /* of the requests that may be framed */
     uint32_t limit; /* octets after which no further FPDU is begun */
     /* framed: */
@@ -35,20 +39,59 @@ static bool is_small_write(const struct iwarp_stream *s, const struct iwarp_swqe
            !((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0);
 }
 
-/* The memory that this end may send from by this lkey, lent for the batch; else NULL. */
-static const struct iwarp_region *readable(struct run *run, uint32_t lkey)
+static void settle(struct run *run)
+{
+    if (run->region) {
+        iwarp_region_settle(run->region);
+        run->region = NULL;
+    }
+}
+
+/*
+ * Lend the memory that this end may send from by this lkey, if there is such. Payload is copied
+ * before the next request is looked at, so one at a time is enough.
+ */
+static void lend(struct run *run, uint32_t lkey)
 {
     const struct iwarp_stream_config *config = &run->s->config;
 
-    if (lkey == 0 || run->lends->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
-        return NULL;
+    settle(run);
+    run->lkey = lkey;
+    run->region = lkey != 0 ? iwarp_region_lend(config->regions, lkey) : NULL;
+    if (run->region && !(run->region->kind == REGION_MEMORY &&
+                         iwarp_ddp_may(run->region, config->pd, config->qp, 0))) {
+        settle(run);
     }
-    const struct iwarp_region *r = iwarp_lends_get(run->lends, config->regions, lkey);
-    return r && r->kind == REGION_MEMORY && iwarp_ddp_may(r, config->pd, config->qp, 0) ? r : NULL;
+}
+
+/* A hint: the lkey of the request `distance` behind the current one, or 0. */
+static inline uint32_t lkey_ahead(const struct run *run, uint32_t current, uint32_t distance)
+{
+    if (run->end - current <= distance) {
+        return 0;
+    }
+    const struct iwarp_swqe *w = iwarp_sq_at(run->s->config.sq, current + distance);
+    return w->num_sge == 1 && !(w->flags & IWARP_WR_INLINE) ? w->sgl->lkey : 0;
+}
+
+/*
+ * Regions in no order have their entries and themselves anywhere in memory: see stream_run_rx.c.
+ */
+static void look_ahead(struct run *run, uint32_t current)
+{
+    const struct iwarp_region_table *table = run->s->config.regions;
+
+    for (uint32_t i = run->ahead ? AHEAD_ENTRY : 1; i <= AHEAD_ENTRY; i++) {
+        iwarp_region_expect(table, lkey_ahead(run, current, i));
+    }
+    for (uint32_t i = run->ahead ? AHEAD_REGION : 1; i <= AHEAD_REGION; i++) {
+        iwarp_region_expect_more(table, lkey_ahead(run, current, i));
+    }
+    run->ahead = true;
 }
 
 /* Where the payload lies, guarded if it is the application's. NULL: not a matter for a run. */
-static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w)
+static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w, uint32_t current)
 {
     const struct iwarp_sge *sge = w->sgl;
 
@@ -58,8 +101,10 @@ static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w)
     /* The STag may become invalid at any time; what it stands for does not change while lent. */
     if (!run->region || run->lkey != sge->lkey ||
         atomic_load_explicit(&run->region->stag, memory_order_relaxed) != sge->lkey) {
-        run->lkey = sge->lkey;
-        run->region = readable(run, sge->lkey);
+        if (run->ahead || run->region) {
+            look_ahead(run, current);
+        }
+        lend(run, sge->lkey);
     }
     const uint8_t *p = run->region
                            ? iwarp_ddp_within(run->region, (uint64_t)(uintptr_t)sge->addr, sge->len)
@@ -96,7 +141,7 @@ static void frame_run(void *arg)
 
     for (; next != run->end && run->octets < run->limit; next++) {
         struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, next);
-        const uint8_t *payload = is_small_write(s, w) ? payload_of(run, w) : NULL;
+        const uint8_t *payload = is_small_write(s, w) ? payload_of(run, w, next) : NULL;
         if (!payload) {
             break;
         }
@@ -108,11 +153,11 @@ static void frame_run(void *arg)
     }
 }
 
-unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, struct iwarp_lends *lends, uint64_t most)
+unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
 {
     struct iwarp_tx_block *b = s->tx.block;
     struct iwarp_stream_traffic *counts = &s->config.counts->tx;
-    struct run run = {.s = s, .lends = lends, .end = iwarp_stream_sq_end(s)};
+    struct run run = {.s = s, .end = iwarp_stream_sq_end(s)};
 
     if (s->config.plain || s->config.markers_tx || s->tx.off > 0 || s->reads.in_count > 0 ||
         !is_small_write(s, iwarp_sq_at(s->config.sq, s->config.sq->next))) {
@@ -121,6 +166,7 @@ unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, struct iwarp_lends *l
     run.limit = TX_BYTES - TX_FPDU_BYTES - b->used + 1;
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
     (void)iwarp_guard_batch(&run.range, frame_run, &run); /* left: the next FPDU was not done */
+    settle(&run);
     if (run.requests > 0) {
         iwarp_tx_block_append(b, run.octets);
         s->config.sq->next += run.requests;

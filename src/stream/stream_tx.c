@@ -513,9 +513,8 @@ static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
     case TX_NONE:
         return false;
     case TX_REQUEST:
-        good =
-            iwarp_stream_frame_writes(s, batch, TX_BATCH_MAX - (s->tx.framed - s->tx.sent)) > 0 ||
-            frame_request(s, batch);
+        good = iwarp_stream_frame_writes(s, TX_BATCH_MAX - (s->tx.framed - s->tx.sent)) > 0 ||
+               frame_request(s, batch);
         break;
     case TX_RESPONSE:
         good = frame_response(s, batch);

@@ -338,12 +338,56 @@ static void send__more_than_a_batch__goes_out_in_order(void **state)
     endpoint_fini(&e);
 }
 
+/*
+ * Requests are looked at ahead once there is more than one region: across the end of the ring, and
+ * up to the last request but no further.
+ */
+static void send__each_request_from_another_region__sends_each_ones_octets(void **state)
+{
+    struct area *area[ENDPOINT_REGIONS];
+    struct endpoint e;
+    unsigned n = 0;
+    size_t at = 0;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    for (; n < ENDPOINT_REGIONS; n++) {
+        area[n] = endpoint_area(&e, 0x00020022 + (n << 8), 0x1000u * n, 64, LOCAL, 0);
+        memset(area[n]->p, (int)(0x40 + n), 64);
+    }
+    for (unsigned round = 0; round < 3 * 256; round += 96) {
+        for (unsigned i = round; i < round + 96; i++) {
+            struct iwarp_sge sge = area_sge(area[i * 5 % n], i % 7, 50);
+            endpoint_post(&e, &(struct iwarp_send_wr){.opcode = IWARP_WR_WRITE,
+                                                      .sg_list = &sge,
+                                                      .num_sge = 1,
+                                                      .remote_stag = 0x11223344,
+                                                      .remote_to = i});
+        }
+        iwarp_stream_released(&e.s, endpoint_send(&e, SIZE_MAX));
+        assert_int_equal(e.sq.done, round + 96);
+        while (e.sq.reaped != e.sq.done) {
+            e.sq.reaped++;
+        }
+        for (unsigned i = round; i < round + 96; i++) {
+            struct fpdu f;
+            assert_true(fpdu_decode(e.sent.p + at, e.sent.n - at, true, &f));
+            assert_int_equal(f.to, i);
+            octets_expect("payload", f.payload, f.payload_len, area[i * 5 % n]->p + i % 7, 50);
+            at += f.len;
+        }
+    }
+    assert_int_equal(at, e.sent.n);
+    endpoint_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(send__random_requests__sends_the_octets_of_a_stream_without_runs),
         cmocka_unit_test(send__two_small_writes__are_two_fpdus),
         cmocka_unit_test(send__more_than_a_batch__goes_out_in_order),
+        cmocka_unit_test(send__each_request_from_another_region__sends_each_ones_octets),
     };
 
     return cmocka_run_group_tests_name("stream_run_tx", tests, make_pages, drop_pages);

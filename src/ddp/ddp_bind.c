@@ -14,8 +14,8 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 }
 
 /*
- * The region with this STag's index if it is of the PD, claimed; or NULL. Other STags may have the
- * same place in the table, that of a region which the caller has claimed already (`held`) too.
+ * The region with this STag's index if it is of the PD, claimed; or NULL. Who has claimed a window
+ * already (`held`) wants memory only: two that each wanted the other's window would wait for ever.
  */
 static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag,
                                   const struct iwarp_region *held)
@@ -23,7 +23,7 @@ static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag,
     for (uint32_t mask = iwarp_region_mask(who->regions), was = ~mask; mask != was;) {
         _Atomic(struct iwarp_region *) *slot = iwarp_region_slot(who->regions, stag, mask);
         struct iwarp_region *r = atomic_load_explicit(slot, memory_order_acquire);
-        if (r && r != held) {
+        if (r && (!held || atomic_load(&r->kind) == REGION_MEMORY)) {
             iwarp_region_claim(r);
             if (atomic_load_explicit(slot, memory_order_acquire) == r && r->index == stag >> 8 &&
                 r->pd == who->pd) {

@@ -42,7 +42,7 @@ struct iwarp_region {
     /* What each access looks at comes first, in one cache line if the region begins with one. */
     _Atomic uint32_t lends; /* users of the memory right now */
     _Atomic uint32_t stag;  /* 0: not valid */
-    enum iwarp_region_kind kind;
+    _Atomic enum iwarp_region_kind kind;
     unsigned access; /* enum iwarp_access */
     const void *pd;  /* compared, never followed */
     uint8_t *addr;

@@ -258,6 +258,19 @@ static void bind__no_region_but_the_place_of_the_window__is_refused(void **state
     expect_fault(IWARP_FAULT_LOCAL_BIND_REGION, W2, b.region, 0);
 }
 
+/* Another thread binds W2 to W1 at this moment: if each waited for the other's, both would for
+ * ever. */
+static void bind__to_a_window_that_is_being_bound__is_refused_without_waiting(void **state)
+{
+    const struct iwarp_binding b = {.addr = memory + 100, .len = 10, .stag = W1, .region = W2};
+
+    (void)state;
+    iwarp_region_claim(&w2);
+    assert_false(iwarp_bind_window(&here, &b, &fault));
+    iwarp_region_unclaim(&w2);
+    expect_fault(IWARP_FAULT_LOCAL_BIND_REGION, W1, W2, 0);
+}
+
 static void bind__something_that_is_no_window_here__is_refused(void **state)
 {
     struct iwarp_binding b = part(MR, 0, 8);
@@ -576,6 +589,7 @@ int main(void)
         UNIT(bind__rights__need_those_of_the_region),
         UNIT(bind__region_that_is_not_there__is_refused),
         UNIT(bind__no_region_but_the_place_of_the_window__is_refused),
+        UNIT(bind__to_a_window_that_is_being_bound__is_refused_without_waiting),
         UNIT(bind__something_that_is_no_window_here__is_refused),
         UNIT(bind__again__type_1_moves_and_type_2_is_refused),
         UNIT(bind__length_0__leaves_it_invalid),

@@ -264,7 +264,9 @@ static bool is_crc_in_use(const struct place *at)
  */
 static bool is_enough(const struct place *at, struct dissect_candidate *c)
 {
-    dissect_candidate_follow(c, at->o, at->at, c->crc_right ? 1 : DISSECT_FOLLOWERS,
+    const bool here = at->at == 0 || is_iwarp(at);
+
+    dissect_candidate_follow(c, at->o, at->at, c->crc_right && here ? 1 : DISSECT_FOLLOWERS,
                              may_be_version_0(at));
     if (c->broken) {
         return false;
@@ -277,10 +279,7 @@ static bool is_enough(const struct place *at, struct dissect_candidate *c)
             return false;
         }
     }
-    if (at->at == 0 || is_iwarp(at)) {
-        return c->bits >= BITS_HERE;
-    }
-    return c->bits >= BITS_ANYWHERE && c->followers > 0;
+    return here ? c->bits >= BITS_HERE : c->bits >= BITS_ANYWHERE && c->followers > 0;
 }
 
 /* Cut short by the capture, or by nobody putting pieces together: only the header can tell. */

@@ -452,14 +452,18 @@ static void end_wait(void *arg)
     iwarp_mutex_unlock(&cq->lock);
 }
 
-/* Sleep until somebody tells of a completion. cancel_state: of the application. */
+/*
+ * Sleep until somebody tells of a completion, or until `end`; but look once, if there was time at
+ * all. cancel_state: of the application.
+ */
 static int wait_until_told(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms,
-                           int cancel_state)
+                           int64_t end, int cancel_state)
 {
     struct pollfd p = {.fd = iwarp_cq_fd(cq), .events = POLLIN};
-    int64_t end = iwarp_now_ms() + timeout_ms, left = timeout_ms;
+    int64_t left = timeout_ms <= 0 ? timeout_ms : end - iwarp_now_ms();
     int got = p.fd < 0 ? IWARP_LIMIT : 0;
 
+    left = timeout_ms > 0 && left < 1 ? 1 : left;
     while (got == 0 && (timeout_ms < 0 || left > 0)) {
         begin_wait(cq);
         got = iwarp_cq_poll(cq, wc, n); /* what came before arming triggers nothing */
@@ -496,11 +500,12 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
                    : 0;
     }
     IWARP_CANCELLATION_POINT;
+    int64_t end = timeout_ms > 0 ? iwarp_now_ms() + timeout_ms : 0;
     if (lead(cq, timeout_ms)) {
         got = iwarp_cq_poll(cq, wc, n);
     }
     if (got == 0) {
-        got = wait_until_told(cq, wc, n, timeout_ms, iwarp_cancel_before);
+        got = wait_until_told(cq, wc, n, timeout_ms, end, iwarp_cancel_before);
     }
     iwarp_lead_left();
     return got;

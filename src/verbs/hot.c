@@ -54,15 +54,20 @@ void iwarp_worker_want_loop(struct iwarp_worker *w)
     atomic_store_explicit(&w->loop_wanted, true, memory_order_release);
 }
 
-/* A clock is asked at every LOOP_EVERY-th poll only: who polls seldom has the loop run as often. */
+/*
+ * A clock is asked at every LOOP_EVERY-th poll only. For who polls seldom that would be late: the
+ * worker's thread, which looks every other ms whether somebody polls, wants the loop as well.
+ */
 static bool loop_is_due(struct iwarp_worker *w)
 {
+    if (atomic_load_explicit(&w->loop_wanted, memory_order_relaxed)) {
+        (void)atomic_exchange(&w->loop_wanted, false); /* whoever wants it again is heard again */
+        return true;
+    }
     if (++w->passed % LOOP_EVERY != 0) {
         return false;
     }
-    if (!iwarp_tcp_is_away(w->hot->ep) ||
-        atomic_load_explicit(&w->loop_wanted, memory_order_acquire)) {
-        atomic_store_explicit(&w->loop_wanted, false, memory_order_relaxed);
+    if (!iwarp_tcp_is_away(w->hot->ep)) {
         return true;
     }
     int64_t now = iwarp_now_ns();

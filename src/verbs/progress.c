@@ -88,6 +88,7 @@ static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
         if (poll(&p, 1, look_ms) > 0) {
             drain(w);
         }
+        iwarp_worker_want_loop(w);
     }
     *seen = polls;
     atomic_store(&w->hand_over, false);
@@ -217,8 +218,8 @@ static void wake_watcher(struct iwarp_worker *w)
     /* Several who count at a time may count as one: that there is somebody is all that matters. */
     unsigned polls = atomic_load_explicit(&w->polls, memory_order_relaxed);
     atomic_store_explicit(&w->polls, polls + 1, memory_order_relaxed);
-    if (atomic_load_explicit(&w->watching, memory_order_relaxed) &&
-        atomic_exchange(&w->watching, false)) {
+    /* Not before `calling` was raised: either it is seen here, or `calling` there. */
+    if (atomic_load(&w->watching) && atomic_exchange(&w->watching, false)) {
         uv_async_send(&w->wake);
     }
 }

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 90000
@@ -160,6 +161,58 @@ static void away__while_another_receives__is_watched(void **state)
     pair_close(&p);
 }
 
+static double now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* A message for side 0: how many polls until it is there. *steady: the worker's had no chance. */
+static unsigned polls_for_the_other(struct pair *p, bool *steady)
+{
+    struct iwarp_wc wc;
+    unsigned polls = 0;
+    double before, gap = 0;
+
+    make_away(p);
+    pair_recv(&p->side[0], 5, 0, 100);
+    pthread_mutex_lock(&p->side[0].conn->worker->drive);
+    p->side[0].conn->worker->passed = 0;
+    pthread_mutex_unlock(&p->side[0].conn->worker->drive);
+    pair_send(&p->side[1], 5, 0, 100);
+    do {
+        before = now_ms();
+        usleep(1200);
+        polls++;
+        gap = now_ms() - before > gap ? now_ms() - before : gap;
+    } while (iwarp_cq_poll(p->side[0].recv_cq, &wc, 1) == 0);
+    *steady = gap < 1.9;
+    while (iwarp_cq_poll(p->side[1].send_cq, &wc, 1) == 0) {
+    }
+    return polls;
+}
+
+/* Often enough that the worker's thread stays back, but not as often as eight polls are soon. */
+static void away__and_polled_seldom__others_do_not_wait(void **state)
+{
+    unsigned steady = 0, late = 0;
+    struct pair p;
+
+    (void)state;
+    open_polled(&p);
+    for (unsigned i = 0; i < 60 && steady < 20; i++) {
+        bool counts;
+        unsigned polls = polls_for_the_other(&p, &counts);
+        steady += counts;
+        late += counts && polls > 5;
+    }
+    print_message("# late in %u of %u rounds\n", late, steady);
+    assert_true(steady == 0 || late < steady);
+    pair_close(&p);
+}
+
 /* More than the sockets take: who waits for room has to be watched, and is kicked by who posts. */
 static void away__and_sending_much__goes_on(void **state)
 {
@@ -215,6 +268,7 @@ int main(void)
         cmocka_unit_test(away__and_then_no_polls__the_worker_receives),
         cmocka_unit_test(away__and_then_a_wait__is_woken),
         cmocka_unit_test(away__while_another_receives__is_watched),
+        cmocka_unit_test(away__and_polled_seldom__others_do_not_wait),
         cmocka_unit_test(away__and_sending_much__goes_on),
         cmocka_unit_test(away__and_then_the_end__is_told),
     };

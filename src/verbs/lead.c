@@ -85,6 +85,10 @@ static bool take_lead(struct iwarp_worker *w)
     if (!atomic_compare_exchange_strong(&w->calling, &nobody, 1)) {
         return false;
     }
+    if (atomic_load(&w->led)) { /* since: do not queue up behind one who leads again and again */
+        atomic_store(&w->calling, 0);
+        return pthread_mutex_trylock(&w->drive) == 0;
+    }
     uv_async_send(&w->wake); /* the worker's thread leaves the loop: on_wake */
     pthread_mutex_lock(&w->drive);
     atomic_store(&w->led, true);

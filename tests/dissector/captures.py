@@ -10,23 +10,8 @@ import sys
 import captures_carriers
 import captures_fields
 import captures_places
+from cases import CASES, case, sends, text
 from encode import *
-
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def text(n, seed=0):
-    return bytes((i * 7 + seed) & 255 for i in range(n))
-
-
-def sends(way, n, size, first=1):
-    for i in range(n):
-        way.fpdu(send(first + i, text(size + i, i)))
 
 
 @case
@@ -746,7 +731,7 @@ def foreign(c):
 
 
 def main(folder):
-    for function in CASES + captures_fields.CASES + captures_carriers.CASES + captures_places.CASES:
+    for function in CASES:
         c = Capture(function.__name__)
         function(c)
         c.save(folder)

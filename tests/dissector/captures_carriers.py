@@ -4,19 +4,10 @@
 # what TCP does beside carrying octets: wrapping, probing, closed windows. See captures.py.
 import struct
 
+from cases import CASES, case, text
 from encode import *
 
-CASES = []
 LINKS = {'ether': 1, 'null': 0, 'raw': 101, 'sll': 113, 'sll2': 276}
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def text(n, seed=0):
-    return bytes((i * 3 + seed) & 255 for i in range(n))
 
 
 class Carried(Connection):
@@ -156,10 +147,7 @@ def carriers_wrap_lost(c):
     x = Carried(c, seq=(2**32 - 2000, 5)).start()
     for i in range(30):
         x.way[0].fpdu(send(i + 1, text(200, i)))
-    first = x.sent[0]
-    lost = (first + 1600, first + 2000)
-    x.piece(0, first, lost[0])
-    x.sent[0] = lost[1]
+    lost = x.lose(0, x.sent[0] + 1600, 400)
     x.flush(0, 400)
     x.true(0, lost=[lost])
     c.count('iwarp.mpa.resync', 1)

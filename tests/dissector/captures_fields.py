@@ -4,18 +4,8 @@
 # whether any was forgotten. See captures.py.
 import struct
 
+from cases import case, text
 from encode import *
-
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def text(n):
-    return bytes((i * 5 + 1) & 255 for i in range(n))
 
 
 class Talk(Connection):
@@ -113,9 +103,8 @@ def fields_skipped(c):
     x = Talk(c).start()
     for i in range(4):
         x.way[0].fpdu(send(i + 1, text(300)))
-    lost = (x.way[0].fpdus[1]['first'], x.way[0].fpdus[1]['first'] + 100)
-    x.piece(0, 0 + x.sent[0], lost[0])
-    f = x.piece(0, lost[1], len(x.way[0].octets))
+    lost = x.lose(0, x.way[0].fpdus[1]['first'], 100)
+    f = x.flush(0)
     x.expect(f, mpa_skipped=x.way[0].fpdus[1]['end'] - lost[1])
     x.true(0, lost=[lost])
     y = Talk(c, ports=(40001, 7174)).start()

@@ -3,23 +3,8 @@
 # Captures in which a dissector has to find out where FPDUs and markers are, or gets octets in an
 # order that makes TCP offer some of them again: start-up frames missing, losses, segments that
 # changed places.
+from cases import case, sends, text
 from encode import *
-
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def text(n, seed=0):
-    return bytes((i * 7 + seed) & 255 for i in range(n))
-
-
-def sends(way, n, size):
-    for i in range(n):
-        way.fpdu(send(i + 1, text(size + i, i)))
 
 
 def without_start(c, seen, req=0x40, rep=0x40, **more):
@@ -43,10 +28,7 @@ def places_lost(c):
         x.way[0].plain(request(private=text(shift)))
         x.sent[0] = len(x.way[0].octets)
         sends(x.way[0], 30, 200)
-        first = x.sent[0]
-        lost = (first + 1000, first + 1600)
-        x.piece(0, first, lost[0])
-        x.sent[0] = lost[1]
+        lost = x.lose(0, x.sent[0] + 1000, 600)
         x.flush(0, 500)
         x.true(0, lost=[lost])
 

@@ -239,6 +239,12 @@ class Connection:
             frame = self.piece(side, first, end, snap)
         return frame
 
+    def lose(self, side, first, n):
+        """All up to there is sent, and n octets are lost behind it: where from, where to."""
+        self.piece(side, self.sent[side], first)
+        self.sent[side] = first + n
+        return first, first + n
+
     def true(self, side, lost=(), only=None, crc=None):
         """All FPDUs of that side are to be found, but those that touch a lost range."""
         for f in self.way[side].fpdus:

@@ -13,7 +13,8 @@
  * everything else to the handlers that the application had, with their flags, or to the default
  * action. An application that installs its own later should do so before it connects or accepts, or
  * pass on what it does not know to the handler it displaced. A thread that posts may be the one
- * that sends: it must not block these two. SIGPIPE is never raised.
+ * that sends, and one that polls with IWARP_PROGRESS_POLLED the one that receives: they must not
+ * block these two. SIGPIPE is never raised.
  *
  * Processes. A fork does the parent no harm. In the child every call for an object of the parent's
  * does nothing and returns MISUSE (NULL or nothing where there is no status to return), and the

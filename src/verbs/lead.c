@@ -5,11 +5,13 @@
  * if it comes back soon each time, so that connections do not wait for it, and if nobody else waits
  * for completions. The worker's thread is away meanwhile (progress.c) and looks every ms whether
  * somebody still leads. It comes back at once when another thread waits or calls; a thread that had
- * its work done by others that way has to earn its trust anew, each time for longer.
+ * its work done by others that way has to earn its trust anew, each time for longer. A thread with
+ * SIGSEGV or SIGBUS blocked never leads (guard.h).
  */
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
+#include <signal.h>
 #include <string.h>
 
 #define AWAY_NS     50000 /* it came back so soon */
@@ -46,6 +48,26 @@ static void forgive(void)
     }
 }
 
+/* Memory of the application may be gone, and a fault with the signal blocked ends the process. */
+static bool may_fault(void)
+{
+    sigset_t blocked;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    return !sigismember(&blocked, SIGSEGV) && !sigismember(&blocked, SIGBUS);
+}
+
+/* It is asked for signals when it comes to be trusted only: that is a system call. */
+static void judge(bool soon)
+{
+    int before = habit.trust;
+
+    habit.trust = soon ? before + (before < TRUSTED) : before / 2;
+    if (habit.trust == TRUSTED && before < TRUSTED && !may_fault()) {
+        distrust();
+    }
+}
+
 void iwarp_lead_left(void)
 {
     habit.left_ns = iwarp_now_ns();
@@ -67,8 +89,7 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
     } else if (habit.led && !atomic_load(&w->led)) {
         distrust();
     } else {
-        bool soon = iwarp_now_ns() - habit.left_ns < AWAY_NS;
-        habit.trust = soon ? habit.trust + (habit.trust < TRUSTED) : habit.trust / 2;
+        judge(iwarp_now_ns() - habit.left_ns < AWAY_NS);
     }
     habit.led = false;
     return habit.trust == TRUSTED;

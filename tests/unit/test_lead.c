@@ -9,6 +9,7 @@
 #include "verbs/verbs.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -135,6 +136,25 @@ static void lead__with_nothing_to_come__keeps_to_its_time(void **state)
         assert_true(took < 60);
     }
     pair_close(&p);
+}
+
+/* It could not survive memory that is gone: those who only wait may block these signals. */
+static void lead__with_faults_blocked__is_the_workers(void **state)
+{
+    sigset_t faults, before;
+    struct pair p;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        open_threaded(&p);
+        sigemptyset(&faults);
+        sigaddset(&faults, i == 0 ? SIGSEGV : SIGBUS);
+        pthread_sigmask(SIG_BLOCK, &faults, &before);
+        bool led = come_to_lead(&p, 0.5);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        assert_false(led);
+        pair_close(&p);
+    }
 }
 
 /* What it spends in the lead is part of the time that it was given. */
@@ -319,6 +339,7 @@ int main(void)
         cmocka_unit_test(lead__and_then_away__the_worker_takes_over),
         cmocka_unit_test(lead__and_then_polling__is_served),
         cmocka_unit_test(lead__with_nothing_to_come__keeps_to_its_time),
+        cmocka_unit_test(lead__with_faults_blocked__is_the_workers),
         cmocka_unit_test(lead__in_vain__adds_nothing_to_the_time),
         cmocka_unit_test(lead__beside_a_thread_that_waits__it_is_served),
         cmocka_unit_test(lead__and_the_connection_ends__hears_of_it),

@@ -94,51 +94,40 @@ static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
     atomic_store(&w->hand_over, false);
 }
 
-static void *threaded_main(void *arg)
+static bool run_threaded(struct iwarp_worker *w)
 {
-    struct iwarp_worker *w = arg;
-    unsigned seen = 0;
-    bool alive = true;
-
-    block_signals();
-    while (alive) {
-        pthread_mutex_lock(&w->drive);
-        driven = w;
-        atomic_store(&w->led, false);
-        uv_timer_stop(&w->limit);
-        atomic_store(&w->watching, true);
-        alive = uv_run(w->loop, UV_RUN_DEFAULT) != 0; /* until somebody wants to lead */
-        atomic_store(&w->watching, false);
-        driven = NULL;
-        pthread_mutex_unlock(&w->drive);
-        if (alive) {
-            step_back(w, &seen, LOOK_MS);
-        }
-    }
-    return NULL;
+    atomic_store(&w->led, false);
+    uv_timer_stop(&w->limit);
+    return uv_run(w->loop, UV_RUN_DEFAULT) != 0; /* until somebody wants to lead */
 }
 
-static void *polled_main(void *arg)
+static bool run_polled(struct iwarp_worker *w, unsigned seen)
+{
+    bool wanted = atomic_load(&w->polls) != seen || atomic_load(&w->calling) > 0;
+
+    if (!wanted) {
+        iwarp_worker_chill(w);
+    }
+    return uv_run(w->loop, wanted ? UV_RUN_NOWAIT : UV_RUN_ONCE) != 0;
+}
+
+static void *worker_main(void *arg)
 {
     struct iwarp_worker *w = arg;
+    bool polled = w->progress == IWARP_PROGRESS_POLLED, alive = true;
     unsigned seen = 0;
-    bool alive = true;
 
     block_signals();
     while (alive) {
         pthread_mutex_lock(&w->drive);
         driven = w;
         atomic_store(&w->watching, true);
-        bool wanted = atomic_load(&w->polls) != seen || atomic_load(&w->calling) > 0;
-        if (!wanted) {
-            iwarp_worker_chill(w);
-        }
-        alive = uv_run(w->loop, wanted ? UV_RUN_NOWAIT : UV_RUN_ONCE) != 0;
+        alive = polled ? run_polled(w, seen) : run_threaded(w);
         atomic_store(&w->watching, false);
         driven = NULL;
         pthread_mutex_unlock(&w->drive);
         if (alive) {
-            step_back(w, &seen, STEP_BACK_MS);
+            step_back(w, &seen, polled ? STEP_BACK_MS : LOOK_MS);
         }
     }
     return NULL;
@@ -158,8 +147,7 @@ int iwarp_worker_launch(struct iwarp_worker *w)
     w->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     rc = w->nudge < 0 ? -errno : 0;
     if (rc == 0) {
-        rc = -pthread_create(&w->thread, NULL,
-                             w->progress == IWARP_PROGRESS_POLLED ? polled_main : threaded_main, w);
+        rc = -pthread_create(&w->thread, NULL, worker_main, w);
     }
     if (rc != 0) {
         if (w->nudge >= 0) {

@@ -158,6 +158,7 @@ static bool receive_once(struct iwarp_conn *conn)
         }
         return false;
     }
+    w->received += (uint64_t)got;
     size_t direct = (size_t)got < wanted ? (size_t)got : wanted;
     iwarp_stream_placed(&conn->stream, direct);
     if ((size_t)got > direct) {

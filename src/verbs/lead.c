@@ -7,6 +7,9 @@
  * somebody still leads. It comes back at once when another thread waits or calls; a thread that had
  * its work done by others that way has to earn its trust anew, each time for longer. A thread with
  * SIGSEGV or SIGBUS blocked never leads (guard.h).
+ *
+ * Who leads and has had short waits for small messages only looks for as long before it sleeps:
+ * nobody has to wake it.
  */
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
@@ -18,9 +21,12 @@
 #define TRUSTED     8     /* so many times in a row */
 #define PENALTY     64 /* so many more after others had to do its work, each time twice as many */
 #define MAX_PENALTY 65536
-#define FORGIVEN    1024 /* waits in the lead until the penalty is half as high again */
-#define PATIENCE_MS 2    /* it sleeps no longer than twice this; then it waits as others do */
-#define IDLE_POLLS  4    /* empty polls of a thread that found nobody in the loop */
+#define FORGIVEN    1024  /* waits in the lead until the penalty is half as high again */
+#define PATIENCE_MS 2     /* it sleeps no longer than twice this; then it waits as others do */
+#define IDLE_POLLS  4     /* empty polls of a thread that found nobody in the loop */
+#define SHORT_NS    50000 /* of a wait */
+#define SHORT_WAITS 8     /* so many of them, and it is awake for as long */
+#define BULK        16384 /* octets that came during a wait: not to be had any sooner */
 
 /* How this thread has waited of late. */
 static _Thread_local struct {
@@ -31,6 +37,9 @@ static _Thread_local struct {
     int64_t left_ns; /* when it went off with what it had waited for */
     bool led;        /* and ran the loop itself */
     unsigned idle;   /* empty polls */
+    int64_t came_ns; /* when it began to wait */
+    bool bulk;       /* and more than BULK octets came */
+    int shorts;      /* short waits in the lead, up to SHORT_WAITS; a long one costs half of them */
 } habit;
 
 static void distrust(void)
@@ -71,6 +80,10 @@ static void judge(bool soon)
 void iwarp_lead_left(void)
 {
     habit.left_ns = iwarp_now_ns();
+    if (habit.led) {
+        bool was_short = habit.left_ns - habit.came_ns < SHORT_NS && !habit.bulk;
+        habit.shorts = was_short ? habit.shorts + (habit.shorts < SHORT_WAITS) : habit.shorts / 2;
+    }
 }
 
 bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
@@ -82,6 +95,7 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
         atomic_load(&device->armed) > 0) {
         return false;
     }
+    habit.came_ns = iwarp_now_ns();
     if (habit.worker != w) {
         memset(&habit, 0, sizeof habit);
         habit.worker = w;
@@ -89,7 +103,7 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
     } else if (habit.led && !atomic_load(&w->led)) {
         distrust();
     } else {
-        judge(iwarp_now_ns() - habit.left_ns < AWAY_NS);
+        judge(habit.came_ns - habit.left_ns < AWAY_NS);
     }
     habit.led = false;
     return habit.trust == TRUSTED;
@@ -122,6 +136,14 @@ static void on_late(uv_timer_t *limit)
     ++*(unsigned *)limit->data;
 }
 
+/* As a rule it does not take long: look, instead of being woken. */
+static void look_for_a_while(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
+{
+    while (!done(arg) && iwarp_now_ns() - habit.came_ns < SHORT_NS) {
+        uv_run(w->loop, UV_RUN_NOWAIT);
+    }
+}
+
 /* Until done(arg), or the timer, which runs on from one wait to the next, has fired twice. */
 static bool run_loop(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
 {
@@ -131,6 +153,9 @@ static bool run_loop(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
     w->limit.data = &late;
     if (!uv_is_active((uv_handle_t *)&w->limit)) {
         uv_timer_start(&w->limit, on_late, PATIENCE_MS, PATIENCE_MS);
+    }
+    if (habit.shorts == SHORT_WAITS) {
+        look_for_a_while(w, done, arg);
     }
     while (late < 2 && alive && !done(arg)) {
         alive = uv_run(w->loop, UV_RUN_ONCE) != 0;
@@ -148,7 +173,9 @@ bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
     }
     const struct iwarp_worker *outer = iwarp_worker_enter(w);
     atomic_store(&w->watching, true);
+    uint64_t before = w->received;
     bool in_time = run_loop(w, done, arg);
+    habit.bulk = w->received - before > BULK;
     (void)iwarp_worker_enter(outer);
     atomic_store(&w->watching, false);
     pthread_mutex_unlock(&w->drive);

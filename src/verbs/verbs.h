@@ -149,6 +149,7 @@ struct iwarp_worker {
     pthread_cond_t changed;    /* one of them: seldom, so who waits for another looks in vain */
     uint8_t *staging;
     size_t staging_len;
+    uint64_t received; /* octets, by whoever runs the loop */
 };
 
 struct iwarp_device {

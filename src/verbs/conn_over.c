@@ -153,6 +153,15 @@ static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct iwarp_eq *eq,
     return IWARP_OK;
 }
 
+/* Another thread may connect or reset it at this moment: iwarp_qp_bind has the last word. */
+static bool has_conn(struct iwarp_qp *qp)
+{
+    iwarp_mutex_lock(&qp->post_lock);
+    bool has = qp->conn != NULL;
+    iwarp_mutex_unlock(&qp->post_lock);
+    return has;
+}
+
 enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp *responder,
                                      const struct iwarp_conn_options *options, struct iwarp_eq *eq,
                                      struct iwarp_conn **initiator_conn,
@@ -168,7 +177,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     }
     struct iwarp_device *device = initiator->pd->device;
     IWARP_ON_LOOP(device);
-    if (responder->pd->device != device || initiator == responder || responder->conn) {
+    if (responder->pd->device != device || initiator == responder || has_conn(responder)) {
         return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
     }
     side[0].conn = iwarp_conn_new_initiator(initiator, options, NULL, 0, eq, NULL, &status);

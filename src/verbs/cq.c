@@ -431,7 +431,7 @@ static bool lead(struct iwarp_cq *cq, int timeout_ms)
 static void begin_wait(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
-    cq->waits++;
+    atomic_fetch_add(&cq->waits, 1);
     if (cq->armed != CQ_ANY) {
         cq->armed_to_wait = cq->armed == CQ_QUIET;
         set_armed(cq, CQ_ANY);
@@ -440,16 +440,20 @@ static void begin_wait(struct iwarp_cq *cq)
     iwarp_device_hand_over(cq->device);
 }
 
-static void end_wait(void *arg)
+static void end_wait(struct iwarp_cq *cq)
 {
-    struct iwarp_cq *cq = arg;
-
     iwarp_mutex_lock(&cq->lock);
-    if (--cq->waits == 0 && cq->armed_to_wait) {
+    if (atomic_fetch_sub(&cq->waits, 1) == 1 && cq->armed_to_wait) {
         set_armed(cq, CQ_QUIET);
         cq->armed_to_wait = false;
     }
     iwarp_mutex_unlock(&cq->lock);
+}
+
+/* Cancelled in its sleep: the queue stays armed, until its next completion. */
+static void abandon_wait(void *cq)
+{
+    atomic_fetch_sub(&((struct iwarp_cq *)cq)->waits, 1);
 }
 
 /*
@@ -468,7 +472,7 @@ static int wait_until_told(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int 
         begin_wait(cq);
         got = iwarp_cq_poll(cq, wc, n); /* what came before arming triggers nothing */
         if (got == 0) {
-            pthread_cleanup_push(end_wait, cq);
+            pthread_cleanup_push(abandon_wait, cq);
             if (iwarp_process_poll(&p, (int)left, cancel_state) > 0) {
                 iwarp_cq_drain(cq);
             }

@@ -333,7 +333,7 @@ struct iwarp_cq {
     uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
-    unsigned waits;                    /* threads that sleep in iwarp_cq_wait */
+    _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */
     bool armed_to_wait;                /* by one of them, and not by the application */
     unsigned leaders;                  /* threads that wait for it and run the loop meanwhile */
     _Atomic unsigned due;              /* CQ_DUE_: has come, and nobody was told yet */

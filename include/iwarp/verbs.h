@@ -66,8 +66,8 @@ struct iwarp_srq; /* srq.h */
  *   computes. Every function may be called from any thread. With one worker, a thread that waits in
  *   iwarp_cq_wait again and again, is back within 50 us each time and is the only one that waits
  *   for completions may move the octets itself meanwhile: one thread switch less. If its waits are
- *   short and bring little it looks for up to 50 us before it sleeps. The worker comes back at once
- * for other threads that wait or call, else within about 2 ms.
+ *   short and bring little it looks for up to 50 us before it sleeps. The worker comes back at
+ *   once for other threads that wait or call, else within about 2 ms.
  *
  * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over

@@ -15,15 +15,14 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 
 /*
  * The region with this STag's index if it is of the PD, claimed; or NULL. Who has claimed a window
- * already (`held`) wants memory only: two that each wanted the other's window would wait for ever.
+ * already asks for memory only: two that each wanted the other's window would wait for ever.
  */
-static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag,
-                                  const struct iwarp_region *held)
+static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag, bool memory_only)
 {
     for (uint32_t mask = iwarp_region_mask(who->regions), was = ~mask; mask != was;) {
         _Atomic(struct iwarp_region *) *slot = iwarp_region_slot(who->regions, stag, mask);
         struct iwarp_region *r = atomic_load_explicit(slot, memory_order_acquire);
-        if (r && (!held || atomic_load(&r->kind) == REGION_MEMORY)) {
+        if (r && (!memory_only || atomic_load(&r->kind) == REGION_MEMORY)) {
             iwarp_region_claim(r);
             if (atomic_load_explicit(slot, memory_order_acquire) == r && r->index == stag >> 8 &&
                 r->pd == who->pd) {
@@ -76,7 +75,7 @@ void iwarp_region_renew(struct iwarp_region *r, const void *pd, const struct iwa
 bool iwarp_bind_region(const struct iwarp_binder *who, const struct iwarp_binding *b,
                        struct iwarp_fault *fault)
 {
-    struct iwarp_region *r = claim(who, b->stag, NULL);
+    struct iwarp_region *r = claim(who, b->stag, false);
     bool good = false;
 
     if (!r) {
@@ -119,7 +118,7 @@ static bool check_parent(const struct iwarp_binder *who, const struct iwarp_regi
 static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
                         const struct iwarp_binding *b, struct iwarp_fault *fault)
 {
-    struct iwarp_region *p = claim(who, b->region, w);
+    struct iwarp_region *p = claim(who, b->region, true);
 
     if (!p) {
         return found(fault, IWARP_FAULT_LOCAL_BIND_REGION, b->stag, b->region, 0);
@@ -148,7 +147,7 @@ static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
 bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_binding *b,
                        struct iwarp_fault *fault)
 {
-    struct iwarp_region *w = claim(who, b->stag, NULL);
+    struct iwarp_region *w = claim(who, b->stag, false);
     bool good;
 
     if (!w) {
@@ -172,7 +171,7 @@ bool iwarp_bind_window(const struct iwarp_binder *who, const struct iwarp_bindin
 /* [VERBS-7.8-01] [VERBS-7.8-02] */
 bool iwarp_bind_invalidate(const struct iwarp_binder *who, uint32_t stag, struct iwarp_fault *fault)
 {
-    struct iwarp_region *r = claim(who, stag, NULL);
+    struct iwarp_region *r = claim(who, stag, false);
     bool good = false;
 
     if (!r) {
@@ -198,7 +197,7 @@ bool iwarp_bind_invalidate_remote(const struct iwarp_binder *who, uint32_t stag,
 {
     const unsigned remote =
         IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_ATOMIC;
-    struct iwarp_region *r = claim(who, stag, NULL);
+    struct iwarp_region *r = claim(who, stag, false);
     bool good = false;
 
     if (!r) {

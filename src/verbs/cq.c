@@ -347,9 +347,7 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
         set_armed(cq, solicited_only ? CQ_SOLICITED : CQ_ANY);
     }
     iwarp_mutex_unlock(&cq->lock);
-    if (!cq->device->embedded) {
-        iwarp_device_hand_over(cq->device);
-    }
+    iwarp_device_hand_over(cq->device);
     return IWARP_OK;
 }
 

@@ -351,8 +351,8 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
 
 /*
  * Telling the application is apart from pushing, so that who wakes finds no lock taken: due, while
- * the queue is sure to exist (it has a user), gives it to one thread; tell, at any
- * time after that.
+ * the queue is sure to exist (it has a user), gives it to one thread; tell, at any time after
+ * that.
  */
 struct iwarp_cq_due {
     struct iwarp_cq *cq; /* NULL: nobody is to be told */

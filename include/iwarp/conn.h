@@ -82,6 +82,13 @@ struct iwarp_conn_options {
     bool remind;
     int traffic_class; /* iwarp_connect: IP_TOS or IPV6_TCLASS of what is sent, 0 to 255, whose
                         * two low bits are TCP's own (ECN); -1 (default): the system's */
+    /*
+     * Which of the device's workers drives the connection, or the listener and all that it gets: 1
+     * to their number; 0 (default): one after the other. With polled progress, polling a completion
+     * queue runs those workers whose connections complete into it, so threads that have queues and
+     * workers of their own do not disturb each other.
+     */
+    unsigned worker;
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);

@@ -13,19 +13,27 @@
 struct iwarp_budget {
     _Atomic size_t used;
     size_t limit;
-    void *_Atomic spare; /* free memory of the one size that is kept, or NULL; not counted */
 };
 
-/* Memory from *spare if there is any, else new; what iwarp_budget_alloc and _alloc_kept share. */
-static inline void *iwarp_budget_claim(struct iwarp_budget *b, size_t size, bool *over,
-                                       void *_Atomic *spare)
+/* Free memory of one size, kept for the next that needs it. Not counted. */
+struct iwarp_spare {
+    void *_Atomic memory; /* or NULL */
+};
+
+/*
+ * Memory that is needed again and again, always of the same size: from the spare if there is any,
+ * so that most of the time no allocator is asked. spare: NULL for none. NULL: over the limit (*over
+ * true) or out of memory (*over false).
+ */
+static inline void *iwarp_budget_alloc_kept(struct iwarp_budget *b, struct iwarp_spare *spare,
+                                            size_t size, bool *over)
 {
     size_t used = atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
     void *p = NULL;
 
     *over = size > b->limit || used > b->limit - size;
     if (!*over) {
-        p = spare ? atomic_exchange_explicit(spare, NULL, memory_order_acquire) : NULL;
+        p = spare ? atomic_exchange_explicit(&spare->memory, NULL, memory_order_acquire) : NULL;
         p = p ? p : malloc(size);
     }
     if (!p) {
@@ -34,10 +42,10 @@ static inline void *iwarp_budget_claim(struct iwarp_budget *b, size_t size, bool
     return p;
 }
 
-/* NULL: over the limit (*over true) or out of memory (*over false). */
+/* The same without a spare. */
 static inline void *iwarp_budget_alloc(struct iwarp_budget *b, size_t size, bool *over)
 {
-    return iwarp_budget_claim(b, size, over, NULL);
+    return iwarp_budget_alloc_kept(b, NULL, size, over);
 }
 
 static inline void iwarp_budget_free(struct iwarp_budget *b, void *p, size_t size)
@@ -48,30 +56,22 @@ static inline void iwarp_budget_free(struct iwarp_budget *b, void *p, size_t siz
     }
 }
 
-/*
- * The same for memory that is needed again and again, always of the same size: one piece of it is
- * kept when it is given back, so that most of the time no allocator is asked.
- */
-static inline void *iwarp_budget_alloc_kept(struct iwarp_budget *b, size_t size, bool *over)
-{
-    return iwarp_budget_claim(b, size, over, &b->spare);
-}
-
-static inline void iwarp_budget_keep(struct iwarp_budget *b, void *p, size_t size)
+/* Give it back, and keep it for the next if nothing is kept. */
+static inline void iwarp_budget_keep(struct iwarp_budget *b, struct iwarp_spare *spare, void *p,
+                                     size_t size)
 {
     void *none = NULL;
 
-    if (!atomic_compare_exchange_strong_explicit(&b->spare, &none, p, memory_order_release,
+    if (!atomic_compare_exchange_strong_explicit(&spare->memory, &none, p, memory_order_release,
                                                  memory_order_relaxed)) {
         free(p);
     }
     atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
 }
 
-/* Nothing of it is in use any more. */
-static inline void iwarp_budget_fini(struct iwarp_budget *b)
+static inline void iwarp_spare_fini(struct iwarp_spare *spare)
 {
-    free(atomic_load_explicit(&b->spare, memory_order_acquire));
+    free(atomic_load_explicit(&spare->memory, memory_order_acquire));
 }
 
 #endif

@@ -68,6 +68,7 @@ struct iwarp_stream_config {
     const _Atomic unsigned *pd_qps; /* how many queue pairs the PD has; NULL: this one */
     struct iwarp_wq *sq, *rq;
     struct iwarp_budget *budget;
+    struct iwarp_spare *spare; /* for send blocks */
     struct iwarp_stream_counts *counts;
     bool crc;
     bool markers_rx; /* the peer inserts markers; payload is then always collected first */

@@ -3,13 +3,14 @@
 #include "stream/stream_block.h"
 
 /* A block with room for that much; all else in it is 0. Moved: made to measure. */
-static struct iwarp_tx_block *block_new(struct iwarp_budget *budget, bool moved, unsigned iov,
-                                        unsigned refs, size_t bytes, size_t *size, bool *over)
+static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, bool moved,
+                                        unsigned iov, unsigned refs, size_t bytes, size_t *size,
+                                        bool *over)
 {
     *size = sizeof(struct iwarp_tx_block) + iov * sizeof(struct iovec) +
             refs * sizeof(struct iwarp_tx_ref) + bytes;
-    struct iwarp_tx_block *b = moved ? iwarp_budget_alloc(budget, *size, over)
-                                     : iwarp_budget_alloc_kept(budget, *size, over);
+    struct iwarp_tx_block *b =
+        iwarp_budget_alloc_kept(c->budget, moved ? NULL : c->spare, *size, over);
     if (b) {
         *b = (struct iwarp_tx_block){
             .size = *size, .moved = moved, .iov = (struct iovec *)(void *)(b + 1)};
@@ -28,7 +29,7 @@ bool iwarp_tx_block_ready(struct iwarp_stream *s)
         return true;
     }
     struct iwarp_tx_block *b =
-        block_new(s->config.budget, false, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
+        block_new(&s->config, false, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
     if (!b) {
         enum iwarp_fault_code code =
             over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY;
@@ -65,7 +66,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
         bytes += is_inside(b, &b->iov[i]) ? b->iov[i].iov_len : 0;
     }
     struct iwarp_tx_block *m =
-        block_new(budget, true, b->n - b->first, b->refs, bytes, &size, &over);
+        block_new(&s->config, true, b->n - b->first, b->refs, bytes, &size, &over);
     if (!m) {
         return; /* what there is does as well */
     }
@@ -101,7 +102,7 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
         if (s->tx.block->moved) {
             iwarp_budget_free(s->config.budget, s->tx.block, s->tx.block->size);
         } else {
-            iwarp_budget_keep(s->config.budget, s->tx.block, s->tx.block->size);
+            iwarp_budget_keep(s->config.budget, s->config.spare, s->tx.block, s->tx.block->size);
         }
         s->tx.block = NULL;
         s->tx.framed = s->tx.sent;

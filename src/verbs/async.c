@@ -148,7 +148,7 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
 
     IWARP_ON_LOOP(device);
     if (device->polled && timeout_ms == 0) {
-        iwarp_device_drive(device);
+        iwarp_device_drive(device, IWARP_EVERY_WORKER);
     }
     while (!take(&device->async, event)) {
         if (device->embedded && iwarp_device_run_until(device, has_one, device, timeout_ms)) {

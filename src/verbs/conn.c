@@ -26,13 +26,15 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   const struct iwarp_conn_options *options, bool responder,
                                   enum iwarp_status *status)
 {
-    struct iwarp_conn *conn = calloc(1, sizeof *conn);
+    struct iwarp_worker *worker = iwarp_device_pick_worker(device, options->worker);
+    struct iwarp_conn *conn = worker ? calloc(1, sizeof *conn) : NULL;
 
-    *status = IWARP_OK;
+    *status = worker ? IWARP_OK : IWARP_MISUSE;
     if (!conn) {
-        *status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection");
+        *status = worker ? iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection") : *status;
         return NULL;
     }
+    conn->worker = worker;
     if (device->injector) {
         *status = iwarp_inject_open(device->injector, &conn->inject);
         if (*status != IWARP_OK) {
@@ -63,7 +65,6 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
         conn_free(conn);
         return NULL;
     }
-    conn->worker = iwarp_device_pick_worker(device);
     iwarp_guard_refresh(); /* no handlers before the first connection */
     return conn;
 }

@@ -218,6 +218,7 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .sq = &conn->qp->sq,
         .rq = &conn->qp->rq,
         .budget = &conn->device->budget,
+        .spare = &conn->worker->spare,
         .counts = &conn->counts,
         .crc = conn->settled.crc,
         .markers_rx = conn->settled.markers_rx,

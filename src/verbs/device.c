@@ -224,7 +224,6 @@ static void device_free(struct iwarp_device *d)
     free(d->injector);
     iwarp_stag_free_pool(d);
     iwarp_region_table_fini(&d->regions);
-    iwarp_budget_fini(&d->budget);
     iwarp_async_fini(&d->async);
     iwarp_mutex_fini(&d->lock);
     free(d);
@@ -389,9 +388,14 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
     return IWARP_OK;
 }
 
-struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d)
+struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d, unsigned wanted)
 {
-    return &d->worker[atomic_fetch_add(&d->next_worker, 1) % d->workers];
+    if (wanted > d->workers) {
+        iwarp_fail(IWARP_MISUSE, "connection options: worker is %u, the device has %u", wanted,
+                   d->workers);
+        return NULL;
+    }
+    return &d->worker[wanted > 0 ? wanted - 1 : atomic_fetch_add(&d->next_worker, 1) % d->workers];
 }
 
 /* --- protection domains ---------------------------------------------------------------------- */

@@ -139,7 +139,7 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
 
     IWARP_ON_LOOP(eq->device);
     if (eq->device->polled && timeout_ms == 0) {
-        iwarp_device_drive(eq->device);
+        iwarp_device_drive(eq->device, IWARP_EVERY_WORKER);
     }
     while (!take(eq, event)) {
         if (eq->device->embedded && iwarp_device_run_until(eq->device, has_one, eq, timeout_ms)) {

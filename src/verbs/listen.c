@@ -180,13 +180,14 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
                                    const struct iwarp_conn_options *options, struct iwarp_eq *eq,
                                    void *user, struct iwarp_listener **out)
 {
-    struct iwarp_listener *l = calloc(1, sizeof *l);
+    struct iwarp_worker *worker = iwarp_device_pick_worker(device, options->worker);
+    struct iwarp_listener *l = worker ? calloc(1, sizeof *l) : NULL;
 
     if (!l) {
-        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener");
+        return worker ? iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener") : IWARP_MISUSE;
     }
     l->device = device;
-    l->worker = iwarp_device_pick_worker(device);
+    l->worker = worker;
     l->options = *options;
     l->eq = eq;
     l->user = user;

@@ -223,11 +223,14 @@ void iwarp_worker_drive_calls(struct iwarp_worker *w)
     iwarp_worker_hand_over(w);
 }
 
-void iwarp_device_drive(struct iwarp_device *device)
+void iwarp_device_drive(struct iwarp_device *device, uint64_t workers)
 {
     IWARP_UNCANCELLED;
     for (unsigned i = 0; i < device->workers; i++) {
         struct iwarp_worker *w = &device->worker[i];
+        if (!(workers >> i & 1)) {
+            continue;
+        }
         wake_watcher(w);
         if (pthread_mutex_trylock(&w->drive) == 0) {
             run_driven(w, false);

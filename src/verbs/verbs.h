@@ -149,7 +149,8 @@ struct iwarp_worker {
     pthread_cond_t changed;    /* one of them: seldom, so who waits for another looks in vain */
     uint8_t *staging;
     size_t staging_len;
-    uint64_t received; /* octets, by whoever runs the loop */
+    uint64_t received;        /* octets, by whoever runs the loop */
+    struct iwarp_spare spare; /* a send block for its connections */
 };
 
 struct iwarp_device {
@@ -214,8 +215,9 @@ bool iwarp_worker_read_hot(struct iwarp_worker *w);
 void iwarp_worker_chill(struct iwarp_worker *w);
 void iwarp_worker_want_loop(struct iwarp_worker *w); /* soon. Any thread */
 
-/* Polled: run what is ready, in the place of the workers. */
-void iwarp_device_drive(struct iwarp_device *device);
+/* Polled: run what is ready, in the place of these workers, a bit each. */
+#define IWARP_EVERY_WORKER UINT64_MAX
+void iwarp_device_drive(struct iwarp_device *device, uint64_t workers);
 
 /* Not embedded: before sleeping; the workers' threads come back if nobody runs their loops. */
 void iwarp_device_hand_over(struct iwarp_device *device);
@@ -256,7 +258,8 @@ void iwarp_worker_kick(struct iwarp_conn *conn);
 /* Embedded, on the loop's thread: free a closed device as soon as nothing is left of it. */
 void iwarp_device_maybe_free(struct iwarp_device *device);
 
-struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device);
+/* wanted: as in the connection options. NULL: there is no such worker, MISUSE. */
+struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device, unsigned wanted);
 
 /* --- protection domains, regions ------------------------------------------------------------- */
 
@@ -326,7 +329,8 @@ enum { CQ_DUE_ARMED = 1, CQ_DUE_LEADER = 2 };
 struct iwarp_cq {
     struct iwarp_device *device;
     void *user;
-    _Atomic unsigned users; /* queue pairs, counted per role */
+    _Atomic unsigned users;   /* queue pairs, counted per role */
+    _Atomic uint64_t workers; /* that have or had connections which complete into it, a bit each */
     struct iwarp_mutex lock;
     struct iwarp_wc *ring;
     _Atomic uint32_t size; /* it and the ring change under lock */
@@ -360,6 +364,9 @@ struct iwarp_cq_due {
 };
 struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq);
 void iwarp_cq_tell(struct iwarp_cq_due due);
+
+/* A connection of this worker will complete into it. */
+void iwarp_cq_served_by(struct iwarp_cq *cq, const struct iwarp_worker *w);
 
 /* Remove what a dying queue pair left behind. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);

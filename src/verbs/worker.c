@@ -160,6 +160,7 @@ void iwarp_worker_fini(struct iwarp_worker *w)
     pthread_mutex_destroy(&w->wait_lock);
     pthread_cond_destroy(&w->finished);
     pthread_mutex_destroy(&w->lock);
+    iwarp_spare_fini(&w->spare);
     free(w->staging);
 }
 

@@ -72,6 +72,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .sq = &e->sq,
         .rq = &e->rq,
         .budget = &e->budget,
+        .spare = &e->spare,
         .counts = &e->counts,
         .crc = !e->options.no_crc,
         .hold_tx = e->options.hold_tx,
@@ -95,7 +96,7 @@ void endpoint_fini(struct endpoint *e)
     endpoint_check(e);
     iwarp_stream_fini(&e->s);
     assert_int_equal(atomic_load(&e->budget.used), 0);
-    iwarp_budget_fini(&e->budget);
+    iwarp_spare_fini(&e->spare);
     for (unsigned i = 0; i < e->areas; i++) {
         struct area *a = &e->area[i];
         endpoint_deregister(e, a);

@@ -45,6 +45,7 @@ struct endpoint {
     struct iwarp_region_table *regions;
     struct iwarp_wq sq, rq;
     struct iwarp_budget budget;
+    struct iwarp_spare spare;
     struct iwarp_stream_counts counts;
     struct iwarp_stream s;
     struct area area[ENDPOINT_REGIONS];

@@ -145,34 +145,35 @@ static void alloc__by_threads_at_the_limit__ends_at_zero(void **state)
 static void keep__one_piece__is_handed_out_again(void **state)
 {
     struct iwarp_budget b = {.limit = 100};
+    struct iwarp_spare spare = {NULL};
     bool over = true;
 
     (void)state;
-    void *p = iwarp_budget_alloc_kept(&b, 50, &over);
-    void *q = iwarp_budget_alloc_kept(&b, 50, &over);
+    void *p = iwarp_budget_alloc_kept(&b, &spare, 50, &over);
+    void *q = iwarp_budget_alloc_kept(&b, &spare, 50, &over);
     assert_non_null(p);
     assert_non_null(q);
-    assert_null(iwarp_budget_alloc_kept(&b, 50, &over));
+    assert_null(iwarp_budget_alloc_kept(&b, &spare, 50, &over));
     assert_true(over);
-    iwarp_budget_keep(&b, p, 50);
+    iwarp_budget_keep(&b, &spare, p, 50);
     assert_int_equal(b.used, 50);
-    iwarp_budget_keep(&b, q, 50); /* there is one: this one is freed */
+    iwarp_budget_keep(&b, &spare, q, 50); /* there is one: this one is freed */
     assert_int_equal(b.used, 0);
     alloc_fault_at(1); /* the first call of malloc from here on fails */
-    void *again = iwarp_budget_alloc_kept(&b, 50, &over);
+    void *again = iwarp_budget_alloc_kept(&b, &spare, 50, &over);
     assert_ptr_equal(again, p);
     memset(again, 0xff, 50);
-    assert_null(iwarp_budget_alloc_kept(&b, 50, &over));
+    assert_null(iwarp_budget_alloc_kept(&b, &spare, 50, &over));
     assert_false(over);
     alloc_fault_at(0);
     assert_int_equal(b.used, 50);
-    iwarp_budget_keep(&b, again, 50);
+    iwarp_budget_keep(&b, &spare, again, 50);
     void *other = iwarp_budget_alloc(&b, 100, &over); /* what is kept takes nothing of the limit */
     assert_non_null(other);
-    assert_null(iwarp_budget_alloc_kept(&b, 50, &over));
+    assert_null(iwarp_budget_alloc_kept(&b, &spare, 50, &over));
     assert_true(over);
     iwarp_budget_free(&b, other, 100);
-    iwarp_budget_fini(&b);
+    iwarp_spare_fini(&spare);
 }
 
 int main(void)

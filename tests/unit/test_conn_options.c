@@ -67,6 +67,41 @@ static void options__beyond_their_bounds__are_misuse(void **state)
     pair_close(&p);
 }
 
+/* What the device decides: nothing is left behind, and the same objects connect afterwards. */
+static void options__with_a_worker_that_is_not_there__are_misuse(void **state)
+{
+    static const unsigned beyond[] = {4, UINT_MAX};
+    struct iwarp_conn *conn[2] = {NULL, NULL};
+    struct sockaddr_storage addr;
+    struct iwarp_listener *listener = NULL;
+    struct iwarp_conn_options o;
+    struct pair_options po;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&po, PAIR_TCP4);
+    po.device.workers = 3;
+    pair_prepare(&p, &po);
+    socklen_t len = pair_loopback(PAIR_TCP4, &addr);
+    const struct sockaddr *to = (const struct sockaddr *)&addr;
+    unsigned before = pair_fd_count();
+    iwarp_conn_options_init(&o);
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        o.worker = beyond[i];
+        must_fail(iwarp_connect_pair(p.side[0].qp, p.side[1].qp, &o, NULL, &conn[0], &conn[1]),
+                  IWARP_MISUSE, "the device has 3");
+        must_fail(iwarp_connect(p.side[0].qp, to, len, &o, NULL, 0, NULL, NULL, &conn[0]),
+                  IWARP_MISUSE, "the device has 3");
+        must_fail(iwarp_listen(p.device, to, len, &o, 1, p.eq[0], NULL, &listener), IWARP_MISUSE,
+                  "the device has 3");
+    }
+    assert_null(conn[0]);
+    assert_null(listener);
+    assert_int_equal(pair_fd_count(), before);
+    pair_connect(&p);
+    pair_close(&p);
+}
+
 static void options__without_time_or_of_unknown_placement__are_misuse(void **state)
 {
     struct iwarp_conn_options o, out;
@@ -172,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(init__gives__crc_depths_and_the_model_that_peers_expect),
         cmocka_unit_test(options__beyond_their_bounds__are_misuse),
+        cmocka_unit_test(options__with_a_worker_that_is_not_there__are_misuse),
         cmocka_unit_test(options__without_time_or_of_unknown_placement__are_misuse),
         cmocka_unit_test(options__of_tcp_beyond_what_the_kernel_takes__are_misuse),
         cmocka_unit_test(options__with_the_longest_times__connect),

@@ -214,6 +214,49 @@ static void polled__beside_threads_that_wait__loses_nothing(void **state)
     pair_close(&p);
 }
 
+/*
+ * Two workers with a connection's end each: who polls the queue of one leaves the other alone, on
+ * whatever transport; and each poll of an end's own queues moves what it has to.
+ */
+static void polled__a_queue__runs_the_workers_of_its_connections_only(void **state)
+{
+    struct pair_options o;
+    struct iwarp_wc wc;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_POLLED;
+    o.device.workers = 2;
+    o.conn[0].worker = 2;
+    o.conn[1].worker = 1; /* of the listener, and so of what it gets */
+    pair_open(&p, &o);
+    struct iwarp_worker *mine = &p.device->worker[1], *other = &p.device->worker[0];
+    assert_ptr_equal(p.side[0].conn->worker, mine);
+    assert_ptr_equal(p.side[1].conn->worker, other);
+    unsigned mine_before = atomic_load(&mine->polls), other_before = atomic_load(&other->polls);
+    for (unsigned i = 0; i < 500; i++) {
+        pair_write(&p.side[0], i, 0, 100, &p.side[1], 0);
+        while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 0) {
+        }
+        assert_int_equal(wc.status, IWARP_WC_SUCCESS);
+        assert_int_equal(iwarp_cq_poll(p.side[0].recv_cq, &wc, 1), 0);
+    }
+    assert_true(atomic_load(&mine->polls) - mine_before >= 500);
+    assert_int_equal(atomic_load(&other->polls), other_before);
+    for (unsigned i = 0; i < 500; i++) {
+        pair_recv(&p.side[1], i, 0, 100);
+        pair_send(&p.side[0], i, 0, 100);
+        while (iwarp_cq_poll(p.side[1].recv_cq, &wc, 1) == 0) {
+        }
+        assert_int_equal(wc.wr_id, i);
+        while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 0) {
+        }
+    }
+    assert_true(atomic_load(&other->polls) - other_before >= 500);
+    pair_close(&p);
+}
+
 /* --- embedded -------------------------------------------------------------------------------- */
 
 struct elsewhere {
@@ -462,6 +505,7 @@ int main(void)
         cmocka_unit_test(polled__with_a_poller__the_worker_steps_back),
         cmocka_unit_test(polled__and_then_idle__uses_no_cpu),
         cmocka_unit_test(polled__beside_threads_that_wait__loses_nothing),
+        cmocka_unit_test(polled__a_queue__runs_the_workers_of_its_connections_only),
         cmocka_unit_test(embedded__from_another_thread__is_misuse_but_for_the_call),
         cmocka_unit_test(device_call__before_the_close__is_run_by_it),
         cmocka_unit_test(device_call__in_other_modes__is_misuse),

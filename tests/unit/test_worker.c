@@ -111,7 +111,7 @@ static void thread__takes_memory_faults_and_no_other_signal(void **state)
     must(iwarp_device_close(device));
 }
 
-static void pick_worker__gives_each_its_turn(void **state)
+static void pick_worker__gives_each_its_turn_or_the_one_that_is_asked_for(void **state)
 {
     struct iwarp_device_options o;
     struct iwarp_device *device;
@@ -122,11 +122,14 @@ static void pick_worker__gives_each_its_turn(void **state)
     o.workers = 5;
     must(iwarp_device_open(&o, &device));
     for (unsigned i = 0; i < 50; i++) {
-        picked[iwarp_device_pick_worker(device) - device->worker]++;
+        picked[iwarp_device_pick_worker(device, 0) - device->worker]++;
     }
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(picked[i], 10);
+        assert_ptr_equal(iwarp_device_pick_worker(device, i + 1), &device->worker[i]);
     }
+    assert_null(iwarp_device_pick_worker(device, 6));
+    assert_non_null(strstr(iwarp_last_error(), "worker is 6, the device has 5"));
     must(iwarp_device_close(device));
 }
 
@@ -135,7 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(call__from_many_threads__runs_one_by_one_and_is_waited_for),
         cmocka_unit_test(thread__takes_memory_faults_and_no_other_signal),
-        cmocka_unit_test(pick_worker__gives_each_its_turn),
+        cmocka_unit_test(pick_worker__gives_each_its_turn_or_the_one_that_is_asked_for),
     };
 
     return cmocka_run_group_tests_name("worker", tests, NULL, NULL);

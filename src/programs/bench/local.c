@@ -90,16 +90,19 @@ int bench_register(const struct bench_options *options)
 #define CHAIN_MAX 256u
 #define ORDER     (1u << 20)
 
-/* One thread with both ends of a connection. */
+/* One thread with both ends of a connection, and memory of its own that the Writes go to. */
 struct pair {
     const struct bench_options *options;
     struct bench_side side; /* the initiator's end */
     struct iwarp_qp *other;
     struct iwarp_conn *other_conn;
-    const uint32_t *stag; /* of the target regions, in the order of use */
+    uint8_t *memory;
+    struct iwarp_mr **mr;
+    uint32_t *stag; /* of the target regions, in the order of use */
     uint64_t done;
     double begin, end;
     pthread_barrier_t *start;
+    unsigned worker; /* of both ends */
     int core;
 };
 
@@ -120,6 +123,7 @@ static void connect_pair(struct pair *pair, struct iwarp_device *device, struct 
     bench_must(iwarp_qp_create(pd, &options, &side->qp), "create a queue pair");
     bench_must(iwarp_qp_create(pd, &options, &pair->other), "create a queue pair");
     bench_conn_options(pair->options, &conn_options);
+    conn_options.worker = pair->worker;
     bench_must(iwarp_connect_pair(side->qp, pair->other, &conn_options, NULL, &side->conn,
                                   &pair->other_conn),
                "connect");
@@ -181,22 +185,43 @@ static void *run_thread(void *arg)
  * processor could foresee. The order is as long for one region as for many, so that reading it
  * costs the same.
  */
-static void register_targets(const struct bench_options *options, struct iwarp_pd *pd,
-                             uint8_t *memory, struct iwarp_mr **mr, uint32_t *stag)
+static void register_targets(struct pair *pair, struct iwarp_pd *pd)
 {
+    const struct bench_options *options = pair->options;
     uint64_t random = 1;
 
+    pair->memory = aligned_alloc(4096, 4096);
+    pair->mr = calloc(options->count, sizeof(struct iwarp_mr *));
+    pair->stag = calloc(ORDER, sizeof *pair->stag);
+    if (!pair->memory || !pair->mr || !pair->stag) {
+        bench_fail("no memory");
+    }
     for (unsigned i = 0; i < options->count; i++) {
-        bench_must(iwarp_mr_register(pd, memory, options->octets,
+        bench_must(iwarp_mr_register(pd, pair->memory, options->octets,
                                      IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE |
                                          IWARP_ACCESS_ZERO_BASED,
-                                     &mr[i]),
+                                     &pair->mr[i]),
                    "register");
     }
     for (unsigned i = 0; i < ORDER; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        stag[i] = iwarp_mr_stag(mr[(random >> 33) % options->count]);
+        pair->stag[i] = iwarp_mr_stag(pair->mr[(random >> 33) % options->count]);
     }
+}
+
+static void check_targets(struct pair *pair)
+{
+    size_t where;
+
+    if (!bench_check(pair->memory, pair->options->octets, 1, &where)) {
+        bench_fail("wrong memory at octet %zu", where);
+    }
+    for (unsigned i = 0; i < pair->options->count; i++) {
+        iwarp_mr_deregister(pair->mr[i]);
+    }
+    free(pair->stag);
+    free(pair->mr);
+    free(pair->memory);
 }
 
 static void close_pair(struct pair *pair)
@@ -227,28 +252,21 @@ static void memory_result(const struct bench_options *options, const struct pair
 int bench_memory(const struct bench_options *options)
 {
     static struct pair pair[64];
-    static uint8_t memory[1024];
-    struct iwarp_mr **mr = calloc(options->count, sizeof(struct iwarp_mr *));
-    uint32_t *stag = calloc(ORDER, sizeof *stag);
     struct iwarp_device *device;
     struct iwarp_pd *pd;
     pthread_barrier_t start;
     pthread_t thread[64];
-    size_t where;
 
     if (options->workers == 1) {
         bench_pin(options->cores[1]);
     }
-    if (!mr || !stag) {
-        bench_fail("no memory");
-    }
     bench_device_open(options, &device);
     bench_must(iwarp_pd_create(device, &pd), "create a protection domain");
-    register_targets(options, pd, memory, mr, stag);
     pthread_barrier_init(&start, NULL, options->workers);
     for (unsigned i = 0; i < options->workers; i++) {
-        pair[i] = (struct pair){.options = options, .stag = stag, .start = &start};
+        pair[i] = (struct pair){.options = options, .start = &start, .worker = i + 1};
         pair[i].core = options->cores[1 - i % 2];
+        register_targets(&pair[i], pd);
         connect_pair(&pair[i], device, pd);
     }
     for (unsigned i = 0; i < options->workers; i++) {
@@ -259,17 +277,10 @@ int bench_memory(const struct bench_options *options)
     for (unsigned i = 0; i < options->workers; i++) {
         pthread_join(thread[i], NULL);
         close_pair(&pair[i]);
-    }
-    if (!bench_check(memory, options->octets, 1, &where)) {
-        bench_fail("wrong memory at octet %zu", where);
-    }
-    for (unsigned i = 0; i < options->count; i++) {
-        iwarp_mr_deregister(mr[i]);
+        check_targets(&pair[i]);
     }
     memory_result(options, pair);
     bench_must(iwarp_pd_destroy(pd), "destroy the protection domain");
     bench_must(iwarp_device_close(device), "close the device");
-    free(mr);
-    free(stag);
     return 0;
 }

@@ -69,9 +69,9 @@ static bool may_fault(void)
 /* It is asked for signals when it comes to be trusted only: that is a system call. */
 static void judge(bool soon)
 {
-    int before = habit.trust;
+    int before = habit.trust, less = before > 0 ? before / 2 : before; /* a penalty stays */
 
-    habit.trust = soon ? before + (before < TRUSTED) : before / 2;
+    habit.trust = soon ? before + (before < TRUSTED) : less;
     if (habit.trust == TRUSTED && before < TRUSTED && !may_fault()) {
         distrust();
     }

@@ -65,9 +65,10 @@ struct iwarp_srq; /* srq.h */
  * - THREADED: the library's own threads, `workers` of them; transfers go on while the application
  *   computes. Every function may be called from any thread. With one worker, a thread that waits in
  *   iwarp_cq_wait again and again, is back within 50 us each time and is the only one that waits
- *   for completions may move the octets itself meanwhile: one thread switch less. If its waits are
- *   short and bring little it looks for up to 50 us before it sleeps. The worker comes back at
- *   once for other threads that wait or call, else within about 2 ms.
+ *   for completions may move the octets itself meanwhile: one thread switch less. The worker comes
+ *   back at once for other threads that wait or call, else within about 2 ms. Whoever moves the
+ *   octets sleeps when there is nothing to do, but while that is never for long may first look
+ *   for up to 100 us (option `look`).
  *
  * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over
@@ -122,6 +123,10 @@ struct iwarp_device_options {
                               * IWARP_PCAP in the environment names, if any; "": not */
     uint64_t pcap_max_bytes; /* of that file; 0: IWARP_PCAP_MAX in the environment; 1 GiB. At least
                               * 4096 */
+    bool look; /* THREADED: while traffic leaves less than 100 us to sleep at a time, find out now
+                * and then whether more is moved by looking for that long before sleeping, and do
+                * so if it is. Costs processor time that nobody else wants. IWARP_LOOK in the
+                * environment: on or off; on */
 };
 
 /*

@@ -65,6 +65,14 @@ static void explain_hold(struct iwarp_conn *conn)
         conn->qp->num, old ? "was of revision 1" : "did not ask for peer-to-peer mode");
 }
 
+/* Two at a time may count as one: it is for comparing rates (look.c). */
+static void count_sent(struct iwarp_worker *w, uint64_t octets)
+{
+    uint64_t before = atomic_load_explicit(&w->sent, memory_order_relaxed);
+
+    atomic_store_explicit(&w->sent, before + octets, memory_order_relaxed);
+}
+
 void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
 {
     const struct iovec *iov;
@@ -81,6 +89,9 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
         const void *first = iov[0].iov_base;
         ssize_t sent = iwarp_conn_writev(conn, iov, (int)n);
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
+        if (sent > 0) {
+            count_sent(conn->worker, (uint64_t)sent);
+        }
         if (sent > 0 && conn->qp) {
             iwarp_stream_released(&conn->stream, (size_t)sent); /* the kernel has a copy */
         }
@@ -268,6 +279,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
 {
     struct iwarp_conn *conn = user;
 
+    conn->worker->found++;
     iwarp_conn_get(conn);
     iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_CONNECTING && writable) {

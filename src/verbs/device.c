@@ -27,7 +27,8 @@ void iwarp_device_options_init(struct iwarp_device_options *options)
                                              .max_connections = 65536,
                                              .max_half_open = 1024,
                                              .max_regions = 1048576,
-                                             .max_buffer_bytes = (size_t)1 << 30};
+                                             .max_buffer_bytes = (size_t)1 << 30,
+                                             .look = iwarp_setting_on("IWARP_LOOK", true)};
 }
 
 /* DEFAULT becomes what the environment says. */

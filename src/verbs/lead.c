@@ -7,9 +7,6 @@
  * somebody still leads. It comes back at once when another thread waits or calls; a thread that had
  * its work done by others that way has to earn its trust anew, each time for longer. A thread with
  * SIGSEGV or SIGBUS blocked never leads (guard.h).
- *
- * Who leads and has had short waits for small messages only looks for as long before it sleeps:
- * nobody has to wake it.
  */
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
@@ -21,12 +18,9 @@
 #define TRUSTED     8     /* so many times in a row */
 #define PENALTY     64 /* so many more after others had to do its work, each time twice as many */
 #define MAX_PENALTY 65536
-#define FORGIVEN    1024  /* waits in the lead until the penalty is half as high again */
-#define PATIENCE_MS 2     /* it sleeps no longer than twice this; then it waits as others do */
-#define IDLE_POLLS  4     /* empty polls of a thread that found nobody in the loop */
-#define SHORT_NS    50000 /* of a wait */
-#define SHORT_WAITS 8     /* so many of them, and it is awake for as long */
-#define BULK        16384 /* octets that came during a wait: not to be had any sooner */
+#define FORGIVEN    1024 /* waits in the lead until the penalty is half as high again */
+#define PATIENCE_MS 2    /* it sleeps no longer than twice this; then it waits as others do */
+#define IDLE_POLLS  4    /* empty polls of a thread that found nobody in the loop */
 
 /* How this thread has waited of late. */
 static _Thread_local struct {
@@ -37,9 +31,6 @@ static _Thread_local struct {
     int64_t left_ns; /* when it went off with what it had waited for */
     bool led;        /* and ran the loop itself */
     unsigned idle;   /* empty polls */
-    int64_t came_ns; /* when it began to wait */
-    bool bulk;       /* and more than BULK octets came */
-    int shorts;      /* short waits in the lead, up to SHORT_WAITS; a long one costs half of them */
 } habit;
 
 static void distrust(void)
@@ -80,10 +71,6 @@ static void judge(bool soon)
 void iwarp_lead_left(void)
 {
     habit.left_ns = iwarp_now_ns();
-    if (habit.led) {
-        bool was_short = habit.left_ns - habit.came_ns < SHORT_NS && !habit.bulk;
-        habit.shorts = was_short ? habit.shorts + (habit.shorts < SHORT_WAITS) : habit.shorts / 2;
-    }
 }
 
 bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
@@ -95,7 +82,6 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
         atomic_load(&device->armed) > 0) {
         return false;
     }
-    habit.came_ns = iwarp_now_ns();
     if (habit.worker != w) {
         memset(&habit, 0, sizeof habit);
         habit.worker = w;
@@ -103,7 +89,7 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
     } else if (habit.led && !atomic_load(&w->led)) {
         distrust();
     } else {
-        judge(habit.came_ns - habit.left_ns < AWAY_NS);
+        judge(iwarp_now_ns() - habit.left_ns < AWAY_NS);
     }
     habit.led = false;
     return habit.trust == TRUSTED;
@@ -136,14 +122,6 @@ static void on_late(uv_timer_t *limit)
     ++*(unsigned *)limit->data;
 }
 
-/* As a rule it does not take long: look, instead of being woken. */
-static void look_for_a_while(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
-{
-    while (!done(arg) && iwarp_now_ns() - habit.came_ns < SHORT_NS) {
-        uv_run(w->loop, UV_RUN_NOWAIT);
-    }
-}
-
 /* Until done(arg), or the timer, which runs on from one wait to the next, has fired twice. */
 static bool run_loop(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
 {
@@ -154,11 +132,8 @@ static bool run_loop(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
     if (!uv_is_active((uv_handle_t *)&w->limit)) {
         uv_timer_start(&w->limit, on_late, PATIENCE_MS, PATIENCE_MS);
     }
-    if (habit.shorts == SHORT_WAITS) {
-        look_for_a_while(w, done, arg);
-    }
     while (late < 2 && alive && !done(arg)) {
-        alive = uv_run(w->loop, UV_RUN_ONCE) != 0;
+        alive = iwarp_worker_await(w, done, arg);
     }
     return late < 2;
 }
@@ -173,9 +148,7 @@ bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
     }
     const struct iwarp_worker *outer = iwarp_worker_enter(w);
     atomic_store(&w->watching, true);
-    uint64_t before = w->received;
     bool in_time = run_loop(w, done, arg);
-    habit.bulk = w->received - before > BULK;
     (void)iwarp_worker_enter(outer);
     atomic_store(&w->watching, false);
     pthread_mutex_unlock(&w->drive);

@@ -94,11 +94,22 @@ static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
     atomic_store(&w->hand_over, false);
 }
 
+static bool is_wanted(void *worker)
+{
+    return atomic_load(&((struct iwarp_worker *)worker)->calling) > 0;
+}
+
+/* Until somebody wants to lead. */
 static bool run_threaded(struct iwarp_worker *w)
 {
+    bool alive = true;
+
     atomic_store(&w->led, false);
     uv_timer_stop(&w->limit);
-    return uv_run(w->loop, UV_RUN_DEFAULT) != 0; /* until somebody wants to lead */
+    while (alive && !is_wanted(w)) {
+        alive = iwarp_worker_await(w, is_wanted, w);
+    }
+    return alive;
 }
 
 static bool run_polled(struct iwarp_worker *w, unsigned seen)

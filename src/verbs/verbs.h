@@ -118,6 +118,23 @@ void iwarp_stats_conn_gone(struct iwarp_conn *conn);
 
 struct iwarp_call;
 
+/* look.c: is it better to look for a while before sleeping? */
+struct iwarp_look {
+    int shorts;         /* short waits of late */
+    bool pays;          /* looking moves more */
+    unsigned slice;     /* of a trial; at its number of slices, it is over */
+    int64_t spent_ns;   /* in this slice, or since the trial */
+    int64_t ns[2];      /* of trials: sleeping, looking */
+    uint64_t octets[2]; /* moved in that time */
+};
+
+/*
+ * Is looking due before the next wait? What came of a wait: how long it took, what has passed since
+ * the end of the one before, and what was moved in that time.
+ */
+bool iwarp_look_due(const struct iwarp_look *l);
+void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns, uint64_t octets);
+
 struct iwarp_worker {
     struct iwarp_device *device;
     enum iwarp_progress progress; /* not DEFAULT */
@@ -150,6 +167,11 @@ struct iwarp_worker {
     uint8_t *staging;
     size_t staging_len;
     uint64_t received;        /* octets, by whoever runs the loop */
+    uint64_t found;           /* connections that were ready, likewise */
+    _Atomic uint64_t sent;    /* octets, about: by any thread */
+    struct iwarp_look look;   /* threaded */
+    int64_t awaited_ns;       /* when its last wait was over */
+    uint64_t awaited_octets;  /* and how much had been moved then */
     struct iwarp_spare spare; /* a send block for its connections */
 };
 
@@ -203,6 +225,12 @@ void iwarp_worker_join(struct iwarp_worker *w);
 void iwarp_worker_run_calls(struct iwarp_worker *w);
 void iwarp_worker_drive_calls(struct iwarp_worker *w);
 void iwarp_worker_hand_over(struct iwarp_worker *w);
+
+/*
+ * Threaded, by whoever runs the loop: sleep in it until something comes, or look for it first; not
+ * if over(arg). False: the loop has no handles any more.
+ */
+bool iwarp_worker_await(struct iwarp_worker *w, bool (*over)(void *arg), void *arg);
 
 /*
  * Polled (hot.c), on the worker: the loop has found something for the connection; it is closed.

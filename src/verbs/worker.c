@@ -72,9 +72,6 @@ static void on_wake(uv_async_t *wake)
     pthread_mutex_lock(&w->lock);
     bool stop = w->stop && !w->kicked && !w->calls;
     pthread_mutex_unlock(&w->lock);
-    if (atomic_load(&w->calling) > 0 && w->progress == IWARP_PROGRESS_THREADED) {
-        uv_stop(w->loop); /* a thread wants to lead */
-    }
     if (stop) {
         uv_close((uv_handle_t *)&w->timer, NULL);
         uv_close((uv_handle_t *)&w->limit, NULL);

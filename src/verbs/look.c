@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threaded progress: before it sleeps in the loop, a thread may look for a while whether something
+ * comes. To be woken costs both ends, on a virtual machine much; but who looks finds less at a time
+ * than who sleeps. Which of the two moves more octets depends on machine, peer and messages, so now
+ * and then it is tried. Whoever else wants the processor has it meanwhile.
+ */
+#include "verbs/clock.h"
+#include "verbs/verbs.h"
+
+#include <sched.h>
+
+#define SHORT_NS    100000 /* of a wait; and nobody looks for longer */
+#define SHORT_WAITS 8      /* so many of them, and it may look; a long one costs half of them */
+#define YIELD_EVERY 4      /* looks */
+
+#define IDLE_NS  1000000   /* from one wait to the next: says nothing about the ways to wait */
+#define SLICE_NS 3000000   /* of a trial, in which the two ways take turns */
+#define SLICES   4         /* of a trial */
+#define HOLD_NS  200000000 /* until the next trial; of time that was not idle, as the others */
+#define TO_BEGIN 1.05      /* looking has to move so much more */
+#define TO_GO_ON 0.95
+
+static bool looks(const struct iwarp_look *l)
+{
+    return l->slice < SLICES ? l->slice % 2 == 1 : l->pays;
+}
+
+bool iwarp_look_due(const struct iwarp_look *l)
+{
+    return l->shorts == SHORT_WAITS && looks(l);
+}
+
+static void end_slice(struct iwarp_look *l)
+{
+    l->spent_ns = 0;
+    if (++l->slice == SLICES) {
+        double wanted = l->pays ? TO_GO_ON : TO_BEGIN;
+        l->pays = (double)l->octets[1] * (double)l->ns[0] >
+                  wanted * (double)l->octets[0] * (double)l->ns[1];
+    }
+}
+
+/* What earlier trials have shown counts half as much each time. */
+static void begin_trial(struct iwarp_look *l)
+{
+    l->spent_ns = 0;
+    l->slice = 0;
+    for (int i = 0; i < 2; i++) {
+        l->ns[i] /= 2;
+        l->octets[i] /= 2;
+    }
+}
+
+void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns, uint64_t octets)
+{
+    l->shorts = took_ns < SHORT_NS ? l->shorts + (l->shorts < SHORT_WAITS) : l->shorts / 2;
+    if (passed_ns > IDLE_NS) {
+        return;
+    }
+    l->spent_ns += passed_ns;
+    if (l->slice == SLICES) {
+        if (l->spent_ns >= HOLD_NS) {
+            begin_trial(l);
+        }
+        return;
+    }
+    l->ns[looks(l)] += passed_ns;
+    l->octets[looks(l)] += octets;
+    if (l->spent_ns >= SLICE_NS) {
+        end_slice(l);
+    }
+}
+
+/* Until it has found something. False: it has no handles any more. */
+static bool look(struct iwarp_worker *w, bool (*over)(void *arg), void *arg, int64_t end)
+{
+    uint64_t before = w->found;
+
+    for (unsigned i = 1; uv_run(w->loop, UV_RUN_NOWAIT) != 0; i++) {
+        if (w->found != before || over(arg) || iwarp_now_ns() >= end) {
+            return true;
+        }
+        if (i % YIELD_EVERY == 0) {
+            sched_yield();
+        }
+    }
+    return false;
+}
+
+static uint64_t moved(const struct iwarp_worker *w)
+{
+    return w->received + atomic_load_explicit(&w->sent, memory_order_relaxed);
+}
+
+bool iwarp_worker_await(struct iwarp_worker *w, bool (*over)(void *arg), void *arg)
+{
+    int64_t begin = iwarp_now_ns();
+    uint64_t before = w->found;
+    bool alive = true;
+
+    if (w->device->options.look && iwarp_look_due(&w->look)) {
+        alive = look(w, over, arg, begin + SHORT_NS);
+    }
+    if (alive && w->found == before && !over(arg)) {
+        alive = uv_run(w->loop, UV_RUN_ONCE) != 0;
+    }
+    int64_t now = iwarp_now_ns();
+    uint64_t octets = moved(w);
+    iwarp_look_waited(&w->look, now - begin, now - w->awaited_ns, octets - w->awaited_octets);
+    w->awaited_ns = now;
+    w->awaited_octets = octets;
+    return alive;
+}

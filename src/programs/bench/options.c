@@ -199,10 +199,8 @@ static bool sensible(struct bench_options *options)
     const char *wrong =
         options->footprint == 0                      ? "the footprint is smaller than a message"
         : options->inlined && options->octets > 1024 ? "at most 1024 octets can be sent inline"
-        : options->octets > 4096 && strncmp(options->test, "pingpong", 8) == 0
-            ? "ping-pong takes at most 4096 octets"
-        : options->listen_on && options->connect_to ? "--listen and --connect do not go together"
-                                                    : NULL;
+        : options->listen_on && options->connect_to  ? "--listen and --connect do not go together"
+                                                     : NULL;
     if (!wrong && (options->listen_on || options->connect_to) && options->count > 0) {
         wrong = "this test is for one machine";
     }

@@ -80,13 +80,14 @@ void bench_listen(struct bench_link *link, struct iwarp_device *device, struct i
     bench_tell(link, &((struct sockaddr_in *)(void *)&addr)->sin_port, sizeof(uint16_t));
 }
 
-/* Messages go round in the footprint; behind it is a page for what the two sides tell. */
+/* Messages go round in the footprint; behind it is room for what the two sides tell, a page, or for
+ * the message that ping-pong sends. */
 void bench_side_open_shared(struct bench_side *side, const struct bench_options *options,
                             unsigned entries)
 {
     memset(side, 0, sizeof *side);
     side->options = options;
-    side->len = options->footprint + 4096;
+    side->len = options->footprint + (options->octets > 4096 ? options->octets : 4096);
     side->memory = mmap(NULL, side->len, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (side->memory == MAP_FAILED) {

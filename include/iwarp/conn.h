@@ -85,8 +85,9 @@ struct iwarp_conn_options {
     /*
      * Which of the device's workers drives the connection, or the listener and all that it gets: 1
      * to their number; 0 (default): one after the other. With polled progress, polling a completion
-     * queue runs those workers whose connections complete into it, so threads that have queues and
-     * workers of their own do not disturb each other.
+     * or event queue runs those workers whose connections and listeners use it, so threads that
+     * have queues and workers of their own do not disturb each other; each of them may listen on
+     * the same port, with SO_REUSEPORT and iwarp_listen_socket.
      */
     unsigned worker;
 };

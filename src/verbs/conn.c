@@ -134,7 +134,7 @@ void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
 {
     conn->eq = eq;
     if (eq) {
-        atomic_fetch_add(&eq->users, 1);
+        iwarp_eq_use(eq, conn->worker);
     }
 }
 

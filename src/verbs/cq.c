@@ -274,11 +274,6 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     return room;
 }
 
-void iwarp_cq_served_by(struct iwarp_cq *cq, const struct iwarp_worker *w)
-{
-    atomic_fetch_or(&cq->workers, (uint64_t)1 << (w - w->device->worker));
-}
-
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
 {
     iwarp_mutex_lock(&cq->lock);
@@ -317,8 +312,7 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
             }
             return 0;
         }
-        uint64_t workers = atomic_load_explicit(&cq->workers, memory_order_relaxed);
-        iwarp_device_drive(cq->device, workers ? workers : IWARP_EVERY_WORKER);
+        iwarp_device_drive(cq->device, iwarp_workers_of(&cq->workers));
         if (is_empty(cq)) {
             return 0;
         }

@@ -37,6 +37,12 @@ enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq *
     return IWARP_OK;
 }
 
+void iwarp_eq_use(struct iwarp_eq *eq, const struct iwarp_worker *w)
+{
+    atomic_fetch_add(&eq->users, 1);
+    iwarp_workers_add(&eq->workers, w);
+}
+
 enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
 {
     IWARP_UNCANCELLED;
@@ -139,7 +145,7 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
 
     IWARP_ON_LOOP(eq->device);
     if (eq->device->polled && timeout_ms == 0) {
-        iwarp_device_drive(eq->device, IWARP_EVERY_WORKER);
+        iwarp_device_drive(eq->device, iwarp_workers_of(&eq->workers));
     }
     while (!take(eq, event)) {
         if (eq->device->embedded && iwarp_device_run_until(eq->device, has_one, eq, timeout_ms)) {

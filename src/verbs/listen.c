@@ -56,7 +56,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     conn->listener = l;
     conn->user = l->user;
     conn->eq = l->eq;
-    atomic_fetch_add(&l->eq->users, 1);
+    iwarp_eq_use(l->eq, conn->worker);
     conn->half_open = true;
     atomic_fetch_add(&l->device->half_open, 1);
     atomic_fetch_add(&l->device->stats.arrivals, 1);
@@ -206,7 +206,7 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
         listener_free(l);
         return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
     }
-    atomic_fetch_add(&eq->users, 1);
+    iwarp_eq_use(eq, worker);
     atomic_fetch_add(&device->listeners, 1);
     return IWARP_OK;
 }

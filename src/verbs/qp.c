@@ -234,8 +234,8 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     } else {
         qp->conn = conn;
         conn->qp = qp;
-        iwarp_cq_served_by(qp->options.send_cq, conn->worker);
-        iwarp_cq_served_by(qp->options.recv_cq, conn->worker);
+        iwarp_workers_add(&qp->options.send_cq->workers, conn->worker);
+        iwarp_workers_add(&qp->options.recv_cq->workers, conn->worker);
         iwarp_conn_get(conn);
     }
     iwarp_mutex_unlock(&qp->post_lock);

@@ -247,6 +247,19 @@ void iwarp_worker_want_loop(struct iwarp_worker *w); /* soon. Any thread */
 #define IWARP_EVERY_WORKER UINT64_MAX
 void iwarp_device_drive(struct iwarp_device *device, uint64_t workers);
 
+/* Those that have or had anything to do with a queue; none: all of them. */
+static inline uint64_t iwarp_workers_of(const _Atomic uint64_t *queue)
+{
+    uint64_t workers = atomic_load_explicit(queue, memory_order_relaxed);
+
+    return workers ? workers : IWARP_EVERY_WORKER;
+}
+
+static inline void iwarp_workers_add(_Atomic uint64_t *queue, const struct iwarp_worker *w)
+{
+    atomic_fetch_or(queue, (uint64_t)1 << (w - w->device->worker));
+}
+
 /* Not embedded: before sleeping; the workers' threads come back if nobody runs their loops. */
 void iwarp_device_hand_over(struct iwarp_device *device);
 
@@ -393,9 +406,6 @@ struct iwarp_cq_due {
 struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq);
 void iwarp_cq_tell(struct iwarp_cq_due due);
 
-/* A connection of this worker will complete into it. */
-void iwarp_cq_served_by(struct iwarp_cq *cq, const struct iwarp_worker *w);
-
 /* Remove what a dying queue pair left behind. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
 
@@ -504,7 +514,11 @@ struct iwarp_eq {
     struct iwarp_event_node *first, **last;
     int fd;
     _Atomic unsigned users;
+    _Atomic uint64_t workers; /* as of a completion queue */
 };
+
+/* A listener or connection of this worker will report to it. */
+void iwarp_eq_use(struct iwarp_eq *eq, const struct iwarp_worker *w);
 
 void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node);
 

@@ -218,8 +218,9 @@ static void polled__beside_threads_that_wait__loses_nothing(void **state)
  * Two workers with a connection's end each: who polls the queue of one leaves the other alone, on
  * whatever transport; and each poll of an end's own queues moves what it has to.
  */
-static void polled__a_queue__runs_the_workers_of_its_connections_only(void **state)
+static void polled__a_queue__runs_the_workers_that_use_it_only(void **state)
 {
+    struct iwarp_event event;
     struct pair_options o;
     struct iwarp_wc wc;
     struct pair p;
@@ -241,9 +242,12 @@ static void polled__a_queue__runs_the_workers_of_its_connections_only(void **sta
         }
         assert_int_equal(wc.status, IWARP_WC_SUCCESS);
         assert_int_equal(iwarp_cq_poll(p.side[0].recv_cq, &wc, 1), 0);
+        assert_int_equal(iwarp_eq_get(p.eq[0], &event, 0), IWARP_AGAIN); /* of the initiator */
     }
     assert_true(atomic_load(&mine->polls) - mine_before >= 500);
     assert_int_equal(atomic_load(&other->polls), other_before);
+    assert_int_equal(iwarp_eq_get(p.eq[1], &event, 0), IWARP_AGAIN); /* of the listener */
+    assert_int_equal(atomic_load(&other->polls), other_before + 1);
     for (unsigned i = 0; i < 500; i++) {
         pair_recv(&p.side[1], i, 0, 100);
         pair_send(&p.side[0], i, 0, 100);
@@ -505,7 +509,7 @@ int main(void)
         cmocka_unit_test(polled__with_a_poller__the_worker_steps_back),
         cmocka_unit_test(polled__and_then_idle__uses_no_cpu),
         cmocka_unit_test(polled__beside_threads_that_wait__loses_nothing),
-        cmocka_unit_test(polled__a_queue__runs_the_workers_of_its_connections_only),
+        cmocka_unit_test(polled__a_queue__runs_the_workers_that_use_it_only),
         cmocka_unit_test(embedded__from_another_thread__is_misuse_but_for_the_call),
         cmocka_unit_test(device_call__before_the_close__is_run_by_it),
         cmocka_unit_test(device_call__in_other_modes__is_misuse),

@@ -37,6 +37,7 @@
 #include "stream/stream.h"
 #include "transport/transport.h"
 #include "verbs/inject.h"
+#include "verbs/look.h"
 
 #include <iwarp/async.h>
 #include <iwarp/conn.h>
@@ -117,23 +118,6 @@ void iwarp_stats_conn_gone(struct iwarp_conn *conn);
 /* --- device.c, worker.c, progress.c ---------------------------------------------------------- */
 
 struct iwarp_call;
-
-/* look.c: is it better to look for a while before sleeping? */
-struct iwarp_look {
-    int shorts;         /* short waits of late */
-    bool pays;          /* looking moves more */
-    unsigned slice;     /* of a trial; at its number of slices, it is over */
-    int64_t spent_ns;   /* in this slice, or since the trial */
-    int64_t ns[2];      /* of trials: sleeping, looking */
-    uint64_t octets[2]; /* moved in that time */
-};
-
-/*
- * Is looking due before the next wait? What came of a wait: how long it took, what has passed since
- * the end of the one before, and what was moved in that time.
- */
-bool iwarp_look_due(const struct iwarp_look *l);
-void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns, uint64_t octets);
 
 struct iwarp_worker {
     struct iwarp_device *device;

@@ -106,8 +106,10 @@ bool iwarp_worker_await(struct iwarp_worker *w, bool (*over)(void *arg), void *a
         alive = uv_run(w->loop, UV_RUN_ONCE) != 0;
     }
     int64_t now = iwarp_now_ns();
-    uint64_t octets = moved(w);
-    iwarp_look_waited(&w->look, now - begin, now - w->awaited_ns, octets - w->awaited_octets);
+    uint64_t octets = moved(w), since = w->awaited_octets;
+    /* A sender that was interrupted while it counted sets the others' count back. */
+    iwarp_look_waited(&w->look, now - begin, now - w->awaited_ns,
+                      octets > since ? octets - since : 0);
     w->awaited_ns = now;
     w->awaited_octets = octets;
     return alive;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether to look before sleeping: decided by what either way has moved, tried again and again, and
- * never without short waits. A made-up world tells what each wait brings; and on a real pair of
- * connections looking and sleeping lose nothing.
+ * never without short waits. A made-up world tells what each wait brings; a loop without
+ * connections shows how long is looked and slept; and on a real pair of connections both lose
+ * nothing.
  */
 #include "verbs_pair.h"
 
 #include "verbs/verbs.h"
 
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAIT_NS 20000
@@ -113,6 +116,154 @@ static void look__with_idle_times_between__compares_the_rest(void **state)
     assert_true(part_looked(&w) > 0.9);
 }
 
+/* A worker whose loop has a timer, and counts its turns. */
+struct lone {
+    struct iwarp_device *device;
+    struct iwarp_worker *w;
+    uv_loop_t loop;
+    uv_prepare_t turn;
+    uv_timer_t timer;
+    unsigned turns;
+};
+
+static void on_turn(uv_prepare_t *turn)
+{
+    ((struct lone *)turn->data)->turns++;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* The trial has shown that looking pays. */
+static void lone_open(struct lone *l, bool look, unsigned timer_ms)
+{
+    struct world world = {.asleep = 1000, .awake = 2000};
+
+    live(&world, 21);
+    assert_true(iwarp_look_due(&world.look));
+    memset(l, 0, sizeof *l);
+    l->device = calloc(1, sizeof *l->device + sizeof *l->w);
+    assert_non_null(l->device);
+    l->device->options.look = look;
+    l->w = &l->device->worker[0];
+    l->w->device = l->device;
+    l->w->loop = &l->loop;
+    l->w->look = world.look;
+    assert_int_equal(uv_loop_init(&l->loop), 0);
+    uv_prepare_init(&l->loop, &l->turn);
+    l->turn.data = l;
+    uv_prepare_start(&l->turn, on_turn);
+    uv_timer_init(&l->loop, &l->timer);
+    uv_timer_start(&l->timer, on_timer, timer_ms, 0);
+}
+
+static void lone_close(struct lone *l)
+{
+    uv_close((uv_handle_t *)&l->turn, NULL);
+    uv_close((uv_handle_t *)&l->timer, NULL);
+    uv_run(&l->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&l->loop), 0);
+    free(l->device);
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static void await__that_finds_nothing__looks_for_a_while_and_sleeps(void **state)
+{
+    (void)state;
+    for (int look = 0; look < 2; look++) {
+        struct lone l;
+        lone_open(&l, look == 1, 30);
+        double began = seconds(CLOCK_MONOTONIC), busy = -seconds(CLOCK_THREAD_CPUTIME_ID);
+        assert_true(iwarp_worker_await(l.w, never, NULL));
+        busy += seconds(CLOCK_THREAD_CPUTIME_ID);
+        assert_true(seconds(CLOCK_MONOTONIC) - began > 0.025);
+        assert_true(busy < 0.01);
+        assert_int_equal(l.turns > 1, look == 1);
+        assert_false(iwarp_look_due(&l.w->look)); /* it was a long wait */
+        lone_close(&l);
+    }
+}
+
+static void on_find(uv_timer_t *timer)
+{
+    ((struct iwarp_worker *)timer->data)->found++;
+}
+
+static bool is_set(void *flag)
+{
+    return *(bool *)flag;
+}
+
+static void on_over(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+static void await__that_looks_and_finds__does_not_sleep(void **state)
+{
+    bool over = false;
+    struct lone l;
+
+    (void)state;
+    for (int found = 0; found < 2; found++) {
+        lone_open(&l, true, 3000);
+        uv_timer_t soon;
+        uv_timer_init(&l.loop, &soon);
+        soon.data = found ? (void *)l.w : &over;
+        uv_timer_start(&soon, found ? on_find : on_over, 0, 0);
+        over = false;
+        double began = seconds(CLOCK_MONOTONIC);
+        assert_true(iwarp_worker_await(l.w, is_set, &over));
+        assert_true(seconds(CLOCK_MONOTONIC) - began < 2);
+        assert_int_equal(l.turns, 1);
+        uv_close((uv_handle_t *)&soon, NULL);
+        lone_close(&l);
+    }
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* Many threads count what they send, without a lock: one that was interrupted sets the others back.
+ */
+static void await__when_the_count_of_what_was_sent_goes_back__counts_nothing(void **state)
+{
+    uv_idle_t idle; /* nothing to wait for */
+    struct lone l;
+
+    (void)state;
+    lone_open(&l, true, 3000);
+    memset(&l.w->look, 0, sizeof l.w->look);
+    uv_idle_init(&l.loop, &idle);
+    uv_idle_start(&idle, on_idle);
+    atomic_store(&l.w->sent, 1000000);
+    assert_true(iwarp_worker_await(l.w, never, NULL));
+    while (l.w->look.ns[0] == 0) { /* idle times do not count */
+        atomic_fetch_sub(&l.w->sent, 1);
+        assert_true(iwarp_worker_await(l.w, never, NULL));
+    }
+    assert_int_equal(l.w->look.octets[0], 0);
+    uv_close((uv_handle_t *)&idle, NULL);
+    lone_close(&l);
+}
+
 static void await__in_either_way__loses_nothing(void **state)
 {
     struct pair_options o;
@@ -149,6 +300,9 @@ int main(void)
         cmocka_unit_test(look__when_the_world_changes__changes_too),
         cmocka_unit_test(look__after_long_waits__is_not_due),
         cmocka_unit_test(look__with_idle_times_between__compares_the_rest),
+        cmocka_unit_test(await__that_finds_nothing__looks_for_a_while_and_sleeps),
+        cmocka_unit_test(await__that_looks_and_finds__does_not_sleep),
+        cmocka_unit_test(await__when_the_count_of_what_was_sent_goes_back__counts_nothing),
         cmocka_unit_test(await__in_either_way__loses_nothing),
     };
 

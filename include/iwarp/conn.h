@@ -85,9 +85,10 @@ struct iwarp_conn_options {
     /*
      * Which of the device's workers drives the connection, or the listener and all that it gets: 1
      * to their number; 0 (default): one after the other. With polled progress, polling a completion
-     * or event queue runs those workers whose connections and listeners use it, so threads that
-     * have queues and workers of their own do not disturb each other; each of them may listen on
-     * the same port, with SO_REUSEPORT and iwarp_listen_socket.
+     * or event queue runs those workers whose connections and listeners use it, or did, so threads
+     * that poll queues of their own, with workers of their own, do not disturb each other (to arm a
+     * queue, or to wait, calls back all workers); each of them may listen on the same port, with
+     * SO_REUSEPORT and iwarp_listen_socket. MISUSE: the device has fewer.
      */
     unsigned worker;
 };

@@ -73,8 +73,10 @@ struct iwarp_srq; /* srq.h */
  * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over
  *   again at once when a queue is armed or waited for, else within about 4 ms of the last poll.
- *   Polling a queue runs the workers whose connections and listeners use it (`worker` in conn.h
- *   chooses), before the first one all of them. Every function may be called from any thread.
+ *   Polling a queue runs the workers whose connections and listeners use it, or did (`worker` in
+ *   conn.h chooses), before the first one all of them. So with several workers a connection whose
+ *   queues are not polled any more may have to wait for those 4 ms, though others are polled. Every
+ *   function may be called from any thread.
  *
  * - EMBEDDED: the application's own libuv loop: no thread and no lock of the library. Every
  *   function is called on the thread that opened the device, which is the one that runs the loop

@@ -264,6 +264,15 @@ static void await__when_the_count_of_what_was_sent_goes_back__counts_nothing(voi
     lone_close(&l);
 }
 
+/* On the worker, whose it is. */
+static void print_look(void *worker)
+{
+    const struct iwarp_look *l = &((struct iwarp_worker *)worker)->look;
+
+    print_message("# waits in a row that were short: %d; looking %s\n", l->shorts,
+                  l->pays ? "pays" : "does not pay");
+}
+
 static void await__in_either_way__loses_nothing(void **state)
 {
     struct pair_options o;
@@ -285,9 +294,7 @@ static void await__in_either_way__loses_nothing(void **state)
                 usleep(20000);
             }
         }
-        print_message("# waits in a row that were short: %d; looking %s\n",
-                      p.device->worker[0].look.shorts,
-                      p.device->worker[0].look.pays ? "pays" : "does not pay");
+        iwarp_worker_call(&p.device->worker[0], print_look, &p.device->worker[0]);
         pair_close(&p);
     }
 }

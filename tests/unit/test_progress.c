@@ -254,6 +254,7 @@ static void polled__a_queue__runs_the_workers_that_use_it_only(void **state)
         while (iwarp_cq_poll(p.side[1].recv_cq, &wc, 1) == 0) {
         }
         assert_int_equal(wc.wr_id, i);
+        assert_int_equal(iwarp_cq_poll(p.side[1].recv_cq, &wc, 1), 0); /* empty for sure: it runs */
         while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 0) {
         }
     }

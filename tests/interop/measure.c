@@ -3,11 +3,13 @@
  * One measurement, for both ends: iwarp-measure (libiwarp) and siw-measure (libibverbs) are this,
  * with one side or the other. op=send: messages of `size` octets go back and forth, half of a round
  * is told. op=write, op=read: `count` of them, DEPTH at a time; a write counts when the peer has
- * said that all has come. Nothing is compared: that is what exchange.c is for.
+ * said that all has come. Nothing is compared: that is what exchange.c is for. Besides the figure
+ * it tells how long processors of the machine were busy in that time.
  *
  * Both ends sleep until there is a completion, as plain TCP does: the guest has two processors,
  * which the kernel's siw needs, too.
  */
+#include "clock.h"
 #include "exchange.h"
 
 #include <arpa/inet.h>
@@ -16,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define DEPTH  16
 #define SLOTS  32
@@ -37,14 +38,6 @@ static void fail(const char *what)
 {
     printf("outcome bad: %s\n", what);
     exit(1);
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 static void receive(struct measure *m, unsigned slot)
@@ -132,19 +125,22 @@ static void one_round(struct measure *m, unsigned number, size_t len)
 static void client(struct measure *m)
 {
     const struct settings *s = m->s;
-    double begin, us;
+    double begin, busy, us;
 
     if (s->op == OP_SEND) {
         for (unsigned i = 0; i < WARM; i++) {
             one_round(m, i + 1, s->size);
         }
+        busy = busy_s();
         begin = now_us();
         for (unsigned i = 0; i < s->count; i++) {
             one_round(m, WARM + i + 1, s->size);
         }
-        printf("outcome ok figure=%.2f\n", (now_us() - begin) / s->count / 2);
+        us = now_us() - begin;
+        printf("outcome ok figure=%.2f busy=%.2f\n", us / s->count / 2, busy_s() - busy);
         return;
     }
+    busy = busy_s();
     begin = now_us();
     for (unsigned posted = 0; posted < s->count || m->completed < s->count;) {
         if (posted < s->count && posted - m->completed < DEPTH) {
@@ -158,7 +154,8 @@ static void client(struct measure *m)
         one_round(m, 1, FINISH);
     }
     us = now_us() - begin;
-    printf("outcome ok figure=%.2f\n", (double)s->size * s->count / us); /* MB/s */
+    printf("outcome ok figure=%.2f busy=%.2f\n", (double)s->size * s->count / us, /* MB/s */
+           busy_s() - busy);
 }
 
 /* Answers each message until the peer has gone. */

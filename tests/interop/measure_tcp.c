@@ -4,6 +4,7 @@
  * op=send: `size` octets go back and forth; op=write: `count` blocks of `size` octets go one way,
  * and an octet comes back when all have come; op=read: the same the other way.
  */
+#include "clock.h"
 #include "settings.h"
 
 #include <arpa/inet.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WARM 20
@@ -24,14 +24,6 @@ static void must(bool good, const char *what)
         printf("outcome bad: %s\n", what);
         exit(1);
     }
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 static int link_open(const struct settings *s)
@@ -94,7 +86,7 @@ static void blocks(int fd, const struct settings *s, char *block, bool give)
 int main(int argc, char **argv)
 {
     static struct settings s;
-    double begin = 0;
+    double begin = 0, busy = 0;
     char *block;
     int fd;
 
@@ -107,7 +99,10 @@ int main(int argc, char **argv)
     fd = link_open(&s);
     if (s.op == OP_SEND) {
         for (unsigned i = 0; i < s.count + WARM; i++) {
-            begin = i == WARM ? now_us() : begin;
+            if (i == WARM) {
+                busy = busy_s();
+                begin = now_us();
+            }
             if (s.server) {
                 get(fd, block, s.size);
                 put(fd, block, s.size);
@@ -117,6 +112,7 @@ int main(int argc, char **argv)
             }
         }
     } else {
+        busy = busy_s();
         begin = now_us();
         blocks(fd, &s, block, s.server == (s.op == OP_READ));
     }
@@ -125,8 +121,8 @@ int main(int argc, char **argv)
     } else {
         double us = now_us() - begin;
 
-        printf("outcome ok figure=%.2f\n",
-               s.op == OP_SEND ? us / s.count / 2 : (double)s.size * s.count / us);
+        printf("outcome ok figure=%.2f busy=%.2f\n",
+               s.op == OP_SEND ? us / s.count / 2 : (double)s.size * s.count / us, busy_s() - busy);
     }
     close(fd);
     free(block);

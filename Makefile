@@ -218,7 +218,7 @@ interop-reference:          ## the same cells between two siw, in the guest
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) tests/interop/run --reference $(CELLS)
-interop-bench:              ## libiwarp, siw and plain TCP in the guest, as ratios
+interop-bench:              ## libiwarp, siw and plain TCP in the guest, perftest too; half an hour
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) tests/interop/run --measure

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # What tests/interop/run does within the guest alone, over its own address: the cells between two
-# siw, as the reference, and the measurement of libiwarp, siw and plain TCP side by side.
+# siw, as the reference.  measure.bash measures there.
 
 # both_ends SECONDS SERVER CLIENT: runs both commands in the guest; says what came of each in
 # server_says and client_says
@@ -95,79 +95,4 @@ reference_cell()
         failed=$((failed + 1))
     fi
     row "$(printf '%-5s %-20s %-7s' $verdict "$name" "$seen") connects: $client_says | listens: $server_says"
-}
-
-# --- the measurement ---
-
-# figure WHO WORDS: sets figure, of one run, or to nothing
-figure()
-{
-    number=$((number + 1))
-    local command=$1-measure
-    [ "$1" != iwarp ] || command="/tmp/host/ld.so --library-path /tmp/host /tmp/host/iwarp-measure"
-    both_peers 120 $((29100 + number)) "$command $2" "$command $2"
-    figure=$(sed -n 's/.*figure=//p' <<<"$client_says")
-}
-
-middle()
-{
-    sort -g | sed -n 2p
-}
-
-# libiwarp comes with the libraries that it was linked with: the guest has others, or none.
-host_programs()
-{
-    mkdir -p "$ctl/host"
-    cp "$BUILD/interop/iwarp-measure" "$ctl/host/"
-    ldd "$BUILD/interop/iwarp-measure" | grep -o '/[^ ]*' | while read -r file; do
-        cp "$file" "$ctl/host/"
-        case $file in *ld-linux*) cp "$file" "$ctl/host/ld.so" ;; esac
-    done
-    [ ! -d "$BUILD/lib/ossl-modules" ] || cp -r "$BUILD/lib/ossl-modules" "$ctl/host/"
-    cp "$BUILD/interop/siw-measure" "$BUILD/interop/tcp-measure" "$ctl/"
-    guest_does 60 'cp /ctl/*-measure /usr/bin/; cp -r /ctl/host /tmp/'
-}
-
-# Three runs of each in turn, of which the middle one counts.
-measure()
-{
-    local title words unit crc try who
-    local -A all
-    host_programs || return 1
-    row "$(printf '%-34s %9s %9s %9s  %8s %8s %8s' "" TCP siw libiwarp siw:TCP we:TCP we:siw)"
-    while IFS='|' read -r title unit crc words; do
-        environment=" mpa_crc_required=$crc"
-        environment_apply || return 1
-        all=()
-        for try in 1 2 3; do
-            for who in tcp siw iwarp; do
-                figure $who "$words crc=$crc time=100"
-                all[$who]+=$figure$'\n'
-            done
-        done
-        measured "$title, $unit" "$(middle <<<"${all[tcp]%$'\n'}")" "$(middle <<<"${all[siw]%$'\n'}")" \
-            "$(middle <<<"${all[iwarp]%$'\n'}")"
-    done <<'END'
-round trip / 2, 64 octets|us|0|op=send size=64 count=200
-round trip / 2, 4096 octets|us|0|op=send size=4096 count=200
-the same with CRC|us|1|op=send size=4096 count=200
-Write of 64 KiB|MB/s|0|op=write size=65536 count=200
-the same with CRC|MB/s|1|op=write size=65536 count=200
-Write of 1 MiB|MB/s|0|op=write size=1048576 count=20
-Read of 64 KiB|MB/s|0|op=read size=65536 count=200
-the same with CRC|MB/s|1|op=read size=65536 count=200
-END
-}
-
-# measured TITLE TCP SIW IWARP: a line of the table
-measured()
-{
-    if [ -z "$2" ] || [ -z "$3" ] || [ -z "$4" ]; then
-        row "FAIL $1: TCP '$2' siw '$3' libiwarp '$4': $client_says; $server_says"
-        failed=$((failed + 1))
-        return
-    fi
-    passed=$((passed + 1))
-    row "$(awk -v t="$1" -v a="$2" -v b="$3" -v c="$4" 'BEGIN {
-        printf "%-34s %9.1f %9.1f %9.1f  %8.2f %8.2f %8.2f", t, a, b, c, b / a, c / a, c / b }')"
 }

@@ -46,11 +46,12 @@ fio_line()
     fi
 }
 
-# In the guest, until somebody listens on siw.
+# In the guest, until somebody listens, on siw or on TCP.
 guest_listens()
 {
     echo "cd /tmp; $1 & pid=\$!
-        for i in \$(seq 200); do rdma res show cm_id | grep -q ':$2 ' && break; sleep 0.1; done
+        for i in \$(seq 200); do rdma res show cm_id | grep -q ':$2 ' && break
+            grep -q ':$(printf %04X "$2") 00000000:0000 0A' /proc/net/tcp && break; sleep 0.1; done
         echo listening; wait \$pid"
 }
 

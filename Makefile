@@ -221,7 +221,7 @@ interop-reference:          ## the same cells between two siw, in the guest
 interop-bench:              ## libiwarp, siw and plain TCP in the guest, perftest too; half an hour
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
-	@BUILD=$(abspath $(OUT)) tests/interop/run --measure
+	@BUILD=$(abspath $(OUT)) tests/interop/run --measure $(CELLS)
 interop-ends: $(INTEROP_ENDS) $(SCRIPTS) $(COMPAT) $(PROVIDER)
 
 .PHONY: bench bench-programs bench-guard bench-guard-program

@@ -15,7 +15,7 @@ def human(value, unit):
         return f'{value / 1e6:.2f} M/s' if value >= 1e6 else f'{value:,.0f}/s'
     if unit == 'B':
         return f'{value / (1 << 20):.1f} MiB'
-    return f'{value:.3g} {unit}'.strip()
+    return f'{value:,.0f} {unit}'.strip() if value >= 1000 else f'{value:.3g} {unit}'.strip()
 
 
 def number(value):

@@ -163,7 +163,7 @@ heading()
 for_the_bench()
 {
     local note=$1
-    [ "$failed" = 0 ] || note+="; $failed rows could not be measured, see interop/measure.txt"
+    [ "$failed" = 0 ] || note+="; rows that could not be measured: $failed, see interop/measure.txt"
     mkdir -p "$BUILD/bench"
     printf '{"note": "%s",\n"rows": [\n%s\n]}\n' "$note" "$(sed '$s/,$//' <<<"${json%$'\n'}")" \
         >"$BUILD/bench/siw.json"
@@ -172,7 +172,7 @@ for_the_bench()
 # Runs of each in turn, of which the middle one counts.
 measure()
 {
-    local title unit program crc contenders words environment processor
+    local title unit program crc contenders words environment processor head=
     local -A all
     host_programs || return 1
     : >"$work/measure-runs.txt"
@@ -181,10 +181,12 @@ measure()
     row "# $processor, the guest has 2; a load of $(cut -d ' ' -f 1 /proc/loadavg) at the beginning"
     while IFS='|' read -r title unit crc program contenders words; do
         if [ -z "$unit" ]; then
-            heading "$title"
+            head=$title
             continue
         fi
         case " ${chosen[*]-} " in '  ' | *" $program "*) ;; *) continue ;; esac
+        [ -z "$head" ] || heading "$head"
+        head=
         environment=" mpa_crc_required=$crc"
         environment_apply || return 1
         # shellcheck disable=SC2086 # words
@@ -231,5 +233,6 @@ END
     row ""
     row "# $repeats runs without a figure were repeated; a load of $(cut -d ' ' -f 1 /proc/loadavg) at the end"
     [ ${#chosen[@]} = 0 ] || machine+="; ${chosen[*]} only"
-    for_the_bench "$versions; $machine; $processor; medians of $rounds runs in turn, CPU of both sides together"
+    [ "$passed" = 0 ] || for_the_bench "$versions; $machine; $processor; medians of $rounds runs in turn, CPU of both\
+ sides together"
 }

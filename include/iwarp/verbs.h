@@ -74,9 +74,9 @@ struct iwarp_srq; /* srq.h */
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over
  *   again at once when a queue is armed or waited for, else within about 4 ms of the last poll.
  *   Polling a queue runs the workers whose connections and listeners use it, or did (`worker` in
- *   conn.h chooses), before the first one all of them. So with several workers a connection whose
- *   queues are not polled any more may have to wait for those 4 ms, though others are polled. Every
- *   function may be called from any thread.
+ *   conn.h chooses), before the first one all of them. A worker whose queues are not polled any
+ *   more is run at every 64th poll of the others until it takes over. Every function may be called
+ *   from any thread.
  *
  * - EMBEDDED: the application's own libuv loop: no thread and no lock of the library. Every
  *   function is called on the thread that opened the device, which is the one that runs the loop

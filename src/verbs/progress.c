@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define STEP_BACK_MS 2
+#define LOOK_ROUND   64 /* polls of a thread until it looks after the other workers */
 #define LOOK_MS      1 /* threaded: the worker's thread looks so often whether somebody still leads */
 
 /* The worker whose loop this thread runs. */
@@ -234,17 +235,37 @@ void iwarp_worker_drive_calls(struct iwarp_worker *w)
     iwarp_worker_hand_over(w);
 }
 
+static void try_to_drive(struct iwarp_worker *w)
+{
+    if (pthread_mutex_trylock(&w->drive) == 0) {
+        run_driven(w, false);
+    }
+}
+
+/* Nobody polls its queues any more, and its thread has not noticed yet. Two that ask at a time may
+ * both be told so. */
+static bool is_alone(struct iwarp_worker *w)
+{
+    bool attended = atomic_load_explicit(&w->attended, memory_order_relaxed);
+
+    atomic_store_explicit(&w->attended, false, memory_order_relaxed);
+    return !attended && !atomic_load(&w->watching);
+}
+
 void iwarp_device_drive(struct iwarp_device *device, uint64_t workers)
 {
     IWARP_UNCANCELLED;
+    static _Thread_local unsigned polls;
+    bool others = ++polls % LOOK_ROUND == 0;
+
     for (unsigned i = 0; i < device->workers; i++) {
         struct iwarp_worker *w = &device->worker[i];
-        if (!(workers >> i & 1)) {
-            continue;
-        }
-        wake_watcher(w);
-        if (pthread_mutex_trylock(&w->drive) == 0) {
-            run_driven(w, false);
+        if (workers >> i & 1) {
+            atomic_store_explicit(&w->attended, true, memory_order_relaxed);
+            wake_watcher(w);
+            try_to_drive(w);
+        } else if (others && is_alone(w)) {
+            try_to_drive(w);
         }
     }
 }

@@ -133,6 +133,7 @@ struct iwarp_worker {
     _Atomic unsigned polls;   /* counts threads that came to run the loop */
     _Atomic unsigned calling; /* threads that wait for `drive` */
     _Atomic bool watching;    /* somebody sleeps on the loop's descriptor; polled: the worker */
+    _Atomic bool attended;    /* polled: its queues were, since somebody asked */
     _Atomic bool hand_over;   /* the worker's thread is to come back */
     _Atomic bool led;         /* threaded: it is away, a waiting thread leads; under `drive` */
     struct iwarp_conn *hot;   /* polled: received last; NULL: none, or closed. Under `drive` */

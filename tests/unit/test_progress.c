@@ -5,6 +5,7 @@
  */
 #include "verbs_pair.h"
 
+#include "verbs/clock.h"
 #include "verbs/verbs.h"
 
 #include <poll.h>
@@ -262,6 +263,55 @@ static void polled__a_queue__runs_the_workers_that_use_it_only(void **state)
     pair_close(&p);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Who has polled a queue, and goes on with one of another worker, does not leave the first alone.
+ */
+static void polled__another_queue_from_now_on__has_the_first_workers_looked_after(void **state)
+{
+    enum { ROUNDS = 100 };
+    struct pair_options o;
+    struct iwarp_wc wc;
+    struct pair p;
+    int64_t took[ROUNDS];
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_POLLED;
+    o.device.workers = 2;
+    o.conn[0].worker = 2;
+    o.conn[1].worker = 1;
+    pair_open(&p, &o);
+    const volatile uint8_t *last = p.side[1].p + 99;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        memset(p.side[0].p, (int)i + 1, 100);
+        pair_write(&p.side[0], i, 0, 100, &p.side[1], 0);
+        while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 0) {
+        }
+        /* Its worker's thread steps back now at the latest, and comes back after 2 ms. */
+        assert_int_equal(iwarp_cq_poll(p.side[1].recv_cq, &wc, 1), 0);
+        memset(p.side[0].p, (int)i + 101, 100);
+        int64_t begin = iwarp_now_ns();
+        pair_write(&p.side[0], i, 0, 100, &p.side[1], 0);
+        while (*last != (uint8_t)(i + 101)) {
+            (void)iwarp_cq_poll(p.side[0].recv_cq, &wc, 1);
+        }
+        took[i] = iwarp_now_ns() - begin;
+        while (iwarp_cq_poll(p.side[0].send_cq, &wc, 1) == 0) {
+        }
+    }
+    qsort(took, ROUNDS, sizeof *took, by_size);
+    print_message("# %lld us, median %lld us\n", (long long)took[0] / 1000,
+                  (long long)took[ROUNDS / 2] / 1000);
+    assert_true(took[ROUNDS / 2] < 1000000);
+    pair_close(&p);
+}
+
 /* --- embedded -------------------------------------------------------------------------------- */
 
 struct elsewhere {
@@ -511,6 +561,7 @@ int main(void)
         cmocka_unit_test(polled__and_then_idle__uses_no_cpu),
         cmocka_unit_test(polled__beside_threads_that_wait__loses_nothing),
         cmocka_unit_test(polled__a_queue__runs_the_workers_that_use_it_only),
+        cmocka_unit_test(polled__another_queue_from_now_on__has_the_first_workers_looked_after),
         cmocka_unit_test(embedded__from_another_thread__is_misuse_but_for_the_call),
         cmocka_unit_test(device_call__before_the_close__is_run_by_it),
         cmocka_unit_test(device_call__in_other_modes__is_misuse),

@@ -15,8 +15,8 @@
 #include "peers/peers.h"
 
 /* So many FPDUs ahead are an STag's table entry, and its region, brought into the cache. */
-#define AHEAD_ENTRY  16u
-#define AHEAD_REGION 8u
+#define AHEAD_ENTRY  32u
+#define AHEAD_REGION 16u
 
 struct run {
     volatile struct iwarp_guard_range range; /* the destination of the current FPDU */

@@ -16,8 +16,8 @@
 
 #define IDLE_NS  1000000   /* from one wait to the next: says nothing about the ways to wait */
 #define SLICE_NS 3000000   /* of a trial, in which the two ways take turns */
-#define SLICES   4         /* of a trial */
-#define HOLD_NS  200000000 /* until the next trial; of time that was not idle, as the others */
+#define SLICES   8         /* of a trial */
+#define HOLD_NS  300000000 /* until the next trial; of time that was not idle, as the others */
 #define TO_BEGIN 1.05      /* looking has to move so much more */
 #define TO_GO_ON 0.95
 

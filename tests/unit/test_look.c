@@ -45,7 +45,7 @@ static void look__when_it_moves_more__is_what_it_does(void **state)
     struct world w = {.asleep = 1000, .awake = 1100};
 
     (void)state;
-    live(&w, 20); /* the first trial */
+    live(&w, 25); /* the first trial */
     assert_true(part_looked(&w) > 0.9);
     assert_true(part_looked(&w) < 1); /* and still it tries the other */
 }
@@ -57,7 +57,7 @@ static void look__when_it_moves_less_or_the_same__is_only_tried(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof awake / sizeof *awake; i++) {
         struct world w = {.asleep = 1000, .awake = awake[i]};
-        live(&w, 20);
+        live(&w, 25);
         double part = part_looked(&w);
         assert_true(part > 0);
         assert_true(part < 0.1);
@@ -69,7 +69,7 @@ static void look__when_the_world_changes__changes_too(void **state)
     struct world w = {.asleep = 1000, .awake = 2000};
 
     (void)state;
-    live(&w, 20);
+    live(&w, 25);
     assert_true(part_looked(&w) > 0.9);
     w.awake = 500;
     live(&w, 2000);
@@ -88,7 +88,7 @@ static void look__after_long_waits__is_not_due(void **state)
 
     (void)state;
     assert_false(iwarp_look_due(&w.look));
-    live(&w, 21); /* trial over */
+    live(&w, 25); /* trial over */
     assert_true(iwarp_look_due(&w.look));
     for (unsigned i = 0; i < 20; i++) {
         iwarp_look_waited(&w.look, 200000, 200000, 1);

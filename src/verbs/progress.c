@@ -2,7 +2,8 @@
 /*
  * Who runs a worker's loop.
  *
- *   threaded   its thread, or a thread that waits for completions and leads: lead.c
+ *   threaded   its thread, or a thread that waits for completions and leads: lead.c; how it waits
+ *              for something to do: look.c
  *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
  *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
  *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The

@@ -17,8 +17,11 @@
 
 #include <assert.h>
 
-/* Octets framed ahead of the transport: enough for one large write, and still in the cache. */
-#define TX_BATCH_MAX (256 * 1024)
+/*
+ * Octets framed ahead of the transport: two of the largest FPDUs. What the CRC has read is in the
+ * cache when it is copied, and the peer has the first to work on while the next are framed.
+ */
+#define TX_BATCH_MAX (124 * 1024)
 
 /* --- messages -------------------------------------------------------------------------------- */
 

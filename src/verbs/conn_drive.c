@@ -9,8 +9,10 @@
 
 #include <errno.h>
 
-#define RX_IOV    64
-#define RX_ROUNDS 8 /* reads before another connection gets its turn */
+#define RX_IOV     64
+#define RX_ROUNDS  8             /* reads before another connection gets its turn */
+#define TX_BATCHES 3             /* the same for batches that are sent */
+#define FIT_AFTER  (1024 * 1024) /* octets sent until the transport is asked again for its EMSS */
 
 static size_t iov_total(const struct iovec *iov, unsigned n)
 {
@@ -73,9 +75,20 @@ static void count_sent(struct iwarp_worker *w, uint64_t octets)
     atomic_store_explicit(&w->sent, before + octets, memory_order_relaxed);
 }
 
-void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
+/* The segments of a TCP connection grow with the peer's window, and shrink with the path. */
+static void fit_again(struct iwarp_conn *conn, size_t sent)
+{
+    conn->unfitted += (uint32_t)sent;
+    if (conn->unfitted >= FIT_AFTER) {
+        conn->unfitted = 0;
+        iwarp_conn_fit(conn);
+    }
+}
+
+void iwarp_conn_send(struct iwarp_conn *conn)
 {
     const struct iovec *iov;
+    unsigned batches = TX_BATCHES;
 
     while (conn->has_stream && conn->ep && !conn->tx_blocked && batches-- > 0) {
         unsigned n = iwarp_stream_gather(&conn->stream, &iov);
@@ -91,6 +104,7 @@ void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches)
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
         if (sent > 0) {
             count_sent(conn->worker, (uint64_t)sent);
+            fit_again(conn, (size_t)sent);
         }
         if (sent > 0 && conn->qp) {
             iwarp_stream_released(&conn->stream, (size_t)sent); /* the kernel has a copy */
@@ -134,7 +148,7 @@ void iwarp_conn_remind(struct iwarp_conn *conn)
                   "no octet came from the peer within %u ms of its Reply: a zero-length RDMA Write "
                   "reminds it of what was sent (siw can overlook that)",
                   (unsigned)iwarp_peers_remind_ms[conn->reminders - 1]);
-        iwarp_conn_send(conn, 1);
+        iwarp_conn_send(conn);
     }
     iwarp_conn_remind_later(conn);
 }
@@ -189,7 +203,7 @@ void iwarp_conn_receive(struct iwarp_conn *conn)
         }
         more = receive_once(conn);
         iwarp_qp_reap(conn);
-        iwarp_conn_send(conn, 1); /* answers to Reads, and what waited for them */
+        iwarp_conn_send(conn); /* answers to Reads, and what waited for them */
     }
     if (conn->ep && conn->stream.rx.pos != before) {
         iwarp_worker_heat(conn);
@@ -252,10 +266,10 @@ void iwarp_conn_settle(struct iwarp_conn *conn)
     }
     unsigned interest = iwarp_stream_interest(&conn->stream);
     while ((interest & IWARP_STREAM_WRITE) && !conn->tx_blocked && conn->ep) {
-        iwarp_conn_send(conn, 1);
+        iwarp_conn_send(conn);
         interest = iwarp_stream_interest(&conn->stream);
         if (conn->stream.life == STREAM_RUNNING) {
-            break; /* one batch a turn; the rest when the socket is writable again */
+            break; /* so much a turn; the rest when the socket is writable again */
         }
     }
     if ((interest & IWARP_STREAM_SHUTDOWN) && !conn->fin_sent) {
@@ -294,7 +308,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         if (writable && !conn->tx_error) {
             conn->tx_blocked = false;
             iwarp_conn_fit(conn); /* after a wait, so the price of asking does not show */
-            iwarp_conn_send(conn, 1);
+            iwarp_conn_send(conn);
         }
         if (readable && conn->ep) {
             iwarp_conn_receive(conn);
@@ -333,7 +347,7 @@ bool iwarp_conn_receive_hot(struct iwarp_conn *conn, bool *received)
     if (can && (*received || s->life != STREAM_RUNNING || s->eof)) {
         iwarp_qp_reap(conn);
         if (!is_settled(conn)) {
-            iwarp_conn_send(conn, 1);
+            iwarp_conn_send(conn);
             iwarp_conn_settle(conn);
         }
     }
@@ -354,7 +368,7 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
     } else if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     }
-    iwarp_conn_send(conn, 1);
+    iwarp_conn_send(conn);
     iwarp_conn_settle(conn);
     bool poll = conn->ep && conn->ep->ops->poll;
     iwarp_conn_unlock(conn);
@@ -380,7 +394,7 @@ static void send_posted(struct iwarp_conn *conn)
         (void)atomic_exchange(&conn->tx_pending, false);
     }
     if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
-        iwarp_conn_send(conn, 1);
+        iwarp_conn_send(conn);
         kick = conn->stream.life != STREAM_RUNNING ||
                (!was_blocked && (conn->tx_blocked ||
                                  (iwarp_stream_interest(&conn->stream) & IWARP_STREAM_WRITE) != 0));

@@ -263,7 +263,7 @@ static void established(struct iwarp_conn *conn)
               conn->stream.config.ord, conn->stream.config.mulpdu);
     conn->ep->ops->watch(conn->ep, true, false);
     iwarp_conn_report(conn, IWARP_EVENT_ESTABLISHED);
-    iwarp_conn_send(conn, 4);
+    iwarp_conn_send(conn);
     iwarp_conn_remind_later(conn);
     iwarp_conn_settle(conn);
 }
@@ -295,7 +295,7 @@ static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
         begin_with(conn, 0, 0);
         conn->stream.fault = fault;
         iwarp_stream_fail(&conn->stream);
-        iwarp_conn_send(conn, 1);
+        iwarp_conn_send(conn);
         iwarp_stream_kill(&conn->stream, fault.code, IWARP_SIDE_LOCAL, 0);
         iwarp_conn_linger(conn);
     }

@@ -565,6 +565,7 @@ struct iwarp_conn {
     bool tx_blocked;   /* the transport is full: the worker waits for room */
     int tx_error;      /* errno of a write that failed; first everything that came is read */
     uint8_t reminders; /* of iwarp_peers_remind_ms that are over */
+    uint32_t unfitted; /* octets sent since the last iwarp_conn_fit */
     bool hold_told;    /* the log says why early work of a responder waits */
     bool fin_sent;
     bool lingering;         /* never established, last words said: waits for the peer's FIN */
@@ -694,11 +695,11 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
 void iwarp_conn_receive(struct iwarp_conn *conn); /* worker, locked */
 /* Polled, worker, TCP: one read. False: it has to go through the loop. */
 bool iwarp_conn_receive_hot(struct iwarp_conn *conn, bool *received);
-void iwarp_conn_send(struct iwarp_conn *conn, unsigned batches);     /* any thread, locked */
-void iwarp_conn_settle(struct iwarp_conn *conn);                     /* worker, locked */
-void iwarp_conn_remind_later(struct iwarp_conn *conn);               /* worker, locked */
-void iwarp_conn_remind(struct iwarp_conn *conn);                     /* worker, locked */
-void iwarp_conn_ended(struct iwarp_conn *conn);                      /* worker, locked */
+void iwarp_conn_send(struct iwarp_conn *conn);         /* any thread, locked: a turn of it */
+void iwarp_conn_settle(struct iwarp_conn *conn);       /* worker, locked */
+void iwarp_conn_remind_later(struct iwarp_conn *conn); /* worker, locked */
+void iwarp_conn_remind(struct iwarp_conn *conn);       /* worker, locked */
+void iwarp_conn_ended(struct iwarp_conn *conn);        /* worker, locked */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
 void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */
 void iwarp_conn_kicked(struct iwarp_conn *conn);                     /* worker, not locked */

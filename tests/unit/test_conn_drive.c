@@ -7,6 +7,7 @@
 #include "verbs_pair.h"
 
 #include "base/log.h"
+#include "mpa/mpa_frame.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
@@ -247,35 +248,43 @@ static void small_messages__beside_a_bulk_transfer__are_not_starved(void **state
     pair_close(&p);
 }
 
-/* --- one batch a turn ------------------------------------------------------------------------ */
+/* --- turns ----------------------------------------------------------------------------------- */
 
-#define TURNS 3
+#define TURNS    12
+#define TURN_MAX (400 << 10) /* octets that one connection may send while others wait */
 
 /* A transport that takes nothing or all it is given, and counts. */
 static struct {
     const struct iwarp_transport *real;
     struct iwarp_transport ops;
     bool takes;
-    unsigned writes, writes_after[TURNS];
+    size_t octets, octets_after[TURNS];
     bool wanted, wanted_after[TURNS];
+    uint32_t mulpdu_after[TURNS];
 } greedy;
 
 static ssize_t greedy_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
-    ssize_t total = 0;
+    size_t total = 0;
 
     (void)ep;
-    greedy.writes++;
-    for (int i = 0; i < n; i++) {
-        total += (ssize_t)iov[i].iov_len;
+    for (int i = 0; i < n && greedy.takes; i++) {
+        total += iov[i].iov_len;
     }
-    return greedy.takes ? total : -EAGAIN;
+    greedy.octets += total;
+    return greedy.takes ? (ssize_t)total : -EAGAIN;
 }
 
 static void greedy_watch(struct iwarp_endpoint *ep, bool read, bool write)
 {
     greedy.wanted = write;
     greedy.real->watch(ep, read, false);
+}
+
+static uint32_t greedy_emss(struct iwarp_endpoint *ep)
+{
+    (void)ep;
+    return 9000;
 }
 
 static void block_on_worker(void *arg)
@@ -287,6 +296,7 @@ static void block_on_worker(void *arg)
     greedy.ops = *greedy.real;
     greedy.ops.writev = greedy_writev;
     greedy.ops.watch = greedy_watch;
+    greedy.ops.emss = greedy_emss;
     greedy.takes = false;
     conn->ep->ops = &greedy.ops;
     iwarp_conn_unlock(conn);
@@ -298,13 +308,14 @@ static void settle_on_worker(void *arg)
 
     iwarp_mutex_lock(&conn->lock);
     greedy.takes = true;
-    greedy.writes = 0;
+    greedy.octets = 0;
     conn->tx_blocked = false;
     for (unsigned turn = 0; turn < TURNS; turn++) {
         greedy.wanted = false;
         iwarp_conn_settle(conn);
-        greedy.writes_after[turn] = greedy.writes;
+        greedy.octets_after[turn] = greedy.octets;
         greedy.wanted_after[turn] = greedy.wanted;
+        greedy.mulpdu_after[turn] = conn->stream.config.mulpdu;
     }
     conn->ep->ops =
         greedy.real; /* what was taken never comes there: an abort is all that is left */
@@ -313,29 +324,55 @@ static void settle_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* However much waits and the transport takes: others have their turn after each batch. */
-static void settle__with_much_to_send__sends_one_batch_a_turn(void **state)
+/* Some turns of a connection with 8 MiB to send, over a transport that takes everything. */
+static void take_turns(enum pair_transport transport)
+{
+    struct pair_options o;
+    struct pair p;
+
+    pair_options_init(&o, transport);
+    o.memory = 1 << 20;
+    pair_open(&p, &o);
+    struct iwarp_conn *conn = p.side[0].conn;
+    iwarp_worker_call(conn->worker, block_on_worker, conn);
+    for (uint64_t i = 0; i < 8; i++) {
+        pair_write(&p.side[0], i, 0, 1 << 20, &p.side[1], 0);
+    }
+    iwarp_worker_call(conn->worker, settle_on_worker, conn);
+    must(iwarp_conn_wait_end(conn, PAIR_WAIT_MS));
+    must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+    pair_close(&p);
+}
+
+/* However much waits and the transport takes: others have their turn after each few batches. */
+static void settle__with_much_to_send__sends_so_much_a_turn(void **state)
 {
     (void)state;
     for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
-        struct pair_options o;
-        struct pair p;
-        pair_options_init(&o, t);
-        o.memory = 1 << 20;
-        pair_open(&p, &o);
-        struct iwarp_conn *conn = p.side[0].conn;
-        iwarp_worker_call(conn->worker, block_on_worker, conn);
-        for (uint64_t i = 0; i < 8; i++) {
-            pair_write(&p.side[0], i, 0, 1 << 20, &p.side[1], 0);
-        }
-        iwarp_worker_call(conn->worker, settle_on_worker, conn);
+        size_t before = 0;
+        take_turns(t);
         for (unsigned turn = 0; turn < TURNS; turn++) {
-            assert_int_equal(greedy.writes_after[turn], turn + 1);
+            assert_in_range(greedy.octets_after[turn] - before, 1, TURN_MAX);
             assert_true(greedy.wanted_after[turn]);
+            before = greedy.octets_after[turn];
         }
-        must(iwarp_conn_wait_end(conn, PAIR_WAIT_MS));
-        must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
-        pair_close(&p);
+    }
+}
+
+/* A transport that is never full is asked as well: its segments may grow and shrink all the same.
+ */
+/* [DDP-3-01] [DDP-3-02] */
+static void settle__after_a_mebibyte__asks_for_the_emss_again(void **state)
+{
+    (void)state;
+    for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
+        unsigned turn = 0;
+        take_turns(t);
+        for (; turn < TURNS && greedy.octets_after[turn] < 1 << 20; turn++) {
+            assert_int_not_equal(greedy.mulpdu_after[turn], iwarp_mpa_mulpdu(9000, 0));
+        }
+        assert_in_range(turn, 1, TURNS - 1);
+        assert_int_equal(greedy.mulpdu_after[turn], iwarp_mpa_mulpdu(9000, 0));
     }
 }
 
@@ -347,7 +384,8 @@ int main(void)
         cmocka_unit_test(responder__with_early_work__explains_the_wait_once),
         cmocka_unit_test(responder__with_early_work_on_many_connections__explains_it_once_a_second),
         cmocka_unit_test(send__beyond_max_buffer_bytes__ends_that_stream_with_limit),
-        cmocka_unit_test(settle__with_much_to_send__sends_one_batch_a_turn),
+        cmocka_unit_test(settle__with_much_to_send__sends_so_much_a_turn),
+        cmocka_unit_test(settle__after_a_mebibyte__asks_for_the_emss_again),
         cmocka_unit_test(small_messages__beside_a_bulk_transfer__are_not_starved),
     };
 

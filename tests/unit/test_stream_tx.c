@@ -622,7 +622,7 @@ static void send__response_whose_source_goes_midway__quotes_what_is_left(void **
              "00010203 0000000000001000",
              0);
     iwarp_stream_feed(&e.s, quoted.p, quoted.n);
-    assert_true(endpoint_send(&e, SIZE_MAX) > 200000);
+    assert_in_range(endpoint_send(&e, SIZE_MAX), 100000, 300000);
     endpoint_deregister(&e, a);
     endpoint_drain(&e);
     expect_fault(&e, IWARP_FAULT_RDMAP_STAG_INVALID);

@@ -361,7 +361,7 @@ static void settle__with_much_to_send__sends_so_much_a_turn(void **state)
 
 /* A transport that is never full is asked as well: its segments may grow and shrink all the same.
  */
-/* [DDP-3-01] [DDP-3-02] */
+/* [DDP-3-01] */
 static void settle__after_a_mebibyte__asks_for_the_emss_again(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
  * The hot path is one load and one indirect call. The pointer starts at a function that selects and
  * then forwards, so there is no "initialised?" test and no constructor. A candidate must reproduce
  * the check value in two pieces before it is taken; a wrong CRC would look like a broken network.
- * The others are in crc32c_x86.c and crc32c_evp.c.
+ * The others are in crc32c_avx512.c, crc32c_x86.c and crc32c_evp.c.
  *
  * RFC 5044 4.4, RFC 3720 12.1 and B.4.
  */
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpa/crc32c_avx512.h"
 #include "mpa/crc32c_evp.h"
 #include "mpa/crc32c_x86.h"
 
@@ -121,17 +122,10 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl);
 /* What is fastest here; NULL if there is nothing. */
 static crc32c_fn *crc32c_best(void)
 {
-    enum iwarp_crc32c_impl order[] = {IWARP_CRC32C_X86, IWARP_CRC32C_ISAL, IWARP_CRC32C_EVP};
     crc32c_fn *fn = NULL;
 
-#if defined(__x86_64__)
-    if (iwarp_crc32c_x86_is_wide()) {
-        order[0] = IWARP_CRC32C_ISAL;
-        order[1] = IWARP_CRC32C_X86;
-    }
-#endif
-    for (size_t i = 0; fn == NULL && i < sizeof order / sizeof *order; i++) {
-        fn = crc32c_open(order[i]);
+    for (int impl = IWARP_CRC32C_AVX512; fn == NULL && impl <= IWARP_CRC32C_EVP; impl++) {
+        fn = crc32c_open((enum iwarp_crc32c_impl)impl);
     }
     return fn;
 }
@@ -144,6 +138,11 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
     switch (impl) {
     case IWARP_CRC32C_AUTO:
         return crc32c_best();
+    case IWARP_CRC32C_AVX512:
+#if defined(__x86_64__)
+        fn = iwarp_crc32c_avx512_usable() ? iwarp_crc32c_avx512 : NULL;
+#endif
+        break;
     case IWARP_CRC32C_X86:
 #if defined(__x86_64__)
         fn = iwarp_crc32c_x86_usable() ? iwarp_crc32c_x86 : NULL;
@@ -168,6 +167,8 @@ static int crc32c_from_env(enum iwarp_crc32c_impl *impl)
 
     if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0) {
         *impl = IWARP_CRC32C_AUTO;
+    } else if (strcmp(name, "avx512") == 0) {
+        *impl = IWARP_CRC32C_AVX512;
     } else if (strcmp(name, "x86") == 0) {
         *impl = IWARP_CRC32C_X86;
     } else if (strcmp(name, "isal") == 0) {
@@ -223,7 +224,7 @@ static crc32c_fn *crc32c_demand(void)
 
         fprintf(stderr,
                 "libiwarp: no usable CRC32c implementation (" CRC32C_ENV "=%s; known are auto, "
-                "x86, isal, evp; unset it for the best one this build has)\n",
+                "avx512, x86, isal, evp; unset it for the best one this build has)\n",
                 asked != NULL ? asked : "");
         abort();
     }
@@ -240,6 +241,9 @@ const char *iwarp_crc32c_name(void)
     crc32c_fn *fn = crc32c_demand();
 
 #if defined(__x86_64__)
+    if (fn == iwarp_crc32c_avx512) {
+        return "x86 (vpclmulqdq)";
+    }
     if (fn == iwarp_crc32c_x86) {
         return "x86 (crc32 and pclmulqdq)";
     }

@@ -25,11 +25,11 @@
 uint32_t iwarp_crc32c(uint32_t crc, const void *data, size_t len);
 
 enum iwarp_crc32c_impl {
-    IWARP_CRC32C_AUTO, /* what IWARP_CRC32C in the environment names (x86, isal, evp), or the best
-                        */
-    IWARP_CRC32C_X86,  /* the crc32 instruction and the multiplier of an x86-64 at the same time */
-    IWARP_CRC32C_ISAL, /* ISA-L, which picks the processor's best instructions */
-    IWARP_CRC32C_EVP   /* OpenSSL EVP with the project's own provider */
+    IWARP_CRC32C_AUTO, /* what IWARP_CRC32C in the environment names, or the best: the first of: */
+    IWARP_CRC32C_AVX512, /* "avx512": an x86-64 with the multiplier of 64 octets (VPCLMULQDQ) */
+    IWARP_CRC32C_X86,  /* "x86": its crc32 instruction and the multiplier of 16 octets at a time */
+    IWARP_CRC32C_ISAL, /* "isal": ISA-L, which picks the processor's best instructions */
+    IWARP_CRC32C_EVP   /* "evp": OpenSSL EVP with the project's own provider */
 };
 
 /*

@@ -36,12 +36,6 @@ bool iwarp_crc32c_x86_usable(void)
            __builtin_cpu_supports("pclmul");
 }
 
-bool iwarp_crc32c_x86_is_wide(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512vl");
-}
-
 IWARP_UNCHECKED static inline uint64_t load8(const unsigned char *p)
 {
     uint64_t v;

@@ -18,9 +18,6 @@
 bool iwarp_crc32c_x86_has_instruction(void);
 bool iwarp_crc32c_x86_usable(void);
 
-/* Has the processor a multiplier of four times the width, which ISA-L knows how to use? */
-bool iwarp_crc32c_x86_is_wide(void);
-
 /* As iwarp_crc32c: by the instruction alone, in one row, for what is short; and by both. */
 uint32_t iwarp_crc32c_x86_row(uint32_t crc, const void *data, size_t len);
 uint32_t iwarp_crc32c_x86(uint32_t crc, const void *data, size_t len);

@@ -27,11 +27,13 @@
 #include <unistd.h>
 
 #include "mpa/crc32c.h"
+#include "mpa/crc32c_avx512.h"
 #include "mpa/crc32c_x86.h"
 
-#define NAME_X86  "x86 (crc32 and pclmulqdq)"
-#define NAME_ISAL "isa-l"
-#define NAME_EVP  "evp (provider iwarp)"
+#define NAME_AVX512 "x86 (vpclmulqdq)"
+#define NAME_X86    "x86 (crc32 and pclmulqdq)"
+#define NAME_ISAL   "isa-l"
+#define NAME_EVP    "evp (provider iwarp)"
 
 /* What "isal" leads to, in a build with ISA-L and in one without. */
 #if defined(IWARP_HAVE_ISAL)
@@ -49,6 +51,15 @@ static bool have_x86(void)
 #endif
 }
 
+static bool have_avx512(void)
+{
+#if defined(__x86_64__)
+    return iwarp_crc32c_avx512_usable();
+#else
+    return false;
+#endif
+}
+
 static bool have_isal(void)
 {
     return ISAL_STATUS == 0;
@@ -57,15 +68,10 @@ static bool have_isal(void)
 /* What "auto" leads to. */
 static const char *name_auto(void)
 {
-    bool wide = false;
-
-#if defined(__x86_64__)
-    wide = iwarp_crc32c_x86_is_wide();
-#endif
-    if (have_x86() && !(wide && have_isal())) {
-        return NAME_X86;
+    if (have_avx512()) {
+        return NAME_AVX512;
     }
-    return have_isal() ? NAME_ISAL : NAME_EVP;
+    return have_x86() ? NAME_X86 : have_isal() ? NAME_ISAL : NAME_EVP;
 }
 
 /* ---- an independent reference: one bit at a time, straight from the definition ---- */
@@ -127,6 +133,12 @@ static int select_x86(void **state)
 {
     (void)state;
     return have_x86() ? iwarp_crc32c_select(IWARP_CRC32C_X86) : 0;
+}
+
+static int select_avx512(void **state)
+{
+    (void)state;
+    return have_avx512() ? iwarp_crc32c_select(IWARP_CRC32C_AVX512) : 0;
 }
 
 static int select_evp(void **state)
@@ -369,6 +381,9 @@ static void select__by_call__shows_in_the_name(void **state)
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_X86), have_x86() ? 0 : -1);
     assert_string_equal(iwarp_crc32c_name(), have_x86() ? NAME_X86 : NAME_EVP);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AVX512), have_avx512() ? 0 : -1);
+    assert_string_equal(iwarp_crc32c_name(), have_avx512() ? NAME_AVX512 : NAME_EVP);
 }
 
 static void select__auto__follows_the_environment(void **state)
@@ -384,6 +399,10 @@ static void select__auto__follows_the_environment(void **state)
     setenv("IWARP_CRC32C", "x86", 1);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), have_x86() ? 0 : -1);
     assert_string_equal(iwarp_crc32c_name(), have_x86() ? NAME_X86 : NAME_EVP);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
+    setenv("IWARP_CRC32C", "avx512", 1);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), have_avx512() ? 0 : -1);
+    assert_string_equal(iwarp_crc32c_name(), have_avx512() ? NAME_AVX512 : NAME_EVP);
     unsetenv("IWARP_CRC32C");
 }
 
@@ -575,11 +594,13 @@ static int perform(const char *part)
 #test " (" #select ")", test, select, NULL, NULL                                           \
     }
 #if defined(IWARP_HAVE_ISAL)
-#define WITH_EACH(test)                                                                            \
-    ONCE_WITH(select_x86, test), ONCE_WITH(select_isal, test), ONCE_WITH(select_evp, test)
+#define WITH_ISAL(test) ONCE_WITH(select_isal, test),
 #else
-#define WITH_EACH(test) ONCE_WITH(select_x86, test), ONCE_WITH(select_evp, test)
+#define WITH_ISAL(test)
 #endif
+#define WITH_EACH(test)                                                                            \
+    ONCE_WITH(select_avx512, test), ONCE_WITH(select_x86, test),                                   \
+        WITH_ISAL(test) ONCE_WITH(select_evp, test)
 
 int main(int argc, char **argv)
 {
@@ -593,10 +614,8 @@ int main(int argc, char **argv)
         WITH_EACH(crc32c__any_running_value__continues_like_the_reference),
         WITH_EACH(crc32c__random_splits__equal_the_whole),
         WITH_EACH(crc32c__input_beside_unmapped_pages__stays_inside),
-#if defined(IWARP_HAVE_ISAL)
-        ONCE_WITH(select_isal, crc32c__more_than_int_max__equals_the_sum_of_pieces),
-#endif
-        cmocka_unit_test(select__by_call__shows_in_the_name),
+        WITH_ISAL(crc32c__more_than_int_max__equals_the_sum_of_pieces)
+            cmocka_unit_test(select__by_call__shows_in_the_name),
         cmocka_unit_test(select__auto__follows_the_environment),
         cmocka_unit_test(select__auto_without_a_wish__takes_the_best),
         cmocka_unit_test(select__unknown_name_in_environment__changes_nothing),

@@ -182,7 +182,9 @@ def crowd_rows(bench, quick):
     crowd = 200 if quick else 1000
     yield Row('active', f'{crowd} active connections, Writes of 16 KiB', 'B/s', {
         'one connection': ours(bench, 'active --count 1 --depth 4', 'octets_per_s'),
-        'libiwarp': ours(bench, f'active --count {crowd} --depth 4', 'octets_per_s')},
+        'libiwarp': ours(bench, f'active --count {crowd} --depth 4', 'octets_per_s'),
+        'plain TCP, one connection': ours(bench, 'tcp-active --count 1', 'octets_per_s'),
+        'plain TCP': ours(bench, f'tcp-active --count {crowd}', 'octets_per_s')},
         [('1,000 active connections, of one connection', 0.8, '>=',
           ratio('libiwarp', 'one connection')),
          ('1,000 active connections, most to least', 2, '<=',

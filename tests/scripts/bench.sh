@@ -61,6 +61,8 @@ short='--seconds 0.2'
     run 'connections are set up' setups_per_s setup --count 100
     run 'idle connections' octets_both idle --count 200 $short
     run 'busy connections' least active --count 20 $short
+    run 'plain TCP, busy connections' octets_per_s tcp-active --count 20 $short
+    run 'plain TCP, busy connections, polled' octets_per_s tcp-active --count 20 $short --polled
     run 'registration' register_us_67108864K register --count 20
     run 'Writes through memory, two workers' messages_per_s memory --workers 2 $short
     run 'Writes through memory, polled, many regions' messages_per_s memory --polled --count 5000 \

@@ -52,6 +52,9 @@ void bench_pin(int core);
 /* Private memory of this process that is resident, octets. */
 size_t bench_resident(void);
 
+/* Descriptors for so many connections: a limit that is too low is raised where that is allowed. */
+void bench_raise_limit(unsigned connections);
+
 /* --- two processes --------------------------------------------------------------------------- */
 
 /* What the server tells the client at the end of a run, beside the connection. */
@@ -144,6 +147,12 @@ void bench_fill(uint8_t *memory, size_t len, uint64_t seed);
 /* False: some octet is another; *where is the place. */
 bool bench_check(const uint8_t *memory, size_t len, uint64_t seed, size_t *where);
 
+/* --- one side of a TCP connection ------------------------------------------------------------ */
+
+/* A listening socket, whose address the client is told. */
+int bench_tcp_listen(struct bench_link *link, int backlog);
+int bench_tcp_connect(const struct sockaddr *addr, socklen_t addr_len);
+
 /* --- what is measured ------------------------------------------------------------------------ */
 
 void bench_stream_server(struct bench_link *link);
@@ -154,6 +163,8 @@ void bench_tcp_stream_server(struct bench_link *link);
 void bench_tcp_stream_client(struct bench_link *link);
 void bench_tcp_pingpong_server(struct bench_link *link);
 void bench_tcp_pingpong_client(struct bench_link *link);
+void bench_tcp_crowd_server(struct bench_link *link);
+void bench_tcp_crowd_client(struct bench_link *link);
 void bench_crowd_server(struct bench_link *link);
 void bench_crowd_client(struct bench_link *link);
 int bench_register(const struct bench_options *options);

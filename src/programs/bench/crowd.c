@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,32 +22,12 @@ struct crowd {
     unsigned count, arrived, established;
 };
 
-/* Each connection takes a descriptor; a limit that is too low is raised where that is allowed. */
-static void raise_limit(unsigned count)
-{
-    rlim_t need = (rlim_t)count + 128;
-    struct rlimit limit;
-
-    getrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur >= need) {
-        return;
-    }
-    if (limit.rlim_max < need) {
-        limit.rlim_max = need;
-    }
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        bench_fail("%u connections need %llu descriptors, and the limit (ulimit -Hn) is lower",
-                   count, (unsigned long long)need);
-    }
-}
-
 static void crowd_open(struct crowd *crowd, const struct bench_options *options)
 {
     memset(crowd, 0, sizeof *crowd);
     crowd->options = options;
     crowd->count = options->count;
-    raise_limit(crowd->count);
+    bench_raise_limit(crowd->count);
     crowd->qp = calloc(crowd->count, sizeof(struct iwarp_qp *));
     crowd->conn = calloc(crowd->count, sizeof(struct iwarp_conn *));
     crowd->done = calloc(crowd->count, sizeof *crowd->done);

@@ -85,6 +85,25 @@ size_t bench_resident(void)
     return sum;
 }
 
+void bench_raise_limit(unsigned connections)
+{
+    rlim_t need = (rlim_t)connections + 128;
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= need) {
+        return;
+    }
+    if (limit.rlim_max < need) {
+        limit.rlim_max = need;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        bench_fail("%u connections need %llu descriptors, and the limit (ulimit -Hn) is lower",
+                   connections, (unsigned long long)need);
+    }
+}
+
 void bench_tell(struct bench_link *link, const void *data, size_t len)
 {
     if (link->to_peer >= 0 && write(link->to_peer, data, len) != (ssize_t)len) {

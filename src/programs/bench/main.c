@@ -22,6 +22,7 @@ static const struct {
     {"setup", bench_crowd_server, bench_crowd_client},
     {"idle", bench_crowd_server, bench_crowd_client},
     {"active", bench_crowd_server, bench_crowd_client},
+    {"tcp-active", bench_tcp_crowd_server, bench_tcp_crowd_client},
 };
 
 int main(int argc, char **argv)

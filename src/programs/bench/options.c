@@ -27,6 +27,7 @@ static const struct test {
     {"setup", "connections that are set up, per second", 8, 64, 1, 2000},
     {"idle", "idle connections: memory and processor time", 8, 64, 1, 10000},
     {"active", "many connections at a time, RDMA Writes on each", 16384, 4, 1, 1000},
+    {"tcp-active", "many connections at a time, messages over plain TCP", 16384, 1, 1, 1000},
     {"register", "what it costs to register memory, by size", 4096, 1, 1, 2000},
     {"memory", "small RDMA Writes between queue pairs of one process", 64, 256, 64, 1},
 };

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int listen_tcp(struct bench_link *link)
+int bench_tcp_listen(struct bench_link *link, int backlog)
 {
     struct sockaddr_storage addr;
     socklen_t addr_len;
@@ -23,7 +23,7 @@ static int listen_tcp(struct bench_link *link)
     bench_address(link, &addr, &addr_len);
     int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, addr_len) != 0 || listen(fd, 16) != 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, addr_len) != 0 || listen(fd, backlog) != 0) {
         bench_fail("listen: %s", strerror(errno));
     }
     addr_len = sizeof addr;
@@ -34,7 +34,7 @@ static int listen_tcp(struct bench_link *link)
 
 static int serve_tcp(struct bench_link *link)
 {
-    int one = 1, listener = listen_tcp(link), fd = accept(listener, NULL, NULL);
+    int one = 1, listener = bench_tcp_listen(link, 1), fd = accept(listener, NULL, NULL);
 
     if (fd < 0) {
         bench_fail("accept: %s", strerror(errno));
@@ -44,19 +44,24 @@ static int serve_tcp(struct bench_link *link)
     return fd;
 }
 
-static int connect_tcp(struct bench_link *link)
+int bench_tcp_connect(const struct sockaddr *addr, socklen_t addr_len)
 {
-    struct sockaddr_storage addr;
-    socklen_t addr_len;
-    int one = 1;
+    int one = 1, fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    bench_address(link, &addr, &addr_len);
-    int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, addr_len) != 0) {
+    if (fd < 0 || connect(fd, addr, addr_len) != 0) {
         bench_fail("connect: %s", strerror(errno));
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return fd;
+}
+
+static int connect_tcp(struct bench_link *link)
+{
+    struct sockaddr_storage addr;
+    socklen_t addr_len;
+
+    bench_address(link, &addr, &addr_len);
+    return bench_tcp_connect((struct sockaddr *)&addr, addr_len);
 }
 
 static uint8_t *memory_of(const struct bench_options *options)

@@ -65,10 +65,12 @@ struct iwarp_srq; /* srq.h */
  * - THREADED: the library's own threads, `workers` of them; transfers go on while the application
  *   computes. Every function may be called from any thread. With one worker, a thread that waits in
  *   iwarp_cq_wait again and again, is back within 50 us each time and is the only one that waits
- *   for completions may move the octets itself meanwhile: one thread switch less. The worker comes
- *   back at once for other threads that wait or call, else within about 2 ms. Whoever moves the
- *   octets sleeps when there is nothing to do, but while that is never for long may first look
- *   for up to 100 us (option `look`).
+ *   for completions may move the octets itself meanwhile: one thread switch less. So may a thread
+ *   that polls without a pause, for as long as it does, with any number of workers: it is then as
+ *   with POLLED. It begins after 1024 polls in vain, each time it has paused after twice as many,
+ *   and not while a completion queue is armed. The worker comes back at once for other threads that
+ *   wait or call, else within about 4 ms. Whoever moves the octets sleeps when there is nothing to
+ *   do, but while that is never for long may first look for up to 100 us. Option `look`.
  *
  * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over
@@ -126,8 +128,9 @@ struct iwarp_device_options {
                               * 4096 */
     bool look; /* THREADED: while traffic leaves less than 100 us to sleep at a time, find out now
                 * and then whether more is moved by looking for that long before sleeping, and do
-                * so if it is. Costs processor time that nobody else wants. IWARP_LOOK in the
-                * environment: on or off; on */
+                * so if it is. Costs processor time that nobody else wants. And have a thread that
+                * polls without a pause move the octets. IWARP_LOOK in the environment: on or off;
+                * on */
 };
 
 /*

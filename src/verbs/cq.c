@@ -297,6 +297,25 @@ static bool is_empty(struct iwarp_cq *cq)
            !atomic_load_explicit(&cq->overflowed, memory_order_relaxed);
 }
 
+/* A poll in vain. False: nothing has changed. */
+static bool drive(struct iwarp_cq *cq)
+{
+    struct iwarp_device *device = cq->device;
+    uint64_t workers = iwarp_workers_of(&cq->workers);
+
+    if (device->embedded) {
+        return false;
+    }
+    if (!device->polled && !iwarp_busy(device, workers)) {
+        if (atomic_load_explicit(&device->worker[0].led, memory_order_relaxed)) {
+            iwarp_lead_missed(device);
+        }
+        return false;
+    }
+    iwarp_device_drive(device, workers);
+    return true;
+}
+
 int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 {
     if (!IWARP_GIVEN(cq) || (n > 0 && !IWARP_GIVEN(wc))) {
@@ -306,14 +325,7 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 
     IWARP_ON_LOOP(cq->device);
     if (is_empty(cq)) {
-        if (!cq->device->polled) {
-            if (atomic_load_explicit(&cq->device->worker[0].led, memory_order_relaxed)) {
-                iwarp_lead_missed(cq->device);
-            }
-            return 0;
-        }
-        iwarp_device_drive(cq->device, iwarp_workers_of(&cq->workers));
-        if (is_empty(cq)) {
+        if (!drive(cq) || is_empty(cq)) {
             return 0;
         }
     }
@@ -347,6 +359,7 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
         set_armed(cq, solicited_only ? CQ_SOLICITED : CQ_ANY);
     }
     iwarp_mutex_unlock(&cq->lock);
+    iwarp_busy_pause();
     iwarp_device_hand_over(cq->device);
     return IWARP_OK;
 }
@@ -502,6 +515,7 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
                    : 0;
     }
     IWARP_CANCELLATION_POINT;
+    iwarp_busy_pause();
     int64_t end = timeout_ms > 0 ? iwarp_now_ms() + timeout_ms : 0;
     if (lead(cq, timeout_ms)) {
         got = iwarp_cq_poll(cq, wc, n);

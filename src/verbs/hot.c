@@ -30,7 +30,7 @@ void iwarp_worker_heat(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
 
-    if (w->progress != IWARP_PROGRESS_POLLED || !iwarp_tcp_is(conn->ep)) {
+    if (!atomic_load_explicit(&w->polled, memory_order_relaxed) || !iwarp_tcp_is(conn->ep)) {
         return;
     }
     if (w->hot != conn) {

@@ -49,7 +49,7 @@ static void forgive(void)
 }
 
 /* Memory of the application may be gone, and a fault with the signal blocked ends the process. */
-static bool may_fault(void)
+bool iwarp_lead_may_fault(void)
 {
     sigset_t blocked;
 
@@ -63,7 +63,7 @@ static void judge(bool soon)
     int before = habit.trust, less = before > 0 ? before / 2 : before; /* a penalty stays */
 
     habit.trust = soon ? before + (before < TRUSTED) : less;
-    if (habit.trust == TRUSTED && before < TRUSTED && !may_fault()) {
+    if (habit.trust == TRUSTED && before < TRUSTED && !iwarp_lead_may_fault()) {
         distrust();
     }
 }
@@ -77,7 +77,7 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
 {
     const struct iwarp_worker *w = &device->worker[0];
 
-    if (device->workers > 1 || w->progress != IWARP_PROGRESS_THREADED ||
+    if (device->workers > 1 || w->progress != IWARP_PROGRESS_THREADED || atomic_load(&w->polled) ||
         iwarp_worker_is_current(w) || (timeout_ms >= 0 && timeout_ms < 2 * PATIENCE_MS) ||
         atomic_load(&device->armed) > 0) {
         return false;

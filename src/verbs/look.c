@@ -3,7 +3,9 @@
  * Threaded progress: before it sleeps in the loop, a thread may look for a while whether something
  * comes. To be woken costs both ends, on a virtual machine much; but who looks finds less at a time
  * than who sleeps. Which of the two moves more octets depends on machine, peer and messages, so now
- * and then it is tried. Whoever else wants the processor has it meanwhile.
+ * and then it is tried. Whoever else wants the processor has it meanwhile; if that is for long,
+ * since it may be ms until this thread has it again, looking is no good and is tried ever more
+ * seldom.
  */
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
@@ -13,6 +15,8 @@
 #define SHORT_NS    100000 /* of a wait; and nobody looks for longer */
 #define SHORT_WAITS 8      /* so many of them, and it may look; a long one costs half of them */
 #define YIELD_EVERY 4      /* looks */
+#define LOST_NS     500000 /* of yielding: somebody computes there */
+#define MAX_DOUBLED 5      /* times that the hold is longer then */
 
 #define IDLE_NS  1000000   /* from one wait to the next: says nothing about the ways to wait */
 #define SLICE_NS 3000000   /* of a trial, in which the two ways take turns */
@@ -38,6 +42,7 @@ static void end_slice(struct iwarp_look *l)
         double wanted = l->pays ? TO_GO_ON : TO_BEGIN;
         l->pays = (double)l->octets[1] * (double)l->ns[0] >
                   wanted * (double)l->octets[0] * (double)l->ns[1];
+        l->hindered = 0;
     }
 }
 
@@ -60,7 +65,7 @@ void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns,
     }
     l->spent_ns += passed_ns;
     if (l->slice == SLICES) {
-        if (l->spent_ns >= HOLD_NS) {
+        if (l->spent_ns >= (int64_t)HOLD_NS << l->hindered) {
             begin_trial(l);
         }
         return;
@@ -72,17 +77,34 @@ void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns,
     }
 }
 
+void iwarp_look_hindered(struct iwarp_look *l)
+{
+    l->hindered += l->hindered < MAX_DOUBLED;
+    l->pays = false;
+    l->slice = SLICES;
+    l->spent_ns = 0;
+}
+
+/* False: somebody else has needed the processor. */
+static bool yield(int64_t now)
+{
+    sched_yield();
+    return iwarp_now_ns() - now < LOST_NS;
+}
+
 /* Until it has found something. False: it has no handles any more. */
 static bool look(struct iwarp_worker *w, bool (*over)(void *arg), void *arg, int64_t end)
 {
     uint64_t before = w->found;
 
     for (unsigned i = 1; uv_run(w->loop, UV_RUN_NOWAIT) != 0; i++) {
-        if (w->found != before || over(arg) || iwarp_now_ns() >= end) {
+        int64_t now = iwarp_now_ns();
+        if (w->found != before || over(arg) || now >= end) {
             return true;
         }
-        if (i % YIELD_EVERY == 0) {
-            sched_yield();
+        if (i % YIELD_EVERY == 0 && !yield(now)) {
+            iwarp_look_hindered(&w->look);
+            return true;
         }
     }
     return false;

@@ -3,7 +3,7 @@
  * Who runs a worker's loop.
  *
  *   threaded   its thread, or a thread that waits for completions and leads: lead.c; how it waits
- *              for something to do: look.c
+ *              for something to do: look.c. While a thread polls without end, as polled: busy.c
  *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
  *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
  *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The
@@ -98,10 +98,12 @@ static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
 
 static bool is_wanted(void *worker)
 {
-    return atomic_load(&((struct iwarp_worker *)worker)->calling) > 0;
+    const struct iwarp_worker *w = worker;
+
+    return atomic_load(&w->calling) > 0 || atomic_load(&w->polled);
 }
 
-/* Until somebody wants to lead. */
+/* Until somebody wants to lead, or to poll. */
 static bool run_threaded(struct iwarp_worker *w)
 {
     bool alive = true;
@@ -121,13 +123,25 @@ static bool run_polled(struct iwarp_worker *w, unsigned seen)
     if (!wanted) {
         iwarp_worker_chill(w);
     }
+    if (!wanted && w->progress != IWARP_PROGRESS_POLLED) {
+        atomic_store(&w->polled, false);
+        return true;
+    }
     return uv_run(w->loop, wanted ? UV_RUN_NOWAIT : UV_RUN_ONCE) != 0;
+}
+
+static bool run(struct iwarp_worker *w, unsigned seen)
+{
+    if (atomic_load(&w->polled) && !run_polled(w, seen)) {
+        return false;
+    }
+    return atomic_load(&w->polled) || run_threaded(w);
 }
 
 static void *worker_main(void *arg)
 {
     struct iwarp_worker *w = arg;
-    bool polled = w->progress == IWARP_PROGRESS_POLLED, alive = true;
+    bool alive = true;
     unsigned seen = 0;
 
     block_signals();
@@ -135,12 +149,12 @@ static void *worker_main(void *arg)
         pthread_mutex_lock(&w->drive);
         driven = w;
         atomic_store(&w->watching, true);
-        alive = polled ? run_polled(w, seen) : run_threaded(w);
+        alive = run(w, seen);
         atomic_store(&w->watching, false);
         driven = NULL;
         pthread_mutex_unlock(&w->drive);
         if (alive) {
-            step_back(w, &seen, polled ? STEP_BACK_MS : LOOK_MS);
+            step_back(w, &seen, atomic_load(&w->polled) ? STEP_BACK_MS : LOOK_MS);
         }
     }
     return NULL;
@@ -182,7 +196,7 @@ void iwarp_worker_join(struct iwarp_worker *w)
 void iwarp_worker_hand_over(struct iwarp_worker *w)
 {
     const uint64_t one = 1;
-    bool away = w->progress == IWARP_PROGRESS_POLLED || atomic_load(&w->led);
+    bool away = atomic_load(&w->polled) || atomic_load(&w->led);
 
     if (away && !atomic_load(&w->watching) && !atomic_exchange(&w->hand_over, true)) {
         (void)!write(w->nudge, &one, sizeof one); /* cannot fail: the counter never fills up */

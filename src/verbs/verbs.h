@@ -132,6 +132,7 @@ struct iwarp_worker {
     pthread_mutex_t drive;    /* who runs the loop */
     _Atomic unsigned polls;   /* counts threads that came to run the loop */
     _Atomic unsigned calling; /* threads that wait for `drive` */
+    _Atomic bool polled;      /* who polls drives: progress.c, busy.c */
     _Atomic bool watching;    /* somebody sleeps on the loop's descriptor; polled: the worker */
     _Atomic bool attended;    /* polled: its queues were, since somebody asked */
     _Atomic bool hand_over;   /* the worker's thread is to come back */
@@ -344,6 +345,13 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms);
 bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
 void iwarp_lead_left(void);
 void iwarp_lead_missed(struct iwarp_device *device);
+bool iwarp_lead_may_fault(void); /* and live on: see guard.h */
+
+/* --- busy.c ---------------------------------------------------------------------------------- */
+
+/* Threaded, a poll in vain: is this thread to drive these workers? pause: it may soon sleep. */
+bool iwarp_busy(struct iwarp_device *device, uint64_t workers);
+void iwarp_busy_pause(void);
 
 /* --- cq.c ------------------------------------------------------------------------------------ */
 

@@ -117,6 +117,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
 {
     w->device = device;
     w->progress = device->options.progress;
+    atomic_init(&w->polled, w->progress == IWARP_PROGRESS_POLLED);
     w->loop = device->options.loop ? device->options.loop : &w->own;
     w->staging_len = STAGING_BYTES;
     w->staging = malloc(w->staging_len);
@@ -195,7 +196,7 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
     }
     pthread_mutex_lock(&w->lock);
     add_call(w, &call);
-    if (w->progress == IWARP_PROGRESS_POLLED) { /* the worker may have stepped back */
+    if (atomic_load(&w->polled)) { /* the worker may have stepped back */
         pthread_mutex_unlock(&w->lock);
         iwarp_worker_drive_calls(w);
         pthread_mutex_lock(&w->lock);

@@ -116,6 +116,32 @@ static void look__with_idle_times_between__compares_the_rest(void **state)
     assert_true(part_looked(&w) > 0.9);
 }
 
+/* Somebody computes on the processor: no more of it, and for ever longer, until a trial succeeds.
+ */
+static void look__when_hindered__is_tried_ever_more_seldom(void **state)
+{
+    static const unsigned after_ms[] = {600, 1200, 2400, 4800, 9600, 9600};
+    struct world w = {.asleep = 1000, .awake = 2000};
+
+    (void)state;
+    live(&w, 25);
+    assert_true(iwarp_look_due(&w.look));
+    for (size_t i = 0; i < sizeof after_ms / sizeof *after_ms; i++) {
+        iwarp_look_hindered(&w.look);
+        live(&w, after_ms[i] - 5);
+        assert_int_equal(w.looked, 0);
+        live(&w, 15); /* the next trial has begun, with a slice of sleeping */
+        assert_true(w.looked > 0);
+    }
+    live(&w, 25);
+    assert_true(part_looked(&w) > 0.9);
+    iwarp_look_hindered(&w.look);
+    live(&w, 595);
+    assert_int_equal(w.looked, 0);
+    live(&w, 15);
+    assert_true(w.looked > 0);
+}
+
 /* A worker whose loop has a timer, and counts its turns. */
 struct lone {
     struct iwarp_device *device;
@@ -306,6 +332,7 @@ int main(void)
         cmocka_unit_test(look__when_it_moves_less_or_the_same__is_only_tried),
         cmocka_unit_test(look__when_the_world_changes__changes_too),
         cmocka_unit_test(look__after_long_waits__is_not_due),
+        cmocka_unit_test(look__when_hindered__is_tried_ever_more_seldom),
         cmocka_unit_test(look__with_idle_times_between__compares_the_rest),
         cmocka_unit_test(await__that_finds_nothing__looks_for_a_while_and_sleeps),
         cmocka_unit_test(await__that_looks_and_finds__does_not_sleep),

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that polls a threaded device without end comes to move the octets itself: that it does,
+ * that nothing is lost when it stays away, arms or waits, and who does not.
+ */
+#include "verbs_pair.h"
+
+#include "verbs/verbs.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define FIRST   1024      /* polls in vain that it takes at least, the first time */
+#define PLENTY  50000000u /* a machine with much else to do lets no thread poll without pauses */
+#define SERIOUS 100000u   /* where it should never happen, and 1024 were enough otherwise */
+
+static struct pair pair_with(enum pair_transport transport, bool look, unsigned workers)
+{
+    struct pair_options o;
+    struct pair p;
+
+    pair_options_init(&o, transport);
+    o.device.progress = IWARP_PROGRESS_THREADED;
+    o.device.look = look;
+    o.device.workers = workers;
+    o.conn[0].worker = o.conn[1].worker = workers;
+    pair_open(&p, &o);
+    return p;
+}
+
+static bool is_taken(const struct pair *p, unsigned worker)
+{
+    return atomic_load(&p->device->worker[worker].polled);
+}
+
+/* Polls in vain until the worker's loop is left to this thread; at most so many. */
+static unsigned poll_until_taken(struct pair *p, unsigned worker, unsigned at_most)
+{
+    struct iwarp_wc wc;
+    unsigned polls = 0;
+
+    while (polls < at_most && !is_taken(p, worker)) {
+        assert_int_equal(iwarp_cq_poll(p->side[1].recv_cq, &wc, 1), 0);
+        polls++;
+    }
+    return polls;
+}
+
+static void wait_until_back(const struct pair *p)
+{
+    for (unsigned ms = 0; is_taken(p, 0); ms++) {
+        assert_true(ms < PAIR_WAIT_MS);
+        usleep(1000);
+    }
+}
+
+/* Which thread reads from the connection of side 1. */
+static struct {
+    const struct iwarp_transport *real;
+    struct iwarp_transport ops;
+    _Atomic uint64_t here, elsewhere; /* octets */
+    pthread_t thread;
+} reads;
+
+static ssize_t count_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    ssize_t got = reads.real->readv(ep, iov, n);
+
+    if (got > 0) {
+        atomic_fetch_add(pthread_equal(reads.thread, pthread_self()) ? &reads.here
+                                                                     : &reads.elsewhere,
+                         (uint64_t)got);
+    }
+    return got;
+}
+
+static void count_on_worker(void *arg)
+{
+    struct iwarp_conn *conn = arg;
+
+    iwarp_mutex_lock(&conn->lock);
+    reads.real = conn->ep->ops;
+    reads.ops = *reads.real;
+    reads.ops.readv = count_readv;
+    conn->ep->ops = &reads.ops;
+    iwarp_conn_unlock(conn);
+}
+
+static void count_reads(struct iwarp_conn *conn)
+{
+    reads.thread = pthread_self();
+    atomic_store(&reads.here, 0);
+    atomic_store(&reads.elsewhere, 0);
+    iwarp_worker_call(conn->worker, count_on_worker, conn);
+}
+
+static struct iwarp_wc poll_for(struct iwarp_cq *cq)
+{
+    struct iwarp_wc wc;
+    int got;
+
+    for (unsigned i = 0; (got = iwarp_cq_poll(cq, &wc, 1)) == 0; i++) {
+        assert_true(i < PLENTY);
+    }
+    assert_int_equal(got, 1);
+    assert_int_equal(wc.status, IWARP_WC_SUCCESS);
+    return wc;
+}
+
+static void send_polled(struct pair *p, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        pair_recv(&p->side[1], i, 0, 100);
+        pair_send(&p->side[0], i, 0, 100);
+        assert_int_equal(poll_for(p->side[1].recv_cq).wr_id, i);
+        assert_int_equal(poll_for(p->side[0].send_cq).wr_id, i);
+    }
+}
+
+/* In memory the thread that posts moves what it posts, so what counts is TCP. */
+static void poll__without_end__moves_the_octets_itself(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+
+    (void)state;
+    count_reads(p.side[1].conn);
+    assert_in_range(poll_until_taken(&p, 0, PLENTY), FIRST, PLENTY - 1);
+    send_polled(&p, 1000);
+    /* The system may have had the thread away for ms, and the worker's come back. */
+    assert_true(atomic_load(&reads.here) > atomic_load(&reads.elsewhere));
+    pair_close(&p);
+}
+
+static void poll__that_stops__leaves_all_to_the_worker(void **state)
+{
+    (void)state;
+    for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
+        struct pair p = pair_with(t, true, 1);
+        assert_true(poll_until_taken(&p, 0, PLENTY) < PLENTY);
+        send_polled(&p, 200); /* the loop does not watch the connection any more: hot.c */
+        pair_fill(p.side[0].p, 100, 7);
+        for (unsigned i = 0; i < 50; i++) {
+            pair_write(&p.side[0], i, 0, 100, &p.side[1], 0);
+            volatile uint8_t *last = p.side[1].p + 99;
+            for (unsigned ms = 0; *last != p.side[0].p[99]; ms++) { /* without polling */
+                assert_true(ms < PAIR_WAIT_MS);
+                usleep(1000);
+            }
+            *last = (uint8_t)~p.side[0].p[99];
+            pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+        }
+        wait_until_back(&p);
+        pair_close(&p);
+    }
+}
+
+static void poll__before_waiting__leaves_all_to_the_worker(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+    struct iwarp_wc wc;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(poll_until_taken(&p, 0, PLENTY) < PLENTY);
+        pair_recv(&p.side[1], i, 0, 100);
+        must(iwarp_cq_arm(p.side[1].recv_cq, false));
+        wait_until_back(&p);
+        pair_send(&p.side[0], i, 0, 100);
+        assert_int_equal(iwarp_cq_wait(p.side[1].recv_cq, &wc, 1, PAIR_WAIT_MS), 1);
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
+}
+
+/* A pause costs: the next time it takes more polls. */
+static void poll__again_after_a_pause__takes_twice_as_long(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+
+    (void)state;
+    for (unsigned least = FIRST; least <= 8 * FIRST; least *= 2) {
+        assert_in_range(poll_until_taken(&p, 0, PLENTY), least, PLENTY - 1);
+        wait_until_back(&p);
+        assert_int_equal(poll_until_taken(&p, 0, 1), 1); /* this one notices */
+    }
+    pair_close(&p);
+}
+
+static void poll__with_waits_between__never_takes_the_loop(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+    struct iwarp_wc wc;
+
+    (void)state;
+    for (unsigned i = 0; i < SERIOUS / 500; i++) {
+        assert_int_equal(poll_until_taken(&p, 0, 500), 500);
+        assert_int_equal(iwarp_cq_wait(p.side[1].recv_cq, &wc, 1, 0), 0);
+    }
+    pair_close(&p);
+}
+
+/* Who sleeps for completions is not to wait for the return of who polls. */
+static void poll__while_another_queue_is_armed__never_takes_the_loop(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+
+    (void)state;
+    must(iwarp_cq_arm(p.side[0].recv_cq, false));
+    assert_int_equal(poll_until_taken(&p, 0, SERIOUS), SERIOUS);
+    pair_recv(&p.side[0], 1, 0, 100); /* it comes: not armed any more */
+    pair_send(&p.side[1], 1, 0, 100);
+    pair_wc(p.side[0].recv_cq, 1, IWARP_WC_SUCCESS);
+    pair_wc(p.side[1].send_cq, 1, IWARP_WC_SUCCESS);
+    assert_true(poll_until_taken(&p, 0, PLENTY) < PLENTY);
+    pair_close(&p);
+}
+
+static void poll__with_look_off__never_takes_the_loop(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, false, 1);
+
+    (void)state;
+    assert_int_equal(poll_until_taken(&p, 0, SERIOUS), SERIOUS);
+    pair_close(&p);
+}
+
+static void *poll_blocked(void *pair)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    assert_int_equal(poll_until_taken(pair, 0, SERIOUS), SERIOUS);
+    return NULL;
+}
+
+/* A fault in the application's memory would end the process. */
+static void poll__with_sigsegv_blocked__never_takes_the_loop(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, poll_blocked, &p), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pair_close(&p);
+}
+
+/* Polling a queue takes the workers that use it, and no others. */
+static void poll__with_several_workers__takes_those_of_the_queue(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 3);
+
+    (void)state;
+    assert_true(poll_until_taken(&p, 2, PLENTY) < PLENTY);
+    assert_false(is_taken(&p, 0));
+    assert_false(is_taken(&p, 1));
+    pair_close(&p);
+}
+
+static void count_call(void *calls)
+{
+    ++*(unsigned *)calls;
+}
+
+/* Calls of others that need the worker are done by whoever has its loop, or by it. */
+static void *call_often(void *pair)
+{
+    const struct pair *p = pair;
+    unsigned calls = 0;
+
+    for (unsigned i = 0; i < 1000; i++) {
+        iwarp_worker_call(p->side[0].conn->worker, count_call, &calls);
+    }
+    assert_int_equal(calls, 1000);
+    return NULL;
+}
+
+static void poll__while_others_call__holds_nobody_up(void **state)
+{
+    struct pair p = pair_with(PAIR_TCP4, true, 1);
+    struct iwarp_wc wc;
+    pthread_t thread;
+
+    (void)state;
+    assert_true(poll_until_taken(&p, 0, PLENTY) < PLENTY);
+    assert_int_equal(pthread_create(&thread, NULL, call_often, &p), 0);
+    while (pthread_tryjoin_np(thread, NULL) != 0) {
+        assert_int_equal(iwarp_cq_poll(p.side[1].recv_cq, &wc, 1), 0);
+    }
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(poll__without_end__moves_the_octets_itself),
+        cmocka_unit_test(poll__that_stops__leaves_all_to_the_worker),
+        cmocka_unit_test(poll__before_waiting__leaves_all_to_the_worker),
+        cmocka_unit_test(poll__again_after_a_pause__takes_twice_as_long),
+        cmocka_unit_test(poll__with_waits_between__never_takes_the_loop),
+        cmocka_unit_test(poll__while_another_queue_is_armed__never_takes_the_loop),
+        cmocka_unit_test(poll__with_look_off__never_takes_the_loop),
+        cmocka_unit_test(poll__with_sigsegv_blocked__never_takes_the_loop),
+        cmocka_unit_test(poll__with_several_workers__takes_those_of_the_queue),
+        cmocka_unit_test(poll__while_others_call__holds_nobody_up),
+    };
+
+    return cmocka_run_group_tests_name("busy", tests, NULL, NULL);
+}

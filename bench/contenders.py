@@ -51,7 +51,7 @@ def fields_of(result, value):
     return found
 
 
-def ours(program, words, value, mtu=None):
+def ours(program, words, value, mtu=None, env=None):
     """iwarp-bench, or the program on libfabric, which takes the same options."""
     def contender(seconds):
         command = [program, *words.split(), '--seconds', str(seconds), '--cores', CORES]
@@ -61,7 +61,7 @@ def ours(program, words, value, mtu=None):
                        f'ip link set lo mtu {mtu} up && exec "$@"', 'sh', *command]
         if not os.path.exists(program):
             raise Missing(f'{os.path.basename(program)} was not built')
-        return fields_of(json.loads(run(command)), value)
+        return fields_of(json.loads(run(command, env)), value)
     return contender
 
 

@@ -121,6 +121,11 @@ def latency_rows(bench, fabric):
          ('ping-pong 8 octets, polled, times libfabric tcp', 1, '<=',
           slower('libiwarp, Send', 'libfabric tcp', 'fi_pingpong (mean)')),
          ('ping-pong 8 octets, polled, times UCX tcp', 1, '<=', slower('libiwarp, Send', 'UCX tcp'))])
+    yield Row('ping-pong-spinning', '8 octets to and fro, a program polls a threaded device', 'us', {
+        'polled': iwarp('pingpong-send --polled --inline'),
+        'spinning': iwarp('pingpong-send --spin --inline'),
+        'spinning, not looking': ours(bench, 'pingpong-send --spin --inline', 'us_one_way_median',
+                                      env={'IWARP_LOOK': 'off'})})
     yield Row('ping-pong-sleeping', '8 octets to and fro, sleeping, median one way', 'us', {
         'plain TCP': iwarp('tcp-pingpong'), 'sockperf': sockperf(8, False),
         'libiwarp, Send': iwarp('pingpong-send --inline'),

@@ -58,6 +58,8 @@ short='--seconds 0.2'
     run 'ping-pong of Sends, sleeping' us_one_way pingpong-send $short
     run 'ping-pong of Sends, polled' us_one_way pingpong-send $short --polled
     run 'ping-pong of Writes' us_one_way pingpong-write $short --polled
+    run 'ping-pong, spinning' us_one_way pingpong-send $short --spin
+    run 'stream of Writes, spinning' octets_per_s write $short --spin
     run 'connections are set up' setups_per_s setup --count 100
     run 'idle connections' octets_both idle --count 200 $short
     run 'busy connections' least active --count 20 $short

@@ -26,6 +26,7 @@ struct bench_options {
     unsigned ulpdu_max;    /* of struct iwarp_conn_options */
     unsigned workers;      /* of the device */
     bool polled;           /* busy polling instead of sleeping */
+    bool spin;             /* the same with threaded progress */
     bool inlined;          /* payload is copied while posting, stamped with a number */
     bool crc;              /* CRC32c */
     bool early;            /* IWARP_PLACE_EARLY */

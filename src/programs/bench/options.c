@@ -51,6 +51,7 @@ void bench_options_help(void)
          "  --chain N        requests in one call, the last of them signaled\n"
          "  --inline         payload is copied while posting\n"
          "  --polled         busy polling; default is sleeping for completions\n"
+         "  --spin           busy polling, of a device that is opened as for sleeping\n"
          "  --no-crc         without CRC32c\n"
          "  --early          payload is placed before its CRC was seen\n"
          "  --ulpdu N        octets of the longest ULPDU\n"
@@ -92,6 +93,7 @@ enum option_id {
     OPTION_CHAIN,
     OPTION_INLINE,
     OPTION_POLLED,
+    OPTION_SPIN,
     OPTION_NO_CRC,
     OPTION_EARLY,
     OPTION_ULPDU,
@@ -102,23 +104,16 @@ enum option_id {
     OPTION_PORT
 };
 
-static const struct option long_options[] = {{"size", 1, NULL, OPTION_SIZE},
-                                             {"footprint", 1, NULL, OPTION_FOOTPRINT},
-                                             {"seconds", 1, NULL, OPTION_SECONDS},
-                                             {"count", 1, NULL, OPTION_COUNT},
-                                             {"depth", 1, NULL, OPTION_DEPTH},
-                                             {"chain", 1, NULL, OPTION_CHAIN},
-                                             {"inline", 0, NULL, OPTION_INLINE},
-                                             {"polled", 0, NULL, OPTION_POLLED},
-                                             {"no-crc", 0, NULL, OPTION_NO_CRC},
-                                             {"early", 0, NULL, OPTION_EARLY},
-                                             {"ulpdu", 1, NULL, OPTION_ULPDU},
-                                             {"workers", 1, NULL, OPTION_WORKERS},
-                                             {"cores", 1, NULL, OPTION_CORES},
-                                             {"listen", 1, NULL, OPTION_LISTEN},
-                                             {"connect", 1, NULL, OPTION_CONNECT},
-                                             {"port", 1, NULL, OPTION_PORT},
-                                             {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {
+    {"size", 1, NULL, OPTION_SIZE},       {"footprint", 1, NULL, OPTION_FOOTPRINT},
+    {"seconds", 1, NULL, OPTION_SECONDS}, {"count", 1, NULL, OPTION_COUNT},
+    {"depth", 1, NULL, OPTION_DEPTH},     {"chain", 1, NULL, OPTION_CHAIN},
+    {"inline", 0, NULL, OPTION_INLINE},   {"polled", 0, NULL, OPTION_POLLED},
+    {"spin", 0, NULL, OPTION_SPIN},       {"no-crc", 0, NULL, OPTION_NO_CRC},
+    {"early", 0, NULL, OPTION_EARLY},     {"ulpdu", 1, NULL, OPTION_ULPDU},
+    {"workers", 1, NULL, OPTION_WORKERS}, {"cores", 1, NULL, OPTION_CORES},
+    {"listen", 1, NULL, OPTION_LISTEN},   {"connect", 1, NULL, OPTION_CONNECT},
+    {"port", 1, NULL, OPTION_PORT},       {NULL, 0, NULL, 0}};
 
 /* Options that are a number of type unsigned. */
 static bool take_unsigned(int id, const char *text, struct bench_options *options)
@@ -167,6 +162,8 @@ static bool take(int id, const char *text, struct bench_options *options)
         return options->inlined = true;
     case OPTION_POLLED:
         return options->polled = true;
+    case OPTION_SPIN:
+        return options->spin = true;
     case OPTION_NO_CRC:
         options->crc = false;
         return true;

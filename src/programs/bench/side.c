@@ -213,8 +213,8 @@ int bench_take(struct bench_side *side, struct iwarp_wc *wc, int n)
     if (side->gone) {
         return 0;
     }
-    int got = side->options->polled ? poll_busily(side, wc, n)
-                                    : iwarp_cq_wait(side->cq, wc, n, BENCH_PATIENCE_MS);
+    bool polls = side->options->polled || side->options->spin;
+    int got = polls ? poll_busily(side, wc, n) : iwarp_cq_wait(side->cq, wc, n, BENCH_PATIENCE_MS);
 
     if (got <= 0) {
         bench_fail("no completion: %s", got < 0 ? iwarp_last_error() : "timed out");

@@ -67,10 +67,11 @@ struct iwarp_srq; /* srq.h */
  *   iwarp_cq_wait again and again, is back within 50 us each time and is the only one that waits
  *   for completions may move the octets itself meanwhile: one thread switch less. So may a thread
  *   that polls without a pause, for as long as it does, with any number of workers: it is then as
- *   with POLLED. It begins after 1024 polls in vain, each time it has paused after twice as many,
- *   and not while a completion queue is armed. The worker comes back at once for other threads that
- *   wait or call, else within about 4 ms. Whoever moves the octets sleeps when there is nothing to
- *   do, but while that is never for long may first look for up to 100 us. Option `look`.
+ *   with POLLED. It begins after 1024 polls in vain in a row, after twice as many each time it did
+ *   so for short only, and not while a completion queue is armed. The worker comes back at once for
+ *   other threads that arm, wait or call, after some pauses of 200 us, else within about 4 ms.
+ * Whoever moves the octets sleeps when there is nothing to do, but while that is never for long may
+ * first look for up to 100 us. Option `look`.
  *
  * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over

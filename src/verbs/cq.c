@@ -5,6 +5,7 @@
  */
 #include "base/limits.h"
 #include "base/pause.h"
+#include "verbs/busy.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
@@ -313,6 +314,9 @@ static bool drive(struct iwarp_cq *cq)
         return false;
     }
     iwarp_device_drive(device, workers);
+    if (!device->polled) {
+        iwarp_busy_drove();
+    }
     return true;
 }
 

@@ -107,35 +107,39 @@ static bool take_lead(struct iwarp_worker *w)
         return false;
     }
     if (atomic_load(&w->led)) { /* since: do not queue up behind one who leads again and again */
-        atomic_store(&w->calling, 0);
+        atomic_fetch_sub(&w->calling, 1);
         return pthread_mutex_trylock(&w->drive) == 0;
     }
     uv_async_send(&w->wake); /* the worker's thread leaves the loop: on_wake */
     pthread_mutex_lock(&w->drive);
-    atomic_store(&w->led, true);
-    atomic_store(&w->calling, 0);
-    return true;
+    bool polled = atomic_load(&w->polled);
+    atomic_store(&w->led, !polled);
+    atomic_fetch_sub(&w->calling, 1);
+    if (polled) {
+        pthread_mutex_unlock(&w->drive);
+    }
+    return !polled;
 }
 
 static void on_late(uv_timer_t *limit)
 {
-    ++*(unsigned *)limit->data;
+    ((struct iwarp_worker *)limit->data)->late++;
 }
 
 /* Until done(arg), or the timer, which runs on from one wait to the next, has fired twice. */
 static bool run_loop(struct iwarp_worker *w, bool (*done)(void *arg), void *arg)
 {
-    unsigned late = 0;
     bool alive = true;
 
-    w->limit.data = &late;
+    w->late = 0;
+    w->limit.data = w;
     if (!uv_is_active((uv_handle_t *)&w->limit)) {
         uv_timer_start(&w->limit, on_late, PATIENCE_MS, PATIENCE_MS);
     }
-    while (late < 2 && alive && !done(arg)) {
+    while (w->late < 2 && alive && !done(arg)) {
         alive = iwarp_worker_await(w, done, arg);
     }
-    return late < 2;
+    return w->late < 2;
 }
 
 bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STEP_BACK_MS 2
@@ -98,9 +99,7 @@ static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
 
 static bool is_wanted(void *worker)
 {
-    const struct iwarp_worker *w = worker;
-
-    return atomic_load(&w->calling) > 0 || atomic_load(&w->polled);
+    return atomic_load(&((struct iwarp_worker *)worker)->calling) > 0;
 }
 
 /* Until somebody wants to lead, or to poll. */
@@ -111,6 +110,7 @@ static bool run_threaded(struct iwarp_worker *w)
     atomic_store(&w->led, false);
     uv_timer_stop(&w->limit);
     while (alive && !is_wanted(w)) {
+        atomic_store(&w->watching, true); /* who polls in vain may have taken it back */
         alive = iwarp_worker_await(w, is_wanted, w);
     }
     return alive;
@@ -248,6 +248,37 @@ void iwarp_worker_drive_calls(struct iwarp_worker *w)
     atomic_fetch_sub(&w->calling, 1);
     run_driven(w, true);
     iwarp_worker_hand_over(w);
+}
+
+/*
+ * Threaded: have the worker's thread leave the loop to those who poll. False: somebody leads, or it
+ * does not come out of the application's code in time, which may wait for what this thread holds.
+ */
+bool iwarp_worker_leave(struct iwarp_worker *w)
+{
+    IWARP_UNCANCELLED;
+    unsigned nobody = 0;
+    struct timespec end;
+
+    if (!atomic_compare_exchange_strong(&w->calling, &nobody, 1)) {
+        return false;
+    }
+    uv_async_send(&w->wake);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += STEP_BACK_MS * 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    bool held = pthread_mutex_timedlock(&w->drive, &end) == 0;
+    bool left = held && !atomic_load(&w->led);
+    if (left) {
+        atomic_fetch_add(&w->polls, 1);
+        atomic_store(&w->polled, true);
+    }
+    atomic_fetch_sub(&w->calling, 1);
+    if (held) {
+        pthread_mutex_unlock(&w->drive);
+    }
+    return left;
 }
 
 static void try_to_drive(struct iwarp_worker *w)

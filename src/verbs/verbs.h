@@ -132,7 +132,7 @@ struct iwarp_worker {
     pthread_mutex_t drive;    /* who runs the loop */
     _Atomic unsigned polls;   /* counts threads that came to run the loop */
     _Atomic unsigned calling; /* threads that wait for `drive` */
-    _Atomic bool polled;      /* who polls drives: progress.c, busy.c */
+    _Atomic bool polled;      /* who polls drives: progress.c, busy.c; under `drive` */
     _Atomic bool watching;    /* somebody sleeps on the loop's descriptor; polled: the worker */
     _Atomic bool attended;    /* polled: its queues were, since somebody asked */
     _Atomic bool hand_over;   /* the worker's thread is to come back */
@@ -142,6 +142,7 @@ struct iwarp_worker {
     int64_t loop_ran;         /* when, while the loop does not watch `hot` */
     _Atomic bool loop_wanted; /* polled: do not wait that long */
     uv_timer_t limit;         /* of a wait that runs the loop */
+    unsigned late;            /* how often it fired; under `drive` */
     int nudge;                /* eventfd that wakes the worker's thread when it is away */
     pthread_mutex_t lock;
     struct iwarp_call *calls;                /* synchronous calls of other threads, oldest first */
@@ -211,6 +212,7 @@ void iwarp_worker_join(struct iwarp_worker *w);
 void iwarp_worker_run_calls(struct iwarp_worker *w);
 void iwarp_worker_drive_calls(struct iwarp_worker *w);
 void iwarp_worker_hand_over(struct iwarp_worker *w);
+bool iwarp_worker_leave(struct iwarp_worker *w); /* threaded, to those who poll */
 
 /*
  * Threaded, by whoever runs the loop: sleep in it until something comes, or look for it first; not
@@ -346,12 +348,6 @@ bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
 void iwarp_lead_left(void);
 void iwarp_lead_missed(struct iwarp_device *device);
 bool iwarp_lead_may_fault(void); /* and live on: see guard.h */
-
-/* --- busy.c ---------------------------------------------------------------------------------- */
-
-/* Threaded, a poll in vain: is this thread to drive these workers? pause: it may soon sleep. */
-bool iwarp_busy(struct iwarp_device *device, uint64_t workers);
-void iwarp_busy_pause(void);
 
 /* --- cq.c ------------------------------------------------------------------------------------ */
 

@@ -196,12 +196,13 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
     }
     pthread_mutex_lock(&w->lock);
     add_call(w, &call);
-    if (atomic_load(&w->polled)) { /* the worker may have stepped back */
+    if (w->progress == IWARP_PROGRESS_POLLED) { /* the worker may have stepped back */
         pthread_mutex_unlock(&w->lock);
         iwarp_worker_drive_calls(w);
         pthread_mutex_lock(&w->lock);
     } else {
         uv_async_send(&w->wake);
+        iwarp_worker_want_loop(w);
         iwarp_worker_hand_over(w); /* if nobody is in the loop */
     }
     while (!call.done) {

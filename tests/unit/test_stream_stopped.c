@@ -155,7 +155,7 @@ static void blocked__again_and_again__sends_the_same_octets(void **state)
                                            .mulpdu = i / 4 % 2 ? 8000 : 0};
         drain(&plenty, &o, false, seed);
         drain(&scarce, &o, true, seed);
-        assert_true(plenty.n > 100000);
+        assert_true(plenty.n > 50000); /* 210000 in the mean */
         assert_int_equal(plenty.n, scarce.n);
         assert_memory_equal(plenty.p, scarce.p, plenty.n);
         octets_free(&plenty);

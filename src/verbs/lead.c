@@ -95,20 +95,33 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
     return habit.trust == TRUSTED;
 }
 
+/* While it is led: by a thread that may be off with what it has waited for. */
+static bool take_turn(struct iwarp_worker *w)
+{
+    bool held = pthread_mutex_trylock(&w->drive) == 0;
+
+    if (held &&
+        !atomic_load(&w->led)) { /* the worker has come back, and left it to those who poll */
+        pthread_mutex_unlock(&w->drive);
+        return false;
+    }
+    return held;
+}
+
 /* Come to hold `drive`. False: somebody else leads. */
 static bool take_lead(struct iwarp_worker *w)
 {
     unsigned nobody = 0;
 
     if (atomic_load(&w->led)) {
-        return pthread_mutex_trylock(&w->drive) == 0;
+        return take_turn(w);
     }
     if (!atomic_compare_exchange_strong(&w->calling, &nobody, 1)) {
         return false;
     }
     if (atomic_load(&w->led)) { /* since: do not queue up behind one who leads again and again */
         atomic_fetch_sub(&w->calling, 1);
-        return pthread_mutex_trylock(&w->drive) == 0;
+        return take_turn(w);
     }
     uv_async_send(&w->wake); /* the worker's thread leaves the loop: on_wake */
     pthread_mutex_lock(&w->drive);

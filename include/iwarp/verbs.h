@@ -70,8 +70,8 @@ struct iwarp_srq; /* srq.h */
  *   with POLLED. It begins after 1024 polls in vain in a row, after twice as many each time it did
  *   so for short only, and not while a completion queue is armed. The worker comes back at once for
  *   other threads that arm, wait or call, after some pauses of 200 us, else within about 4 ms.
- * Whoever moves the octets sleeps when there is nothing to do, but while that is never for long may
- * first look for up to 100 us. Option `look`.
+ *   Whoever moves the octets sleeps when there is nothing to do, but while that is never for long
+ *   may first look for up to 100 us. Option `look`.
  *
  * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
  *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over

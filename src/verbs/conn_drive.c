@@ -80,7 +80,6 @@ static void fit_again(struct iwarp_conn *conn, size_t sent)
 {
     conn->unfitted += (uint32_t)sent;
     if (conn->unfitted >= FIT_AFTER) {
-        conn->unfitted = 0;
         iwarp_conn_fit(conn);
     }
 }

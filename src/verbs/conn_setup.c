@@ -182,6 +182,7 @@ static uint32_t mulpdu_of(const struct iwarp_conn *conn)
 void iwarp_conn_fit(struct iwarp_conn *conn)
 {
     conn->stream.config.mulpdu = mulpdu_of(conn);
+    conn->unfitted = 0;
 }
 
 static uint32_t depth(uint16_t settled, unsigned own)

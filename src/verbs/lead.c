@@ -95,13 +95,12 @@ bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms)
     return habit.trust == TRUSTED;
 }
 
-/* While it is led: by a thread that may be off with what it has waited for. */
+/* Led by a thread that may be off. Not if the worker came back meanwhile, and left to pollers. */
 static bool take_turn(struct iwarp_worker *w)
 {
     bool held = pthread_mutex_trylock(&w->drive) == 0;
 
-    if (held &&
-        !atomic_load(&w->led)) { /* the worker has come back, and left it to those who poll */
+    if (held && !atomic_load(&w->led)) {
         pthread_mutex_unlock(&w->drive);
         return false;
     }

@@ -152,6 +152,7 @@ bool bench_check(const uint8_t *memory, size_t len, uint64_t seed, size_t *where
 
 /* A listening socket, whose address the client is told. */
 int bench_tcp_listen(struct bench_link *link, int backlog);
+int bench_tcp_accept(int listener);
 int bench_tcp_connect(const struct sockaddr *addr, socklen_t addr_len);
 
 /* --- what is measured ------------------------------------------------------------------------ */

@@ -32,15 +32,22 @@ int bench_tcp_listen(struct bench_link *link, int backlog)
     return fd;
 }
 
-static int serve_tcp(struct bench_link *link)
+int bench_tcp_accept(int listener)
 {
-    int one = 1, listener = bench_tcp_listen(link, 1), fd = accept(listener, NULL, NULL);
+    int one = 1, fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
     if (fd < 0) {
         bench_fail("accept: %s", strerror(errno));
     }
-    close(listener);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static int serve_tcp(struct bench_link *link)
+{
+    int listener = bench_tcp_listen(link, 1), fd = bench_tcp_accept(listener);
+
+    close(listener);
     return fd;
 }
 

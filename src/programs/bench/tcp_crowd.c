@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -46,10 +45,8 @@ static void crowd_open(struct crowd *crowd, const struct bench_options *options)
 static void watch(struct crowd *crowd, unsigned i, uint32_t events, int fd)
 {
     struct epoll_event event = {.events = events, .data.u32 = i};
-    const int one = 1;
 
     crowd->flow[i].fd = fd;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         bench_fail("epoll_ctl: %s", strerror(errno));
     }
@@ -72,11 +69,7 @@ static void accept_all(struct crowd *crowd, struct bench_link *link)
     int listener = bench_tcp_listen(link, 4096);
 
     for (unsigned i = 0; i < crowd->options->count; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
-            bench_fail("accept: %s", strerror(errno));
-        }
-        watch(crowd, i, EPOLLIN, fd);
+        watch(crowd, i, EPOLLIN, bench_tcp_accept(listener));
     }
     close(listener);
 }

@@ -4,16 +4,15 @@
  * sums, each 64 octets wide, are moved 256 octets on and added to what lies there. In the end the
  * four become one, the one 16 octets, and the crc32 instruction reduces those.
  *
- * Conventions and constants as in crc32c_x86.c. RFC 5044 4.4, RFC 3720 12.1.
+ * Conventions as in crc32c_x86.c. RFC 5044 4.4, RFC 3720 12.1.
  */
 #include "mpa/crc32c_avx512.h"
 
 #if defined(__x86_64__)
 
 #include "base/guard_copy.h"
+#include "mpa/crc32c_fold.h"
 #include "mpa/crc32c_x86.h"
-
-#include <immintrin.h>
 
 /* Octets may be the application's, at addresses of which the sanitizers' shadow knows nothing. */
 #define WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2"))) IWARP_UNCHECKED
@@ -26,10 +25,8 @@
 /* Below, the instruction alone is as fast. */
 #define FOLD_MIN (LANES * LANE)
 
-/* x^(8n + 31) and x^(8n - 33) for a move over 256, 64 and 16 octets. */
+/* As those of crc32c_fold.h. */
 static const uint64_t fold_256[2] = {0xdcb17aa4, 0xb9e02b86};
-static const uint64_t fold_64[2] = {0x740eef02, 0x9e4addf8};
-static const uint64_t fold_16[2] = {0xf20c0dfe, 0x493c7d27};
 
 bool iwarp_crc32c_avx512_usable(void)
 {
@@ -43,11 +40,6 @@ WIDE static inline __m512i load64(const unsigned char *p)
     return _mm512_loadu_si512((const void *)p);
 }
 
-WIDE static inline __m128i load16(const void *p)
-{
-    return _mm_loadu_si128(p);
-}
-
 WIDE static inline __m512i everywhere(const uint64_t by[2])
 {
     return _mm512_broadcast_i32x4(load16(by));
@@ -58,12 +50,6 @@ WIDE static inline __m512i fold(__m512i x, __m512i by, __m512i y)
 {
     return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, by, 0x00),
                                      _mm512_clmulepi64_epi128(x, by, 0x11), y, XOR_OF_THREE);
-}
-
-WIDE static inline __m128i fold_narrow(__m128i x, __m128i by, __m128i y)
-{
-    return _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00),
-                         _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x11), y));
 }
 
 /* The register behind x. */
@@ -94,11 +80,11 @@ WIDE __attribute__((noinline)) static uint32_t sum(uint32_t crc, const unsigned 
     }
     const __m128i by_16 = load16(fold_16);
     __m128i x = _mm512_extracti32x4_epi32(x0, 0);
-    x = fold_narrow(x, by_16, _mm512_extracti32x4_epi32(x0, 1));
-    x = fold_narrow(x, by_16, _mm512_extracti32x4_epi32(x0, 2));
-    x = fold_narrow(x, by_16, _mm512_extracti32x4_epi32(x0, 3));
+    x = fold16(x, by_16, _mm512_extracti32x4_epi32(x0, 1));
+    x = fold16(x, by_16, _mm512_extracti32x4_epi32(x0, 2));
+    x = fold16(x, by_16, _mm512_extracti32x4_epi32(x0, 3));
     for (; len >= sizeof x; at += sizeof x, len -= sizeof x) {
-        x = fold_narrow(x, by_16, load16(at));
+        x = fold16(x, by_16, load16(at));
     }
     return iwarp_crc32c_x86_row(~reduce(x), at, len);
 }

@@ -15,14 +15,13 @@
 #if defined(__x86_64__)
 
 #include "base/guard_copy.h"
+#include "mpa/crc32c_fold.h"
 
 #include <string.h>
 
-#include <immintrin.h>
-
 /* Octets may be the application's, at addresses of which the sanitizers' shadow knows nothing. */
 #define WITH_ROW  __attribute__((target("sse4.2"))) IWARP_UNCHECKED
-#define WITH_BOTH __attribute__((target("avx,pclmul,sse4.2"))) IWARP_UNCHECKED
+#define WITH_BOTH WITH_FOLD
 
 bool iwarp_crc32c_x86_has_instruction(void)
 {
@@ -106,32 +105,12 @@ static const struct block blocks[] = {
 
 #define BLOCK_MIN (3 * TURN)
 
-/*
- * To move 16 octets over n is to multiply by x^(8n), and their first 8, in the lower half, by x^64
- * more. A product of 64 bits with a word of 32 in such a half stands 33 bits too high: so these are
- * x^(8n + 31) and x^(8n - 33).
- */
-static const uint64_t fold_64[2] = {0x740eef02, 0x9e4addf8};
-static const uint64_t fold_16[2] = {0xf20c0dfe, 0x493c7d27};
-
 /* sum times shift, for the instruction to reduce. */
 WITH_BOTH static inline uint64_t shifted(uint64_t sum, uint32_t shift)
 {
     const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)(uint32_t)sum),
                                                  _mm_cvtsi32_si128((int)shift), 0x00);
     return (uint64_t)_mm_cvtsi128_si64(product);
-}
-
-WITH_BOTH static inline __m128i load16(const unsigned char *p)
-{
-    return _mm_loadu_si128((const void *)p);
-}
-
-/* x, moved over the distance that `by` stands for, onto y. */
-WITH_BOTH static inline __m128i fold(__m128i x, __m128i by, __m128i y)
-{
-    return _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00),
-                         _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x11), y));
 }
 
 /*
@@ -144,7 +123,7 @@ WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *
 {
     const size_t len = (size_t)block->turns * TURN_ROW, ahead = (size_t)block->turns * TURN;
     const unsigned char *v = at + 3 * len, *next = at + ahead;
-    const __m128i by_64 = load16((const void *)fold_64), by_16 = load16((const void *)fold_16);
+    const __m128i by_64 = load16(fold_64), by_16 = load16(fold_16);
     __m128i x0 = load16(v), x1 = load16(v + 16), x2 = load16(v + 32), x3 = load16(v + 48);
     uint64_t a = state, b = 0, c = 0;
 
@@ -161,12 +140,12 @@ WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *
         __builtin_prefetch(next);
         __builtin_prefetch(v + ahead);
         next += 3 * TURN_ROW;
-        x0 = fold(x0, by_64, load16(v));
-        x1 = fold(x1, by_64, load16(v + 16));
-        x2 = fold(x2, by_64, load16(v + 32));
-        x3 = fold(x3, by_64, load16(v + 48));
+        x0 = fold16(x0, by_64, load16(v));
+        x1 = fold16(x1, by_64, load16(v + 16));
+        x2 = fold16(x2, by_64, load16(v + 32));
+        x3 = fold16(x3, by_64, load16(v + 48));
     }
-    x3 = fold(fold(fold(x0, by_16, x1), by_16, x2), by_16, x3);
+    x3 = fold16(fold16(fold16(x0, by_16, x1), by_16, x2), by_16, x3);
     a = shifted(a, block->shift[0]) ^ shifted(b, block->shift[1]) ^ shifted(c, block->shift[2]);
     b = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x3));
     return (uint32_t)_mm_crc32_u64(b, (uint64_t)_mm_extract_epi64(x3, 1) ^ a);

@@ -91,6 +91,17 @@ struct iwarp_conn_options {
      * SO_REUSEPORT and iwarp_listen_socket. MISUSE: the device has fewer.
      */
     unsigned worker;
+    /*
+     * Listeners: asked about each connection as soon as TCP has accepted it, before the MPA
+     * start-up; false: it is reset, takes no place among the start-ups, and no event tells of it.
+     * NULL (default): all are admitted. peer is as accept(2) gives it, so a listener on an address
+     * of IPv6 may see addresses of IPv4 mapped into it. Called on the listener's worker (embedded:
+     * the application's thread), which does nothing else meanwhile: it may not wait, nor call
+     * functions of the library that do. Everything it uses has to live until iwarp_listener_close
+     * has returned.
+     */
+    bool (*admit)(const struct sockaddr *peer, socklen_t peer_len, void *arg);
+    void *admit_arg;
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
@@ -132,13 +143,17 @@ IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event
 
 /*
  * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
- * NULL. backlog: TCP connections that the kernel keeps for later, at least 1. REQUEST events go to
- * eq. MISUSE: what cannot be meant (NULL for device, addr, eq or listener, too short an address, an
- * option out of its bounds); TRANSPORT: what the system refuses.
+ * NULL. backlog: TCP connections that the kernel keeps for later, at least 1, and Requests that may
+ * wait for an answer, at least 64. REQUEST events go to eq. MISUSE: what cannot be meant (NULL for
+ * device, addr, eq or listener, too short an address, an option out of its bounds); TRANSPORT: what
+ * the system refuses.
  *
  * The device's max_half_open counts a connection only until its Request is complete. A Request that
- * waits for an answer is rejected after accept_timeout_ms, and ends if its peer goes; no further
- * event tells of either, accepting it returns CLOSED. Destroy it all the same.
+ * waits for an answer is rejected after accept_timeout_ms, and ends if its peer goes. If more than
+ * `backlog` wait, one is rejected: the newest of the address that has most of them (addresses of
+ * IPv6 count by their first 64 bits). When a Request ends so, its event vanishes if it was not
+ * taken yet; if it was, no further event tells of it and accepting it returns CLOSED: destroy it
+ * all the same.
  */
 IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                          socklen_t addr_len,

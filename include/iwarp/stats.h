@@ -58,12 +58,14 @@ struct iwarp_device_stats {
     uint64_t arrivals;           /* connections that peers began */
     uint64_t established;        /* of both */
     uint64_t rejected_here, rejected_by_peer;
-    uint64_t failed; /* start-ups that ended in any other way */
+    uint64_t failed;      /* start-ups that ended in any other way */
+    uint64_t refused;     /* of arrivals, at once: by a listener's `admit`, or max_connections */
+    uint64_t turned_away; /* of failed: for newer ones, beyond max_half_open or a backlog */
 
     /* Objects now. */
     unsigned pds, regions, cqs, srqs, qps, event_queues, listeners;
     unsigned connections; /* with those that only wait for the end of a close */
-    unsigned half_open;   /* inbound start-ups */
+    unsigned half_open;   /* inbound start-ups, and rejected peers that have not closed yet */
     size_t buffer_bytes;  /* library memory in use for partly received or unsent FPDUs */
 };
 IWARP_API enum iwarp_status iwarp_device_stats(struct iwarp_device *device,

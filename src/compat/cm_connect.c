@@ -26,8 +26,8 @@ static int listen_bound(struct cm_id *i, int backlog)
     }
     /* For the next one here, while connections of this one linger. */
     (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (backlog < CM_BACKLOG) {
-        backlog = CM_BACKLOG;
+    if (backlog < REQUESTS_LEAST) {
+        backlog = REQUESTS_LEAST;
     }
     if (listen(i->fd, backlog) != 0) {
         return cm_refuse(errno, "rdma_listen: %s", strerror(errno));
@@ -38,7 +38,7 @@ static int listen_bound(struct cm_id *i, int backlog)
         return cm_failed(status, "rdma_listen");
     }
     i->fd = -1;
-    i->backlog = backlog < REQUESTS_LEAST ? REQUESTS_LEAST : (unsigned)backlog;
+    i->backlog = (unsigned)backlog;
     i->state = CM_LISTEN;
     return 0;
 }

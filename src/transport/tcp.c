@@ -14,11 +14,12 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* What the application had set on a socket of its own. */
 struct kept {
     int flags;
-    int value[6]; /* of kept_options */
+    int value[7]; /* of kept_options */
 };
 
 struct adopted {
@@ -33,6 +34,7 @@ struct tcp {
     int fd;                  /* -1: closed or given back */
     int events;              /* what poll is started for, unless `away` */
     bool away;               /* not watched for now: go_away */
+    bool patient;            /* watch_end has set SO_RCVLOWAT */
     struct adopted *adopted; /* NULL: the socket was made here */
 };
 
@@ -84,6 +86,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 (events & UV_WRITABLE) != 0);
 }
 
+static void set_low_water(struct tcp *t, int octets)
+{
+    t->patient = octets > 1;
+    setsockopt(t->fd, SOL_SOCKET, SO_RCVLOWAT, &octets, sizeof octets);
+}
+
 static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
 {
     struct tcp *t = tcp_of(ep);
@@ -94,6 +102,9 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
     }
     if (events == t->events) {
         return;
+    }
+    if (t->patient) {
+        set_low_water(t, 1);
     }
     t->events = events;
     t->away = false;
@@ -139,9 +150,16 @@ void iwarp_tcp_watch_end(struct iwarp_endpoint *ep)
     if (iwarp_tcp_is(ep)) {
         struct tcp *t = tcp_of(ep);
         t->away = false;
-        t->events = UV_DISCONNECT;
+        t->events = UV_READABLE | UV_DISCONNECT;
+        set_low_water(t, IWARP_TCP_UNREAD_MAX);
         uv_poll_start(&t->poll, t->events, on_poll);
     }
+}
+
+bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets)
+{
+    *octets = 0;
+    return ioctl(tcp_of(ep)->fd, FIONREAD, octets) == 0 && *octets >= IWARP_TCP_UNREAD_MAX;
 }
 
 static void tcp_shutdown_write(struct iwarp_endpoint *ep)
@@ -229,7 +247,8 @@ static const struct {
     int level, name;
 } kept_options[] = {{IPPROTO_TCP, TCP_NODELAY},   {IPPROTO_TCP, TCP_USER_TIMEOUT},
                     {SOL_SOCKET, SO_KEEPALIVE},   {IPPROTO_TCP, TCP_KEEPIDLE},
-                    {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT}};
+                    {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT},
+                    {SOL_SOCKET, SO_RCVLOWAT}};
 
 static void keep(int fd, struct kept *k)
 {

@@ -43,9 +43,15 @@ int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
  */
 void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
 
-/* Instead of watch: report `readable` once the peer has closed or the connection is lost, but not
- * what it sent. Does nothing to other transports' endpoints. */
+/*
+ * Instead of watch: report `readable` once the peer has closed or the connection is lost, and not
+ * for what it sent until that is IWARP_TCP_UNREAD_MAX octets: behind more of them the peer's FIN
+ * might not fit into the window, and would never be seen. unread: is it that much? Does nothing to
+ * other transports' endpoints.
+ */
+#define IWARP_TCP_UNREAD_MAX 16384
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
+bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets);
 
 /*
  * Somebody will read all that comes without being told, so the loop need not watch an endpoint that

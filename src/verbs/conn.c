@@ -6,6 +6,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "verbs/clock.h"
+#include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -96,6 +97,7 @@ void iwarp_conn_put(struct iwarp_conn *conn)
         iwarp_device_maybe_free(d);
     }
     iwarp_conn_drop_spare(conn);
+    free(conn->member);
     free(conn->setup);
     free(conn->request);
     free(conn->private_data);
@@ -195,7 +197,7 @@ static void answer_on_worker(void *arg)
     iwarp_mutex_lock(&conn->lock);
     a->status = check_answer(a);
     if (a->status == IWARP_OK) {
-        conn->listener = NULL;
+        iwarp_conn_leave_listener(conn);
         if (a->qp) {
             conn->user = a->user;
         }

@@ -5,6 +5,7 @@
  */
 #include "base/log.h"
 #include "peers/peers.h"
+#include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -360,6 +361,7 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
     if (conn->has_accepted_fd) {
         iwarp_conn_take_accepted(conn);
     }
+    iwarp_conn_turn_away(conn);
     struct iwarp_endpoint *ep = conn->ep;
     bool unwanted = conn->user_gone || conn->qp_gone;
     if (ep && unwanted && conn->state == CONN_REQUEST) {

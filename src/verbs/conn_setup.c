@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "mpa/mpa_frame.h"
 #include "verbs/clock.h"
+#include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -68,6 +69,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 
     iwarp_tap_end(conn, reset);
     iwarp_tap_close(conn);
+    iwarp_conn_leave_crowd(conn);
     iwarp_worker_cool(conn);
     conn->ep = NULL;
     iwarp_conn_stop_timer(conn);
@@ -79,6 +81,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
     conn->lingering = true;
+    (void)iwarp_conn_join(conn, &conn->device->startups); /* who came last is not dropped */
     iwarp_conn_shutdown_write(conn);
     iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
     conn->ep->ops->watch(conn->ep, true, false);
@@ -95,14 +98,6 @@ void iwarp_conn_linger_readable(struct iwarp_conn *conn)
 }
 
 /* --- failing --------------------------------------------------------------------------------- */
-
-static void leave_half_open(struct iwarp_conn *conn)
-{
-    if (conn->half_open) {
-        conn->half_open = false;
-        atomic_fetch_sub(&conn->device->half_open, 1);
-    }
-}
 
 /* Nobody else is told of a peer that never got as far as a Request. */
 static void log_fault(const struct iwarp_conn *conn, bool unknown)
@@ -129,6 +124,12 @@ static void forget(struct iwarp_conn *conn)
     }
 }
 
+/* A Request of a listener that the application has not seen: it never will. */
+static bool not_taken(struct iwarp_conn *conn)
+{
+    return !conn->known && conn->eq && iwarp_eq_remove(conn->eq, &conn->open_event);
+}
+
 /* [MPA-7.1.2-04] [MPA-8-05] [MPA-7.1.2-11] */
 void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1)
@@ -143,7 +144,6 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
         conn->fault.rx_pos = conn->setup->have;
     }
     log_fault(conn, unknown);
-    leave_half_open(conn);
     if (!conn->lingering && !iwarp_conn_hand_back(conn, code)) {
         iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
     }
@@ -158,7 +158,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
         iwarp_qp_reap(conn);
     }
-    if (unknown) {
+    if (unknown || (asked && not_taken(conn))) {
         forget(conn);
     } else if (!asked) {
         iwarp_conn_report(conn, code == IWARP_FAULT_MPA_REJECTED ? IWARP_EVENT_REJECTED
@@ -247,7 +247,9 @@ static void begin_stream(struct iwarp_conn *conn)
 static void established(struct iwarp_conn *conn)
 {
     iwarp_conn_stop_timer(conn);
-    leave_half_open(conn);
+    iwarp_conn_leave_crowd(conn);
+    free(conn->member);
+    conn->member = NULL;
     iwarp_guard_refresh(); /* the application may have installed handlers meanwhile */
     free(conn->setup);
     conn->setup = NULL;
@@ -324,13 +326,16 @@ static void reply_came(struct iwarp_conn *conn)
 static void request_came(struct iwarp_conn *conn)
 {
     iwarp_conn_stop_timer(conn);
-    leave_half_open(conn);
     if (!keep_private_data(conn)) {
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_MPA_PRIVATE_DATA_MAX);
         return;
     }
     conn->settled = conn->setup->settled; /* what the peer announced, for whoever is to answer */
     conn->state = CONN_REQUEST;
+    if (conn->listener && !iwarp_conn_join(conn, &conn->listener->waiting)) {
+        iwarp_conn_decline_crowded(conn);
+        return;
+    }
     conn->ep->ops->watch(conn->ep, false, false); /* what follows waits in the kernel */
     if (conn->auto_accept) {
         iwarp_conn_reply(conn, false, NULL, 0);
@@ -400,10 +405,12 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
 
 void iwarp_conn_request_gone(struct iwarp_conn *conn)
 {
-    int error = iwarp_tcp_error(conn->ep);
+    int error = iwarp_tcp_error(conn->ep), octets;
 
     if (error) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
+    } else if (iwarp_tcp_unread(conn->ep, &octets)) {
+        iwarp_conn_fail(conn, IWARP_FAULT_MPA_BEFORE_REPLY, IWARP_SIDE_PEER, (uint64_t)octets, 0);
     } else {
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_GONE, IWARP_SIDE_PEER, 0, 0);
     }

@@ -226,8 +226,17 @@ static void device_free(struct iwarp_device *d)
     iwarp_stag_free_pool(d);
     iwarp_region_table_fini(&d->regions);
     iwarp_async_fini(&d->async);
+    iwarp_crowd_fini(&d->startups);
     iwarp_mutex_fini(&d->lock);
     free(d);
+}
+
+/* Peers that do not finish their start-up must not take all connections that there may be. */
+static unsigned most_startups(const struct iwarp_device_options *o)
+{
+    unsigned half = o->max_connections / 2 > 0 ? o->max_connections / 2 : 1;
+
+    return o->max_half_open < half ? o->max_half_open : half;
 }
 
 enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
@@ -261,6 +270,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);
     iwarp_mutex_init(&d->lock, d->embedded);
+    iwarp_crowd_init(&d->startups, IWARP_DROPS_OLDEST, most_startups(&o), d->embedded);
     if (!iwarp_async_init(&d->async, d->embedded)) {
         int error = errno;
         device_free(d);

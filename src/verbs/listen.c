@@ -4,6 +4,7 @@
  * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
  */
 #include "base/log.h"
+#include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -18,7 +19,11 @@
 /* Accepted in one go before the worker turns to its connections again. */
 #define ACCEPT_BATCH 64
 
-static struct iwarp_log_limit paused, refused;
+/* Requests of a listener that may wait for an answer, whatever its backlog: those that a turn can
+ * bring, or a crowd that comes at once would be turned away by a listener with a small backlog. */
+#define WAITING_LEAST ACCEPT_BATCH
+
+static struct iwarp_log_limit paused, refused, forbidden;
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
@@ -42,13 +47,17 @@ static void pause_accepting(struct iwarp_listener *l, const char *why)
 static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
                   socklen_t peer_len)
 {
-    enum iwarp_status status;
-    struct iwarp_conn *conn = iwarp_conn_new(l->device, &l->options, true, &status);
+    enum iwarp_status status = IWARP_NO_MEMORY;
+    struct iwarp_member *member = calloc(1, sizeof *member);
+    struct iwarp_conn *conn = member ? iwarp_conn_new(l->device, &l->options, true, &status) : NULL;
 
+    atomic_fetch_add(&l->device->stats.arrivals, 1);
     if (!conn) {
         iwarp_log_rarely(&refused, IWARP_LOG_WARN, "listen", "connection refused: %s",
-                         iwarp_last_error());
+                         member ? iwarp_last_error() : "no memory");
+        atomic_fetch_add(&l->device->stats.refused, 1);
         iwarp_process_close(fd);
+        free(member);
         return;
     }
     iwarp_mutex_lock(&conn->lock); /* the device's list has it already */
@@ -57,13 +66,44 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     conn->user = l->user;
     conn->eq = l->eq;
     iwarp_eq_use(l->eq, conn->worker);
-    conn->half_open = true;
-    atomic_fetch_add(&l->device->half_open, 1);
-    atomic_fetch_add(&l->device->stats.arrivals, 1);
+    conn->member = member;
+    member->conn = conn;
     conn->accepted_fd = fd;
     conn->has_accepted_fd = true;
+    (void)iwarp_conn_join(conn, &l->device->startups); /* who came last is not dropped */
     iwarp_mutex_unlock(&conn->lock);
     iwarp_worker_kick(conn);
+}
+
+/* The application does not want this peer: a reset, and nothing is left of it. */
+static void refuse(struct iwarp_listener *l, int fd)
+{
+    const struct linger now = {1, 0};
+
+    iwarp_log_rarely(&forbidden, IWARP_LOG_WARN, "listen",
+                     "connection refused: the listener does not admit its address");
+    atomic_fetch_add(&l->device->stats.arrivals, 1);
+    atomic_fetch_add(&l->device->stats.refused, 1);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    iwarp_process_close(fd);
+}
+
+static bool is_admitted(const struct iwarp_listener *l, const struct sockaddr_storage *peer,
+                        socklen_t peer_len)
+{
+    const struct iwarp_conn_options *o = &l->options;
+
+    return !o->admit || o->admit((const struct sockaddr *)peer, peer_len, o->admit_arg);
+}
+
+/* Something has run out that peers may hold who do not finish their start-up. */
+static void make_room(struct iwarp_listener *l)
+{
+    struct iwarp_crowd *startups = &l->device->startups;
+
+    if (atomic_load(&l->device->leaving) == 0) {
+        iwarp_conn_drop_from(startups, 1 + atomic_load(&startups->count) / 16);
+    }
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -75,15 +115,19 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         struct sockaddr_storage peer;
         socklen_t len = sizeof peer;
-        if (atomic_load(&l->device->half_open) >= l->device->options.max_half_open) {
-            pause_accepting(l, "max_half_open start-ups are running");
+        if (atomic_load(&l->device->leaving) >= l->device->startups.max + ACCEPT_BATCH) {
+            pause_accepting(l, "start-ups beyond max_half_open are to be ended first");
             return;
         }
         int fd = iwarp_process_accept(l->fd, (struct sockaddr *)&peer, &len);
-        if (fd >= 0) {
+        if (fd >= 0 && !is_admitted(l, &peer, len)) {
+            refuse(l, fd);
+        } else if (fd >= 0) {
             begin(l, fd, &peer, len);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            pause_accepting(l, strerror(errno));
+            int error = errno;
+            make_room(l);
+            pause_accepting(l, strerror(error));
             return;
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return;
@@ -111,6 +155,7 @@ static void release(struct iwarp_listener *l)
     if (l->fd >= 0) {
         iwarp_process_close(l->fd);
     }
+    iwarp_crowd_fini(&l->waiting);
     pthread_cond_destroy(&l->gone);
     pthread_mutex_destroy(&l->lock);
     free(l);
@@ -177,8 +222,8 @@ static enum iwarp_status check(const struct iwarp_device *device, int backlog,
 
 /* On a listening socket, which is the library's on success only. */
 static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
-                                   const struct iwarp_conn_options *options, struct iwarp_eq *eq,
-                                   void *user, struct iwarp_listener **out)
+                                   const struct iwarp_conn_options *options, int backlog,
+                                   struct iwarp_eq *eq, void *user, struct iwarp_listener **out)
 {
     struct iwarp_worker *worker = iwarp_device_pick_worker(device, options->worker);
     struct iwarp_listener *l = worker ? calloc(1, sizeof *l) : NULL;
@@ -193,6 +238,8 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
     l->user = user;
     l->fd = fd;
     iwarp_process_add_fd(fd);
+    iwarp_crowd_init(&l->waiting, IWARP_DROPS_NEWEST,
+                     backlog > WAITING_LEAST ? (unsigned)backlog : WAITING_LEAST, device->embedded);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->gone, NULL);
     l->addr_len = sizeof l->addr;
@@ -234,7 +281,7 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     if (fd < 0) {
         return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(-fd));
     }
-    status = listen_on(device, fd, &o, eq, user, out);
+    status = listen_on(device, fd, &o, backlog, eq, user, out);
     if (status != IWARP_OK) {
         iwarp_process_close(fd);
     }
@@ -288,7 +335,7 @@ enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || listen(fd, backlog) != 0) {
         return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(errno));
     }
-    return listen_on(device, fd, &o, eq, user, out);
+    return listen_on(device, fd, &o, backlog, eq, user, out);
 }
 
 enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct sockaddr_storage *addr,
@@ -310,7 +357,7 @@ static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
         conn->listener == l && !conn->user_gone &&
         (conn->state < CONN_REQUEST || (conn->eq && iwarp_eq_remove(conn->eq, &conn->open_event)));
     if (conn->listener == l) {
-        conn->listener = NULL;
+        iwarp_conn_leave_listener(conn);
     }
     if (ours) {
         conn->user_gone = true;

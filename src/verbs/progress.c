@@ -11,6 +11,7 @@
  *   embedded   the application; what waits runs the loop meanwhile
  */
 #include "base/log.h"
+#include "base/timed_lock.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
 
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define STEP_BACK_MS 2
@@ -258,17 +258,12 @@ bool iwarp_worker_leave(struct iwarp_worker *w)
 {
     IWARP_UNCANCELLED;
     unsigned nobody = 0;
-    struct timespec end;
 
     if (!atomic_compare_exchange_strong(&w->calling, &nobody, 1)) {
         return false;
     }
     uv_async_send(&w->wake);
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_nsec += STEP_BACK_MS * 1000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
-    bool held = pthread_mutex_timedlock(&w->drive, &end) == 0;
+    bool held = iwarp_lock_within(&w->drive, STEP_BACK_MS);
     bool left = held && !atomic_load(&w->led);
     if (left) {
         atomic_fetch_add(&w->polls, 1);

@@ -141,6 +141,8 @@ static void read_ends(struct iwarp_device_stats *to, struct iwarp_device_counts 
     to->rejected_here = from->rejected_here;
     to->rejected_by_peer = from->rejected_by_peer;
     to->failed = from->failed;
+    to->refused = from->refused;
+    to->turned_away = from->turned_away;
 }
 
 enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device_stats *stats)
@@ -163,7 +165,7 @@ enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device
                                          .qps = atomic_load(&d->stats.qps),
                                          .event_queues = atomic_load(&d->eqs),
                                          .listeners = atomic_load(&d->listeners),
-                                         .half_open = atomic_load(&d->half_open),
+                                         .half_open = atomic_load(&d->startups.count),
                                          .buffer_bytes = atomic_load(&d->budget.used)};
     read_ends(stats, &d->stats);
     iwarp_mutex_lock(&d->lock); /* connections come and go under it; none works with it */
@@ -257,6 +259,8 @@ size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, si
     line(&t, s->rejected_here, "rejected-here");
     line(&t, s->rejected_by_peer, "rejected-by-peer");
     line(&t, s->failed, "failed");
+    line(&t, s->refused, "refused");
+    line(&t, s->turned_away, "turned-away");
     line(&t, s->pds, "pds");
     line(&t, s->regions, "regions");
     line(&t, s->cqs, "cqs");

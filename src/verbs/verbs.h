@@ -15,6 +15,7 @@
  *   cq.lock       the ring of completions          eq.lock      the list of events
  *   srq.lock      the lists of a shared receive queue
  *   async.lock    the list of asynchronous events, and who has taken some; none is held with it
+ *   crowd.lock    who is in a crowd (crowd.h); innermost
  *   worker.lock   the worker's lists of calls and kicks
  *
  * Behind all of them a region may be claimed (ddp_region.h); nothing is locked meanwhile.
@@ -36,6 +37,7 @@
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
 #include "transport/transport.h"
+#include "verbs/crowd.h"
 #include "verbs/inject.h"
 #include "verbs/look.h"
 
@@ -100,6 +102,7 @@ struct iwarp_device_counts {
     _Atomic uint64_t terminates_received[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
     _Atomic uint64_t terminates_unknown;
     _Atomic uint64_t connects, arrivals, established, rejected_here, rejected_by_peer, failed;
+    _Atomic uint64_t refused, turned_away;
     _Atomic unsigned qps, srqs;
 };
 
@@ -182,8 +185,9 @@ struct iwarp_device {
     struct iwarp_injector *injector; /* faults on request; NULL: none */
     struct iwarp_conn *conns;        /* all of them */
     unsigned conn_count;
-    _Atomic unsigned half_open; /* inbound start-ups */
-    _Atomic unsigned armed;     /* completion queues */
+    struct iwarp_crowd startups; /* inbound ones, with those that only wait for the peer's FIN */
+    _Atomic unsigned leaving;    /* turned away, and not ended by their worker yet */
+    _Atomic unsigned armed;      /* completion queues */
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;
@@ -563,7 +567,6 @@ struct iwarp_conn {
     bool reconnects; /* initiator over TCP to `peer`: may connect again */
     bool retried;    /* and has done so, with revision 1 */
     bool qp_gone;    /* there was one, and it was destroyed */
-    bool half_open;  /* counted in device.half_open */
     bool was_established;
     bool has_stream;   /* `stream` was initialised */
     bool tx_blocked;   /* the transport is full: the worker waits for room */
@@ -591,6 +594,8 @@ struct iwarp_conn {
     struct iwarp_conn_ends ends;
     struct iwarp_fault fault;        /* start-up failures; stream faults are copied here */
     struct iwarp_listener *listener; /* responder, for its REQUEST event */
+    struct iwarp_member *member;     /* of a listener's, until it is established; else NULL */
+    _Atomic unsigned turned_away;    /* crowds that have dropped it, each with a reference */
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_event_node open_event, end_event;
@@ -783,6 +788,7 @@ struct iwarp_listener {
     struct iwarp_eq *eq;
     void *user;
     int fd;
+    struct iwarp_crowd waiting; /* Requests that wait for an answer */
     uv_poll_t poll;
     uv_timer_t retry;
     unsigned handles; /* uv handles that are open; under lock once closing */

@@ -27,7 +27,7 @@
 #define CROWD      64
 #define HALF_OPEN  16
 #define STARTUP_MS 2000 /* this end waits half of it for a Request */
-#define ALLOWED    40   /* connections of the device */
+#define ALLOWED    60   /* connections of the device, so 30 start-ups */
 #define QUIET      2    /* of them are those of the well-behaved connection */
 
 static struct tcp_host *host;
@@ -89,7 +89,7 @@ static void all_gone(void)
         assert_true(now_ms() - begun < RAW_PATIENCE_MS);
         progress_sleep(10000);
     }
-    assert_int_equal(atomic_load(&host->device->half_open), 0);
+    assert_int_equal(atomic_load(&host->device->startups.count), 0);
 }
 
 /* A good peer: connects, sends one message, closes. */
@@ -108,35 +108,33 @@ static void one_good_session(void)
 
 /* --- half open ------------------------------------------------------------------------------- */
 
-/* Each worker may still hold as many whose end is counted already. */
+/* Beside those that are half open: as many as may be turned away and not ended yet, and a batch. */
 static unsigned most_connections(void)
 {
-    return HALF_OPEN * (1 + host->device->options.workers) + QUIET + 1;
+    return 2 * HALF_OPEN + 2 * 64 + QUIET + 1;
 }
 
-static void half_open__a_crowd_says_nothing__waits_in_the_backlog_and_is_worked_off(void **state)
+static void half_open__a_crowd_says_nothing__is_ended_oldest_first(void **state)
 {
     int fd[CROWD];
-    unsigned most = 0;
 
     (void)state;
     int64_t begun = now_ms();
     for (int i = 0; i < CROWD; i++) {
         fd[i] = raw_connect(&host->addr);
     }
-    /* Behind all of them one that does speak; it may have to wait for its turn. */
+    /* Behind all of them one that does speak. */
     int good = raw_connect(&host->addr);
     raw_say(good, NULL, REQUEST "40010000");
     struct pollfd p = {.fd = iwarp_eq_fd(host->eq), .events = POLLIN};
     while (progress_poll(&p, 1, 5) == 0) {
-        unsigned n = atomic_load(&host->device->half_open);
+        unsigned n = atomic_load(&host->device->startups.count);
         assert_true(n <= HALF_OPEN);
         assert_true(connections() <= most_connections());
-        most = n > most ? n : most;
         host_check_quiet(host);
         assert_true(now_ms() - begun < 2 * RAW_PATIENCE_MS);
     }
-    assert_true(most > HALF_OPEN / 2);
+    assert_true(now_ms() - begun < STARTUP_MS / 2); /* nobody's time was up yet */
     struct iwarp_conn *conn = host_request(host);
     assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
     raw_hear(good, NULL, "4d504120494420526570204672616d65 60010000", "the Reply");
@@ -239,8 +237,8 @@ static void storm__requests_of_peers_that_are_gone__can_all_be_answered(void **s
     }
     assert_int_equal(iwarp_conn_destroy(waits), IWARP_OK);
     raw_close(last);
-    /* A reset may come before the Request was read, FIN does not hurt it. */
-    assert_in_range(requests, 150, 300);
+    /* Most have gone before the application looks: nothing is left of them. */
+    assert_true(requests <= 300);
     host_check_quiet(host);
     all_gone();
     one_good_session();
@@ -251,16 +249,16 @@ static void storm__requests_of_peers_that_are_gone__can_all_be_answered(void **s
 static void limit__more_connections_than_allowed__are_refused_until_others_go(void **state)
 {
     int fd[ALLOWED - QUIET], more[10];
+    struct iwarp_conn *waits[ALLOWED - QUIET];
     struct iwarp_conn *conn = NULL;
 
     (void)state;
-    for (int i = 0; i < ALLOWED - QUIET; i++) {
+    for (int i = 0; i < ALLOWED - QUIET; i++) { /* they wait for an answer */
         fd[i] = raw_connect(&host->addr);
-        raw_say(fd[i], NULL, "4d");
+        raw_say(fd[i], NULL, REQUEST "40010000");
+        waits[i] = host_request(host);
     }
-    while (connections() < ALLOWED) {
-        progress_sleep(1000);
-    }
+    assert_int_equal(connections(), ALLOWED);
     for (int i = 0; i < 10; i++) {
         more[i] = raw_connect(&host->addr);
         raw_end(more[i], "one too many");
@@ -280,6 +278,7 @@ static void limit__more_connections_than_allowed__are_refused_until_others_go(vo
     host->qp = NULL;
     for (int i = 0; i < ALLOWED - QUIET; i++) {
         raw_close(fd[i]);
+        assert_int_equal(iwarp_conn_destroy(waits[i]), IWARP_OK);
     }
     all_gone();
     host_no_event(host, 0);
@@ -298,7 +297,8 @@ static void listener_close__with_a_crowd_in_all_states__ends_them(void **state)
         raw_say(fd[i], NULL, i % 3 == 0 ? "" : i % 3 == 1 ? "4d50" : REQUEST "40010000");
     }
     /* All are let in, and the Requests of ten have been read. */
-    for (int i = 0; connections() != QUIET + 30 || atomic_load(&h->device->half_open) != 20; i++) {
+    for (int i = 0; connections() != QUIET + 30 || atomic_load(&h->device->startups.count) != 20;
+         i++) {
         assert_true(i < RAW_PATIENCE_MS);
         progress_sleep(1000);
     }
@@ -322,7 +322,7 @@ static void listener_close__with_a_crowd_in_all_states__ends_them(void **state)
 int main(void)
 {
     const struct CMUnitTest half_open[] = {
-        cmocka_unit_test(half_open__a_crowd_says_nothing__waits_in_the_backlog_and_is_worked_off),
+        cmocka_unit_test(half_open__a_crowd_says_nothing__is_ended_oldest_first),
         cmocka_unit_test(half_open__a_crowd_says_nothing_and_goes__lets_the_next_in_at_once),
         cmocka_unit_test(storm__connections_that_come_and_go__leave_nothing_behind),
         cmocka_unit_test(storm__requests_of_peers_that_are_gone__can_all_be_answered),

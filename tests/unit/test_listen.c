@@ -62,7 +62,7 @@ static void wait_for_none(const struct pair *p)
         usleep(1000);
     }
     assert_int_equal(left, 0);
-    assert_int_equal(atomic_load(&p->device->half_open), 0);
+    assert_int_equal(atomic_load(&p->device->startups.count), 0);
 }
 
 /* The other end closes or resets, and says nothing. */
@@ -178,8 +178,8 @@ static void request__that_never_comes_whole__is_forgotten(void **state)
     pair_close(&p);
 }
 
-/* Further peers wait in the backlog, and have their turn. */
-static void start_ups__beyond_max_half_open__wait(void **state)
+/* Each newcomer ends the oldest, whose place it takes. */
+static void start_ups__beyond_max_half_open__end_the_oldest(void **state)
 {
     struct pair p;
     int fd[6];
@@ -188,21 +188,23 @@ static void start_ups__beyond_max_half_open__wait(void **state)
     prepare(&p, 2, 200000);
     struct sockaddr_in in = address(&p);
     for (int i = 0; i < 6; i++) {
-        fd[i] = raw_connect(&in); /* silent, but for the last */
+        fd[i] = raw_connect(&in); /* silent, but for the last two */
     }
-    raw_send(fd[5], request, REQUEST_LEN);
-    for (int i = 0; i < PAIR_WAIT_MS && atomic_load(&p.device->half_open) < 2; i++) {
-        usleep(1000);
+    for (int i = 0; i < 4; i++) {
+        expect_closed(fd[i]);
     }
-    no_event(p.eq[1], 100);
-    assert_int_equal(atomic_load(&p.device->half_open), 2);
-    for (int i = 0; i < 5; i++) {
+    no_event(p.eq[1], 50);
+    assert_int_equal(atomic_load(&p.device->startups.count), 2);
+    for (int i = 4; i < 6; i++) {
+        raw_send(fd[i], request, REQUEST_LEN);
+        struct iwarp_event event = pair_event(p.eq[1], IWARP_EVENT_REQUEST);
+        must(iwarp_conn_destroy(event.conn));
         close(fd[i]);
     }
-    struct iwarp_event event = pair_event(p.eq[1], IWARP_EVENT_REQUEST);
-    must(iwarp_conn_destroy(event.conn));
-    close(fd[5]);
     wait_for_none(&p);
+    struct iwarp_device_stats stats = {.size = sizeof stats};
+    must(iwarp_device_stats(p.device, &stats));
+    assert_int_equal(stats.turned_away, 4);
     pair_close(&p);
 }
 
@@ -247,8 +249,8 @@ static void listen__with_a_backlog_of_1__takes_one_after_the_other(void **state)
     pair_close(&p);
 }
 
-/* With max_half_open reached, one peer waits in the backlog of 1, and one more beside it. */
-static void listen__with_a_full_backlog_of_1__takes_the_next_when_there_is_room(void **state)
+/* The one place for start-ups is taken by a silent peer: the next one gets it. */
+static void listen__with_max_half_open_of_1__serves_who_comes_behind_silent_peers(void **state)
 {
     struct pair_options po;
     struct iwarp_listener *l = NULL;
@@ -266,19 +268,15 @@ static void listen__with_a_full_backlog_of_1__takes_the_next_when_there_is_room(
     must(iwarp_listen(p.device, (struct sockaddr *)&addr, len, &po.conn[1], 1, p.eq[1], NULL, &l));
     must(iwarp_listener_addr(l, &addr, &len));
     memcpy(&in, &addr, sizeof in);
-    fd[0] = raw_connect(&in); /* silent: the one that is half open */
-    for (int i = 0; i < PAIR_WAIT_MS && atomic_load(&p.device->half_open) < 1; i++) {
-        usleep(1000);
+    for (int i = 0; i < 3; i++) {
+        fd[i] = raw_connect(&in);
     }
-    fd[1] = raw_connect(&in);
-    fd[2] = raw_connect(&in);
     must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, &po.conn[0], NULL, 0, p.eq[0],
                        NULL, &p.side[0].conn));
-    no_event(p.eq[1], 100);
-    for (int i = 0; i < 3; i++) {
-        close(fd[i]);
-    }
     p.side[1].conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+    for (int i = 0; i < 3; i++) {
+        expect_closed(fd[i]);
+    }
     must(iwarp_accept(p.side[1].conn, p.side[1].qp, NULL, NULL, 0, NULL));
     must(iwarp_conn_wait(p.side[0].conn, PAIR_WAIT_MS));
     must(iwarp_listener_close(l));
@@ -300,7 +298,7 @@ static void requests__that_wait_for_an_answer__are_not_half_open(void **state)
         raw_send(fd[i], request, REQUEST_LEN);
         conn[i] = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
     }
-    assert_int_equal(atomic_load(&p.device->half_open), 0);
+    assert_int_equal(atomic_load(&p.device->startups.count), 0);
     raw_reset(fd[0]);
     must(iwarp_conn_wait_end(conn[0], PAIR_WAIT_MS));
     assert_int_equal(iwarp_fault_code(iwarp_conn_fault(conn[0])), IWARP_FAULT_TCP_LOST);
@@ -403,9 +401,9 @@ int main(void)
         cmocka_unit_test(listen__with_wrong_arguments__says_why),
         cmocka_unit_test(listener_close__frees_the_port),
         cmocka_unit_test(request__that_never_comes_whole__is_forgotten),
-        cmocka_unit_test(start_ups__beyond_max_half_open__wait),
+        cmocka_unit_test(start_ups__beyond_max_half_open__end_the_oldest),
         cmocka_unit_test(listen__with_a_backlog_of_1__takes_one_after_the_other),
-        cmocka_unit_test(listen__with_a_full_backlog_of_1__takes_the_next_when_there_is_room),
+        cmocka_unit_test(listen__with_max_half_open_of_1__serves_who_comes_behind_silent_peers),
         cmocka_unit_test(requests__that_wait_for_an_answer__are_not_half_open),
         cmocka_unit_test(peers__beyond_max_connections__are_turned_away),
         cmocka_unit_test(listener_close__with_requests_in_all_stages__closes_those_not_taken),

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See crowd.h. */
+#include "verbs/verbs.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+/* Of IPv6 addresses: what one site is given. */
+#define V6_PREFIX_LEN 8
+
+void iwarp_crowd_init(struct iwarp_crowd *crowd, enum iwarp_crowd_drops drops, unsigned max,
+                      bool no_locks)
+{
+    memset(crowd, 0, sizeof *crowd);
+    iwarp_mutex_init(&crowd->lock, no_locks);
+    crowd->drops = drops;
+    crowd->max = max;
+    /* So few octets come whole or not at all; without them the address of the object has to do. */
+    if (getrandom(&crowd->key, sizeof crowd->key, GRND_NONBLOCK) != sizeof crowd->key) {
+        crowd->key = (uint64_t)(uintptr_t)crowd;
+    }
+}
+
+void iwarp_crowd_fini(struct iwarp_crowd *crowd)
+{
+    iwarp_mutex_fini(&crowd->lock);
+}
+
+/* --- shares ---------------------------------------------------------------------------------- */
+
+/* What tells one peer from another; addresses of IPv4 within IPv6 are addresses of IPv4. */
+static uint64_t site_of(const struct sockaddr *peer)
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    uint64_t site = 0;
+
+    if (peer->sa_family == AF_INET) {
+        memcpy(&in, peer, sizeof in);
+        memcpy(&site, &in.sin_addr, sizeof in.sin_addr);
+    } else if (peer->sa_family == AF_INET6) {
+        memcpy(&in6, peer, sizeof in6);
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr);
+        memcpy(&site, in6.sin6_addr.s6_addr + (mapped ? 12 : 0), mapped ? 4 : V6_PREFIX_LEN);
+    }
+    return site;
+}
+
+/* Every bit of the result depends on every bit of both. */
+static uint64_t mix(uint64_t x, uint64_t key)
+{
+    for (int i = 0; i < 2; i++) {
+        x ^= key;
+        x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
+        x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
+        x ^= x >> 33;
+    }
+    return x;
+}
+
+static struct iwarp_member *newest_of(const struct iwarp_crowd *crowd, unsigned share)
+{
+    return crowd->share[share].oldest->older; /* a ring */
+}
+
+/* Between two shares of one size the one that gives up the older, or newer, member goes first. */
+static bool goes_before(const struct iwarp_crowd *crowd, unsigned a, unsigned b)
+{
+    if (crowd->share[a].count != crowd->share[b].count) {
+        return crowd->share[a].count > crowd->share[b].count;
+    }
+    return crowd->drops == IWARP_DROPS_OLDEST
+               ? crowd->share[a].oldest->number < crowd->share[b].oldest->number
+               : newest_of(crowd, a)->number > newest_of(crowd, b)->number;
+}
+
+/* --- members; crowd.lock held ---------------------------------------------------------------- */
+
+static void add(struct iwarp_crowd *crowd, struct iwarp_member *m)
+{
+    struct iwarp_member **oldest = &crowd->share[m->share].oldest;
+
+    if (*oldest) {
+        m->newer = *oldest;
+        m->older = (*oldest)->older;
+        m->older->newer = m;
+        m->newer->older = m;
+    } else {
+        m->older = m->newer = m;
+        *oldest = m;
+    }
+    crowd->share[m->share].count++;
+    m->number = crowd->joined++;
+    m->present = true;
+    atomic_fetch_add(&crowd->count, 1);
+}
+
+static void take_out(struct iwarp_crowd *crowd, struct iwarp_member *m)
+{
+    struct iwarp_member **oldest = &crowd->share[m->share].oldest;
+
+    if (*oldest == m) {
+        *oldest = m->newer == m ? NULL : m->newer;
+    }
+    m->older->newer = m->newer;
+    m->newer->older = m->older;
+    crowd->share[m->share].count--;
+    m->present = false;
+    atomic_fetch_sub(&crowd->count, 1);
+}
+
+/* Not of an empty crowd. The connection holds its member, so it is there as long as that is. */
+static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
+{
+    unsigned worst = IWARP_CROWD_SHARES;
+
+    for (unsigned i = 0; i < IWARP_CROWD_SHARES; i++) {
+        if (crowd->share[i].count > 0 &&
+            (worst == IWARP_CROWD_SHARES || goes_before(crowd, i, worst))) {
+            worst = i;
+        }
+    }
+    struct iwarp_member *m =
+        crowd->drops == IWARP_DROPS_OLDEST ? crowd->share[worst].oldest : newest_of(crowd, worst);
+    take_out(crowd, m);
+    iwarp_conn_get(m->conn);
+    return m->conn;
+}
+
+/* --- what others call ------------------------------------------------------------------------ */
+
+struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_member *member,
+                                    const struct sockaddr *peer)
+{
+    struct iwarp_conn *dropped = NULL;
+
+    iwarp_crowd_leave(member);
+    member->crowd = crowd;
+    member->share = (uint8_t)(mix(site_of(peer), crowd->key) % IWARP_CROWD_SHARES);
+    iwarp_mutex_lock(&crowd->lock);
+    add(crowd, member);
+    if (atomic_load(&crowd->count) > crowd->max) {
+        dropped = drop_one(crowd);
+    }
+    iwarp_mutex_unlock(&crowd->lock);
+    return dropped;
+}
+
+void iwarp_crowd_leave(struct iwarp_member *member)
+{
+    struct iwarp_crowd *crowd = member->crowd;
+
+    if (crowd) {
+        member->crowd = NULL;
+        iwarp_mutex_lock(&crowd->lock);
+        if (member->present) {
+            take_out(crowd, member);
+        }
+        iwarp_mutex_unlock(&crowd->lock);
+    }
+}
+
+struct iwarp_conn *iwarp_crowd_drop(struct iwarp_crowd *crowd)
+{
+    struct iwarp_conn *dropped = NULL;
+
+    iwarp_mutex_lock(&crowd->lock);
+    if (atomic_load(&crowd->count) > 0) {
+        dropped = drop_one(crowd);
+    }
+    iwarp_mutex_unlock(&crowd->lock);
+    return dropped;
+}

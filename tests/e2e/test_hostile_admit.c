@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One address against all others at a listener: thousands of connections that never finish their
+ * start-up, thousands of Requests while the application is busy, connections that use up the
+ * descriptors, and addresses that the application does not want. Peers at other addresses, and
+ * quick ones at the same address, get in all the while. RFC 5042 6.4.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "octets.h"
+#include "progress.h"
+#include "raw_peer.h"
+
+#define MANY       5000
+#define GOOD       20
+#define BACKLOG    64
+#define SOON_MS    5000 /* of start-ups that have 100 s: nobody's time is up */
+#define STARTUP_MS 200000
+
+static const char request[] = "MPA ID Req Frame\x40\x01\x00\x00";
+#define REQUEST_LEN 20
+
+struct place {
+    struct iwarp_device *device;
+    struct iwarp_eq *eq;
+    struct iwarp_listener *listener;
+    struct sockaddr_in addr;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void open_place(struct place *p, const struct iwarp_conn_options *options)
+{
+    const struct sockaddr_in any = {.sin_family = AF_INET};
+    struct iwarp_conn_options o;
+    struct sockaddr_storage at;
+    socklen_t len;
+
+    setenv("IWARP_LOG", "error", 0);
+    iwarp_conn_options_init(&o);
+    o.startup_timeout_ms = STARTUP_MS;
+    assert_int_equal(progress_open(NULL, &p->device), IWARP_OK);
+    assert_int_equal(iwarp_eq_create(p->device, &p->eq), IWARP_OK);
+    assert_int_equal(iwarp_listen(p->device, (const struct sockaddr *)&any, sizeof any,
+                                  options ? options : &o, BACKLOG, p->eq, NULL, &p->listener),
+                     IWARP_OK);
+    assert_int_equal(iwarp_listener_addr(p->listener, &at, &len), IWARP_OK);
+    memcpy(&p->addr, &at, sizeof p->addr);
+    p->addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+}
+
+static void close_place(struct place *p)
+{
+    assert_int_equal(iwarp_listener_close(p->listener), IWARP_OK);
+    assert_int_equal(iwarp_eq_destroy(p->eq), IWARP_OK);
+    assert_int_equal(progress_close(p->device), IWARP_OK);
+}
+
+static struct iwarp_device_stats stats_of(const struct place *p)
+{
+    struct iwarp_device_stats s = {.size = sizeof s};
+
+    assert_int_equal(iwarp_device_stats(p->device, &s), IWARP_OK);
+    return s;
+}
+
+/* Peers of this address, 127.0.0.host, begin to connect; -1: not now. Nothing waits here. */
+static int try_to_connect(const struct place *p, unsigned host)
+{
+    const struct sockaddr_in from = {.sin_family = AF_INET,
+                                     .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
+    if (connect(fd, (const struct sockaddr *)&p->addr, sizeof p->addr) != 0 &&
+        errno != EINPROGRESS) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Send what the connection takes; false: it is not up yet. */
+static bool try_to_say(int fd, const void *octets, size_t n)
+{
+    return send(fd, octets, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n || errno != EAGAIN;
+}
+
+static void say(int fd, const void *octets, size_t n)
+{
+    for (int i = 0; !try_to_say(fd, octets, n); i++) {
+        assert_true(i < RAW_PATIENCE_MS);
+        progress_sleep(1000);
+    }
+}
+
+static void open_files(rlim_t most)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* A Request of this peer arrives soon; it is answered with no. */
+static void good_peer(const struct place *p, unsigned host)
+{
+    struct iwarp_event e;
+    uint8_t reply[20];
+    int64_t begun = now_ms();
+    int fd = try_to_connect(p, host);
+
+    assert_true(fd >= 0);
+    say(fd, request, REQUEST_LEN);
+    if (iwarp_eq_get(p->eq, &e, SOON_MS) != IWARP_OK) {
+        fail_msg("the Request of 127.0.0.%u did not come within %d ms", host, SOON_MS);
+    }
+    assert_int_equal(e.type, IWARP_EVENT_REQUEST);
+    assert_true(now_ms() - begun < SOON_MS);
+    assert_int_equal(iwarp_reject(e.conn, NULL, 0), IWARP_OK);
+    assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    for (size_t got = 0; got < sizeof reply;) {
+        ssize_t n = recv(fd, reply + got, sizeof reply - got, MSG_DONTWAIT);
+        assert_true(n > 0 || (n < 0 && errno == EAGAIN));
+        got += n > 0 ? (size_t)n : 0;
+        progress_sleep(n > 0 ? 0 : 1000);
+        assert_true(now_ms() - begun < 2 * SOON_MS);
+    }
+    assert_memory_equal(reply, "MPA ID Rep Frame", 16);
+    close(fd);
+}
+
+/*
+ * Begin `n` connections from 127.0.0.1 that say this much of a Request. No faster than they are
+ * accepted: the kernel lets a peer that finds its queue full wait for a second and more.
+ */
+static void flood(const struct place *p, int *fd, int n, size_t octets)
+{
+    uint64_t before = stats_of(p).arrivals;
+
+    for (int i = 0; i < n; i++) {
+        fd[i] = try_to_connect(p, 1);
+        assert_true(fd[i] >= 0);
+        say(fd[i], request, octets);
+        while (stats_of(p).arrivals - before + BACKLOG / 2 < (uint64_t)i) {
+            progress_sleep(1000);
+        }
+    }
+}
+
+static void close_all(const int *fd, int n)
+{
+    for (int i = 0; i < n; i++) {
+        close(fd[i]);
+    }
+}
+
+/* Until nobody is left; what is at the peers is closed. */
+static void wait_for_none(const struct place *p)
+{
+    for (int i = 0; stats_of(p).connections > 0; i++) {
+        assert_true(i < RAW_PATIENCE_MS);
+        progress_sleep(1000);
+    }
+    assert_int_equal(stats_of(p).half_open, 0);
+}
+
+static void start_ups__thousands_of_one_address_with_one_octet_each__keep_nobody_out(void **state)
+{
+    static int fd[MANY];
+    struct place p;
+
+    (void)state;
+    open_files(2 * MANY + 4000);
+    open_place(&p, NULL);
+    int slow = try_to_connect(&p, 2); /* in their midst all the time */
+    say(slow, request, 1);
+    for (int i = 0; i < GOOD; i++) {
+        flood(&p, fd + i * (MANY / GOOD), MANY / GOOD, 1);
+        good_peer(&p, 1);
+        good_peer(&p, 2);
+        good_peer(&p, 3);
+        assert_true(stats_of(&p).half_open <= 1024);
+    }
+    assert_true(stats_of(&p).turned_away > MANY - 1024 - 1);
+    say(slow, request + 1, REQUEST_LEN - 1);
+    struct iwarp_event e;
+    assert_int_equal(iwarp_eq_get(p.eq, &e, SOON_MS), IWARP_OK);
+    assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    close(slow);
+    close_all(fd, MANY);
+    wait_for_none(&p);
+    close_place(&p);
+}
+
+/* The application takes no event meanwhile. */
+static void requests__thousands_that_nobody_answers__are_bounded_and_keep_nobody_out(void **state)
+{
+    static int fd[MANY];
+    struct iwarp_event e;
+    struct place p;
+    unsigned others = 0, all = 0;
+
+    (void)state;
+    open_files(2 * MANY + 4000);
+    open_place(&p, NULL);
+    flood(&p, fd, MANY, REQUEST_LEN);
+    int other[3];
+    for (int i = 0; i < 3; i++) {
+        other[i] = try_to_connect(&p, 2 + (unsigned)i);
+        say(other[i], request, REQUEST_LEN);
+    }
+    progress_sleep(300000);
+    struct iwarp_device_stats s = stats_of(&p);
+    assert_true(s.half_open <= 1024);
+    assert_true(s.connections <= 1024 + BACKLOG);
+    while (iwarp_eq_get(p.eq, &e, 100) == IWARP_OK) {
+        struct sockaddr_storage from;
+        struct sockaddr_in in;
+        socklen_t len;
+        assert_int_equal(iwarp_conn_peer_addr(e.conn, &from, &len), IWARP_OK);
+        memcpy(&in, &from, sizeof in);
+        others += ntohl(in.sin_addr.s_addr) != INADDR_LOOPBACK;
+        all++;
+        assert_int_equal(iwarp_reject(e.conn, NULL, 0), IWARP_OK);
+        assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    }
+    assert_int_equal(others, 3);
+    assert_in_range(all, BACKLOG / 2, BACKLOG);
+    close_all(fd, MANY);
+    close_all(other, 3);
+    wait_for_none(&p);
+    close_place(&p);
+}
+
+/* The application has taken the events of as many as may wait, and answers none of them. */
+static void requests__taken_and_not_answered__the_newest_of_most_is_declined_for_others(
+    void **state)
+{
+    struct iwarp_conn *waits[BACKLOG];
+    int fd[BACKLOG];
+    struct iwarp_event e;
+    struct place p;
+
+    (void)state;
+    open_place(&p, NULL);
+    for (int i = 0; i < BACKLOG; i++) {
+        flood(&p, fd + i, 1, REQUEST_LEN);
+        assert_int_equal(iwarp_eq_get(p.eq, &e, SOON_MS), IWARP_OK);
+        waits[i] = e.conn;
+    }
+    int other = try_to_connect(&p, 2);
+    say(other, request, REQUEST_LEN);
+    assert_int_equal(iwarp_eq_get(p.eq, &e, SOON_MS), IWARP_OK);
+    assert_int_equal(iwarp_conn_wait_end(waits[BACKLOG - 1], SOON_MS), IWARP_OK);
+    const struct iwarp_fault *fault = iwarp_conn_fault(waits[BACKLOG - 1]);
+    assert_int_equal(iwarp_fault_code(fault), IWARP_FAULT_MPA_BACKLOG);
+    assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    for (int i = 0; i < BACKLOG; i++) {
+        assert_int_equal(iwarp_conn_destroy(waits[i]), IWARP_OK);
+    }
+    close_all(fd, BACKLOG);
+    close(other);
+    wait_for_none(&p);
+    close_place(&p);
+}
+
+/* Their events vanish with them, and so does the memory. */
+static void requests__whose_peers_go_before_anybody_looks__leave_nothing(void **state)
+{
+    struct iwarp_event e;
+    struct place p;
+
+    (void)state;
+    open_place(&p, NULL);
+    for (int i = 0; i < 500; i++) {
+        int fd;
+        flood(&p, &fd, 1, REQUEST_LEN);
+        if (i % 50 == 0) {
+            progress_sleep(5000);
+        }
+        if (i % 2) {
+            raw_reset(fd);
+        } else {
+            close(fd);
+        }
+    }
+    wait_for_none(&p);
+    assert_int_equal(iwarp_eq_get(p.eq, &e, 0), IWARP_AGAIN);
+    close_place(&p);
+}
+
+/* The peer fills the window behind its Request, and closes: its FIN cannot come. */
+static void request__behind_which_the_window_is_full__is_noticed_at_once(void **state)
+{
+    static const uint8_t zeros[65536];
+    struct iwarp_event e;
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_place(&p, NULL);
+    flood(&p, &fd, 1, REQUEST_LEN);
+    assert_int_equal(iwarp_eq_get(p.eq, &e, SOON_MS), IWARP_OK);
+    int64_t begun = now_ms();
+    for (int i = 0; i < 200; i++) {
+        (void)send(fd, zeros, sizeof zeros, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    assert_int_equal(iwarp_conn_wait_end(e.conn, SOON_MS), IWARP_OK);
+    assert_true(now_ms() - begun < SOON_MS);
+    assert_int_equal(iwarp_fault_code(iwarp_conn_fault(e.conn)), IWARP_FAULT_MPA_BEFORE_REPLY);
+    assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    close(fd);
+    close_place(&p);
+}
+
+/* A few octets behind the Request wait in the kernel, and the peer's end is noticed behind them. */
+static void request__with_octets_behind_it__waits_until_the_peer_goes(void **state)
+{
+    static const uint8_t zeros[5000];
+    struct iwarp_event e;
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_place(&p, NULL);
+    flood(&p, &fd, 1, REQUEST_LEN);
+    say(fd, zeros, sizeof zeros);
+    assert_int_equal(iwarp_eq_get(p.eq, &e, SOON_MS), IWARP_OK);
+    assert_int_equal(iwarp_conn_wait_end(e.conn, 200), IWARP_AGAIN);
+    close(fd);
+    assert_int_equal(iwarp_conn_wait_end(e.conn, SOON_MS), IWARP_OK);
+    assert_int_equal(iwarp_fault_code(iwarp_conn_fault(e.conn)), IWARP_FAULT_MPA_GONE);
+    assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    close_place(&p);
+}
+
+/* --- descriptors ----------------------------------------------------------------------------- */
+
+#define FEW 200 /* descriptors of this process; the peers are in another one */
+
+/* 500 that say one octet; then one that is good, and waits for its Reply: exit status 0. */
+static void crowd_process(const struct place *p, int go)
+{
+    static int fd[500];
+    uint8_t reply[20];
+    char octet;
+
+    signal(SIGPIPE, SIG_IGN);
+    alarm(60);
+    if (read(go, &octet, 1) != 1) {
+        _exit(3);
+    }
+    for (int i = 0; i < 500; i++) {
+        fd[i] = raw_connect(&p->addr);
+        (void)send(fd[i], request, 1, MSG_NOSIGNAL);
+    }
+    int good = raw_connect(&p->addr);
+    raw_send(good, request, REQUEST_LEN);
+    raw_read(good, reply, sizeof reply, "Reply");
+    _exit(memcmp(reply, "MPA ID Rep Frame", 16) == 0 ? 0 : 4);
+}
+
+static void descriptors__used_up_by_silent_peers__come_back(void **state)
+{
+    struct iwarp_event e;
+    struct place p;
+    int go[2], status;
+
+    (void)state;
+    if (progress_is_embedded()) {
+        skip(); /* the device belongs to the thread that opened it: this one, after the fork */
+    }
+    open_place(&p, NULL);
+    assert_int_equal(pipe(go), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        crowd_process(&p, go[0]);
+    }
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit few = {FEW, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int64_t begun = now_ms();
+    assert_int_equal(write(go[1], "x", 1), 1);
+    int rc = (int)iwarp_eq_get(p.eq, &e, STARTUP_MS / 4);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rc, IWARP_OK);
+    assert_true(now_ms() - begun < STARTUP_MS / 4);
+    assert_int_equal(iwarp_reject(e.conn, NULL, 0), IWARP_OK);
+    assert_int_equal(iwarp_conn_destroy(e.conn), IWARP_OK);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    wait_for_none(&p);
+    close_place(&p);
+    close(go[0]);
+    close(go[1]);
+}
+
+/* --- admission ------------------------------------------------------------------------------- */
+
+struct asked {
+    unsigned times;
+    in_addr_t wanted;
+};
+
+static bool only_one(const struct sockaddr *peer, socklen_t peer_len, void *arg)
+{
+    struct asked *asked = arg;
+    struct sockaddr_in in;
+
+    assert_int_equal(peer_len, sizeof in);
+    memcpy(&in, peer, sizeof in);
+    __atomic_add_fetch(&asked->times, 1, __ATOMIC_RELAXED);
+    return in.sin_addr.s_addr == asked->wanted;
+}
+
+static void admit__other_addresses__are_reset_before_they_take_a_place(void **state)
+{
+    struct asked asked = {0, htonl(INADDR_LOOPBACK + 1)};
+    struct iwarp_conn_options o;
+    struct iwarp_event e;
+    struct place p;
+
+    (void)state;
+    iwarp_conn_options_init(&o);
+    o.admit = only_one;
+    o.admit_arg = &asked;
+    open_place(&p, &o);
+    for (int i = 0; i < 100; i++) {
+        char octet;
+        int fd = try_to_connect(&p, 1), n;
+        while ((n = (int)recv(fd, &octet, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
+            progress_sleep(1000);
+        }
+        assert_int_equal(n, -1);
+        assert_int_equal(errno, ECONNRESET);
+        close(fd);
+    }
+    good_peer(&p, 2);
+    assert_int_equal(__atomic_load_n(&asked.times, __ATOMIC_RELAXED), 101);
+    struct iwarp_device_stats s = stats_of(&p);
+    assert_int_equal(s.refused, 100);
+    assert_int_equal(s.arrivals, 101);
+    assert_int_equal(iwarp_eq_get(p.eq, &e, 0), IWARP_AGAIN);
+    wait_for_none(&p);
+    close_place(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(start_ups__thousands_of_one_address_with_one_octet_each__keep_nobody_out),
+        cmocka_unit_test(requests__thousands_that_nobody_answers__are_bounded_and_keep_nobody_out),
+        cmocka_unit_test(
+            requests__taken_and_not_answered__the_newest_of_most_is_declined_for_others),
+        cmocka_unit_test(requests__whose_peers_go_before_anybody_looks__leave_nothing),
+        cmocka_unit_test(request__behind_which_the_window_is_full__is_noticed_at_once),
+        cmocka_unit_test(request__with_octets_behind_it__waits_until_the_peer_goes),
+        cmocka_unit_test(descriptors__used_up_by_silent_peers__come_back),
+        cmocka_unit_test(admit__other_addresses__are_reset_before_they_take_a_place),
+    };
+
+    return cmocka_run_group_tests_name("hostile_admit", tests, NULL, NULL);
+}

@@ -14,7 +14,6 @@
 #include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
-
 void iwarp_conn_leave_crowd(struct iwarp_conn *conn)
 {
     if (conn->member) {

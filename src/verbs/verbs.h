@@ -15,10 +15,9 @@
  *   cq.lock       the ring of completions          eq.lock      the list of events
  *   srq.lock      the lists of a shared receive queue
  *   async.lock    the list of asynchronous events, and who has taken some; none is held with it
- *   crowd.lock    who is in a crowd (crowd.h); innermost
  *   worker.lock   the worker's lists of calls and kicks
  *
- * Behind all of them a region may be claimed (ddp_region.h); nothing is locked meanwhile.
+ * Behind all of them come the claim of a region (ddp_region.h) and crowd.lock (crowd.h).
  *
  * Any thread may drive the sending side of a connection under conn.lock; only its worker receives,
  * changes what is watched, and closes.
@@ -620,11 +619,9 @@ void iwarp_conn_changed(struct iwarp_conn *conn);
  * taken. */
 void iwarp_conn_unlock(struct iwarp_conn *conn);
 
-/* Copy and check options; NULL gives the defaults. */
-/* addr.c */
 enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_len);
 
-/* Keep a checked address; what is behind its sockaddr_in or sockaddr_in6 says nothing. */
+/* addr.c: keep a checked address; what is behind its sockaddr_in or sockaddr_in6 says nothing. */
 void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_t len);
 void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to);
 
@@ -632,6 +629,7 @@ void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to)
 typedef void iwarp_addr_fn(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                            socklen_t *addr_len);
 void iwarp_addr_ask(struct iwarp_addr *to, struct iwarp_endpoint *ep, iwarp_addr_fn *which);
+/* Copy and check options; NULL gives the defaults. */
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out);
 

@@ -94,11 +94,14 @@ INTEROP_OBJ := $(filter-out $(if $(IBVERBS_VERSION),,$(IBVERBS_OBJ)),$(call obje
 COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c)
 COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c)
 COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
+# What a script loads into a program to take something of the system away from it.
+PRELOAD_OBJ := $(call objects,tests/preload/*.c)
 COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ)
 # Programs that measure: against callgrind, and through another library if that is there.
 GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
+    $(PRELOAD_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
     $(FABRIC_OBJ)
@@ -116,6 +119,7 @@ COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
+PRELOADS := $(PRELOAD_OBJ:$(OBJ)/%.o=$(OUT)/%.so)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer \
     $(OUT)/interop/iwarp-measure $(OUT)/interop/siw-measure $(OUT)/interop/tcp-measure
@@ -242,7 +246,7 @@ run-tests: all tests
 	    $(if $(SAN),TEST_TIMEOUT=900) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
 	    tests/run $(TESTS) $(COMPAT_TESTS) $(WITH)
 
-tests: $(TESTS) $(COMPAT_TESTS) ## build the tests
+tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) ## build the tests
 $(TEST_OBJ) $(COMPAT_TEST_OBJ): | have-cmocka
 have-cmocka:
 	@$(if $(CMOCKA_VERSION),:,echo >&2 \
@@ -383,6 +387,11 @@ $(EXAMPLES): $(OUT)/examples/%: $(OBJ)/examples/%.o | $(LIB_SO) $(LIB_LINKS)
 	$(call say,LD)$(LINK) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $< -L$(OUT)/lib -liwarp $(EXAMPLE_LIBS)
 $(OUT)/examples/08_registration_cost: EXAMPLE_LIBS := -lm
 $(OUT)/examples/09_event_loop: EXAMPLE_LIBS := $(call pkg,UV,--libs)
+
+$(PRELOAD_OBJ): LOCAL_FLAGS := -fvisibility=default
+$(PRELOADS): $(OUT)/%.so: $(OBJ)/%.o
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared -o $@ $<
 
 # Tests see every internal function: the static library hides none. Allocations of the library and
 # of the tests can be made to fail (tests/support/alloc_fault.h).

@@ -4,6 +4,7 @@
 #
 # Servers and clients of iwarp-cp that are killed in the middle: the other side notices within bounded
 # time, no half file has its final name, nothing else is left, and the same transfer works again.
+# Without O_TMPFILE one hidden file is left, and gone after the next transfer into that directory.
 set -u
 . tests/support/cp.bash
 
@@ -44,6 +45,13 @@ lost_in_a_sentence()
         [ "$(wc -l <client.err)" = 1 ]
 }
 
+# left_by_kill DIR: a process was killed that had an unfinished copy in DIR
+left_by_kill()
+{
+    [ -n "${CP_DISK-}" ] || no_leftovers "$1" || return 1
+    [ "$(find "$1" -name '.iwarp-cp*' | wc -l)" -le 1 ]
+}
+
 for action in put get; do
     for signal in KILL TERM; do
         serve export
@@ -67,8 +75,12 @@ for action in put get; do
             check "$action, SIGTERM: the server ends in order" wait_for "$server"
         fi
         check "$action, SIG$signal: no half file" test ! -e $target
-        check "$action, SIG$signal: nothing is left" no_leftovers .
-        check "$action, SIG$signal: the export is as before" test "$(ls -A export)" = there
+        if [ $signal = KILL ]; then
+            check "$action, SIGKILL: nothing is left" left_by_kill .
+        else
+            check "$action, SIG$signal: nothing is left" no_leftovers .
+        fi
+        check "$action, SIG$signal: the export is as before" test "$(entries export)" = there
         serve export
         url=iwarp://$address
         if [ $action = put ]; then
@@ -79,6 +91,7 @@ for action in put get; do
             rm export/small
         fi
         check "$action again: is the same" cmp small $target
+        check "$action again: nothing is left" no_leftovers .
         rm -f $target
         stop
     done
@@ -91,7 +104,7 @@ check "over an old file: in the middle" begin "$cp" put large "iwarp://$address/
 kill -KILL "$server"
 check "over an old file: the client ends with 4" ended_with 4
 check "over an old file: it is as before" test "$(cat export/old)" = before
-check "over an old file: nothing is left" no_leftovers export
+check "over an old file: nothing is left" left_by_kill export
 wait_for "$server"
 rm export/old
 
@@ -107,16 +120,22 @@ for signal in KILL TERM INT; do
     kill -$signal $client
     wait_for $client
     check "put client, SIG$signal: no half file" test ! -e export/copy
-    check "put client, SIG$signal: nothing is left" test "$(ls -A export)" = there
     check "put client, SIG$signal: the server lets go" eventually lets_go
+    check "put client, SIG$signal: nothing is left" test "$(entries export)" = there
+    check "put client, SIG$signal: nor hidden" no_leftovers export
     check "get client: in the middle" begin "$cp" get "$url/there" away/copy "${slow[@]}"
     kill -$signal $client
     wait_for $client
-    check "get client, SIG$signal: nothing is left" test -z "$(ls -A away)"
+    check "get client, SIG$signal: nothing is left" test -z "$(entries away)"
+    check "get client, SIG$signal: nor hidden" left_by_kill away
     check "the server goes on" succeeds "$cp" ls "$url/"
 done
 check "put at last" succeeds "$cp" put small "$url/copy"
 check "is the same" cmp small export/copy
+check "nothing is left there" no_leftovers export
+check "get at last" succeeds "$cp" get "$url/copy" away/copy
+check "nothing is left here" no_leftovers away
+rm away/copy
 check "the server holds no unfinished file" eventually lets_go
 check "the server ends in order" stop
 check "and said nothing" test ! -s server.err

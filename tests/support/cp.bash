@@ -4,6 +4,10 @@
 # own ($work), starts and ends servers by process id, and reports each check as a line of TAP.
 # Needs BUILD; everything is on loopback.
 #
+# CP_DISK says what the files of the test are on: nothing (what TMPDIR is on), `no-tmpfile` (the same,
+# but O_TMPFILE is refused, see tests/preload) or `bindfs` (a FUSE mount; the caller must have a mount
+# namespace of its own, so that no mount can be left behind).
+#
 # Nothing is left running, whatever becomes of the script: every process of it works below $work, and
 # a watcher ends those, by process id, when the script itself was killed.
 #
@@ -11,7 +15,17 @@
 # milliseconds on others.
 : "${BUILD:?where the build is}"
 cp=$(realpath "$BUILD/bin/iwarp-cp")
-work=$(realpath "$(mktemp -d "${TMPDIR:-/tmp}/cp-XXXXXX")") || exit 1
+place=$(realpath "$(mktemp -d "${TMPDIR:-/tmp}/cp-XXXXXX")") || exit 1
+work=$place
+case ${CP_DISK-} in
+'') ;;
+no-tmpfile) LD_PRELOAD=$(realpath "$BUILD/tests/preload/no_tmpfile.so") && export LD_PRELOAD || exit 1 ;;
+bindfs)
+    work=$place/mount
+    mkdir "$place/real" "$work" && bindfs "$place/real" "$work" || exit 1
+    ;;
+*) echo "CP_DISK=$CP_DISK: no such kind" && exit 2 ;;
+esac
 patience=90
 children=()
 checks=0
@@ -47,21 +61,29 @@ none_at_work()
     [ ${#left[@]} = 0 ] || { ps -o pid,args -p "${left[*]}"; return 1; }
 }
 
+# remove_work: everything that was made, the mount first
+remove_work()
+{
+    cd / || return
+    [ "$work" = "$place" ] || umount -l "$work"
+    rm -rf "$place"
+}
+
 cleanup()
 {
     end_all
     kill -KILL -- "-$watcher" 2>/dev/null
-    cd / && rm -rf "$work"
+    remove_work
 }
 
 # In a session of its own, for a timeout kills the whole process group.
-export work
-export -f at_work end_all
+export work place
+export -f at_work end_all remove_work
 # shellcheck disable=SC2016 # expanded by the watcher
 setsid bash -c 'cd / || exit
     while kill -0 "$1"; do sleep 1; done
     end_all
-    rm -rf "$work"' watcher $$ </dev/null >/dev/null 2>&1 &
+    remove_work' watcher $$ </dev/null >/dev/null 2>&1 &
 watcher=$!
 disown
 trap cleanup EXIT
@@ -142,7 +164,8 @@ eventually()
 # receives PID: the process has an unfinished copy open
 receives()
 {
-    find "/proc/$1/fd" -lname "$work/*(deleted)" 2>/dev/null | grep -q .
+    find "/proc/$1/fd" '(' -lname "$work/*(deleted)" -o -lname "$work/*/.iwarp-cp.*" ')' 2>/dev/null |
+        grep -q .
 }
 
 # wait_for PID: its exit status
@@ -192,6 +215,12 @@ same_tree()
 list_tree()
 {
     (cd "$1" && find . -printf '%P %y %m %T@\0' | sort -z | tr '\0' '\n')
+}
+
+# entries DIR: what is there, without the hidden names of unfinished copies
+entries()
+{
+    ls -A -I '.iwarp-cp.*' "$1"
 }
 
 # no_leftovers DIR: nothing there but complete files

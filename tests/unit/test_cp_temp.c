@@ -17,13 +17,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "programs/cp/hidden.h"
+#include "programs/cp/limits.h"
 #include "programs/cp/path.h"
 #include "programs/cp/temp.h"
 #include "scratch.h"
@@ -31,8 +32,9 @@
 static void write_and_commit(const char *name, const char *content)
 {
     struct cp_temp temp = CP_TEMP_NONE;
+    bool cleared = false;
 
-    assert_int_equal(cp_temp_create(&temp, scratch_fd, name), 0);
+    assert_int_equal(cp_temp_create(&temp, scratch_fd, name, &cleared), 0);
     assert_int_equal(write(temp.fd, content, strlen(content)), strlen(content));
     assert_int_equal(cp_temp_commit(&temp, 0640, 1000000000, 5, false), 0);
     assert_int_equal(temp.fd, -1);
@@ -86,10 +88,11 @@ static void commit__name_is_a_link__replaces_the_link(void **state)
 static void commit__name_is_a_directory__fails_and_leaves_nothing(void **state)
 {
     struct cp_temp temp = CP_TEMP_NONE;
+    bool cleared = false;
 
     (void)state;
     scratch_mkdir("dir");
-    assert_int_equal(cp_temp_create(&temp, scratch_fd, "dir"), 0);
+    assert_int_equal(cp_temp_create(&temp, scratch_fd, "dir", &cleared), 0);
     assert_int_equal(cp_temp_commit(&temp, 0600, 0, 0, true), EISDIR);
     assert_int_equal(scratch_count("."), 1);
 }
@@ -97,10 +100,11 @@ static void commit__name_is_a_directory__fails_and_leaves_nothing(void **state)
 static void before_commit__name__is_untouched(void **state)
 {
     struct cp_temp temp = CP_TEMP_NONE;
+    bool cleared = false;
 
     (void)state;
     scratch_write("old", "previous", 8);
-    assert_int_equal(cp_temp_create(&temp, scratch_fd, "old"), 0);
+    assert_int_equal(cp_temp_create(&temp, scratch_fd, "old", &cleared), 0);
     assert_int_equal(write(temp.fd, "abc", 3), 3);
     expect_content("old", "previous");
     cp_temp_discard(&temp);
@@ -109,40 +113,132 @@ static void before_commit__name__is_untouched(void **state)
     cp_temp_discard(&temp); /* again: nothing happens */
 }
 
-/* The first hidden name for "old": FNV-1a of it. */
-static void hidden_of_old(char *hidden, size_t size)
+/* Two copies of one name, each step of the one between two of the other: each gets its own file. */
+static void commit__of_two_at_once__gives_each_its_own_file(void **state)
 {
-    snprintf(hidden, size, CP_TEMP_PREFIX "1a0fad1921d08076.0");
-}
-
-static void leftover__of_a_dead_process__is_cleared(void **state)
-{
-    char hidden[64];
+    struct cp_temp one = CP_TEMP_NONE, two = CP_TEMP_NONE;
+    bool cleared[2] = {false, false};
 
     (void)state;
-    hidden_of_old(hidden, sizeof hidden);
-    scratch_write("old", "previous", 8);
-    scratch_write(hidden, "half", 4);
-    write_and_commit("old", "abc");
-    expect_content("old", "abc");
+    scratch_write("x", "previous", 8);
+    assert_int_equal(cp_temp_create(&one, scratch_fd, "x", &cleared[0]), 0);
+    assert_int_equal(cp_temp_create(&two, scratch_fd, "x", &cleared[1]), 0);
+    assert_int_equal(write(two.fd, "tw", 2), 2);
+    assert_int_equal(write(one.fd, "one", 3), 3);
+    assert_int_equal(cp_temp_commit(&one, 0600, 0, 0, false), 0);
+    expect_content("x", "one");
+    assert_int_equal(write(two.fd, "o", 1), 1);
+    expect_content("x", "one");
+    assert_int_equal(cp_temp_commit(&two, 0600, 0, 0, false), 0);
+    expect_content("x", "two");
     assert_int_equal(scratch_count("."), 1);
+}
+
+/* --- hidden names -------------------------------------------------------------------------------
+ */
+
+/* A hidden name that this process would draw, but with another place or process id. */
+static void hidden_of(char hidden[CP_HIDDEN_SIZE], const char *place, pid_t pid)
+{
+    char drawn[CP_HIDDEN_SIZE], own_place[CP_HIDDEN_SIZE], digits[CP_HIDDEN_SIZE];
+
+    assert_int_equal(cp_hidden_draw(drawn), 0);
+    assert_int_equal(sscanf(drawn, CP_TEMP_PREFIX "%127[^.].%*[0-9].%127s", own_place, digits), 2);
+    assert_true(snprintf(hidden, CP_HIDDEN_SIZE, CP_TEMP_PREFIX "%s.%ld.%s",
+                         place ? place : own_place, (long)pid, digits) < CP_HIDDEN_SIZE);
+}
+
+/* The id of a process that there is no more. */
+static pid_t ended_process(void)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return child;
+}
+
+/* Is the file still there when leftovers are cleared after so many seconds? It is removed. */
+static bool survives(const char *hidden, time_t seconds)
+{
+    struct stat st;
+
+    scratch_write(hidden, "half", 4);
+    assert_int_equal(fstatat(scratch_fd, hidden, &st, 0), 0);
+    cp_hidden_clear(scratch_fd, st.st_ctime + seconds);
+    return unlinkat(scratch_fd, hidden, 0) == 0;
+}
+
+static void draw__twice__is_never_the_same_and_reserved(void **state)
+{
+    char one[CP_HIDDEN_SIZE], two[CP_HIDDEN_SIZE];
+
+    (void)state;
+    assert_int_equal(cp_hidden_draw(one), 0);
+    assert_int_equal(cp_hidden_draw(two), 0);
+    assert_string_not_equal(one, two);
+    assert_true(cp_name_reserved(one));
+    assert_true(cp_name_is_component(one, strlen(one)));
+}
+
+static void leftover__of_an_ended_process__is_cleared(void **state)
+{
+    char hidden[CP_HIDDEN_SIZE];
+
+    (void)state;
+    hidden_of(hidden, NULL, ended_process());
+    assert_false(survives(hidden, 0));
 }
 
 static void leftover__of_a_living_process__is_kept(void **state)
 {
-    char hidden[64];
+    char hidden[CP_HIDDEN_SIZE];
 
     (void)state;
-    hidden_of_old(hidden, sizeof hidden);
-    scratch_write("old", "previous", 8);
-    scratch_write(hidden, "half", 4);
-    int fd = openat(scratch_fd, hidden, O_RDONLY | O_CLOEXEC);
-    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
-    write_and_commit("old", "abc");
-    expect_content("old", "abc");
-    expect_content(hidden, "half");
-    assert_int_equal(scratch_count("."), 2);
-    close(fd);
+    hidden_of(hidden, NULL, getpid());
+    assert_true(survives(hidden, 86400));
+    hidden_of(hidden, NULL, 1);
+    assert_true(survives(hidden, 86400));
+}
+
+/* Of another machine, say: its process ids mean nothing here. */
+static void leftover__of_another_place__is_kept_for_days(void **state)
+{
+    static const char *const places[] = {"00000000-0000-0000-0000-000000000000-4026531836",
+                                         "unknown"};
+    char hidden[CP_HIDDEN_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        hidden_of(hidden, places[i], ended_process());
+        assert_true(survives(hidden, CP_LEFTOVER_SECONDS));
+        assert_false(survives(hidden, CP_LEFTOVER_SECONDS + 1));
+    }
+}
+
+static void clear__of_other_names__keeps_them(void **state)
+{
+    static const char *const names[] = {
+        CP_TEMP_PREFIX "mine",
+        "file",
+        CP_TEMP_PREFIX "unknown.123.0123456789abcdef0123456789abcde",
+        CP_TEMP_PREFIX "unknown.123.0123456789abcdef0123456789abcdef0",
+        CP_TEMP_PREFIX "unknown.0.0123456789abcdef0123456789abcdef",
+        CP_TEMP_PREFIX "unknown.1x.0123456789abcdef0123456789abcdef",
+        CP_TEMP_PREFIX ".123.0123456789abcdef0123456789abcdef",
+    };
+    char hidden[CP_HIDDEN_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(survives(names[i], 100 * CP_LEFTOVER_SECONDS));
+    }
+    hidden_of(hidden, NULL, ended_process());
+    scratch_mkdir(hidden);
+    cp_hidden_clear(scratch_fd, 0);
+    assert_int_equal(scratch_count("."), 1);
 }
 
 static void killed__in_the_middle__leaves_nothing(void **state)
@@ -154,7 +250,9 @@ static void killed__in_the_middle__leaves_nothing(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct cp_temp temp = CP_TEMP_NONE;
-        if (cp_temp_create(&temp, scratch_fd, "x") != 0 || write(temp.fd, "half", 4) != 4) {
+        bool cleared = false;
+        if (cp_temp_create(&temp, scratch_fd, "x", &cleared) != 0 ||
+            write(temp.fd, "half", 4) != 4) {
             _exit(1);
         }
         raise(SIGKILL);
@@ -176,7 +274,8 @@ static void killed__with_a_hidden_name__is_cleared_by_the_next(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct cp_temp temp = CP_TEMP_NONE;
-        cp_temp_create(&temp, scratch_fd, "x");
+        bool cleared = false;
+        cp_temp_create(&temp, scratch_fd, "x", &cleared);
         raise(SIGKILL);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -231,12 +330,16 @@ static int run_all(bool with_child)
         WITH_DIR(commit__name_is_a_link__replaces_the_link),
         WITH_DIR(commit__name_is_a_directory__fails_and_leaves_nothing),
         WITH_DIR(before_commit__name__is_untouched),
-        WITH_DIR(leftover__of_a_dead_process__is_cleared),
-        WITH_DIR(leftover__of_a_living_process__is_kept),
+        WITH_DIR(commit__of_two_at_once__gives_each_its_own_file),
         WITH_DIR(killed__with_a_hidden_name__is_cleared_by_the_next),
     };
     const struct CMUnitTest once[] = {
         WITH_DIR(killed__in_the_middle__leaves_nothing),
+        WITH_DIR(draw__twice__is_never_the_same_and_reserved),
+        WITH_DIR(leftover__of_an_ended_process__is_cleared),
+        WITH_DIR(leftover__of_a_living_process__is_kept),
+        WITH_DIR(leftover__of_another_place__is_kept_for_days),
+        WITH_DIR(clear__of_other_names__keeps_them),
         cmocka_unit_test(without_tmpfile__everything_above__holds_too),
     };
     int failed = cmocka_run_group_tests_name("cp_temp", both, NULL, NULL);

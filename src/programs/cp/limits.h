@@ -33,6 +33,12 @@
 #define CP_TIMEOUT_SECONDS_DEFAULT 30
 #define CP_CONNECT_SECONDS_MAX     10
 
+/*
+ * How long the unfinished file of a process that cannot be looked up must be untouched to be taken
+ * for a leftover: well above --idle and --timeout, which are a day at most.
+ */
+#define CP_LEFTOVER_SECONDS (7 * 86400)
+
 /* Below this size a file is written without reserving its blocks first. */
 #define CP_RESERVE_MIN (1024 * 1024)
 

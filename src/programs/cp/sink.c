@@ -115,7 +115,7 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
                                             : cp_result_of_special(st.st_mode));
         return true;
     }
-    int error = cp_temp_create(&sink->temp, dir, name);
+    int error = cp_temp_create(&sink->temp, dir, name, &here(sink)->cleared);
     if (!error) {
         error = reserve(sink->temp.fd, record->size);
     }
@@ -257,7 +257,7 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
 static bool leave(struct cp_sink *sink)
 {
     const struct cp_sink_level *level = here(sink);
-    struct timespec times[2] = {{0, UTIME_OMIT}, {level->mtime, (long)level->mtime_ns}};
+    struct timespec times[2] = {{0, UTIME_NOW}, {level->mtime, (long)level->mtime_ns}}; /* temp.c */
 
     if (sink->in_file || sink->depth == 0) {
         return false;

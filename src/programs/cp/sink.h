@@ -24,7 +24,8 @@ struct cp_sink_level {
     uint32_t mode;
     int64_t mtime;
     uint32_t mtime_ns;
-    bool keep; /* leave its attributes alone */
+    bool keep;    /* leave its attributes alone */
+    bool cleared; /* of what killed processes left, see temp.h */
     size_t path_len;
 };
 

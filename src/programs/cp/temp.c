@@ -1,76 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Temporary files. The hidden name is made from the final one, so that a repeated transfer finds
- * what a killed one has left; a lock on the file, which ends with its process, tells leftovers from
- * transfers that are still at work.
+ * Temporary files. What is not told here is why a hidden name cannot lead to the file of somebody
+ * else: see the invariant in hidden.h.
  */
 #include "temp.h"
-
-#include "path.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ATTEMPTS 64 /* concurrent transfers of one file, at most */
+#define ATTEMPTS 4 /* a name that is taken already is next to impossible */
 
-static uint64_t hash_name(const char *name)
+/* The first hidden file of this directory is there: remove what killed processes left beside it. */
+static void clear_leftovers(const struct cp_temp *temp)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a; only has to tell names of a directory apart */
+    struct stat st;
 
-    for (; *name; name++) {
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    /* The clock that counts is the file system's, which may be on another machine. */
+    if (!*temp->cleared && fstat(temp->fd, &st) == 0) {
+        cp_hidden_clear(temp->dir, st.st_ctime);
     }
-    return hash;
-}
-
-static void hidden_name(struct cp_temp *temp, unsigned attempt)
-{
-    snprintf(temp->hidden, sizeof temp->hidden, CP_TEMP_PREFIX "%016llx.%u",
-             (unsigned long long)hash_name(temp->name), attempt);
-}
-
-/* Remove temp->hidden if the process that made it has ended. True if the name is free now. */
-static bool clear_leftover(const struct cp_temp *temp)
-{
-    int fd = openat(temp->dir, temp->hidden, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT;
-    }
-    bool ours = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(temp->dir, temp->hidden, 0) == 0;
-    close(fd);
-    return ours;
+    *temp->cleared = true;
 }
 
 static int create_hidden(struct cp_temp *temp)
 {
-    for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-        hidden_name(temp, attempt);
-        for (int again = 0; again < 2; again++) {
+    int error = EEXIST;
+
+    for (unsigned attempt = 0; error == EEXIST && attempt < ATTEMPTS; attempt++) {
+        error = cp_hidden_draw(temp->hidden);
+        if (!error) {
             temp->fd = openat(temp->dir, temp->hidden,
                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-            if (temp->fd >= 0) {
-                (void)flock(temp->fd, LOCK_EX | LOCK_NB);
-                return 0;
-            }
-            if (errno != EEXIST) {
-                return errno;
-            }
-            if (!clear_leftover(temp)) {
-                break;
-            }
+            error = temp->fd < 0 ? errno : 0;
         }
     }
-    return EBUSY;
+    if (error) {
+        temp->hidden[0] = '\0';
+    } else {
+        clear_leftovers(temp);
+    }
+    return error;
 }
 
-int cp_temp_create(struct cp_temp *temp, int dir, const char *name)
+int cp_temp_create(struct cp_temp *temp, int dir, const char *name, bool *cleared)
 {
-    *temp = (struct cp_temp){.fd = -1, .dir = dir};
+    *temp = (struct cp_temp){.fd = -1, .dir = dir, .cleared = cleared};
     snprintf(temp->name, sizeof temp->name, "%s", name);
     temp->fd = openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (temp->fd >= 0) {
@@ -80,11 +57,7 @@ int cp_temp_create(struct cp_temp *temp, int dir, const char *name)
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT) {
         return errno;
     }
-    int error = create_hidden(temp);
-    if (error) {
-        temp->hidden[0] = '\0';
-    }
-    return error;
+    return create_hidden(temp);
 }
 
 /* Give a file without name the name to; needs no privilege this way. */
@@ -105,16 +78,16 @@ static int link_hidden(struct cp_temp *temp)
 {
     int error = EEXIST;
 
-    (void)flock(temp->fd, LOCK_EX | LOCK_NB);
     for (unsigned attempt = 0; error == EEXIST && attempt < ATTEMPTS; attempt++) {
-        hidden_name(temp, attempt);
-        error = link_to(temp, temp->hidden);
-        if (error == EEXIST && clear_leftover(temp)) {
+        error = cp_hidden_draw(temp->hidden);
+        if (!error) {
             error = link_to(temp, temp->hidden);
         }
     }
     if (error) {
         temp->hidden[0] = '\0';
+    } else {
+        clear_leftovers(temp);
     }
     return error;
 }
@@ -141,7 +114,8 @@ static int give_name(struct cp_temp *temp)
 
 int cp_temp_commit(struct cp_temp *temp, mode_t mode, int64_t mtime, uint32_t mtime_ns, bool sync)
 {
-    struct timespec times[2] = {{0, UTIME_OMIT}, {mtime, (long)mtime_ns}};
+    /* Both times: file systems of libfuse 2 forget the one if the other is to stay. */
+    struct timespec times[2] = {{0, UTIME_NOW}, {mtime, (long)mtime_ns}};
     int error = 0;
 
     if (fchmod(temp->fd, mode & 0777) < 0 || futimens(temp->fd, times) < 0 ||

@@ -47,8 +47,7 @@ static void on_done(void *context, uint64_t sequence, const char *path, uint64_t
         return;
     }
     cp_report_entry(&get->client.report, path, size, is_dir, get->sink.by_source, result);
-    get->stopped =
-        !get->sink.by_source && (result.status == CP_NO_SPACE || result.status == CP_QUOTA);
+    get->stopped = !get->sink.by_source && cp_result_is_full(result);
 }
 
 static void on_skipped(void *context, const char *path, struct cp_result result)

@@ -39,8 +39,12 @@
  */
 #define CP_LEFTOVER_SECONDS (7 * 86400)
 
-/* Below this size a file is written without reserving its blocks first. */
-#define CP_RESERVE_MIN (1024 * 1024)
+/*
+ * Below the first size a file is written without reserving its blocks. A larger one has reserved as
+ * much again as has come, but not less than the first and not more than the second.
+ */
+#define CP_RESERVE_MIN  (1024 * 1024)
+#define CP_RESERVE_STEP (64 * 1024 * 1024)
 
 /* With --sync data goes to the disk in such pieces, so that no single step takes very long. */
 #define CP_SYNC_STEP (32 * 1024 * 1024)

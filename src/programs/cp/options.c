@@ -6,8 +6,10 @@
 #include "options.h"
 
 #include "report.h"
+#include "room.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,7 @@ static const struct option_row {
     {258, "read-only", NULL, SERVE, "refuse put"},
     {259, "max-connections", "N", SERVE, "clients at a time (64)"},
     {260, "idle", "SECONDS", SERVE, "end a client that asks for nothing for so long (60)"},
+    {267, "keep-free", "SIZE", SERVE, "leave so much of the disk free (5 %, at most 1G)"},
     {'v', "verbose", NULL, SERVE, "a line on standard error for each transfer"},
     {261, "depth", "N", ANY, "slots of a transfer, pieces under way at a time (8)"},
     {262, "block", "SIZE", ANY, "octets of a slot; K and M are understood (512K)"},
@@ -98,11 +101,10 @@ static bool wrong(const char *what, const char *why)
     return false;
 }
 
-static bool parse_number(const char *text, unsigned long low, unsigned long high,
-                         unsigned long *value)
+static bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *value)
 {
     size_t digits = strspn(text, "0123456789");
-    unsigned long unit = 1;
+    uint64_t unit = 1;
 
     if (digits == 0 || digits > 9) {
         return false;
@@ -111,6 +113,8 @@ static bool parse_number(const char *text, unsigned long low, unsigned long high
         unit = 1024;
     } else if (strcmp(text + digits, "M") == 0) {
         unit = 1024 * 1024;
+    } else if (strcmp(text + digits, "G") == 0) {
+        unit = 1024 * 1024 * 1024;
     } else if (text[digits]) {
         return false;
     }
@@ -121,10 +125,10 @@ static bool parse_number(const char *text, unsigned long low, unsigned long high
 /* The options with a number: where it goes and what is allowed. */
 static bool set_number(struct cp_options *options, int letter, const char *text, const char *typed)
 {
-    unsigned long value = 0;
+    uint64_t value = 0;
     char why[96];
     unsigned *target = NULL;
-    unsigned long low = 1, high = 86400;
+    uint64_t low = 1, high = 86400;
 
     switch (letter) {
     case 't':
@@ -157,11 +161,17 @@ static bool set_number(struct cp_options *options, int letter, const char *text,
         break;
     }
     if (!parse_number(text, low, high, &value)) {
-        snprintf(why, sizeof why, "not a number from %lu to %lu", low, high);
+        snprintf(why, sizeof why, "not a number from %" PRIu64 " to %" PRIu64, low, high);
         return wrong(typed, why);
     }
     *target = (unsigned)value;
     return true;
+}
+
+static bool set_keep_free(struct cp_options *options, const char *text, const char *typed)
+{
+    return parse_number(text, 0, UINT64_MAX - 1, &options->keep_free) ||
+           wrong(typed, "not a number of octets; K, M and G are understood");
 }
 
 static bool add_allow(struct cp_options *options, const char *text, const char *typed)
@@ -216,6 +226,8 @@ static bool set_option(struct cp_options *options, int letter, const char *value
     case 258:
         options->read_only = true;
         return true;
+    case 267:
+        return set_keep_free(options, value, typed);
     case 263:
         options->conn.crc = false;
         return true;
@@ -236,6 +248,7 @@ static void set_defaults(struct cp_options *options)
     options->timeout_s = CP_TIMEOUT_SECONDS_DEFAULT;
     options->max_connections = CP_CONNECTIONS_DEFAULT;
     options->idle_s = CP_IDLE_SECONDS_DEFAULT;
+    options->keep_free = CP_KEEP_FREE_AUTO;
     (void)cp_address_parse("127.0.0.1", 9, &options->listen);
 }
 

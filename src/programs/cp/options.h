@@ -53,6 +53,7 @@ struct cp_options {
     bool verbose;
     unsigned max_connections;
     unsigned idle_s;
+    uint64_t keep_free; /* octets, or CP_KEEP_FREE_AUTO */
 };
 
 /* False after it has printed what is wrong. */

@@ -163,7 +163,7 @@ static void take_failure(struct put *put, const struct cp_failure *failure)
     }
     cp_report_entry(&put->client.report, entry->path ? entry->path : "?", entry->size,
                     entry->is_dir, true, failure->result);
-    put->stopped = failure->result.status == CP_NO_SPACE || failure->result.status == CP_QUOTA;
+    put->stopped = cp_result_is_full(failure->result);
 }
 
 static void retire_entries(struct put *put, uint64_t ended)

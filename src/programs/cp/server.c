@@ -24,6 +24,7 @@
 struct server {
     const struct cp_options *options;
     struct cp_export export;
+    struct cp_room room;
     struct iwarp_eq *eq;
     struct iwarp_listener *listener;
     int signal_fd;
@@ -213,6 +214,9 @@ int cp_run_serve(const struct cp_options *options)
     struct server server = {.options = options};
 
     server.export.options = options;
+    server.room.keep_free = options->keep_free;
+    pthread_mutex_init(&server.room.lock, NULL);
+    server.export.room = &server.room;
     int status = open_export(&server);
     if (status == CP_EXIT_OK) {
         status = serve_on(&server);

@@ -66,6 +66,10 @@ static struct cp_result open_put(struct cp_session *session, unsigned flags,
     if (session->export->options->read_only) {
         return cp_result_of(CP_READ_ONLY);
     }
+    struct cp_result room = cp_room_check(session->export->room, session->export->root, 0);
+    if (room.status != CP_OK) {
+        return room;
+    }
     int dir = open_put_target(session, flags, &opened->kind);
     if (dir < 0) {
         return cp_result_from_errno(errno);
@@ -76,6 +80,7 @@ static struct cp_result open_put(struct cp_session *session, unsigned flags,
     }
     session->sinking = true;
     session->sink.checksum = flags & CP_OPEN_CHECKSUM;
+    session->sink.room = session->export->room;
     session->sink.sync = flags & CP_OPEN_SYNC;
     return cp_result_of(CP_OK);
 }

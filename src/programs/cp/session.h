@@ -8,19 +8,21 @@
 
 #include "channel.h"
 #include "options.h"
+#include "room.h"
 #include "sink.h"
 #include "source.h"
 #include "wire.h"
 
 #include <pthread.h>
 
-/* What all sessions share; constant while they run. */
+/* What all sessions share; constant while they run, but for what guards itself. */
 struct cp_export {
     const struct cp_options *options;
     int root; /* the exported directory */
     struct iwarp_device *device;
     int stop_fd; /* readable: end */
     int done_fd; /* eventfd: a session has ended */
+    struct cp_room *room;
 };
 
 struct cp_session {

@@ -64,6 +64,7 @@ static void tell(struct cp_sink *sink, uint64_t sequence, const struct cp_record
 static void fail_file(struct cp_sink *sink, struct cp_result result)
 {
     cp_temp_discard(&sink->temp);
+    cp_claim_end(&sink->claim);
     if (!sink->told) {
         sink->told = true;
         tell(sink, sink->sequence - 1, &sink->file, result);
@@ -73,15 +74,6 @@ static void fail_file(struct cp_sink *sink, struct cp_result result)
 static void fail_file_errno(struct cp_sink *sink, int error)
 {
     fail_file(sink, cp_result_from_errno(error));
-}
-
-/* Fail at the beginning when the disk cannot hold the file, not after most of it was copied. */
-static int reserve(int fd, uint64_t size)
-{
-    if (size < CP_RESERVE_MIN || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0) {
-        return 0;
-    }
-    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
 }
 
 static bool is_one_too_many(const struct cp_sink *sink)
@@ -115,20 +107,22 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
                                             : cp_result_of_special(st.st_mode));
         return true;
     }
-    int error = cp_temp_create(&sink->temp, dir, name, &here(sink)->cleared);
-    if (!error) {
-        error = reserve(sink->temp.fd, record->size);
+    struct cp_result result =
+        cp_result_from_errno(cp_temp_create(&sink->temp, dir, name, &here(sink)->cleared));
+    if (result.status == CP_OK) {
+        /* Fails here if the disk cannot hold the file, not after most of it was copied. */
+        result = cp_claim_begin(&sink->claim, sink->room, sink->temp.fd, record->size);
     }
-    if (!error && sink->checksum && !cp_digest_begin(&sink->digest)) {
-        error = ENOMEM;
+    if (result.status == CP_OK && sink->checksum && !cp_digest_begin(&sink->digest)) {
+        result = cp_result_of(CP_NO_MEMORY);
     }
-    if (error) {
-        fail_file_errno(sink, error);
+    if (result.status != CP_OK) {
+        fail_file(sink, result);
     }
     return true;
 }
 
-static int write_file(int fd, const uint8_t *data, size_t len, uint64_t offset)
+static int write_at(int fd, const uint8_t *data, size_t len, uint64_t offset)
 {
     while (len > 0) {
         ssize_t n = pwrite(fd, data, len, (off_t)offset);
@@ -151,6 +145,21 @@ static bool is_sync_due(const struct cp_sink *sink, uint32_t data_len)
     return sink->sync && sink->offset / CP_SYNC_STEP != (sink->offset + data_len) / CP_SYNC_STEP;
 }
 
+static struct cp_result write_data(struct cp_sink *sink, const uint8_t *data, uint32_t len)
+{
+    struct cp_result result = cp_claim_extend(&sink->claim, sink->offset + len);
+
+    if (result.status != CP_OK) {
+        return result;
+    }
+    int error = write_at(sink->temp.fd, data, len, sink->offset);
+    if (!error && is_sync_due(sink, len) && fdatasync(sink->temp.fd) < 0) {
+        error = errno;
+    }
+    cp_claim_written(&sink->claim, len);
+    return cp_result_from_errno(error);
+}
+
 static bool take_data(struct cp_sink *sink, const struct cp_record *record, struct cp_reader *slot)
 {
     const uint8_t *data = cp_take(slot, record->data_len);
@@ -159,12 +168,9 @@ static bool take_data(struct cp_sink *sink, const struct cp_record *record, stru
         return false;
     }
     if (!sink->told) {
-        int error = write_file(sink->temp.fd, data, record->data_len, sink->offset);
-        if (!error && is_sync_due(sink, record->data_len) && fdatasync(sink->temp.fd) < 0) {
-            error = errno;
-        }
-        if (error) {
-            fail_file_errno(sink, error);
+        struct cp_result result = write_data(sink, data, record->data_len);
+        if (result.status != CP_OK) {
+            fail_file(sink, result);
         } else {
             cp_digest_update(&sink->digest, data, record->data_len);
         }
@@ -190,6 +196,7 @@ static bool end_file(struct cp_sink *sink, const struct cp_record *record)
         fail_file(sink, cp_result_of(CP_CHECKSUM));
         return true;
     }
+    cp_claim_end(&sink->claim);
     int error = cp_temp_commit(&sink->temp, sink->file.mode, sink->file.mtime, sink->file.mtime_ns,
                                sink->sync);
     if (error) {
@@ -212,20 +219,29 @@ static bool abort_file(struct cp_sink *sink, const struct cp_record *record)
     return true;
 }
 
-/* Make the directory or take the one that is there. Returns a descriptor, or -1 with errno. */
-static int open_directory(int dir, const char *name, uint32_t mode)
+/* Take the directory that is there, or make it. */
+static struct cp_result open_directory(struct cp_room *room, int dir, const char *name,
+                                       uint32_t mode, int *opened)
 {
+    struct cp_result result = cp_room_check(room, dir, 0);
+    bool may_be_new = strcmp(name, ".") != 0;
     struct stat st;
 
-    if (strcmp(name, ".") != 0 && mkdirat(dir, name, mode | 0700) < 0 && errno != EEXIST) {
-        return -1;
+    if (may_be_new && result.status == CP_OK && mkdirat(dir, name, mode | 0700) < 0 &&
+        errno != EEXIST) {
+        return cp_result_from_errno(errno);
     }
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        bool was_not_made = errno == ENOENT && result.status != CP_OK;
+        return was_not_made ? result : cp_result_from_errno(errno);
+    }
     /* One that an earlier copy left without write permission must take files again. */
-    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
+    if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
         (void)fchmod(fd, (st.st_mode & 0777) | 0700);
     }
-    return fd;
+    *opened = fd;
+    return cp_result_of(CP_OK);
 }
 
 static bool enter(struct cp_sink *sink, const struct cp_record *record)
@@ -242,10 +258,7 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
     if (above->fd < 0) {
         result = cp_result_of(CP_PARENT);
     } else {
-        level.fd = open_directory(above->fd, name, record->mode);
-        if (level.fd < 0) {
-            result = cp_result_from_errno(errno);
-        }
+        result = open_directory(sink->room, above->fd, name, record->mode, &level.fd);
     }
     level.keep = strcmp(name, ".") == 0;
     level.path_len = strlen(sink->path);
@@ -330,6 +343,7 @@ bool cp_sink_complete(const struct cp_sink *sink)
 void cp_sink_end(struct cp_sink *sink)
 {
     cp_temp_discard(&sink->temp);
+    cp_claim_end(&sink->claim);
     for (unsigned i = 0; i <= sink->depth; i++) {
         if (sink->levels[i].fd >= 0) {
             close(sink->levels[i].fd);

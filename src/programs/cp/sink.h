@@ -9,6 +9,7 @@
 
 #include "digest.h"
 #include "record.h"
+#include "room.h"
 #include "temp.h"
 
 /* What became of an entry. Each FILE and DIRECTORY record is told of once, in no certain order. */
@@ -38,6 +39,7 @@ struct cp_sink {
     bool one_top; /* one file or tree was asked for: what follows it is not what was asked for */
     bool single;  /* and it is a file */
     bool sync;
+    struct cp_room *room; /* of the server, or NULL */
     uint64_t sequence;
     /* the file being written */
     bool in_file;
@@ -46,6 +48,7 @@ struct cp_sink {
     struct cp_record file;
     uint64_t offset;
     struct cp_temp temp;
+    struct cp_claim claim;
     struct cp_digest digest;
     bool checksum;
     char *path; /* room for every depth */

@@ -71,6 +71,12 @@ struct cp_result cp_result_of_special(mode_t mode)
     return cp_result_of(S_ISCHR(mode) || S_ISBLK(mode) ? CP_IS_DEVICE : CP_IS_SPECIAL);
 }
 
+bool cp_result_is_full(struct cp_result result)
+{
+    return result.status == CP_NO_SPACE || result.status == CP_QUOTA ||
+           result.status == CP_KEPT_FREE;
+}
+
 bool cp_result_is_left_out(struct cp_result result)
 {
     return result.status == CP_IS_LINK || result.status == CP_IS_SPECIAL ||

@@ -55,7 +55,12 @@
         "use another name")                                                                        \
     ROW(NOTHING_SENT, "the server ended the transfer without the file",                            \
         "use the same version of iwarp-cp at both ends")                                           \
-    ROW(HAS_DIRECTORY, "a directory has that name", "use another name or remove it")
+    ROW(HAS_DIRECTORY, "a directory has that name", "use another name or remove it")               \
+    ROW(KEPT_FREE, "the server keeps the rest of its disk free",                                   \
+        "free some space there, or start it with a smaller --keep-free")                           \
+    ROW(DISPLACED, "the server gave the place of this idle connection to another client",          \
+        "repeat the transfer")                                                                     \
+    ROW(MODIFIED, "the file changed while it was being copied", "repeat the transfer")
 
 enum cp_status {
 #define ROW(name, text, hint) CP_##name,
@@ -78,6 +83,9 @@ struct cp_result cp_result_of(enum cp_status status);
 
 /* What is neither a file nor a directory: what it is. mode is st_mode. */
 struct cp_result cp_result_of_special(mode_t mode);
+
+/* It has no room: so it will be with what comes after. */
+bool cp_result_is_full(struct cp_result result);
 
 /* Links, special files and reserved names inside trees are left out, and that is no failure. */
 bool cp_result_is_left_out(struct cp_result result);

@@ -119,6 +119,29 @@ static void loopback__is_recognised(void **state)
     }
 }
 
+static void same_host__by_address_or_network__is_recognised(void **state)
+{
+    static const struct {
+        const char *one, *other;
+        bool same;
+    } cases[] = {{"127.0.0.1", "127.0.0.1", true},
+                 {"127.0.0.1", "127.0.0.2", false},
+                 {"127.0.0.1", "::ffff:127.0.0.1", true},
+                 {"::ffff:127.0.0.1", "::ffff:127.0.0.2", false},
+                 {"2001:db8::1", "2001:db8::ffff:0:0:1", true},
+                 {"2001:db8::1", "2001:db8:0:1::1", false},
+                 {"::1", "127.0.0.1", false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sockaddr_storage one = address(cases[i].one), other = address(cases[i].other);
+        assert_int_equal(cp_net_is_same_host((struct sockaddr *)&one, (struct sockaddr *)&other),
+                         cases[i].same);
+        assert_int_equal(cp_net_is_same_host((struct sockaddr *)&other, (struct sockaddr *)&one),
+                         cases[i].same);
+    }
+}
+
 static void formatting__both_families__as_people_write_them(void **state)
 {
     struct sockaddr_storage v4 = address("127.0.0.1"), v6 = address("::1");
@@ -139,6 +162,7 @@ int main(void)
         cmocka_unit_test(network__mapped_client__is_its_ipv4_address),
         cmocka_unit_test(network__malformed__is_refused),
         cmocka_unit_test(loopback__is_recognised),
+        cmocka_unit_test(same_host__by_address_or_network__is_recognised),
         cmocka_unit_test(formatting__both_families__as_people_write_them),
     };
 

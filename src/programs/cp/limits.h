@@ -28,6 +28,14 @@
 /* The largest record: a file with a name of CP_NAME_MAX octets. See record.c. */
 #define CP_RECORD_MAX (27 + CP_NAME_MAX)
 
+/*
+ * When the places of a server are needed: how long a client may take to ask for something, how long
+ * it may be idle after that, and how many octets a millisecond make up for the time that they take.
+ */
+#define CP_ASK_MS   2000
+#define CP_GRACE_MS 10000
+#define CP_PACE     8
+
 #define CP_CONNECTIONS_DEFAULT     64
 #define CP_IDLE_SECONDS_DEFAULT    60
 #define CP_TIMEOUT_SECONDS_DEFAULT 30

@@ -100,6 +100,16 @@ bool cp_network_has(const struct cp_network *network, const struct sockaddr *add
            (network->prefix >= 96 || !is_mapped(octets));
 }
 
+bool cp_net_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
+{
+    uint8_t one[16], other[16];
+
+    if (!octets_of(a, one) || !octets_of(b, other)) {
+        return true; /* not known to be different */
+    }
+    return same_prefix(one, other, is_mapped(one) || is_mapped(other) ? 128 : 64);
+}
+
 bool cp_net_is_loopback(const struct sockaddr *addr)
 {
     static const uint8_t v6_loopback[16] = {[15] = 1};

@@ -21,6 +21,9 @@ struct cp_network {
 bool cp_network_parse(const char *text, struct cp_network *network);
 bool cp_network_has(const struct cp_network *network, const struct sockaddr *addr);
 
+/* Both may be of one machine: the same IPv4 address, or the same /64 of IPv6. */
+bool cp_net_is_same_host(const struct sockaddr *a, const struct sockaddr *b);
+
 bool cp_net_is_loopback(const struct sockaddr *addr);
 
 /* Look up. Returns NULL and a list for freeaddrinfo, or a sentence. "" as host is every address. */

@@ -41,6 +41,7 @@ static const struct option_row {
     {257, "insecure", NULL, SERVE, "let in anybody who can reach the address"},
     {258, "read-only", NULL, SERVE, "refuse put"},
     {259, "max-connections", "N", SERVE, "clients at a time (64)"},
+    {268, "max-per-address", "N", SERVE, "of one address, at most (three quarters of them)"},
     {260, "idle", "SECONDS", SERVE, "end a client that asks for nothing for so long (60)"},
     {267, "keep-free", "SIZE", SERVE, "leave so much of the disk free (5 %, at most 1G)"},
     {'v', "verbose", NULL, SERVE, "a line on standard error for each transfer"},
@@ -136,6 +137,10 @@ static bool set_number(struct cp_options *options, int letter, const char *text,
         break;
     case 259:
         target = &options->max_connections;
+        high = 1024;
+        break;
+    case 268:
+        target = &options->max_per_address;
         high = 1024;
         break;
     case 260:

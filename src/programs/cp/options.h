@@ -52,6 +52,7 @@ struct cp_options {
     bool read_only;
     bool verbose;
     unsigned max_connections;
+    unsigned max_per_address; /* 0: the default share of max_connections */
     unsigned idle_s;
     uint64_t keep_free; /* octets, or CP_KEEP_FREE_AUTO */
 };

@@ -6,8 +6,8 @@
  */
 #include "server.h"
 
+#include "places.h"
 #include "report.h"
-#include "session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ struct server {
     struct iwarp_eq *eq;
     struct iwarp_listener *listener;
     int signal_fd;
-    struct cp_session **sessions; /* max_connections of them, NULL: free */
+    struct cp_places places;
 };
 
 static bool is_allowed(const struct cp_options *options, struct iwarp_conn *conn)
@@ -50,16 +50,24 @@ static bool is_allowed(const struct cp_options *options, struct iwarp_conn *conn
     return false;
 }
 
+static struct cp_session **find_place(struct server *server, struct iwarp_conn *conn)
+{
+    struct sockaddr_storage from;
+    socklen_t len = sizeof from;
+
+    if (iwarp_conn_peer_addr(conn, &from, &len) != IWARP_OK) {
+        return NULL;
+    }
+    return cp_places_find(&server->places, (const struct sockaddr *)&from);
+}
+
 static void take_request(struct server *server, struct iwarp_conn *conn)
 {
     struct cp_session **free_place = NULL;
 
-    for (unsigned i = 0; i < server->options->max_connections && !free_place; i++) {
-        free_place = server->sessions[i] ? NULL : &server->sessions[i];
-    }
     if (!is_allowed(server->options, conn)) {
         cp_session_refuse(conn, cp_result_of(CP_NOT_ALLOWED));
-    } else if (!free_place) {
+    } else if ((free_place = find_place(server, conn)) == NULL) {
         cp_session_refuse(conn, cp_result_of(CP_BUSY));
     } else {
         *free_place = cp_session_start(&server->export, conn);
@@ -81,19 +89,6 @@ static void take_events(struct server *server)
     }
 }
 
-static void join_finished(struct server *server, bool all)
-{
-    eventfd_t value;
-
-    (void)eventfd_read(server->export.done_fd, &value);
-    for (unsigned i = 0; i < server->options->max_connections; i++) {
-        if (server->sessions[i] && (all || server->sessions[i]->finished)) {
-            cp_session_join(server->sessions[i]);
-            server->sessions[i] = NULL;
-        }
-    }
-}
-
 static void run(struct server *server)
 {
     struct pollfd fds[] = {{.fd = server->signal_fd, .events = POLLIN},
@@ -101,13 +96,15 @@ static void run(struct server *server)
                            {.fd = server->export.done_fd, .events = POLLIN}};
 
     do {
+        eventfd_t value;
         take_events(server);
-        join_finished(server, false);
+        (void)eventfd_read(server->export.done_fd, &value);
+        cp_places_join(&server->places, false);
     } while ((poll(fds, 3, -1) >= 0 || errno == EINTR) && !fds[0].revents);
     (void)iwarp_listener_close(server->listener);
     server->listener = NULL;
-    (void)eventfd_write(server->export.stop_fd, 1);
-    join_finished(server, true);
+    cp_places_stop(&server->places);
+    cp_places_join(&server->places, true);
 }
 
 /* SIGTERM and SIGINT end the server in order. A log that goes to a pipe which nobody reads any more
@@ -191,12 +188,11 @@ static int open_export(struct server *server)
     if (server->export.root < 0) {
         return fail(directory, strerror(errno), "name a directory that is there");
     }
-    server->sessions = calloc(server->options->max_connections, sizeof *server->sessions);
+    bool has_places = cp_places_begin(&server->places, server->options->max_connections,
+                                      server->options->max_per_address);
     server->signal_fd = catch_signals();
-    server->export.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->export.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!server->sessions || server->signal_fd < 0 || server->export.stop_fd < 0 ||
-        server->export.done_fd < 0) {
+    if (!has_places || server->signal_fd < 0 || server->export.done_fd < 0) {
         return fail("serve", strerror(errno),
                     "check the limits and the environment of this process");
     }
@@ -230,6 +226,6 @@ int cp_run_serve(const struct cp_options *options)
     if (server.export.device) {
         (void)iwarp_device_close(server.export.device);
     }
-    free(server.sessions);
+    cp_places_end(&server.places);
     return status;
 }

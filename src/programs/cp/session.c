@@ -180,6 +180,7 @@ static bool answer_open(struct cp_session *session, struct cp_reader *body,
         return false;
     }
     opened.result = open_action(session, &open, &opened);
+    cp_standing_asked(&session->standing);
     cp_opened_write(writer, &opened);
     return true;
 }
@@ -298,12 +299,25 @@ static bool answer_waiting(struct cp_session *session)
     return true;
 }
 
+/* The server's turn. False if the session is over. */
+static bool answer_in_turn(struct cp_session *session)
+{
+    if (session->stop_as != CP_OK) {
+        send_failed(session, cp_result_of((enum cp_status)session->stop_as));
+        return false;
+    }
+    cp_standing_work(&session->standing, true);
+    bool goes_on = answer_waiting(session);
+    cp_standing_work(&session->standing, false);
+    return goes_on;
+}
+
 static void serve(struct cp_session *session)
 {
     struct cp_event event;
     int idle_ms = (int)session->export->options->idle_s * 1000;
 
-    while (answer_waiting(session)) {
+    while (answer_in_turn(session)) {
         cp_channel_wait(&session->channel, &event, idle_ms);
         switch (event.type) {
         case CP_EVENT_MESSAGE:
@@ -315,9 +329,8 @@ static void serve(struct cp_session *session)
         case CP_EVENT_TIMEOUT:
             send_failed(session, cp_result_of(CP_IDLE));
             return;
-        case CP_EVENT_WAKE:
-            send_failed(session, cp_result_of(CP_SHUTDOWN));
-            return;
+        case CP_EVENT_WAKE: /* stop_as says why */
+            break;
         case CP_EVENT_BROKEN:
             return;
         }
@@ -361,15 +374,18 @@ static bool accept_client(struct cp_session *session)
         return false;
     }
     hello = grant(session->export->options, &wish);
-    enum iwarp_status status =
-        cp_channel_open(&session->channel, session->export->device, hello.slots, hello.slot_size);
+    enum iwarp_status status = session->wake_fd < 0
+                                   ? IWARP_LIMIT
+                                   : cp_channel_open(&session->channel, session->export->device,
+                                                     hello.slots, hello.slot_size);
     if (status != IWARP_OK) {
         cp_session_refuse(session->conn, status == IWARP_LIMIT ? cp_result_from_errno(EMFILE)
                                                                : cp_result_of(CP_NO_MEMORY));
         return false;
     }
     session->channel.conn = session->conn;
-    session->channel.wake_fd = session->export->stop_fd;
+    session->channel.wake_fd = session->wake_fd;
+    cp_standing_watch(&session->standing, session->channel.qp);
     return iwarp_accept(session->conn, session->channel.qp, NULL, data,
                         cp_hello_write(data, &hello), NULL) == IWARP_OK;
 }
@@ -403,6 +419,7 @@ static void *run(void *context)
             log_end(session);
         }
     }
+    cp_standing_watch(&session->standing, NULL);
     /* The channel first: nothing may write to a slot while it is released. */
     cp_channel_close(&session->channel);
     if (session->sinking) {
@@ -416,29 +433,48 @@ static void *run(void *context)
     return NULL;
 }
 
+static void release(struct cp_session *session)
+{
+    if (session->wake_fd >= 0) {
+        close(session->wake_fd);
+    }
+    cp_standing_end(&session->standing);
+    free(session);
+}
+
 struct cp_session *cp_session_start(const struct cp_export *export, struct iwarp_conn *conn)
 {
     struct cp_session *session = calloc(1, sizeof *session);
-    struct sockaddr_storage addr;
-    socklen_t len = sizeof addr;
+    socklen_t len = sizeof session->from;
 
     if (!session) {
         return NULL;
     }
     session->export = export;
     session->conn = conn;
-    if (iwarp_conn_peer_addr(conn, &addr, &len) == IWARP_OK) {
-        cp_net_format((struct sockaddr *)&addr, len, session->peer, sizeof session->peer);
+    if (iwarp_conn_peer_addr(conn, &session->from, &len) == IWARP_OK) {
+        cp_net_format((struct sockaddr *)&session->from, len, session->peer, sizeof session->peer);
     }
+    session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    cp_standing_begin(&session->standing);
     if (pthread_create(&session->thread, NULL, run, session) != 0) {
-        free(session);
+        release(session);
         return NULL;
     }
     return session;
 }
 
+void cp_session_stop(struct cp_session *session, enum cp_status why)
+{
+    if (!session->leaving) {
+        session->leaving = true;
+        session->stop_as = (int)why;
+        (void)eventfd_write(session->wake_fd, 1);
+    }
+}
+
 void cp_session_join(struct cp_session *session)
 {
     pthread_join(session->thread, NULL);
-    free(session);
+    release(session);
 }

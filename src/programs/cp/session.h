@@ -11,16 +11,17 @@
 #include "room.h"
 #include "sink.h"
 #include "source.h"
+#include "standing.h"
 #include "wire.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 /* What all sessions share; constant while they run, but for what guards itself. */
 struct cp_export {
     const struct cp_options *options;
     int root; /* the exported directory */
     struct iwarp_device *device;
-    int stop_fd; /* readable: end */
     int done_fd; /* eventfd: a session has ended */
     struct cp_room *room;
 };
@@ -30,6 +31,11 @@ struct cp_session {
     struct iwarp_conn *conn; /* a REQUEST to answer */
     pthread_t thread;
     _Atomic bool finished;
+    _Atomic int stop_as; /* enum cp_status; not OK: it shall end, and tell the client that */
+    int wake_fd;         /* eventfd: look at stop_as; -1: there was none to be had */
+    bool leaving;        /* cp_session_stop was called */
+    struct sockaddr_storage from; /* the client's address */
+    struct cp_standing standing;
     char peer[CP_HOST_MAX + 16];
     struct cp_channel channel;
     struct cp_event waiting[CP_BUFFERS_MAX]; /* ring of messages not answered yet */
@@ -50,6 +56,9 @@ struct cp_session {
 
 /* Take over conn and answer it in a thread of its own. NULL without memory or threads. */
 struct cp_session *cp_session_start(const struct cp_export *export, struct iwarp_conn *conn);
+
+/* End it soon, with this as the reason; nothing happens the second time. Any thread but its own. */
+void cp_session_stop(struct cp_session *session, enum cp_status why);
 
 /* After finished: wait for the thread and release everything. */
 void cp_session_join(struct cp_session *session);

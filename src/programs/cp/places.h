@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The places of a server, one for each client at a time, and who gets one.
+ *
+ * Invariant: idle clients, or clients that send a little now and then, do not keep others out, be
+ * they of one address or of many: when all places are taken, the session that has used up its time
+ * (standing.h) leaves for the newcomer, the one that did so first before the others. And no address
+ * has more than its share, whatever its clients do: its next one may only displace one of its own.
+ * An IPv6 address counts with the whole /64 that it is in, for that is what one machine may have.
+ */
+#ifndef CP_PLACES_H
+#define CP_PLACES_H
+
+#include "session.h"
+
+struct cp_places {
+    struct cp_session **at; /* room of them; NULL: free */
+    unsigned room;          /* twice max: those that are leaving have not left yet */
+    unsigned max;
+    unsigned share; /* of one address, at most */
+};
+
+/* share 0: three quarters of max. False without memory. */
+bool cp_places_begin(struct cp_places *places, unsigned max, unsigned share);
+void cp_places_end(struct cp_places *places);
+
+/* Where a client from this address goes, which may displace another one; NULL: nowhere. */
+struct cp_session **cp_places_find(struct cp_places *places, const struct sockaddr *from);
+
+/* Take leave of the sessions that have ended; all: of every one, which must have been told. */
+void cp_places_join(struct cp_places *places, bool all);
+
+/* Tell all sessions to end. */
+void cp_places_stop(struct cp_places *places);
+
+#endif

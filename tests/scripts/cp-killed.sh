@@ -139,20 +139,4 @@ rm away/copy
 check "the server holds no unfinished file" eventually lets_go
 check "the server ends in order" stop
 check "and said nothing" test ! -s server.err
-
-# a source that becomes shorter while it is being copied
-serve export
-url=iwarp://$address
-check "source cut: in the middle" begin "$cp" put large "$url/cut" "${slow[@]}"
-truncate -s 1000 large
-check "source cut: the client ends with 1" ended_with 1
-check "source cut: sentence" grep -q 'became shorter' client.err
-check "source cut: no half file" test ! -e export/cut
-check "source cut at the server: in the middle" begin "$cp" get "$url/there" away/cut "${slow[@]}"
-truncate -s 1000 export/there
-check "source cut at the server: the client ends with 1" ended_with 1
-check "source cut at the server: sentence" grep -q 'at the server, the file became shorter' client.err
-check "source cut at the server: no half file" test -z "$(ls -A away)"
-check "source cut: the server goes on" succeeds "$cp" get "$url/copy" away/whole
-stop
 finish

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Filling slots. The order of records is the grammar in record.h. A file is copied with the size it
- * had when it was opened: what is appended later is left out, and if it became shorter the copy is
- * aborted.
+ * had when it was opened. If its size or its modification time is another one at the end, the copy is
+ * aborted: it may be a mixture of two contents. A file that is replaced or removed under its name
+ * meanwhile is still the one that was opened, and its copy is whole.
  *
  * Data comes by pread into the slot; mapping the files instead was measured (docs/copies.md).
  */
@@ -88,6 +89,7 @@ static void begin_file(struct cp_source *source, struct cp_writer *records, int 
     write_begin(source, records, name, &st);
     source->fd = fd;
     source->size = (uint64_t)st.st_size;
+    source->mtime = st.st_mtim;
     source->offset = 0;
     source->dropped = false;
     if (source->size > CP_SLOT_SIZE_DEFAULT) {
@@ -131,9 +133,32 @@ static void abort_file(struct cp_source *source, struct cp_writer *records, stru
     close_file(source);
 }
 
+/* Is the open file as it was at the beginning? Its owner, links and mode are no matter. */
+static struct cp_result check_unchanged(const struct cp_source *source)
+{
+    struct stat st;
+
+    if (fstat(source->fd, &st) < 0) {
+        return cp_result_from_errno(errno);
+    }
+    if ((uint64_t)st.st_size < source->size) {
+        return cp_result_of(CP_CHANGED);
+    }
+    bool is_same = (uint64_t)st.st_size == source->size &&
+                   st.st_mtim.tv_sec == source->mtime.tv_sec &&
+                   st.st_mtim.tv_nsec == source->mtime.tv_nsec;
+    return cp_result_of(is_same ? CP_OK : CP_MODIFIED);
+}
+
 static void end_file(struct cp_source *source, struct cp_writer *records)
 {
     struct cp_record record = {.type = CP_RECORD_END};
+    struct cp_result changed = check_unchanged(source);
+
+    if (changed.status != CP_OK) {
+        abort_file(source, records, changed);
+        return;
+    }
 
     if (source->options.checksum) {
         if (!cp_digest_finish(&source->digest, record.digest)) {

@@ -11,6 +11,8 @@
 #include "record.h"
 #include "walk.h"
 
+#include <time.h>
+
 /* One thing to copy. */
 struct cp_top {
     int fd;           /* open, taken over by the source; -1: open path */
@@ -47,6 +49,7 @@ struct cp_source {
     /* the open file */
     int fd; /* -1: none */
     uint64_t size;
+    struct timespec mtime;
     uint64_t offset;
     bool dropped; /* the other end does not want the rest */
     struct cp_digest digest;

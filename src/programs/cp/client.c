@@ -19,9 +19,16 @@ static const char *connect_hint(const struct iwarp_fault *fault)
 {
     enum iwarp_status status = fault ? iwarp_fault_status(fault) : IWARP_TRANSPORT;
 
+    enum iwarp_fault_code code = iwarp_fault_code(fault);
+
+    /* A server resets a connection from an address that it does not allow, without a word. */
+    if (code == IWARP_FAULT_TCP_LOST || code == IWARP_FAULT_MPA_RETRY_FAILED) {
+        return "check address and port, and that the server was started with an --allow that "
+               "covers "
+               "this machine";
+    }
     /* Something answered, or took the connection and kept silent: but not a server of ours. */
-    if (status == IWARP_PROTOCOL || status == IWARP_PEER ||
-        (fault && iwarp_fault_code(fault) == IWARP_FAULT_MPA_TIMEOUT)) {
+    if (status == IWARP_PROTOCOL || status == IWARP_PEER || code == IWARP_FAULT_MPA_TIMEOUT) {
         return "check that what listens there is iwarp-cp serve";
     }
     return "check address and port, and that iwarp-cp serve runs there";

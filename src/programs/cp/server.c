@@ -31,23 +31,19 @@ struct server {
     struct cp_places places;
 };
 
-static bool is_allowed(const struct cp_options *options, struct iwarp_conn *conn)
+/* Asked by the library before the start-up, so that an address that is not allowed takes no place.
+ */
+static bool is_allowed(const struct sockaddr *peer, socklen_t peer_len, void *arg)
 {
-    struct sockaddr_storage addr;
-    socklen_t len = sizeof addr;
+    const struct cp_options *options = arg;
 
-    if (options->allow_count == 0) {
-        return true;
-    }
-    if (iwarp_conn_peer_addr(conn, &addr, &len) != IWARP_OK) {
-        return false;
-    }
+    (void)peer_len;
     for (size_t i = 0; i < options->allow_count; i++) {
-        if (cp_network_has(&options->allow[i], (const struct sockaddr *)&addr)) {
+        if (cp_network_has(&options->allow[i], peer)) {
             return true;
         }
     }
-    return false;
+    return options->allow_count == 0;
 }
 
 static struct cp_session **find_place(struct server *server, struct iwarp_conn *conn)
@@ -63,11 +59,9 @@ static struct cp_session **find_place(struct server *server, struct iwarp_conn *
 
 static void take_request(struct server *server, struct iwarp_conn *conn)
 {
-    struct cp_session **free_place = NULL;
+    struct cp_session **free_place = find_place(server, conn);
 
-    if (!is_allowed(server->options, conn)) {
-        cp_session_refuse(conn, cp_result_of(CP_NOT_ALLOWED));
-    } else if ((free_place = find_place(server, conn)) == NULL) {
+    if (!free_place) {
         cp_session_refuse(conn, cp_result_of(CP_BUSY));
     } else {
         *free_place = cp_session_start(&server->export, conn);
@@ -151,8 +145,11 @@ static int start_listening(struct server *server, const struct addrinfo *address
                  "say who may come with --allow CIDR, or --insecure for anybody");
         return CP_EXIT_USAGE;
     }
-    if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &options->conn,
-                     128, server->eq, NULL, &server->listener) != IWARP_OK) {
+    struct iwarp_conn_options conn = options->conn;
+    conn.admit = is_allowed;
+    conn.admit_arg = (void *)(uintptr_t)options;
+    if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &conn, 128,
+                     server->eq, NULL, &server->listener) != IWARP_OK) {
         return fail(text, iwarp_last_error(), "choose another address or port with --listen");
     }
     if (iwarp_listener_addr(server->listener, &addr, &len) == IWARP_OK) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Filling slots. The order of records is the grammar in record.h. A file is copied with the size it
- * had when it was opened. If its size or its modification time is another one at the end, the copy is
- * aborted: it may be a mixture of two contents. A file that is replaced or removed under its name
- * meanwhile is still the one that was opened, and its copy is whole.
+ * had when it was opened. If its size or its modification time is another one at the end, the copy
+ * is aborted: it may be a mixture of two contents. A file that is replaced or removed under its
+ * name meanwhile is still the one that was opened, and its copy is whole.
  *
  * Data comes by pread into the slot; mapping the files instead was measured (docs/copies.md).
  */

@@ -36,6 +36,7 @@ static void after_fork(void)
 
 static void after_fork_in_child(void)
 {
+    IWARP_UNCANCELLED; /* the thread that forks may be cancelled already */
     atomic_fetch_add(&iwarp_process_forks, 1);
     for (size_t fd = 0; fd < words * WORD_BITS; fd++) {
         if (fds[fd / WORD_BITS] >> fd % WORD_BITS & 1) {

@@ -6,6 +6,7 @@
  *
  * One lock, cm_lock, guards ids, channels and their events; no call of the program is made and
  * nothing is waited for with it held, but native calls are: it comes before all locks of those.
+ * Who holds it is not cancelled. It is taken by cm_hold and given back by cm_release alone.
  * A member without a comment belongs to it.
  */
 #ifndef IWARP_COMPAT_CM_H
@@ -48,6 +49,7 @@ struct cm_event {
 struct cm_channel {
     struct rdma_event_channel channel; /* fd: eventfd, semaphore; one for each event that waits */
     struct cm_event *first, *last;
+    unsigned generation; /* as of an id */
 };
 
 struct cm_id {
@@ -78,7 +80,11 @@ struct cm_id {
     uint8_t connect_len;
 };
 
-extern pthread_mutex_t cm_lock;
+void cm_hold(void);
+void cm_release(void);
+
+/* Lets others have it until the condition is told. */
+void cm_hold_wait(pthread_cond_t *cond);
 
 /* The process may fork from here on. Any number of times. */
 void cm_process_watch(void);
@@ -101,6 +107,12 @@ static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channe
 bool cm_id_usable(struct rdma_cm_id *id, const char *what);
 
 /* --- channels and events (cm_channel.c); cm_lock held unless said otherwise ------------------ */
+
+/* The same of a channel. */
+bool cm_channel_usable(struct rdma_event_channel *channel, const char *what);
+
+/* In a forked child, where nobody waits. */
+void cm_channels_forget_waiters(void);
 
 /* Without memory an event is lost; the log says so. data may be NULL. */
 struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,

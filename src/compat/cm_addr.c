@@ -192,13 +192,13 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
     if (!addr) {
         return cm_refuse(EINVAL, "rdma_bind_addr: addr is NULL");
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (cm_id_of(id)->state != CM_IDLE) {
         result = cm_refuse(EINVAL, "rdma_bind_addr: the id has an address already");
     } else {
         result = cm_bind(cm_id_of(id), addr);
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result;
 }
 
@@ -295,9 +295,9 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
     if (!dst_addr) {
         return cm_refuse(EINVAL, "rdma_resolve_addr: dst_addr is NULL");
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     int result = resolve(cm_id_of(id), src_addr, dst_addr);
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result == 0 ? cm_complete(id) : -1;
 }
 
@@ -310,7 +310,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
         return -1;
     }
     struct cm_id *i = cm_id_of(id);
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (i->state == CM_ADDR_RESOLVED) {
         i->state = CM_ROUTE_RESOLVED; /* TCP finds its way */
         cm_event_tell(i, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
@@ -318,7 +318,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
         result = cm_refuse(EINVAL, "rdma_resolve_route: the address is not resolved, or the route "
                                    "is already");
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result == 0 ? cm_complete(id) : -1;
 }
 

@@ -26,6 +26,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
         errno = ENOMEM;
         return NULL;
     }
+    c->generation = iwarp_compat_generation();
     c->channel.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
     if (c->channel.fd < 0) {
         (void)cm_refuse(errno, "no eventfd for an event channel: %s", strerror(errno));
@@ -33,6 +34,21 @@ struct rdma_event_channel *rdma_create_event_channel(void)
         return NULL;
     }
     return &c->channel;
+}
+
+bool cm_channel_usable(struct rdma_event_channel *channel, const char *what)
+{
+    if (cm_channel_of(channel)->generation != iwarp_compat_generation()) {
+        (void)cm_refuse(EINVAL, "%s: the event channel was made by another process, before a fork",
+                        what);
+        return false;
+    }
+    return true;
+}
+
+void cm_channels_forget_waiters(void)
+{
+    pthread_cond_init(&acknowledged, NULL);
 }
 
 /* A request that nobody will see: its peer gets a no. */
@@ -45,20 +61,23 @@ static void event_discard(struct cm_event *event)
     free(event);
 }
 
+/* What a parent's has waiting is the parent's to end. */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+    IWARP_UNCANCELLED;
+
     if (!channel) {
         return;
     }
     struct cm_channel *c = cm_channel_of(channel);
     struct cm_event *event;
 
-    pthread_mutex_lock(&cm_lock);
-    while ((event = c->first) != NULL) {
+    cm_hold();
+    while (c->generation == iwarp_compat_generation() && (event = c->first) != NULL) {
         c->first = event->next;
         event_discard(event);
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     close(channel->fd);
     free(c);
 }
@@ -184,29 +203,28 @@ void cm_events_move(struct cm_id *id, struct cm_channel *to)
 
 void cm_events_wait_acknowledged(struct cm_id *id)
 {
-    IWARP_UNCANCELLED; /* it is not for a cancelled thread to leave the lock behind */
-
     while (id->delivered != id->acknowledged && id->generation == iwarp_compat_generation()) {
-        pthread_cond_wait(&acknowledged, &cm_lock);
+        cm_hold_wait(&acknowledged);
     }
 }
 
-/* No lock is held in the read: signals interrupt it, and a thread may be cancelled there. */
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
-    uint64_t count;
     struct cm_event *event = NULL;
 
     if (!channel || !out) {
         return cm_refuse(EINVAL, "rdma_get_cm_event: %s is NULL", channel ? "event" : "channel");
     }
+    if (!cm_channel_usable(channel, "rdma_get_cm_event")) {
+        return -1;
+    }
     while (!event) {
-        if (read(channel->fd, &count, sizeof count) < 0) {
+        if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
             return -1;
         }
-        pthread_mutex_lock(&cm_lock);
+        cm_hold();
         event = take_first(cm_channel_of(channel));
-        pthread_mutex_unlock(&cm_lock);
+        cm_release();
     }
     cm_qp_follow(cm_id_of(event->ev.id), event->ev.event);
     *out = &event->ev;
@@ -220,10 +238,10 @@ int rdma_ack_cm_event(struct rdma_cm_event *ev)
     }
     struct cm_event *event = compat_of(ev, struct cm_event, ev);
 
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     event->owner->acknowledged++;
     pthread_cond_broadcast(&acknowledged);
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     free(event);
     return 0;
 }

@@ -52,7 +52,7 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
         return -1;
     }
     struct cm_id *i = cm_id_of(id);
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (i->state == CM_IDLE) {
         result = cm_bind(i, (const struct sockaddr *)&any);
     } else if (i->state != CM_BOUND) {
@@ -61,7 +61,7 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
     if (result == 0) {
         result = listen_bound(i, backlog);
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result;
 }
 
@@ -163,14 +163,14 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
     if (!cm_id_usable(id, "rdma_connect")) {
         return -1;
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (cm_id_of(id)->state == CM_ROUTE_RESOLVED) {
         result = begin_connecting(cm_id_of(id), conn_param);
     } else {
         result = cm_refuse(EINVAL, "rdma_connect: the route is not resolved, or the id is "
                                    "connected or was");
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result == 0 ? cm_complete(id) : -1;
 }
 
@@ -183,13 +183,13 @@ int rdma_establish(struct rdma_cm_id *id)
     if (!cm_id_usable(id, "rdma_establish")) {
         return -1;
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (id->qp || cm_id_of(id)->passive || cm_id_of(id)->state != CM_CONNECTED) {
         result = cm_refuse(EINVAL, "rdma_establish: %s",
                            id->qp ? "the id has a queue pair, which rdma_cm takes care of"
                                   : "the id is not connected by this end");
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result;
 }
 
@@ -234,13 +234,13 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
     if (!cm_id_usable(id, "rdma_accept")) {
         return -1;
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (cm_id_of(id)->state == CM_REQUEST) {
         result = accept_request(cm_id_of(id), conn_param);
     } else {
         result = cm_refuse(EINVAL, "rdma_accept: no request of a peer waits for an answer");
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result == 0 ? cm_complete(id) : -1;
 }
 
@@ -252,7 +252,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
         return -1;
     }
     struct cm_id *i = cm_id_of(id);
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (i->state != CM_REQUEST) {
         result = cm_refuse(EINVAL, "rdma_reject: no request of a peer waits for an answer");
     } else {
@@ -263,7 +263,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
             i->state = CM_OVER;
         }
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result;
 }
 
@@ -298,9 +298,9 @@ int rdma_disconnect(struct rdma_cm_id *id)
     if (!cm_id_usable(id, "rdma_disconnect")) {
         return -1;
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     int result = begin_disconnecting(cm_id_of(id));
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result == 0 ? cm_complete(id) : -1;
 }
 

@@ -11,16 +11,44 @@
 #include "compat/cm.h"
 
 #include "base/fault.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_before; /* of the thread that holds it; under it, as all that follows */
 
-static struct iwarp_eq *eq; /* under cm_lock, as the next */
+static struct iwarp_eq *eq;
 static struct cm_id *dead;
+
+/* --- the lock -------------------------------------------------------------------------------- */
+
+void cm_hold(void)
+{
+    int before = iwarp_process_cancel_off();
+
+    pthread_mutex_lock(&cm_lock);
+    cancel_before = before;
+}
+
+void cm_release(void)
+{
+    int before = cancel_before;
+
+    pthread_mutex_unlock(&cm_lock);
+    iwarp_process_cancel_back(&before);
+}
+
+void cm_hold_wait(pthread_cond_t *cond)
+{
+    int before = cancel_before;
+
+    pthread_cond_wait(cond, &cm_lock);
+    cancel_before = before;
+}
 
 /* --- what an event says ---------------------------------------------------------------------- */
 
@@ -174,10 +202,10 @@ static void on_event(const struct iwarp_event *e)
 
 static void free_the_dead(void)
 {
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     struct cm_id *id = dead;
     dead = NULL;
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     while (id) {
         struct cm_id *next = id->next;
         free(id);
@@ -193,9 +221,9 @@ static void *run(void *arg)
     for (;;) {
         free_the_dead();
         if (iwarp_eq_get(queue, &event, -1) == IWARP_OK) {
-            pthread_mutex_lock(&cm_lock);
+            cm_hold();
             on_event(&event);
-            pthread_mutex_unlock(&cm_lock);
+            cm_release();
         }
     }
     return NULL;
@@ -268,9 +296,12 @@ static void after_fork(void)
 /* The parent's ids are out of bounds (cm_id_usable), its native objects refuse by themselves. */
 static void after_fork_in_child(void)
 {
+    IWARP_UNCANCELLED;
+
     eq = NULL;
     dead = NULL;
     cm_id_forget_all();
+    cm_channels_forget_waiters();
     pthread_mutex_unlock(&cm_lock);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "compat/cm.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -92,6 +94,7 @@ static int from_hints(const struct rdma_addrinfo *hints, bool all, struct rdma_a
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
                      struct rdma_addrinfo **res)
 {
+    IWARP_UNCANCELLED; /* the C library has locks and sockets while it asks, until its time is up */
     const bool named = node || service;
 
     if (!res || (!named && !hints)) {
@@ -198,6 +201,7 @@ static int create_active(struct rdma_cm_id *id, const struct rdma_addrinfo *res,
 int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd,
                    struct ibv_qp_init_attr *attr)
 {
+    IWARP_UNCANCELLED; /* what it waits for is there already */
     struct rdma_cm_id *id;
 
     if (!out || !res) {

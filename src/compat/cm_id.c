@@ -145,19 +145,22 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
             "no UD (datagrams), XRC or multicast: look for the program's option for RC",
             (unsigned)ps);
     }
+    if (channel && !cm_channel_usable(channel, "rdma_create_id")) {
+        return -1;
+    }
     if (!channel) {
         own = rdma_create_event_channel();
         if (!own) {
             return -1;
         }
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     struct cm_id *i = cm_id_new(channel ? channel : own, context, ps);
     if (i) {
         i->sync = own != NULL;
         *id = &i->id;
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     if (!i && own) {
         rdma_destroy_event_channel(own);
     }
@@ -184,11 +187,11 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     if (i->sync) {
         cm_ack_held(id);
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     cm_events_wait_acknowledged(i);
     cm_events_drop(i);
     cm_id_end(i);
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     if (own) {
         rdma_destroy_event_channel(own);
     }
@@ -199,7 +202,8 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
     struct rdma_event_channel *own = NULL, *old;
 
-    if (!cm_id_usable(id, "rdma_migrate_id")) {
+    if (!cm_id_usable(id, "rdma_migrate_id") ||
+        (channel && !cm_channel_usable(channel, "rdma_migrate_id"))) {
         return -1;
     }
     struct cm_id *i = cm_id_of(id);
@@ -212,13 +216,13 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
     if (i->sync) {
         cm_ack_held(id);
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     old = i->sync ? id->channel : NULL;
     cm_events_wait_acknowledged(i);
     cm_events_move(i, cm_channel_of(channel ? channel : own));
     id->channel = channel ? channel : own;
     i->sync = own != NULL;
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     if (old) {
         rdma_destroy_event_channel(old);
     }
@@ -284,13 +288,13 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
                          "RDMA_OPTION_ID only: TOS, REUSEADDR, AFONLY, ACK_TIMEOUT",
                          optname, level);
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (optname == RDMA_OPTION_ID_REUSEADDR || optname == RDMA_OPTION_ID_AFONLY) {
         result = set_flag(cm_id_of(id), optname, optval, optlen);
     } else {
         result = set_octet(cm_id_of(id), optname, optval, optlen);
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return result;
 }
 

@@ -117,14 +117,14 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
         return -1;
     }
     struct cm_id *i = cm_id_of(id);
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (i->ack_timeout_set) {
         atomic_store(&compat_qp(qp)->ack_timeout, i->ack_timeout);
     }
     i->qp_num = qp->qp_num;
     id->pd = attr->pd;
     id->qp = qp;
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     return 0;
 }
 
@@ -155,13 +155,13 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     struct cm_id *i = cm_id_of(id);
     struct ibv_qp *qp = id->qp;
 
-    pthread_mutex_lock(&cm_lock);
+    cm_hold();
     if (i->conn && i->state == CM_CONNECTED) {
         (void)iwarp_disconnect(i->conn); /* in order, as far as nothing is unfinished */
         i->state = CM_DISCONNECTING;
     }
     id->qp = NULL;
-    pthread_mutex_unlock(&cm_lock);
+    cm_release();
     (void)ibv_destroy_qp(qp);
     destroy_queues(id);
 }

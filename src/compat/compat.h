@@ -41,7 +41,8 @@ struct compat_context {
     struct verbs_context v; /* v.context is the program's */
     pthread_mutex_t lock;   /* of the list of events */
     struct compat_async *first, *last;
-    _Atomic unsigned users; /* objects that its events may name */
+    struct compat_context *next, **at; /* in the list of all (verbs_device.c) */
+    _Atomic unsigned users;            /* objects that its events may name */
 };
 
 struct compat_pd {
@@ -69,6 +70,7 @@ struct compat_channel {
     struct ibv_comp_channel ibv; /* fd: eventfd, semaphore; one for each event that waits */
     pthread_mutex_t lock;
     struct compat_cq *first, *last; /* queues with events that nobody has taken */
+    unsigned born;
 };
 
 struct compat_cq {
@@ -192,6 +194,12 @@ struct compat_qp *iwarp_compat_qp_find(uint32_t num);
 
 /* ibv.state becomes what the native queue pair says. */
 void iwarp_compat_qp_refresh(struct compat_qp *qp);
+
+/* --- event descriptors ----------------------------------------------------------------------- */
+
+/* Waits for one count of a semaphore and takes it, as its flags say, with no lock held: 0, or -1
+ * with errno. A thread that is cancelled in it has taken none. */
+int iwarp_compat_semaphore_wait(int fd);
 
 /* --- inside libibverbs.so.1 ------------------------------------------------------------------ */
 

@@ -83,6 +83,33 @@ void iwarp_compat_semaphore_take(int fd)
     (void)!preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 }
 
+struct taking {
+    int fd;
+    uint64_t count; /* 0 until the kernel has stored what was taken */
+};
+
+static void put_back(void *arg)
+{
+    const struct taking *t = arg;
+
+    if (t->count > 0) {
+        (void)!write(t->fd, &t->count, sizeof t->count);
+    }
+}
+
+/* A thread may be cancelled when its read is over and before it knows, and the count with it: the
+ * event would wait in its list, and no descriptor would tell of it. */
+int iwarp_compat_semaphore_wait(int fd)
+{
+    struct taking t = {.fd = fd};
+    ssize_t n;
+
+    pthread_cleanup_push(put_back, &t);
+    n = read(fd, &t.count, sizeof t.count);
+    pthread_cleanup_pop(0);
+    return n == sizeof t.count ? 0 : -1;
+}
+
 /* context.lock held. */
 static bool unlink_event(struct compat_context *c, struct compat_async *async)
 {
@@ -124,15 +151,13 @@ void iwarp_compat_async_leave(struct compat_context *context, struct compat_asyn
     pthread_mutex_unlock(mutex);
 }
 
-/* The read is a plain one with no lock held: signals and cancellation end it. */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
     struct compat_context *c = compat_context(context);
     struct compat_async *async;
-    uint64_t count;
 
     do {
-        if (read(context->async_fd, &count, sizeof count) != sizeof count) {
+        if (iwarp_compat_semaphore_wait(context->async_fd) != 0) {
             return -1;
         }
         pthread_mutex_lock(&c->lock);
@@ -147,8 +172,13 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
     return 0;
 }
 
-static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+/* What a parent made may have been locked by another thread of it, and nobody waits here. */
+static void acknowledge(unsigned born, pthread_mutex_t *mutex, pthread_cond_t *cond,
+                        uint32_t *completed)
 {
+    if (born != iwarp_compat_generation()) {
+        return;
+    }
     pthread_mutex_lock(mutex);
     ++*completed;
     pthread_cond_broadcast(cond);
@@ -159,14 +189,14 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 {
     if (event->event_type == IBV_EVENT_CQ_ERR) {
         struct ibv_cq *cq = event->element.cq;
-        acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+        acknowledge(compat_cq(cq)->born, &cq->mutex, &cq->cond, &cq->async_events_completed);
     } else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
                event->event_type == IBV_EVENT_SRQ_ERR) {
         struct ibv_srq *srq = event->element.srq;
-        acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+        acknowledge(compat_srq(srq)->born, &srq->mutex, &srq->cond, &srq->events_completed);
     } else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
                event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
         struct ibv_qp *qp = event->element.qp;
-        acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+        acknowledge(compat_qp(qp)->born, &qp->mutex, &qp->cond, &qp->events_completed);
     }
 }

@@ -36,7 +36,22 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
         return NULL;
     }
     pthread_mutex_init(&c->lock, NULL);
+    c->born = iwarp_compat_generation();
     return &c->ibv;
+}
+
+/* The parent goes on to use its end of the descriptor, and its locks are not to be waited for. */
+static bool is_foreign(const struct compat_channel *c)
+{
+    return c->born != iwarp_compat_generation();
+}
+
+static bool is_busy(struct ibv_comp_channel *ibv)
+{
+    pthread_mutex_lock(&ibv->context->mutex);
+    bool busy = ibv->refcnt > 0;
+    pthread_mutex_unlock(&ibv->context->mutex);
+    return busy;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
@@ -44,10 +59,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     IWARP_UNCANCELLED;
     struct compat_channel *c = compat_channel(ibv);
 
-    pthread_mutex_lock(&ibv->context->mutex);
-    bool busy = ibv->refcnt > 0;
-    pthread_mutex_unlock(&ibv->context->mutex);
-    if (busy) {
+    if (!is_foreign(c) && is_busy(ibv)) {
         return iwarp_compat_refuse("verbs", EBUSY,
                                    "ibv_destroy_comp_channel: completion queues use it");
     }
@@ -103,10 +115,15 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
 {
     struct compat_channel *c = compat_channel(channel);
     struct compat_cq *cq;
-    uint64_t count;
 
+    if (is_foreign(c)) {
+        (void)iwarp_compat_refuse("verbs", EINVAL,
+                                  "ibv_get_cq_event: the channel was made by "
+                                  "another process, before a fork");
+        return -1;
+    }
     do {
-        if (read(channel->fd, &count, sizeof count) != sizeof count) {
+        if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
             return -1;
         }
         pthread_mutex_lock(&c->lock);
@@ -126,7 +143,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
 {
-    if (n == 0) {
+    if (n == 0 || compat_cq(cq)->born != iwarp_compat_generation()) {
         return;
     }
     pthread_mutex_lock(&cq->mutex);
@@ -148,6 +165,12 @@ static struct compat_cq *create(struct ibv_context *context, int cqe, void *cq_c
     if (cqe < 1 || comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
         (void)iwarp_compat_refuse("verbs", EINVAL, "ibv_create_cq: %d entries, vector %d of %d",
                                   cqe, comp_vector, context->num_comp_vectors);
+        return NULL;
+    }
+    if (channel && is_foreign(compat_channel(channel))) {
+        (void)iwarp_compat_refuse("verbs", EINVAL,
+                                  "ibv_create_cq: the channel was made by "
+                                  "another process, before a fork");
         return NULL;
     }
     struct compat_cq *cq = calloc(1, sizeof *cq);
@@ -220,6 +243,7 @@ static void leave_channel(struct compat_cq *cq)
 
 int ibv_destroy_cq(struct ibv_cq *ibv)
 {
+    IWARP_UNCANCELLED; /* it may wait for acknowledgements, with the lock that these need */
     struct compat_cq *cq = compat_cq(ibv);
     struct compat_context *context = compat_context(ibv->context);
 
@@ -232,9 +256,9 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
         }
         iwarp_compat_async_leave(context, &cq->async, 1, &ibv->mutex, &ibv->cond,
                                  &ibv->async_events_completed);
-    }
-    if (cq->channel) {
-        count_reference(&cq->channel->ibv, -1);
+        if (cq->channel) {
+            count_reference(&cq->channel->ibv, -1);
+        }
     }
     atomic_fetch_sub(&context->users, 1);
     free(cq);

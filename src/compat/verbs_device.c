@@ -30,8 +30,9 @@ static struct device devices[COMPAT_MAX_DEVICES];
 static unsigned n_devices; /* these do not change after `begin` */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct iwarp_device *native; /* under lock */
-static unsigned native_born;        /* the generation that opened it */
+static struct iwarp_device *native;     /* under lock */
+static unsigned native_born;            /* the generation that opened it */
+static struct compat_context *contexts; /* those that are open; under lock */
 
 static void before_fork(void)
 {
@@ -43,9 +44,31 @@ static void after_fork(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* The program and its copy would take events from one another, and a lock may be held for ever. */
+static void renew_context(struct compat_context *c)
+{
+    int *at = &c->v.context.async_fd, flags = fcntl(*at, F_GETFL);
+
+    pthread_mutex_init(&c->v.context.mutex, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    c->first = c->last = NULL;
+    close(*at); /* so that there is a descriptor to be had */
+    int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC | (flags & EFD_NONBLOCK));
+    if (fd >= 0 && fd != *at) {
+        (void)dup3(fd, *at, O_CLOEXEC);
+        close(fd);
+    }
+    *at = fd >= 0 ? *at : -1;
+}
+
 static void after_fork_in_child(void)
 {
+    IWARP_UNCANCELLED;
+
     iwarp_compat_qp_forget_all();
+    for (struct compat_context *c = contexts; c; c = c->next) {
+        renew_context(c);
+    }
     after_fork();
 }
 
@@ -120,6 +143,7 @@ struct iwarp_device *iwarp_compat_device(void)
 /* Not in `begin`, which cm_* calls with its lock held, and which is to do nothing but that. */
 static void find_devices(void)
 {
+    IWARP_UNCANCELLED; /* files are read and sockets asked */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     begin();
@@ -193,13 +217,9 @@ static void release(struct compat_context *c)
     free(c);
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *d)
+/* lock held. */
+static struct ibv_context *open_context(struct ibv_device *d)
 {
-    IWARP_UNCANCELLED;
-    if (!device_of(d)) {
-        (void)iwarp_compat_refuse("verbs", ENODEV, "ibv_open_device: not a device of libiwarp");
-        return NULL;
-    }
     struct compat_context *c = calloc(1, sizeof *c);
     if (!c) {
         errno = ENOMEM;
@@ -219,7 +239,26 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
                                   strerror(error));
         return NULL;
     }
+    c->next = contexts;
+    c->at = &contexts;
+    if (contexts) {
+        contexts->at = &c->next;
+    }
+    contexts = c;
     return &c->v.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *d)
+{
+    IWARP_UNCANCELLED;
+    if (!device_of(d)) {
+        (void)iwarp_compat_refuse("verbs", ENODEV, "ibv_open_device: not a device of libiwarp");
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    struct ibv_context *context = open_context(d);
+    pthread_mutex_unlock(&lock);
+    return context;
 }
 
 /* What is left of its objects keeps the memory: an event may still name them. */
@@ -230,9 +269,15 @@ int ibv_close_device(struct ibv_context *context)
     const struct device *device = device_of(context->device);
 
     pthread_mutex_lock(&lock);
-    bool kept = device && context == device->shared;
+    bool kept = (device && context == device->shared) || atomic_load(&c->users) > 0;
+    if (!kept) {
+        *c->at = c->next;
+        if (c->next) {
+            c->next->at = c->at;
+        }
+    }
     pthread_mutex_unlock(&lock);
-    if (!kept && atomic_load(&c->users) == 0) {
+    if (!kept) {
         release(c);
     }
     return 0;
@@ -242,7 +287,7 @@ static struct ibv_context *shared_of(struct device *device)
 {
     pthread_mutex_lock(&lock);
     if (!device->shared) {
-        device->shared = ibv_open_device(&device->ibv);
+        device->shared = open_context(&device->ibv);
     }
     struct ibv_context *context = device->shared;
     pthread_mutex_unlock(&lock);

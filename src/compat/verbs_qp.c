@@ -5,6 +5,7 @@
  * on its way to RTS are accepted and do nothing, unless they name a peer: the program would wait
  * for ever for one that nobody calls.
  */
+#include "base/process.h"
 #include "base/settings.h"
 #include "compat/compat.h"
 
@@ -211,6 +212,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
+    IWARP_UNCANCELLED; /* it may wait for acknowledgements, with the lock that these need */
     struct compat_qp *qp = compat_qp(ibv);
     struct compat_context *context = compat_context(ibv->context);
 

@@ -3,6 +3,7 @@
  * What the device says of itself, as an iWARP RNIC does: limits, its one port, GID and P_Key, and
  * the words for numbers. Numbers that are only for InfiniBand are 0.
  */
+#include "base/process.h"
 #include "compat/compat.h"
 #include "compat/identity.h"
 
@@ -192,6 +193,7 @@ const char *ibv_get_sysfs_path(void)
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
+    IWARP_UNCANCELLED;
     char path[PATH_MAX];
 
     if (snprintf(path, sizeof path, "%s/%s", dir, file) >= (int)sizeof path) {

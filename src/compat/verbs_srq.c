@@ -3,6 +3,7 @@
  * Shared receive queues over the native ones: the basic type alone. XRC and tag matching are
  * InfiniBand's.
  */
+#include "base/process.h"
 #include "compat/compat.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 int ibv_destroy_srq(struct ibv_srq *ibv)
 {
+    IWARP_UNCANCELLED; /* it may wait for acknowledgements, with the lock that these need */
     struct compat_srq *srq = compat_srq(ibv);
     struct compat_context *context = compat_context(ibv->context);
 

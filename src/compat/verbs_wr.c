@@ -255,10 +255,20 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 /* --- begin and end --------------------------------------------------------------------------- */
 
+/* Another thread of the parent may have been between begin and end. */
+static bool is_foreign(const struct compat_qp *qp)
+{
+    return qp->born != iwarp_compat_generation();
+}
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
     struct compat_wr_list *l = qp_of(ex)->list;
 
+    if (is_foreign(qp_of(ex))) {
+        l->error = EINVAL;
+        return;
+    }
     pthread_mutex_lock(&l->lock);
     l->error = 0;
     l->requests = l->sges = l->octets = 0;
@@ -306,6 +316,10 @@ static int post(struct compat_qp *qp)
 static int wr_complete(struct ibv_qp_ex *ex)
 {
     struct compat_wr_list *l = qp_of(ex)->list;
+
+    if (is_foreign(qp_of(ex))) {
+        return EINVAL;
+    }
     int error = l->error ? l->error : post(qp_of(ex));
 
     pthread_mutex_unlock(&l->lock);
@@ -314,7 +328,9 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-    pthread_mutex_unlock(&qp_of(ex)->list->lock);
+    if (!is_foreign(qp_of(ex))) {
+        pthread_mutex_unlock(&qp_of(ex)->list->lock);
+    }
 }
 
 int iwarp_compat_wr_init(struct compat_qp *qp)

@@ -58,9 +58,13 @@ static int error_of(enum iwarp_status status)
     return EINVAL;
 }
 
+/* For want of descriptors programs are told so; native calls leave errno as the system set it. */
 int iwarp_compat_failed(const char *module, enum iwarp_status status, const char *what)
 {
-    return iwarp_compat_refuse(module, error_of(status), "%s: %s", what, iwarp_last_error());
+    bool descriptors = status == IWARP_LIMIT && (errno == EMFILE || errno == ENFILE);
+    int error = descriptors ? errno : error_of(status);
+
+    return iwarp_compat_refuse(module, error, "%s: %s", what, iwarp_last_error());
 }
 
 void iwarp_compat_missing(const char *name, _Atomic bool *told)

@@ -274,6 +274,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     if (!iwarp_async_init(&d->async, d->embedded)) {
         int error = errno;
         device_free(d);
+        errno = error;
         return iwarp_fail(IWARP_LIMIT, "no eventfd for asynchronous events: %s", strerror(error));
     }
     if (!iwarp_region_table_init(&d->regions)) {

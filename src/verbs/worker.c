@@ -127,6 +127,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
     int rc = w->loop == &w->own ? init_loop(w->loop) : 0;
     if (rc < 0) {
         free(w->staging);
+        errno = -rc;
         return iwarp_fail(IWARP_LIMIT, "cannot create an event loop: %s", uv_strerror(rc));
     }
     init_locks(w);
@@ -147,6 +148,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
             uv_loop_close(w->loop);
         }
         iwarp_worker_fini(w);
+        errno = -rc;
         return iwarp_fail(IWARP_LIMIT, "cannot start a worker: %s", strerror(-rc));
     }
     return IWARP_OK;

@@ -60,6 +60,7 @@ struct cm_id {
     bool attached;                    /* counts for the default PD */
     unsigned delivered, acknowledged; /* events */
     struct cm_id *next, **at;         /* in the list of all, or of the dead */
+    struct cm_event *reserve; /* for events that cannot be told otherwise for want of memory */
 
     int fd; /* socket that holds the bound address; -1: none, or the listener's */
     bool bound;
@@ -114,13 +115,19 @@ bool cm_channel_usable(struct rdma_event_channel *channel, const char *what);
 /* In a forked child, where nobody waits. */
 void cm_channels_forget_waiters(void);
 
-/* Without memory an event is lost; the log says so. data may be NULL. */
+/* From the id's reserve, if it has one. NULL: no memory, and the log says so. data may be NULL. */
 struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,
                               const void *data, size_t len);
 void cm_event_push(struct cm_event *event);
 
-/* A new event with no data. */
-void cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
+/*
+ * What a connection is still to tell: that it is established, or why not, and that it has ended.
+ * 0, or -1 with errno: no memory, and nothing is to be begun that could end in silence.
+ */
+int cm_event_reserve(struct cm_id *id);
+
+/* A new event with no data. 0 or -1 with errno. */
+int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
 
 /* Take out what waits for this id; requests of a listener are said no to. */
 void cm_events_drop(struct cm_id *id);

@@ -280,8 +280,10 @@ static int resolve(struct cm_id *i, const struct sockaddr *src, const struct soc
     if (cm_id_attach(i) != 0) {
         return -1;
     }
+    if (cm_event_tell(i, RDMA_CM_EVENT_ADDR_RESOLVED, 0) != 0) {
+        return -1;
+    }
     i->state = CM_ADDR_RESOLVED;
-    cm_event_tell(i, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     return 0;
 }
 
@@ -312,8 +314,10 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     struct cm_id *i = cm_id_of(id);
     cm_hold();
     if (i->state == CM_ADDR_RESOLVED) {
-        i->state = CM_ROUTE_RESOLVED; /* TCP finds its way */
-        cm_event_tell(i, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+        result = cm_event_tell(i, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+        if (result == 0) {
+            i->state = CM_ROUTE_RESOLVED; /* TCP finds its way */
+        }
     } else {
         result = cm_refuse(EINVAL, "rdma_resolve_route: the address is not resolved, or the route "
                                    "is already");

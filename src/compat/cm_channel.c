@@ -85,10 +85,15 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,
                               const void *data, size_t len)
 {
-    struct cm_event *event = calloc(1, sizeof *event);
+    struct cm_event *event = id->reserve;
 
+    if (event) {
+        id->reserve = event->next;
+    } else {
+        event = calloc(1, sizeof *event);
+    }
     if (!event) {
-        (void)cm_refuse(ENOMEM, "no memory for the event %s: it is lost", rdma_event_str(type));
+        (void)cm_refuse(ENOMEM, "no memory for the event %s", rdma_event_str(type));
         return NULL;
     }
     if (len > COMPAT_MAX_PRIVATE_DATA) {
@@ -106,6 +111,24 @@ struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, in
         event->ev.param.conn.private_data_len = (uint8_t)len;
     }
     return event;
+}
+
+int cm_event_reserve(struct cm_id *id)
+{
+    int n = 0;
+
+    for (const struct cm_event *event = id->reserve; event; event = event->next) {
+        n++;
+    }
+    for (; n < 2; n++) {
+        struct cm_event *event = calloc(1, sizeof *event);
+        if (!event) {
+            return cm_refuse(ENOMEM, "no memory for the events of a connection");
+        }
+        event->next = id->reserve;
+        id->reserve = event;
+    }
+    return 0;
 }
 
 static void append(struct cm_channel *c, struct cm_event *event)
@@ -127,13 +150,15 @@ void cm_event_push(struct cm_event *event)
     append(cm_channel_of(event->owner->id.channel), event);
 }
 
-void cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status)
+int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status)
 {
     struct cm_event *event = cm_event_new(id, type, status, NULL, 0);
 
-    if (event) {
-        cm_event_push(event);
+    if (!event) {
+        return -1;
     }
+    cm_event_push(event);
+    return 0;
 }
 
 static struct cm_event *take_first(struct cm_channel *c)

@@ -135,7 +135,7 @@ static int begin_connecting(struct cm_id *i, const struct rdma_conn_param *param
     size_t len;
     const void *data = private_data(i, param, &len);
 
-    if (!eq || options_of(param, "rdma_connect", &o) != 0) {
+    if (!eq || options_of(param, "rdma_connect", &o) != 0 || cm_event_reserve(i) != 0) {
         return -1;
     }
     struct compat_qp *qp = cm_qp_to_connect(i, param);
@@ -199,7 +199,7 @@ static int accept_request(struct cm_id *i, const struct rdma_conn_param *param)
 {
     struct iwarp_conn_options o;
 
-    if (options_of(param, "rdma_accept", &o) != 0) {
+    if (options_of(param, "rdma_accept", &o) != 0 || cm_event_reserve(i) != 0) {
         return -1;
     }
     struct compat_qp *qp = cm_qp_to_connect(i, param);

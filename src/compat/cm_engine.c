@@ -166,7 +166,7 @@ static void on_failed(struct cm_id *id, const struct iwarp_event *e, bool active
         type = RDMA_CM_EVENT_CONNECT_ERROR; /* it is the side that accepted */
     }
     id->state = CM_OVER;
-    cm_event_tell(id, type, status);
+    (void)cm_event_tell(id, type, status);
 }
 
 static void on_event(const struct iwarp_event *e)
@@ -194,7 +194,7 @@ static void on_event(const struct iwarp_event *e)
         on_failed(id, e, active);
     } else {
         id->state = CM_OVER;
-        cm_event_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+        (void)cm_event_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
     }
 }
 

@@ -124,6 +124,11 @@ void cm_id_end(struct cm_id *i)
     if (i->next) {
         i->next->at = i->at;
     }
+    while (i->reserve) {
+        struct cm_event *next = i->reserve->next;
+        free(i->reserve);
+        i->reserve = next;
+    }
     free(i->qp_attr);
     free(i->connect_data);
     cm_engine_bury(i);

@@ -29,9 +29,22 @@ static off_t said(void)
     return lseek(log_fd, 0, SEEK_END);
 }
 
+static void show_log(void)
+{
+    char text[4096];
+    ssize_t n = pread(2, text, sizeof text - 1, 0);
+
+    if (n > 0) {
+        text[n] = '\0';
+        printf("%s", text);
+    }
+    fflush(stdout);
+}
+
 static void wrong(const char *what, int line)
 {
     fprintf(stderr, "test: line %d: %s: errno %d\n", line, what, errno);
+    show_log();
     _exit(WRONG);
 }
 
@@ -93,7 +106,10 @@ static int use_connection(struct rdma_cm_id *id, bool sends)
         try(rdma_get_recv_comp(id, &wc) == 1);
     }
     rdma_dereg_mr(mr);
-    return wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR ? WENT_WELL : WRONG;
+    if (wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_WR_FLUSH_ERR) {
+        wrong(ibv_wc_status_str(wc.status), __LINE__);
+    }
+    return WENT_WELL;
 }
 
 /* As rping does it: an event channel, events one after the other. */
@@ -148,8 +164,12 @@ static int endpoint_client(uint16_t port)
         return FAILED_CLEANLY; /* which says why by its value */
     }
     try(rdma_create_ep(&id, info, NULL, &attr) == 0);
+    errno = 0;
     if (rdma_connect(id, NULL) != 0) {
-        result = errno != 0 ? FAILED_CLEANLY : WRONG;
+        result = FAILED_CLEANLY; /* what the event says */
+        if (errno == 0) {
+            wrong("rdma_connect", __LINE__);
+        }
     } else {
         result = use_connection(id, false);
     }
@@ -254,26 +274,6 @@ static pid_t start(const struct limits *limits)
     return 0;
 }
 
-static void show_log(void)
-{
-    char text[4096];
-    ssize_t n = pread(2, text, sizeof text - 1, 0);
-
-    if (n > 0) {
-        text[n] = '\0';
-        printf("%s", text);
-    }
-    fflush(stdout);
-}
-
-static void leave(int result)
-{
-    if (result == WRONG) {
-        show_log();
-    }
-    _exit(result);
-}
-
 static int status_of(pid_t pid)
 {
     int status = -1;
@@ -290,7 +290,7 @@ static pid_t start_server(const struct limits *limits, unsigned peers, uint16_t 
     pid_t pid = start(limits);
     if (pid == 0) {
         close(pipe_fd[0]);
-        leave(events_server(pipe_fd[1], peers));
+        _exit(events_server(pipe_fd[1], peers));
     }
     close(pipe_fd[1]);
     if (read(pipe_fd[0], port, sizeof *port) != sizeof *port) {
@@ -308,7 +308,7 @@ static int run_client(const struct limits *limits, unsigned which, uint16_t port
     pid_t pid = start(limits);
 
     if (pid == 0) {
-        leave(clients[which](port));
+        _exit(clients[which](port));
     }
     return status_of(pid);
 }
@@ -321,7 +321,7 @@ static int visit(uint16_t port)
     if (pid == 0) {
         struct itimerval soon = {{0, 0}, {GIVE_UP_MS / 1000, GIVE_UP_MS % 1000 * 1000}};
         (void)setitimer(ITIMER_REAL, &soon, NULL);
-        leave(endpoint_client(port));
+        _exit(endpoint_client(port));
     }
     return status_of(pid);
 }

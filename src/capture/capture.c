@@ -200,7 +200,7 @@ static void write_packet(struct iwarp_capture *c, const struct iwarp_capture_pac
         headers_only = true;
         comment = "Its payload was gone before it could be recorded.";
     }
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_REALTIME, &now); /* wall clock: when it was, for people */
     const struct iwarp_pcapng_packet block = {
         .ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
         .captured = (uint32_t)(headers + (headers_only ? 0 : p->len)),

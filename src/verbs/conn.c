@@ -298,9 +298,9 @@ static bool sleep_until_changed(struct iwarp_conn *conn, unsigned seen,
     pthread_cleanup_push(unlock_wait, &conn->worker->wait_lock);
     pthread_setcancelstate(cancel_state, NULL);
     while (conn->changes == seen && late == 0) {
-        late = until
-                   ? pthread_cond_timedwait(&conn->worker->changed, &conn->worker->wait_lock, until)
-                   : pthread_cond_wait(&conn->worker->changed, &conn->worker->wait_lock);
+        late = until ? pthread_cond_clockwait(&conn->worker->changed, &conn->worker->wait_lock,
+                                              CLOCK_MONOTONIC, until)
+                     : pthread_cond_wait(&conn->worker->changed, &conn->worker->wait_lock);
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cleanup_pop(1);

@@ -102,15 +102,10 @@ static int init_loop(uv_loop_t *loop)
 
 static void init_locks(struct iwarp_worker *w)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->finished, NULL);
     pthread_mutex_init(&w->wait_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    pthread_cond_init(&w->changed, NULL);
 }
 
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)

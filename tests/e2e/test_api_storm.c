@@ -7,6 +7,7 @@
  */
 #include "octets.h"
 #include "progress.h"
+#include "seconds.h"
 #include "verbs_pair.h"
 
 #include <pthread.h>
@@ -278,8 +279,8 @@ static void calm(struct storm *s, struct pair_side *side)
 
     (void)iwarp_qp_modify(side->qp, &to);
     to.state = IWARP_QP_IDLE;
-    for (time_t end = time(NULL) + 60; iwarp_qp_modify(side->qp, &to) != IWARP_OK;) {
-        assert_true(time(NULL) < end);
+    for (time_t end = seconds_now() + 60; iwarp_qp_modify(side->qp, &to) != IWARP_OK;) {
+        assert_true(seconds_now() < end);
         progress_sleep(1000);
     }
     to = (struct iwarp_qp_changes){.size = sizeof to,
@@ -335,9 +336,9 @@ static void calls__at_random_by_many_threads__leave_all_in_order(void **state)
         part[i].chance.state = chance_next(&chance);
         assert_int_equal(pthread_create(&part[i].thread, NULL, run, &part[i]), 0);
     }
-    time_t end = time(NULL) + 8;
+    time_t end = seconds_now() + 8;
     unsigned established = 0, tried = 0;
-    for (; established < ESTABLISHED && time(NULL) < end; tried++) {
+    for (; established < ESTABLISHED && seconds_now() < end; tried++) {
         established += connect_once(&s, &chance);
     }
     atomic_store(&s.stop, true);

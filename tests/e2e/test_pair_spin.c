@@ -11,6 +11,7 @@
  * SPIN_MESSAGES in the environment: how many, instead of a few (make test-spin).
  */
 #include "octets.h"
+#include "seconds.h"
 #include "verbs_pair.h"
 
 #include "base/guard.h"
@@ -86,7 +87,7 @@ static struct message draw(struct spin *spin, unsigned slot)
  */
 static bool await(const uint8_t *p, size_t n, unsigned char octet)
 {
-    const time_t end = time(NULL) + PAIR_WAIT_MS / 1000;
+    const time_t end = seconds_now() + PAIR_WAIT_MS / 1000;
     const volatile uint8_t *front = p;
 
     for (unsigned spins = 1; __atomic_load_n(p + n - 1, __ATOMIC_ACQUIRE) != octet; spins++) {
@@ -94,7 +95,7 @@ static bool await(const uint8_t *p, size_t n, unsigned char octet)
         (void)front[n / 2];
         if (spins % 2048 == 0) {
             sched_yield(); /* somebody else may need this processor to bring it about */
-            if (time(NULL) > end) {
+            if (seconds_now() > end) {
                 return false;
             }
         }

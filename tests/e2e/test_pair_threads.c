@@ -6,6 +6,7 @@
 #include "alloc_fault.h"
 #include "octets.h"
 #include "progress.h"
+#include "seconds.h"
 #include "verbs_pair.h"
 
 #include <pthread.h>
@@ -37,9 +38,9 @@ struct poster {
 static void *post_messages(void *arg)
 {
     struct poster *me = arg;
-    time_t end = time(NULL) + 60;
+    time_t end = seconds_now() + 60;
 
-    for (uint32_t i = 0; i < MESSAGES && time(NULL) < end;) {
+    for (uint32_t i = 0; i < MESSAGES && seconds_now() < end;) {
         uint32_t text[2] = {me->number, i};
         struct iwarp_sge sge = {text, sizeof text, 0};
         struct iwarp_send_wr wr = pair_wr(IWARP_WR_SEND, me->number, &sge);
@@ -68,7 +69,7 @@ static void *poll_until_expected(void *arg)
     struct poller *me = arg;
     struct iwarp_wc wc[16];
 
-    for (time_t end = time(NULL) + 60; me->good < me->expected && time(NULL) < end;) {
+    for (time_t end = seconds_now() + 60; me->good < me->expected && seconds_now() < end;) {
         int n = iwarp_cq_poll(me->cq, wc, 16);
         for (int i = 0; i < n; i++) {
             *(wc[i].status == IWARP_WC_SUCCESS ? &me->good : &me->bad) += 1;
@@ -456,8 +457,8 @@ static void tireless_start(struct tireless *t, struct pair *p)
         t[i] = (struct tireless){.side = &p->side[0], .strange = IWARP_OK};
         start(&t[i].thread, post_tirelessly, &t[i]);
     }
-    for (time_t end = time(NULL) + 60; t[0].posted + t[1].posted == 0;) {
-        assert_true(time(NULL) < end);
+    for (time_t end = seconds_now() + 60; t[0].posted + t[1].posted == 0;) {
+        assert_true(seconds_now() < end);
         sched_yield();
     }
 }
@@ -538,9 +539,9 @@ static void back_to_idle(struct iwarp_qp *qp)
     const struct iwarp_qp_changes idle = {
         .size = sizeof idle, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_IDLE};
 
-    for (time_t end = time(NULL) + 60; iwarp_qp_modify(qp, &idle) != IWARP_OK;) {
+    for (time_t end = seconds_now() + 60; iwarp_qp_modify(qp, &idle) != IWARP_OK;) {
         assert_non_null(strstr(iwarp_last_error(), "not flushed yet"));
-        assert_true(time(NULL) < end);
+        assert_true(seconds_now() < end);
         sched_yield();
     }
 }

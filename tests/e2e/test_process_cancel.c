@@ -5,6 +5,7 @@
  */
 #include "child.h"
 #include "octets.h"
+#include "seconds.h"
 #include "verbs_pair.h"
 
 #include <pthread.h>
@@ -170,12 +171,12 @@ static void cancel__while_posting__loses_and_locks_nothing(void **state)
     o.device.progress = IWARP_PROGRESS_THREADED; /* whatever TEST_PROGRESS says */
     pair_open(&b.pair, &o);
     for (unsigned i = 0; i < 60; i++) {
-        const time_t end = time(NULL) + PAIR_WAIT_MS / 1000;
+        const time_t end = seconds_now() + PAIR_WAIT_MS / 1000;
         uint64_t enough = atomic_load(&b.posted) + chance_below(&chance, 40);
         pthread_t poster, registrar;
         assert_int_equal(pthread_create(&poster, NULL, post_for_ever, &b), 0);
         assert_int_equal(pthread_create(&registrar, NULL, register_for_ever, &b), 0);
-        while (atomic_load(&b.posted) < enough && time(NULL) < end) {
+        while (atomic_load(&b.posted) < enough && seconds_now() < end) {
             take(&b);
         }
         cancel(poster);

@@ -4,6 +4,7 @@
  * both kinds of FPDU, and nothing is lost. RFC 5041 3, RFC 5044 4.5.
  */
 #include "netns.h"
+#include "seconds.h"
 #include "verbs_pair.h"
 
 #include <stdio.h>
@@ -41,13 +42,13 @@ static void transfer(struct pair *p, uint64_t seed)
 /* Transfers until the connection knows of it. */
 static void expect_mulpdu(struct pair *p, int mtu, unsigned least, unsigned most)
 {
-    time_t end = time(NULL) + 60;
+    time_t end = seconds_now() + 60;
     uint64_t seed = (uint64_t)mtu;
 
     assert_true(netns_loopback_mtu(mtu));
     do {
         transfer(p, seed++);
-    } while ((mulpdu(p) < least || mulpdu(p) > most) && time(NULL) < end);
+    } while ((mulpdu(p) < least || mulpdu(p) > most) && seconds_now() < end);
     assert_in_range(mulpdu(p), least, most);
 }
 

@@ -20,7 +20,7 @@ uint64_t chance_seed(void)
     if (seed == 0) {
         const char *given = getenv("SEED");
         struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
+        clock_gettime(CLOCK_REALTIME, &now); /* wall clock: a seed */
         seed = given ? strtoull(given, NULL, 0)
                      : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
         seed += seed == 0;

@@ -104,7 +104,7 @@ static void random_start(const char *what)
     const char *given = getenv("SEED");
     struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_REALTIME, &now); /* wall clock: a seed */
     random_state = given != NULL ? strtoull(given, NULL, 0)
                                  : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     random_state |= 1;

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "deliveries.h"
+#include "seconds.h"
 
 #define ARENA         (160u * 1024)
 #define FILL          0xee
@@ -698,12 +699,12 @@ static void converse(uint64_t seed)
 static void converse__random_schedules_and_troubles__end_rightly(void **state)
 {
     const char *seconds = getenv("SECONDS_TO_RUN");
-    time_t end = seconds ? time(NULL) + strtol(seconds, NULL, 10) : 0;
+    time_t end = seconds ? seconds_now() + strtol(seconds, NULL, 10) : 0;
     uint64_t seed = chance_seed();
     unsigned n = 0;
 
     (void)state;
-    while (seconds ? time(NULL) < end : n < CONVERSATIONS) {
+    while (seconds ? seconds_now() < end : n < CONVERSATIONS) {
         converse(seed + n++);
     }
     printf("# %u conversations\n", n);

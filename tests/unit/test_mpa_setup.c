@@ -794,8 +794,7 @@ int main(void)
     };
     const char *seed = getenv("MPA_SETUP_SEED");
 
-    setup_random_state =
-        seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL); /* wall clock: a seed */
+    setup_random_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL); /* wall clock */
     printf("MPA_SETUP_SEED=%llu\n", (unsigned long long)setup_random_state);
     return cmocka_run_group_tests_name("mpa_setup", tests, NULL, NULL);
 }

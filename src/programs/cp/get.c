@@ -29,11 +29,12 @@ struct get {
     struct cp_client client;
     struct cp_sink sink;
     bool idle[CP_SLOTS_MAX];              /* nothing asked for */
+    uint64_t asked_as[CP_SLOTS_MAX];      /* number of the FETCH of each slot */
+    uint64_t fetches, answers;            /* so far */
     struct fetched fetched[CP_SLOTS_MAX]; /* ring */
     unsigned first, count;
-    unsigned asked; /* FETCH without FETCHED */
-    bool ended;     /* the server has told everything */
-    bool stopped;   /* it makes no sense to go on */
+    bool ended;   /* the server has told everything */
+    bool stopped; /* it makes no sense to go on */
 };
 
 static void on_done(void *context, uint64_t sequence, const char *path, uint64_t size, bool is_dir,
@@ -68,7 +69,7 @@ static bool ask(struct get *get)
             return false;
         }
         get->idle[i] = false;
-        get->asked++;
+        get->asked_as[i] = get->fetches++;
     }
     return true;
 }
@@ -82,12 +83,17 @@ static bool take_fetched(struct get *get, const struct cp_event *event, struct c
 {
     struct cp_batch batch;
 
+    /* Answers come in the order of the requests, one to each. */
     if (message->type != CP_MESSAGE_FETCHED || message->slot >= get->client.channel.slots ||
-        get->idle[message->slot] || get->asked == 0 || get->count == CP_SLOTS_MAX ||
+        get->idle[message->slot] || get->asked_as[message->slot] != get->answers ||
         !cp_batch_read(&message->body, &batch) || batch.data_len > get->client.channel.slot_size) {
         return false;
     }
-    get->asked--;
+    /* An answer without an end and without anything else would go on for ever. */
+    if (message->body.left == 0 && !(batch.flags & CP_FETCHED_END)) {
+        return false;
+    }
+    get->answers++;
     get->ended = get->ended || batch.flags & CP_FETCHED_END;
     *fetched_at(get, get->count++) = (struct fetched){message->slot, event->index, message->body,
                                                       batch.data_len, batch.data_len == 0};
@@ -146,7 +152,7 @@ static void transfer(struct get *get)
             cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
             return;
         }
-    } while (!get->stopped && (!get->ended || get->asked > 0 || get->count > 0));
+    } while (!get->stopped && (!get->ended || get->answers < get->fetches || get->count > 0));
     if (!get->stopped && !cp_sink_complete(&get->sink)) {
         cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
     } else if (get->sink.sequence == 0 && get->client.report.failed == 0) {

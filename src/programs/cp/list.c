@@ -59,6 +59,19 @@ static void print_line(const struct list *list, const struct cp_record *record, 
     putchar('\n');
 }
 
+/* Seconds since 1970 as a decimal number: what is behind the point counts upwards from the second.
+ */
+static void print_json_time(int64_t seconds, uint32_t ns)
+{
+    bool is_between = seconds < 0 && ns > 0;
+
+    if (is_between) {
+        seconds++;
+        ns = 1000000000 - ns;
+    }
+    printf("%s%" PRId64 ".%09u", is_between && seconds == 0 ? "-" : "", seconds, ns);
+}
+
 static void print_json(const struct list *list, const struct cp_record *record, const char *type)
 {
     char name[sizeof list->path + sizeof record->name];
@@ -67,8 +80,8 @@ static void print_json(const struct list *list, const struct cp_record *record, 
     printf("{\"type\":\"%s\",\"name\":", type);
     cp_report_json_string(name);
     if (record->type != CP_RECORD_SKIP) {
-        printf(",\"bytes\":%" PRIu64 ",\"mode\":\"%04o\",\"mtime\":%" PRId64 ".%09u", record->size,
-               record->mode, record->mtime, record->mtime_ns);
+        printf(",\"bytes\":%" PRIu64 ",\"mode\":\"%04o\",\"mtime\":", record->size, record->mode);
+        print_json_time(record->mtime, record->mtime_ns);
     }
     puts("}");
 }
@@ -160,6 +173,12 @@ static bool print_records(struct list *list, struct cp_reader *records)
     return more == 0;
 }
 
+/* Data has no place in a listing, and an answer of nothing but "more" would go on for ever. */
+static bool is_useful(const struct cp_batch *batch, const struct cp_reader *records)
+{
+    return batch->data_len == 0 && (records->left > 0 || batch->flags & CP_FETCHED_END);
+}
+
 /* One request and its answer. 1: more to come, 0: the end, -1: given up. */
 static int fetch_once(struct list *list)
 {
@@ -180,8 +199,9 @@ static int fetch_once(struct list *list)
             continue;
         }
         if (answered || message.type != CP_MESSAGE_FETCHED ||
-            !cp_batch_read(&message.body, &batch) || batch.data_len != 0 ||
+            !cp_batch_read(&message.body, &batch) || !is_useful(&batch, &message.body) ||
             !print_records(list, &message.body) ||
+            (batch.flags & CP_FETCHED_END && list->depth > 0) ||
             !cp_channel_release(&list->client.channel, event.index)) {
             cp_client_broken(&list->client, cp_result_of(CP_MALFORMED));
             return -1;

@@ -28,7 +28,8 @@ struct put_slot {
     bool sending; /* SENT is missing */
     bool storing; /* STORED is missing */
     uint32_t data_len;
-    uint64_t ended; /* entries before this number are complete with this slot */
+    uint64_t sent_as; /* number of its STORE */
+    uint64_t ended;   /* entries before this number are complete with this slot */
 };
 
 struct put {
@@ -37,10 +38,11 @@ struct put {
     struct put_slot slots[CP_SLOTS_MAX];
     struct entry *entries; /* ring, a power of two; entry n is at n modulo room */
     uint64_t room;
-    uint64_t first, next; /* numbers of the oldest entry and of the next */
-    bool ended;           /* the source has told everything */
-    bool stopped;         /* it makes no sense to go on */
-    struct cp_top *tops;  /* the FILEs, their names allocated */
+    uint64_t first, next;     /* numbers of the oldest entry and of the next */
+    uint64_t stores, answers; /* so far */
+    bool ended;               /* the source has told everything */
+    bool stopped;             /* it makes no sense to go on */
+    struct cp_top *tops;      /* the FILEs, their names allocated */
     size_t top_count;
     bool is_directory; /* the last FILE is one */
 };
@@ -116,6 +118,7 @@ static bool send_slot(struct put *put, unsigned index)
     cp_batch_set(batch_at, &batch);
     slot->sending = slot->storing = true;
     slot->data_len = batch.data_len;
+    slot->sent_as = put->stores++;
     slot->ended = put->next - (put->source.fd >= 0 ? 1 : 0);
     if (!cp_channel_send(channel, index, cp_message_finish(&writer, buf), index, batch.data_len,
                          cp_client_target(&put->client, index))) {
@@ -145,25 +148,28 @@ static bool anything_under_way(const struct put *put)
     return false;
 }
 
-static void take_failure(struct put *put, const struct cp_failure *failure)
+/* False for a failure that is none, or of an entry that was not sent or is done. */
+static bool take_failure(struct put *put, const struct cp_failure *failure)
 {
-    if (failure->sequence < put->first || failure->sequence >= put->next) {
-        return;
+    if (failure->sequence < put->first || failure->sequence >= put->next ||
+        failure->result.status == CP_OK) {
+        return false;
     }
     struct entry *entry = entry_at(put, failure->sequence);
     if (entry->told) {
-        return;
+        return true;
     }
     entry->told = true;
     cp_source_drop(&put->source, failure->sequence);
     if (put->stopped) {
         /* The same again for what was under way already: one line is enough. */
         put->client.report.failed++;
-        return;
+        return true;
     }
     cp_report_entry(&put->client.report, entry->path ? entry->path : "?", entry->size,
                     entry->is_dir, true, failure->result);
     put->stopped = cp_result_is_full(failure->result);
+    return true;
 }
 
 static void retire_entries(struct put *put, uint64_t ended)
@@ -184,13 +190,16 @@ static bool take_stored(struct put *put, struct cp_message *message)
     struct cp_failure failure;
     int more;
 
+    /* Answers come in the order of the requests, one to each. */
     if (message->type != CP_MESSAGE_STORED || message->slot >= put->client.channel.slots ||
-        !put->slots[message->slot].storing) {
+        !put->slots[message->slot].storing || put->slots[message->slot].sent_as != put->answers++) {
         return false;
     }
     struct put_slot *slot = &put->slots[message->slot];
     while ((more = cp_failure_read(&message->body, &failure)) > 0) {
-        take_failure(put, &failure);
+        if (!take_failure(put, &failure)) {
+            return false;
+        }
     }
     slot->storing = false;
     retire_entries(put, slot->ended);

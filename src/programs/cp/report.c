@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define DRAW_SECONDS 0.1
+#define LEFT_MAX     (6000 * 60.0) /* seconds; more is not to be believed */
 
 /* Names of at most CP_PATH_MAX octets are shown whole, longer ones cut. */
 #define SHOWN_MAX (4 * CP_PATH_MAX + 1)
@@ -152,7 +153,7 @@ static void draw_bar(struct cp_report *report, double now)
         double part = (double)report->moved / (double)report->total_bytes;
         part = part > 1 ? 1 : part;
         double left = rate > 0 ? ((double)report->total_bytes - (double)report->moved) / rate : 0;
-        left = left > 0 ? left : 0;
+        left = left < 0 ? 0 : left > LEFT_MAX ? LEFT_MAX : left;
         (void)ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
         int width = window.ws_col > 70 ? (window.ws_col > 130 ? 80 : window.ws_col - 50) : 20;
         int full = (int)(part * width);

@@ -164,7 +164,9 @@ static bool take_data(struct cp_sink *sink, const struct cp_record *record, stru
 {
     const uint8_t *data = cp_take(slot, record->data_len);
 
-    if (!data || !sink->in_file || record->data_len > sink->file.size - sink->offset) {
+    /* A record of no data is of no use but to keep the other end busy. */
+    if (!data || record->data_len == 0 || !sink->in_file ||
+        record->data_len > sink->file.size - sink->offset) {
         return false;
     }
     if (!sink->told) {

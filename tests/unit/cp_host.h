@@ -66,7 +66,7 @@ static inline int host_file(const char *name)
 static inline void host_run_client(const char *words, int in, const char *terminal)
 {
     static struct cp_options options;
-    static char text[256], url[64], target[4200], port[16];
+    static char text[256], url[64], target[4200], port[16], source[] = "source";
     char *argv[16] = {(char[]){"iwarp-cp"}};
     int argc = 1;
 
@@ -83,7 +83,7 @@ static inline void host_run_client(const char *words, int in, const char *termin
     snprintf(url, sizeof url, "iwarp://127.0.0.1:%s/name", port);
     snprintf(target, sizeof target, "%s/in/copy", scratch_path);
     if (strcmp(argv[1], "put") == 0) {
-        argv[argc++] = (char[]){"source"};
+        argv[argc++] = source;
     }
     argv[argc++] = url;
     if (strcmp(argv[1], "get") == 0) {
@@ -125,6 +125,61 @@ static inline void host_start_client(const char *words, bool on_terminal)
     host.to_client = in[1];
 }
 
+static inline size_t host_read(const char *name, char *buf, size_t size)
+{
+    size_t len = scratch_read(name, buf, size - 1);
+
+    assert_true(len < size);
+    buf[len] = '\0';
+    return len;
+}
+
+static inline void host_read_terminal(void)
+{
+    size_t used = 0;
+    struct pollfd fd = {.fd = host.terminal, .events = POLLIN};
+
+    while (used + 1 < sizeof host.out && poll(&fd, 1, 100) > 0) {
+        ssize_t n = read(host.terminal, host.out + used, sizeof host.out - 1 - used);
+        if (n <= 0) {
+            break;
+        }
+        used += (size_t)n;
+    }
+    host.out[used] = '\0';
+    host.err[0] = '\0';
+    close(host.terminal);
+}
+
+/* Its exit status. A client that was killed by a signal, or has to be, makes the test fail. */
+static inline int host_end_client(void)
+{
+    int status = 0;
+    pid_t ended = 0;
+
+    for (int waited = 0; waited < HOST_WAIT_MS && ended == 0; waited += 20) {
+        ended = waitpid(host.client, &status, WNOHANG);
+        if (ended == 0) {
+            poll(NULL, 0, 20);
+        }
+    }
+    if (ended == 0) {
+        kill(host.client, SIGKILL);
+        waitpid(host.client, NULL, 0);
+    }
+    host.client = 0;
+    if (host.terminal >= 0) {
+        host_read_terminal();
+    } else {
+        host_read("stdout", host.out, sizeof host.out);
+        host_read("stderr", host.err, sizeof host.err);
+    }
+    if (ended == 0 || !WIFEXITED(status)) {
+        fail_msg("%s: %s", ended == 0 ? "the client does not end" : "it died", host.err);
+    }
+    return WEXITSTATUS(status);
+}
+
 /* --- the server -------------------------------------------------------------------------------
  */
 
@@ -153,7 +208,9 @@ static inline void host_take_client(void)
     memcpy(&v4, &addr, sizeof v4);
     dprintf(host.to_client, "%u", ntohs(v4.sin_port));
     close(host.to_client);
-    assert_int_equal(iwarp_eq_get(host.eq, &event, HOST_WAIT_MS), IWARP_OK);
+    if (iwarp_eq_get(host.eq, &event, HOST_WAIT_MS / 4) != IWARP_OK) {
+        fail_msg("the client does not come, but ends with %d: %s", host_end_client(), host.err);
+    }
     assert_int_equal(event.type, IWARP_EVENT_REQUEST);
     assert_int_equal(cp_channel_open(&host.channel, host.device, HOST_SLOTS, HOST_SLOT_SIZE),
                      IWARP_OK);
@@ -244,61 +301,6 @@ static inline void host_add(struct cp_writer *writer, enum cp_record_type type, 
 
 /* --- the conversation ---------------------------------------------------------------------------
  */
-
-static inline size_t host_read(const char *name, char *buf, size_t size)
-{
-    size_t len = scratch_read(name, buf, size - 1);
-
-    assert_true(len < size);
-    buf[len] = '\0';
-    return len;
-}
-
-static inline void host_read_terminal(void)
-{
-    size_t used = 0;
-    struct pollfd fd = {.fd = host.terminal, .events = POLLIN};
-
-    while (used + 1 < sizeof host.out && poll(&fd, 1, 100) > 0) {
-        ssize_t n = read(host.terminal, host.out + used, sizeof host.out - 1 - used);
-        if (n <= 0) {
-            break;
-        }
-        used += (size_t)n;
-    }
-    host.out[used] = '\0';
-    host.err[0] = '\0';
-    close(host.terminal);
-}
-
-/* Its exit status. A client that was killed by a signal, or has to be, makes the test fail. */
-static inline int host_end_client(void)
-{
-    int status = 0;
-    pid_t ended = 0;
-
-    for (int waited = 0; waited < HOST_WAIT_MS && ended == 0; waited += 20) {
-        ended = waitpid(host.client, &status, WNOHANG);
-        if (ended == 0) {
-            poll(NULL, 0, 20);
-        }
-    }
-    if (ended == 0) {
-        kill(host.client, SIGKILL);
-        waitpid(host.client, NULL, 0);
-    }
-    host.client = 0;
-    if (host.terminal >= 0) {
-        host_read_terminal();
-    } else {
-        host_read("stdout", host.out, sizeof host.out);
-        host_read("stderr", host.err, sizeof host.err);
-    }
-    if (ended == 0 || !WIFEXITED(status)) {
-        fail_msg("%s: %s", ended == 0 ? "the client does not end" : "it died", host.err);
-    }
-    return WEXITSTATUS(status);
-}
 
 static inline void host_close(void)
 {

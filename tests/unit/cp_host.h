@@ -174,6 +174,9 @@ static inline int host_end_client(void)
         host_read("stdout", host.out, sizeof host.out);
         host_read("stderr", host.err, sizeof host.err);
     }
+    /* A sanitizer ends it with a status that a failed copy has, too. */
+    assert_null(strstr(host.terminal >= 0 ? host.out : host.err, "Sanitizer"));
+    assert_null(strstr(host.terminal >= 0 ? host.out : host.err, "runtime error:"));
     if (ended == 0 || !WIFEXITED(status)) {
         fail_msg("%s: %s", ended == 0 ? "the client does not end" : "it died", host.err);
     }

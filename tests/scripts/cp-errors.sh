@@ -107,7 +107,7 @@ check "both are FIFOs still" test -p fifo -a -p export/fifo
 rm fifo export/fifo
 stop
 serve --allow 192.0.2.0/24 export
-check "client that is not allowed" fails 3 "with an --allow that covers" "$cp" ls "iwarp://$address/"
+check "client that is not allowed" fails 3 "its --allow covers" "$cp" ls "iwarp://$address/"
 stop
 serve --read-only export
 check "read-only: put" fails 1 "read-only" "$cp" put hello "iwarp://$address/x"

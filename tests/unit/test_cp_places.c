@@ -30,6 +30,7 @@
 #define WAIT_MS   90000
 #define PLACES    4
 #define SLOT_SIZE 65536
+#define APART_MS  400 /* so that who came first has waited longest, on a busy machine too */
 
 static pid_t server;
 static struct sockaddr_in server_addr;
@@ -226,6 +227,7 @@ static void silent__all_places__leave_when_others_come(void **state)
     (void)state;
     for (unsigned i = 0; i < PLACES; i++) {
         assert_int_equal(come_from(i % 2 ? "127.0.0.2" : "127.0.0.3"), CP_OK);
+        pass_ms(APART_MS);
     }
     assert_int_equal(come_from("127.0.0.1"), CP_BUSY); /* they have just come */
     pass_ms(CP_ASK_MS + 500);
@@ -269,6 +271,7 @@ static void one_address__with_new_clients_all_the_time__has_its_share(void **sta
     (void)state;
     for (unsigned i = 0; i < PLACES - 1; i++) {
         assert_int_equal(come_from("127.0.0.2"), CP_OK);
+        pass_ms(APART_MS);
     }
     assert_int_equal(come_from("127.0.0.2"), CP_BUSY);
     assert_int_equal(come_from("127.0.0.1"), CP_OK);

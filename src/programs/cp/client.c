@@ -18,20 +18,15 @@ static int connect_seconds(const struct cp_options *options)
 static const char *connect_hint(const struct iwarp_fault *fault)
 {
     enum iwarp_status status = fault ? iwarp_fault_status(fault) : IWARP_TRANSPORT;
-
     enum iwarp_fault_code code = iwarp_fault_code(fault);
 
-    /* A server resets a connection from an address that it does not allow, without a word. */
-    if (code == IWARP_FAULT_TCP_LOST || code == IWARP_FAULT_MPA_RETRY_FAILED) {
-        return "check address and port, and that the server was started with an --allow that "
-               "covers "
-               "this machine";
-    }
     /* Something answered, or took the connection and kept silent: but not a server of ours. */
     if (status == IWARP_PROTOCOL || status == IWARP_PEER || code == IWARP_FAULT_MPA_TIMEOUT) {
         return "check that what listens there is iwarp-cp serve";
     }
-    return "check address and port, and that iwarp-cp serve runs there";
+    /* A server resets connections from addresses that it does not allow, without a word. */
+    return "check address and port, that iwarp-cp serve runs there, and that its --allow covers "
+           "this machine";
 }
 
 /* The MPA start-up is over, one way or the other: look at what the server said with it. */

@@ -15,7 +15,8 @@ MANDIR ?= $(PREFIX)/share/man
 DOCDIR ?= $(PREFIX)/share/doc/libiwarp
 PKG_CONFIG ?= pkg-config
 CLANG ?= clang
-CLANG_FORMAT ?= clang-format
+# Of one release everywhere: others would format in other ways.
+CLANG_FORMAT ?= clang-format-19
 CFLAGS ?= -O2 -g
 
 # All cores unless -j says otherwise; a make called by this one shares its jobs.

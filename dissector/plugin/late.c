@@ -295,9 +295,9 @@ uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo)
 /* Without what was handed over. */
 static void trim(const struct iwarp_late *l, struct payload *new)
 {
-    for (unsigned i = 0; i<l->n_handed &&new->n> 0; i++) {
+    for (unsigned i = 0; i < l->n_handed && new->n > 0; i++) {
         const struct span *s = &l->handed[i];
-        const uint32_t end = new->seq + (uint32_t) new->n;
+        const uint32_t end = new->seq + (uint32_t)new->n;
         if (is_in(new->seq, s->from, s->to)) {
             const size_t known = MIN(s->to - new->seq, new->n);
             *new = (struct payload){new->p + known, new->n - known, s->to};

@@ -20,7 +20,7 @@ static inline void *iwarp_huge_map(size_t size)
     if (p == MAP_FAILED) {
         return NULL;
     }
-    size_t before = (size_t) - (uintptr_t)p & (IWARP_HUGE_BYTES - 1);
+    size_t before = (size_t)-(uintptr_t)p & (IWARP_HUGE_BYTES - 1);
     if (before > 0) {
         munmap(p, before);
     }

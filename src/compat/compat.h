@@ -22,7 +22,7 @@
 
 /* Of what follows the public part of an object, given a pointer to that part. */
 #define compat_of(pointer, type, member)                                                           \
-    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 /* --- asynchronous events --------------------------------------------------------------------- */
 

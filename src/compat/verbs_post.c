@@ -21,7 +21,10 @@ _Static_assert(sizeof(struct ibv_sge) == sizeof(struct iwarp_sge) &&
                "pieces of memory");
 _Static_assert((int)IBV_SEND_SIGNALED == 2 && (int)IBV_SEND_FENCE == 1, "flags");
 
-enum { CHUNK = 16 };
+enum {
+    CHUNK = 16,
+    WR_FLUSH = 14 /* IBV_WR_FLUSH, which rdma-core 44 does not know */
+};
 
 static const struct iwarp_sge *pieces(const struct ibv_sge *list)
 {
@@ -72,7 +75,8 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
                                  .num_sge = (unsigned)from->num_sge};
     to->remote_to = from->wr.rdma.remote_addr;
     to->remote_stag = from->wr.rdma.rkey;
-    switch (from->opcode) {
+    switch (
+        (int)from->opcode) { /* as a number: each release of rdma-core has operations of its own */
     case IBV_WR_SEND:
         to->opcode = IWARP_WR_SEND;
         return NULL;
@@ -116,6 +120,7 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
                "is (RFC 7306)";
     case IBV_WR_TSO:
     case IBV_WR_DRIVER1:
+    case WR_FLUSH:
     case IBV_WR_ATOMIC_WRITE:
         return "iWARP has no such operation";
     }

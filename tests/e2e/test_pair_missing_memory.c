@@ -173,13 +173,15 @@ static void try_case(const struct case_ *c)
 
 static void try_all(enum pair_transport transport)
 {
-    for (unsigned i = 0; i < ROLES * KINDS * 2 * 2 * 2; i++) {
+    const unsigned each = (unsigned)ROLES * KINDS;
+
+    for (unsigned i = 0; i < each * 2 * 2 * 2; i++) {
         const struct case_ c = {.transport = transport,
                                 .role = (enum role)(i % ROLES),
                                 .kind = (enum kind)(i / ROLES % KINDS),
-                                .crc = i / (ROLES * KINDS) % 2,
-                                .placement = (enum iwarp_placement)(i / (ROLES * KINDS * 2) % 2),
-                                .there = i / (ROLES * KINDS * 4) ? 16384 : 0};
+                                .crc = i / each % 2,
+                                .placement = (enum iwarp_placement)(i / (each * 2) % 2),
+                                .there = i / (each * 4) ? 16384 : 0};
         if (c.kind == READ_ONLY && c.role >= SEND_SOURCE) {
             continue; /* may be read */
         }

@@ -217,7 +217,7 @@ static void try_case(struct vanishing *v, unsigned wait_us, size_t there)
  */
 static void try_all(enum pair_transport transport)
 {
-    const unsigned all = ROLES * KINDS * 8, step = CHILD_SANITIZED ? 7 : 1;
+    const unsigned each = (unsigned)ROLES * KINDS, all = each * 8, step = CHILD_SANITIZED ? 7 : 1;
     struct chance chance = {chance_seed()};
 
     for (unsigned i = CHILD_SANITIZED ? (unsigned)chance_below(&chance, step) : 0; i < all;
@@ -225,9 +225,9 @@ static void try_all(enum pair_transport transport)
         struct vanishing v = {.transport = transport,
                               .role = (enum role)(i % ROLES),
                               .kind = (enum kind)(i / ROLES % KINDS),
-                              .crc = i / (ROLES * KINDS) % 2,
-                              .early = i / (ROLES * KINDS * 2) % 2,
-                              .markers = i / (ROLES * KINDS * 4) % 2};
+                              .crc = i / each % 2,
+                              .early = i / (each * 2) % 2,
+                              .markers = i / (each * 4) % 2};
         if ((v.kind == READ_ONLY && !is_sink(v.role)) || (v.kind == UNMAPPED && CHILD_SANITIZED)) {
             continue;
         }

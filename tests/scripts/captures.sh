@@ -75,7 +75,9 @@ lines()
     !inside { next }
     # Flags, versions and lengths as numbers, the rest as the octets that they are on the wire.
     name ~ /^iwarp_(ddp\.(last_flag|tagged_flag|dv)|rdma\.version|mpa\.ulpdulength)$/ {
+        # A flag is 1 or 0 to Wireshark 4.0, True or False to later ones.
         f[name] = attribute("show")
+        f[name] = f[name] == "True" ? "1" : f[name] == "False" ? "0" : f[name]
         next
     }
     name == "iwarp_mpa.crc_check" {

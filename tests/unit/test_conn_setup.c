@@ -118,7 +118,7 @@ static void end__in_every_phase__is_immediate(void **state)
     unsigned fds = 0;
 
     (void)state;
-    for (unsigned i = 0; i < PHASES * BLOWS; i++) {
+    for (unsigned i = 0; i < (unsigned)PHASES * BLOWS; i++) {
         fds = i == 1 ? pair_fd_count() : fds; /* libuv keeps a pipe from the first loop on */
         enum phase phase = (enum phase)(i / BLOWS);
         struct young y;

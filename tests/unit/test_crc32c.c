@@ -589,10 +589,7 @@ static int perform(const char *part)
     return atomic_load(&wrong) == 0 ? 0 : 1;
 }
 
-#define ONCE_WITH(select, test)                                                                    \
-    {                                                                                              \
-#test " (" #select ")", test, select, NULL, NULL                                           \
-    }
+#define ONCE_WITH(select, test) {#test " (" #select ")", test, select, NULL, NULL}
 #if defined(IWARP_HAVE_ISAL)
 #define WITH_ISAL(test) ONCE_WITH(select_isal, test),
 #else

@@ -257,7 +257,7 @@ static void stag__of_this_end__is_told_once(void **state)
 
     (void)state;
     struct iwarp_flow *f = iwarp_flow_join(capture, addr, 1);
-    iwarp_flow_describe(f, 1, describe, (void *)(uintptr_t) "mine");
+    iwarp_flow_describe(f, 1, describe, (void *)(uintptr_t)"mine");
     received(f, 1, REQUEST, 20);
     sent(f, 1, REPLY, 20);
     iwarp_flow_note(f, 1, "QP 7");
@@ -281,8 +281,8 @@ static void stag__of_the_other_end__is_told_by_it_while_it_is_there(void **state
     (void)state;
     struct iwarp_flow *a = iwarp_flow_join(capture, addr, 0),
                       *b = iwarp_flow_join(capture, addr, 1);
-    iwarp_flow_describe(a, 0, describe, (void *)(uintptr_t) "of a");
-    iwarp_flow_describe(b, 1, describe, (void *)(uintptr_t) "of b");
+    iwarp_flow_describe(a, 0, describe, (void *)(uintptr_t)"of a");
+    iwarp_flow_describe(b, 1, describe, (void *)(uintptr_t)"of b");
     sent(a, 0, REQUEST, 20);
     sent(b, 1, REPLY, 20);
     iwarp_flow_note(a, 0, "QP 9");
@@ -304,7 +304,7 @@ static void stag__with_markers__is_not_told(void **state)
 
     (void)state;
     struct iwarp_flow *f = iwarp_flow_join(capture, addr, 1);
-    iwarp_flow_describe(f, 1, describe, (void *)(uintptr_t) "mine");
+    iwarp_flow_describe(f, 1, describe, (void *)(uintptr_t)"mine");
     received(f, 1, REQUEST, 20);
     sent(f, 1, "MPA ID Rep Frame\300\1\0\0", 20);
     received(f, 1, WRITE, 20);

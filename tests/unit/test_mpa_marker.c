@@ -365,10 +365,7 @@ struct vector {
 
 #define SEND(msn)          "4143 00000000 00000000 0000000" #msn " 00000000"
 #define WRITE(control, to) #control "40 00010203 00000000 0000" #to
-#define SECOND(start, crc)                                                                         \
-    {                                                                                              \
-        SEND(2), 8, start, crc                                                                     \
-    }
+#define SECOND(start, crc) {SEND(2), 8, start, crc}
 
 static const struct vector vectors[] = {
     {"K1",

@@ -427,10 +427,7 @@ struct row {
     uint32_t ird;
 };
 
-#define ONE(stag, to)                                                                              \
-    {                                                                                              \
-        REQ("1") OP("0", "1", stag, to) ADD5                                                       \
-    }
+#define ONE(stag, to) {REQ("1") OP("0", "1", stag, to) ADD5}
 
 /* [RDMAX-5.2.1-11] [RDMAX-8.2-01] [RDMAX-8.2-02] [RDMAX-8.2-03] [RDMAX-8.2-04] */
 /* [RDMAX-5.1.1-02] [RDMAX-5.1.1-03] [RDMAX-5.1.1-04] [RDMAX-5.1.2-03] [RDMAX-5.1.2-04] */

@@ -24,7 +24,7 @@
 static const uint32_t mulpdus[] = {128, 129, 131, 530, 1442, 1443, 8942, 64768};
 #define MULPDUS (sizeof mulpdus / sizeof *mulpdus)
 #define MARKERS 4
-#define CASES   (PLACEMENTS * DELIVERIES * MARKERS * MULPDUS)
+#define CASES   ((size_t)PLACEMENTS * DELIVERIES * MARKERS * MULPDUS)
 
 struct exchange {
     enum placement placement;

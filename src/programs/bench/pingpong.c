@@ -55,8 +55,7 @@ static bool take_write(struct game *game, unsigned char mark)
 {
     struct iwarp_wc wc;
 
-    for (unsigned turn = 1; atomic_load_explicit(game->spot, memory_order_acquire) != mark;
-         turn++) {
+    while (atomic_load_explicit(game->spot, memory_order_acquire) != mark) {
         int n = iwarp_cq_poll(game->side.cq, &wc, 1);
         if (n < 0 || (n == 1 && wc.status != IWARP_WC_SUCCESS)) {
             return false;

@@ -27,10 +27,7 @@ struct cp_temp {
 };
 
 /* Set to this before the first use. */
-#define CP_TEMP_NONE                                                                               \
-    {                                                                                              \
-        .fd = -1                                                                                   \
-    }
+#define CP_TEMP_NONE {.fd = -1}
 
 /*
  * 0, or an errno. dir must stay open until commit or discard, and cleared stay valid. The first

@@ -208,8 +208,8 @@ static uint32_t terminate_set(tvbuff_t *body)
     if (!tvb_bytes_exist(body, (int)at, 4)) {
         return 0;
     }
-    layer = tvb_get_guint8(body, (int)at) >> 4;
-    type = tvb_get_guint8(body, (int)at) & 15;
+    layer = tvb_get_uint8(body, (int)at) >> 4;
+    type = tvb_get_uint8(body, (int)at) & 15;
     set = SET(TERMINATE) | SET(layer < 3 ? TERM_RDMA + layer : TERM_OTHER);
     if (layer == 0 && (type == 1 || type == 2)) {
         return set | SET(CODE_RDMA);

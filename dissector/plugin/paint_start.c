@@ -76,9 +76,9 @@ static void paint_rpc(tvbuff_t *tvb, proto_tree *tree, unsigned at)
     iwarp_put(tree, HF_RPC_VERSION, tvb, at + 4, 1, ENC_NA);
     iwarp_put(tree, HF_RPC_FLAGS, tvb, at + 5, 1, ENC_NA);
     proto_tree_add_uint(tree, iwarp_hf[HF_RPC_SEND_SIZE], tvb, (int)at + 6, 1,
-                        (tvb_get_guint8(tvb, (int)at + 6) + 1u) * 1024);
+                        (tvb_get_uint8(tvb, (int)at + 6) + 1u) * 1024);
     proto_tree_add_uint(tree, iwarp_hf[HF_RPC_RECV_SIZE], tvb, (int)at + 7, 1,
-                        (tvb_get_guint8(tvb, (int)at + 7) + 1u) * 1024);
+                        (tvb_get_uint8(tvb, (int)at + 7) + 1u) * 1024);
 }
 
 /* NVMe over RDMA: a Request names queue and sizes, a Reply its size, a reject the reason. */

@@ -53,9 +53,9 @@ static bool is_nvme_pdu(tvbuff_t *tvb)
     if (tvb_captured_length(tvb) < 3) {
         return false;
     }
-    type = tvb_get_guint8(tvb, 0);
+    type = tvb_get_uint8(tvb, 0);
     return type < sizeof header_lengths && header_lengths[type] != 0 &&
-           tvb_get_guint8(tvb, 2) == header_lengths[type];
+           tvb_get_uint8(tvb, 2) == header_lengths[type];
 }
 
 static bool is_for_owner(tvbuff_t *tvb, packet_info *pinfo, dissector_handle_t owner)

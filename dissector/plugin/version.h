@@ -27,6 +27,7 @@ typedef bool ws_bool;
 
 #if WSVER < 404
 #define UNITS(u) (&(u))
+#define tvb_get_uint8 tvb_get_guint8
 #else
 #include <epan/unit_strings.h>
 #define UNITS(u) UNS(&(u))

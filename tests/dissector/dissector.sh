@@ -82,7 +82,7 @@ named()
     ours -G values | awk -F '\t' '$2 == "iwarp.mpa.crc.status" { print $3, $4 }' >"$work/out/a"
     printf '%s\n' '0 Bad' '1 Good' '2 Unverified' '3 Not present' >"$work/out/b"
     same_output || return 1
-    ours -G protocols | grep -P '^iWARP \(MPA, DDP, RDMAP\)\tiWARP\tiwarp$' || return 1
+    ours -G protocols | grep -P '^iWARP \(MPA, DDP, RDMAP\)\tiWARP\tiwarp(\t|$)' || return 1
     ours -G defaultprefs >"$work/out/list"
     local option
     for option in midstream midstream_strict check_crc check_markers reassemble_messages \

@@ -26,7 +26,7 @@ typedef bool ws_bool;
 #include <epan/proto_data.h>
 
 #if WSVER < 404
-#define UNITS(u) (&(u))
+#define UNITS(u)      (&(u))
 #define tvb_get_uint8 tvb_get_guint8
 #else
 #include <epan/unit_strings.h>

@@ -17,6 +17,15 @@
 
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
 
+/*
+ * Some programs end a channel while a thread of theirs is about to ask it for events (rping does,
+ * at its end). That thread is to find a channel without descriptor, EBADF as with rdma-core, not
+ * memory that is another's: what was ended last is kept. cm_lock.
+ */
+enum { RESTING = 64 };
+static struct cm_channel *resting[RESTING];
+static unsigned rested;
+
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
     cm_process_watch();
@@ -69,17 +78,21 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
     if (!channel) {
         return;
     }
-    struct cm_channel *c = cm_channel_of(channel);
+    struct cm_channel *c = cm_channel_of(channel), **place;
     struct cm_event *event;
+    const int fd = channel->fd;
 
     cm_hold();
     while (c->generation == iwarp_compat_generation() && (event = c->first) != NULL) {
         c->first = event->next;
         event_discard(event);
     }
+    channel->fd = -1;
+    place = &resting[rested++ % RESTING];
+    free(*place);
+    *place = c;
     cm_release();
-    close(channel->fd);
-    free(c);
+    close(fd);
 }
 
 struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,

@@ -356,9 +356,36 @@ static void devices__are_one_whose_context_all_ids_have(void **state)
 
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* As rping does at its end: the channel is gone, and then a thread asks it for an event. */
+static void get_event__of_a_destroyed_channel__is_refused(void **state)
+{
+    struct rdma_event_channel *gone = rdma_create_event_channel();
+    struct rdma_cm_event *event;
+    void *blocks[100];
+
+    (void)state;
+    assert_non_null(gone);
+    rdma_destroy_event_channel(gone);
+    for (size_t i = 0; i < 100; i++) { /* what was given back to the heap is another's by now */
+        blocks[i] = malloc(24 + i % 10 * 16);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 0, 24 + i % 10 * 16);
+    }
+    refused(rdma_get_cm_event(gone, &event), EBADF);
+    for (size_t i = 0; i < 100; i++) {
+        free(blocks[i]);
+    }
+    for (size_t i = 0; i < 200; i++) { /* more of them than are kept */
+        gone = rdma_create_event_channel();
+        assert_non_null(gone);
+        rdma_destroy_event_channel(gone);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        test(get_event__of_a_destroyed_channel__is_refused),
         test(channel__with_events__is_readable_until_the_last_is_taken),
         test(get_cm_event__interrupted_by_a_signal__says_so),
         test(get_cm_event__of_a_cancelled_thread__leaves_the_channel_usable),

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Those six have the same values in both. */
 _Static_assert((int)IBV_ACCESS_LOCAL_WRITE == (int)IWARP_ACCESS_LOCAL_WRITE &&
@@ -164,6 +165,69 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
     }
     free(mr);
     return 0;
+}
+
+/*
+ * Buffers for registration, in rdma-core since release 64 (the last one since 65); older headers do
+ * not declare them. Ordinary memory, at the beginning of a page.
+ */
+struct ibv_buf {
+    struct ibv_pd *pd;
+    char *addr;
+    size_t size;
+};
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **result);
+void ibv_free_buf(struct ibv_buf *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **result)
+{
+    struct ibv_buf *buf = malloc(sizeof *buf);
+    void *addr = NULL;
+
+    if (!buf || posix_memalign(&addr, (size_t)sysconf(_SC_PAGESIZE), size ? size : 1) != 0) {
+        free(buf);
+        errno = ENOMEM;
+        return NULL;
+    }
+    *buf = (struct ibv_buf){.pd = pd, .addr = addr, .size = size};
+    *result = buf;
+    return addr;
+}
+
+void ibv_free_buf(struct ibv_buf *buf)
+{
+    free(buf->addr);
+    free(buf);
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access)
+{
+    const uintptr_t at = (uintptr_t)addr, start = (uintptr_t)buf->addr;
+
+    if (pd != buf->pd) {
+        (void)iwarp_compat_refuse("verbs", EINVAL,
+                                  "ibv_reg_buf_mr: the buffer is of another protection domain");
+        return NULL;
+    }
+    if (at < start || at - start > buf->size || length > buf->size - (at - start)) {
+        (void)iwarp_compat_refuse("verbs", EINVAL,
+                                  "ibv_reg_buf_mr: %zu octets go beyond the buffer of %zu", length,
+                                  buf->size);
+        return NULL;
+    }
+    return ibv_reg_mr_iova2(pd, addr, length, at, (unsigned)access);
+}
+
+/* No buffer is one of the kernel's DMA buffers. */
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+    (void)buf;
+    errno = ENODATA;
+    return -1;
 }
 
 struct ibv_mw *iwarp_compat_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)

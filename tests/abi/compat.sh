@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # The drop-in libraries export what tests/abi/libibverbs.txt and librdmacm.txt say, under these
-# nodes and no other; have the empty nodes of later releases; are called what programs look for;
-# find each other; and carry nothing that runs when they are loaded.
+# nodes and no other; what refuses a call returns what the headers say; they are called what programs
+# look for; find each other; and carry nothing that runs when they are loaded.
 set -u
 dir=$BUILD/lib/compat
 [ -e "$dir/libibverbs.so.1" ] || { echo "the headers of libibverbs are not installed"; exit 77; }
@@ -12,9 +12,36 @@ dir=$BUILD/lib/compat
 
 exports()
 {
-    diff -u <(grep -v '^#' "tests/abi/$1.txt") \
+    diff -u <(sed '/^#/d; s/ .*//' "tests/abi/$1.txt") \
         <(nm -D --with-symbol-versions --defined-only "$dir/$1.so.1" |
             awk '$2 != "A" { print $3 }' | grep -v IWARP_PRIVATE_1 | LC_ALL=C sort)
+}
+
+# A generated function returns a pointer, NULL, where this machine's headers declare one, and no other.
+refusals()
+{
+    local bad
+    printf '#include <%s>\n' infiniband/verbs.h rdma/rdma_cma.h rdma/rsocket.h >"$TMPDIR/all.c"
+    gcc -D_GNU_SOURCE -w -fsyntax-only -aux-info "$TMPDIR/prototypes" "$TMPDIR/all.c" || return 1
+    bad=$(awk '
+        FILENAME == ARGV[1] { generated[$3]; next }
+        FILENAME == ARGV[2] {
+            if (match($0, /[a-z_0-9]+ \(/)) {
+                pointer[substr($0, RSTART, RLENGTH - 2)] = substr($0, 1, RSTART - 1) ~ /\*$/
+            }
+            next
+        }
+        /^#/ { next }
+        {
+            split($1, part, "@")
+            if (part[1] in generated && part[1] in pointer) {
+                n++
+                if (pointer[part[1]] != ($3 == "null")) { print part[1] }
+            }
+        }
+        END { if (n < 10) { print "only " n + 0 " of them are declared" } }' \
+        <(nm "$BUILD/obj/compat/$1.stub.o") "$TMPDIR/prototypes" "tests/abi/$1.txt")
+    [ -z "$bad" ] || { echo "$bad"; return 1; }
 }
 
 nodes()
@@ -50,11 +77,13 @@ private_data_is_data()
         grep -c '[BD] verbs_allow_disassociate_destroy@')" = 5 ]
 }
 
-cases=9
-case $BUILD in */san-*) cases=8 ;; esac # a sanitizer's run-time cannot be preloaded like this
+cases=11
+case $BUILD in */san-*) cases=10 ;; esac # a sanitizer's run-time cannot be preloaded like this
 echo "1..$cases"
 check libibverbs__exports exports libibverbs
 check librdmacm__exports exports librdmacm
+check libibverbs__refusals refusals libibverbs
+check librdmacm__refusals refusals librdmacm
 check libibverbs__nodes nodes libibverbs IBVERBS_1.0 IBVERBS_1.18 IBVERBS_PRIVATE_34 \
     IBVERBS_PRIVATE_57 IBVERBS_PRIVATE_59 IBVERBS_PRIVATE_64 IBVERBS_PRIVATE_65 IWARP_PRIVATE_1
 check librdmacm__nodes nodes librdmacm RDMACM_1.0 RDMACM_1.3 RDMACM_1.4 RDMACM_1.5
@@ -62,5 +91,5 @@ check libibverbs__soname soname libibverbs
 check librdmacm__soname soname librdmacm
 check librdmacm__finds_its_pair finds_its_pair
 check private_nodes__data private_data_is_data
-[ $cases = 8 ] || check loading__quiet quiet
+[ $cases = 10 ] || check loading__quiet quiet
 exit $failed

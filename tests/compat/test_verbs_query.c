@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 static void device__is_an_rnic_with_a_name_and_a_guid(void **state)
 {
@@ -167,6 +168,54 @@ static void region__registered_moved_and_given_back(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+/* Headers of release 64 and later declare these; ours are older or newer. */
+struct ibv_buf;
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+void ibv_free_buf(struct ibv_buf *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+
+static void buffer__registered_within_its_bounds(void **state)
+{
+    struct ibv_context *context = loop_context();
+    struct ibv_pd *pd = ibv_alloc_pd(context), *other = ibv_alloc_pd(context);
+    struct ibv_buf *buf;
+    char *memory = ibv_alloc_buf(pd, 10000, &buf);
+
+    (void)state;
+    assert_non_null(memory);
+    assert_int_equal((uintptr_t)memory % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+    memset(memory, 1, 10000);
+    struct ibv_mr *mr = ibv_reg_buf_mr(pd, buf, memory + 1, 9999, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    assert_ptr_equal(mr->addr, memory + 1);
+    assert_int_equal(mr->length, 9999);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+
+    static const struct {
+        long from;
+        size_t length;
+    } wrong[] = {{1, 10000}, {-1, 1}, {10001, 0}, {0, SIZE_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        errno = 0;
+        assert_null(ibv_reg_buf_mr(pd, buf, memory + wrong[i].from, wrong[i].length, 0));
+        assert_int_equal(errno, EINVAL);
+    }
+    errno = 0;
+    assert_null(ibv_reg_buf_mr(other, buf, memory, 10000, 0));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_export_buf_dmabuf_fd(buf), -1);
+    assert_int_equal(errno, ENODATA);
+    ibv_free_buf(buf);
+    assert_null(ibv_alloc_buf(pd, SIZE_MAX / 2, &buf));
+    assert_int_equal(errno, ENOMEM);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
 static void missing__fails_with_eopnotsupp(void **state)
 {
     struct ibv_context *context = loop_context();
@@ -207,6 +256,12 @@ static void words__for_all_numbers(void **state)
         assert_string_not_equal(ibv_event_type_str((enum ibv_event_type)i), "unknown");
     }
     assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)99), "unknown");
+    for (int i = IBV_WR_RDMA_WRITE; i <= IBV_WR_ATOMIC_WRITE; i++) {
+        if (i <= IBV_WR_DRIVER1 || i >= 14) {
+            assert_string_not_equal(ibv_wr_opcode_str((enum ibv_wr_opcode)i), "unknown");
+        }
+    }
+    assert_string_equal(ibv_wr_opcode_str((enum ibv_wr_opcode)99), "unknown");
     assert_int_equal(ibv_rate_to_mult(IBV_RATE_40_GBPS), 16);
     assert_int_equal(mult_to_ibv_rate(16), IBV_RATE_40_GBPS);
     assert_int_equal(ibv_rate_to_mbps(IBV_RATE_2_5_GBPS), 2500);
@@ -222,6 +277,7 @@ int main(void)
         cmocka_unit_test(query__gid_table_and_pkey),
         cmocka_unit_test(query__device_and_port),
         cmocka_unit_test(region__registered_moved_and_given_back),
+        cmocka_unit_test(buffer__registered_within_its_bounds),
         cmocka_unit_test(missing__fails_with_eopnotsupp),
         cmocka_unit_test(words__for_all_numbers),
     };

@@ -7,6 +7,7 @@ mpi()
 {
     export OMPI_MCA_plm=isolated OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi TMPDIR=$work/home
     export OMPI_MCA_mtl_ofi_provider_include='verbs;ofi_rxm' OMPI_MCA_rmaps_base_oversubscribe=1
+    export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe # what Open MPI 5 calls it
     mpicc -O2 -o mpi "$top/tests/programs/mpi.c" || return 1
     RUN='--pcap=x.%p.pcapng' r mpirun -np "$1" ./mpi >mpi.out && says "^$1 ranks, all right\$" mpi.out || return 1
     # It went over RDMA: each pair of ranks has a connection, with right CRCs.

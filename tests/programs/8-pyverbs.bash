@@ -19,6 +19,10 @@ unpack_pyverbs()
     fi
     cp -rL "$doc" "$pyverbs/new" && cp tests/programs/suite.py "$pyverbs" || return 1
     gunzip -f "$pyverbs"/new/*.gz 2>/dev/null
+    # Later suites ask iproute2's rdma for the interface.  It fails where the kernel has no RDMA, and
+    # knows nothing of our device where it has; then they look below /sys/class.
+    mkdir "$pyverbs/bin" && printf '#!/bin/sh\necho "[]"\n' >"$pyverbs/bin/rdma" &&
+        chmod 755 "$pyverbs/bin/rdma" || return 1
     chmod -R a+rX "$pyverbs" && mv "$pyverbs/new" "$pyverbs/tests"
 }
 
@@ -40,11 +44,11 @@ judged()
             tests++
             pass += $2 == "ok"
             wanted = $1 in listed ? listed[$1] : "ok"
-            if ($2 != wanted) { print $1 ": " $2 " (" $3 "), expected: " wanted; bad = 1 }
+            if (index("/" wanted "/", "/" $2 "/") == 0) { print $1 ": " $2 " (" $3 "), expected: " wanted; bad = 1 }
             seen[$1] = 1
         }
         END {
-            for (name in listed) if (!(name in seen)) { print name ": on the list, but not run"; bad = 1 }
+            for (name in listed) if (!(name in seen) && listed[name] !~ /\/-$/) { print name ": on the list, but not run"; bad = 1 }
             if (!ended || !complete || tests == 0) { print "the tests did not run to the end"; bad = 1 }
             print pass + 0 " of " tests + 0 " pass"
             exit bad
@@ -54,11 +58,15 @@ judged()
 suite()
 {
     [ -d "$pyverbs/tests" ] || (cd "$top" && unpack_pyverbs) || return 1
-    export PYTHONDONTWRITEBYTECODE=1
+    export PYTHONDONTWRITEBYTECODE=1 PATH=$pyverbs/bin:$PATH
     if [ "$1" = others ]; then
         set -- "$pyverbs"/tests/test_{cuda,efa,mlx5}*.py
         set -- "${@##*/}"
         set -- "${@%.py}"
+    fi
+    if ! [ -e "$pyverbs/tests/$1.py" ]; then
+        echo "this suite has no $1"
+        return 77
     fi
     local fake=--fake-sys
     if ! "${user[@]}" "$run" --fake-sys true 2>/dev/null; then
@@ -71,7 +79,7 @@ suite()
 }
 
 for module in addr atomic cq cq_events cqex device flow fork mr odp parent_domain pd qp qpex rdmacm \
-    relaxed_ordering rss_traffic shared_pd tag_matching; do
+    relaxed_ordering rss_traffic shared_pd srq tag_matching; do
     try "pyverbs test_$module" suite test_$module
 done
 try "pyverbs of other devices: mlx5, efa, cuda" suite others

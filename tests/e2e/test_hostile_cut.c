@@ -49,7 +49,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void stop(bool by_reset)
+static void cut_off(bool by_reset)
 {
     if (by_reset) {
         raw_reset(host->fd);
@@ -88,7 +88,7 @@ static void established_part(size_t k, bool by_reset)
 {
     unsigned whole = (k >= START + FIRST ? 1u : 0u) + (k >= START + SECOND ? 1u : 0u);
 
-    stop(by_reset);
+    cut_off(by_reset);
     struct iwarp_event e = host_event(host, IWARP_EVENT_DISCONNECTED);
     unsigned received = complete_all(RECEIVES + SENDS);
     if (by_reset) { /* the kernel may drop what was not read yet */
@@ -113,7 +113,7 @@ static void responder(const struct octets *o, size_t k, bool by_reset)
     host->fd = raw_connect(&host->addr);
     raw_send(host->fd, o->p, k < START ? k : START);
     if (k < START) { /* the application never hears of it */
-        stop(by_reset);
+        cut_off(by_reset);
         host_no_event(host, 0);
         host_finish(host);
         return;
@@ -144,7 +144,7 @@ static void initiator(const struct octets *o, size_t k, bool by_reset)
     raw_hear(host->fd, NULL, "4d504120494420526571204672616d65 50020004 00200020", "the Request");
     raw_send(host->fd, o->p, k);
     if (k < START) {
-        stop(by_reset);
+        cut_off(by_reset);
         struct iwarp_event e = host_event(host, IWARP_EVENT_FAILED);
         assert_int_not_equal(e.status, IWARP_OK);
         assert_int_equal(complete_all(RECEIVES + SENDS), 0);

@@ -131,7 +131,10 @@ IWARP_API enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct 
 /* MISUSE while a listener or connection reports to it. */
 IWARP_API enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq);
 
-/* Readable while events wait; owned by the queue, for poll/epoll only. */
+/*
+ * Readable while events wait; owned by the queue, for poll/epoll only. An event may vanish before
+ * it is taken, so ask with time-out 0 then.
+ */
 IWARP_API int iwarp_eq_fd(struct iwarp_eq *eq);
 
 /* Take the oldest event; waits up to timeout_ms (< 0: for ever, 0: not at all). AGAIN if none came.
@@ -143,17 +146,17 @@ IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event
 
 /*
  * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
- * NULL. backlog: TCP connections that the kernel keeps for later, at least 1, and Requests that may
- * wait for an answer, at least 64. REQUEST events go to eq. MISUSE: what cannot be meant (NULL for
+ * NULL. backlog, at least 1: how many TCP connections the kernel keeps for later, and how many
+ * Requests may wait for an answer, where less than 64 counts as 64, and more than a quarter of the
+ * process's descriptors as that. REQUEST events go to eq. MISUSE: what cannot be meant (NULL for
  * device, addr, eq or listener, too short an address, an option out of its bounds); TRANSPORT: what
  * the system refuses.
  *
- * The device's max_half_open counts a connection only until its Request is complete. A Request that
- * waits for an answer is rejected after accept_timeout_ms, and ends if its peer goes. If more than
- * `backlog` wait, one is rejected: the newest of the address that has most of them (addresses of
- * IPv6 count by their first 64 bits). When a Request ends so, its event vanishes if it was not
- * taken yet; if it was, no further event tells of it and accepting it returns CLOSED: destroy it
- * all the same.
+ * A Request that waits for an answer is rejected after accept_timeout_ms, and ends if its peer
+ * goes. If one too many waits, one is rejected: the newest of the address that has most of them; so
+ * is one of an address with several when max_connections or the descriptors are used up. If the
+ * event of such a Request was not taken yet, it vanishes; if it was, no further event tells,
+ * accepting it returns CLOSED, and it is to be destroyed all the same.
  */
 IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                          socklen_t addr_len,

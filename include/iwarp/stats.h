@@ -59,7 +59,7 @@ struct iwarp_device_stats {
     uint64_t established;        /* of both */
     uint64_t rejected_here, rejected_by_peer;
     uint64_t failed;      /* start-ups that ended in any other way */
-    uint64_t refused;     /* of arrivals, at once: by a listener's `admit`, or max_connections */
+    uint64_t refused;     /* of arrivals, at once: `admit`, max_connections, no memory */
     uint64_t turned_away; /* of failed: for newer ones, beyond max_half_open or a backlog */
 
     /* Objects now. */

@@ -115,9 +115,11 @@ struct iwarp_device_options {
     size_t size;              /* sizeof(struct iwarp_device_options), set by init */
     unsigned workers;         /* threads that drive streams; default 1, at most 64 */
     unsigned max_connections; /* default 65536; more are refused with LIMIT */
-    unsigned max_half_open;   /* inbound start-ups at a time, default 1024, and never more than half
-                               * of max_connections. For one more the oldest of the address that
-                               * has most of them is ended, so no peer can keep others out */
+    unsigned max_half_open;   /* inbound start-ups at a time, with rejected peers that have not
+                               * closed yet; default 1024, and never more than half of
+                               * max_connections or of the process's descriptors. When there are as
+                               * many, the oldest of the address that has most of them is ended for
+                               * the next one, but not before it is 200 ms old */
     unsigned max_regions;     /* default 1048576, at most 4194304 */
     size_t max_buffer_bytes;  /* library memory for partly received or unsent FPDUs; default 1 GiB,
                                * at least 1 */

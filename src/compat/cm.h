@@ -129,6 +129,9 @@ int cm_event_reserve(struct cm_id *id);
 /* A new event with no data. 0 or -1 with errno. */
 int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
 
+/* Take out the requests of a listener whose connections have ended. */
+void cm_events_forget_ended(struct cm_id *listener);
+
 /* Take out what waits for this id; requests of a listener are said no to. */
 void cm_events_drop(struct cm_id *id);
 

@@ -189,10 +189,11 @@ static struct cm_event *take_first(struct cm_channel *c)
 }
 
 /*
- * What waits for the id, taken out of its channel. Each event takes its count in the eventfd with
- * it; where a reader has that already, it finds no event and reads again.
+ * What waits for the id and is wanted (NULL: all of it), taken out of its channel. Each event takes
+ * its count in the eventfd with it; where a reader has that already, it finds no event and reads
+ * again.
  */
-static struct cm_event *take_out(struct cm_id *id)
+static struct cm_event *take_out(struct cm_id *id, bool (*wanted)(const struct cm_event *event))
 {
     struct cm_channel *c = cm_channel_of(id->id.channel);
     struct cm_event **at = &c->first, *out = NULL, **end = &out;
@@ -202,7 +203,7 @@ static struct cm_event *take_out(struct cm_id *id)
     c->last = NULL;
     while (*at) {
         struct cm_event *event = *at;
-        if (event->owner == id) {
+        if (event->owner == id && (!wanted || wanted(event))) {
             *at = event->next;
             event->next = NULL;
             *end = event;
@@ -216,10 +217,8 @@ static struct cm_event *take_out(struct cm_id *id)
     return out;
 }
 
-void cm_events_drop(struct cm_id *id)
+static void discard_all(struct cm_event *event)
 {
-    struct cm_event *event = take_out(id);
-
     while (event) {
         struct cm_event *next = event->next;
         event_discard(event);
@@ -227,9 +226,25 @@ void cm_events_drop(struct cm_id *id)
     }
 }
 
+void cm_events_drop(struct cm_id *id)
+{
+    discard_all(take_out(id, NULL));
+}
+
+static bool is_of_ended(const struct cm_event *event)
+{
+    return event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST &&
+           iwarp_conn_wait_end(cm_id_of(event->ev.id)->conn, 0) == IWARP_OK;
+}
+
+void cm_events_forget_ended(struct cm_id *listener)
+{
+    discard_all(take_out(listener, is_of_ended));
+}
+
 void cm_events_move(struct cm_id *id, struct cm_channel *to)
 {
-    struct cm_event *event = take_out(id);
+    struct cm_event *event = take_out(id, NULL);
 
     while (event) {
         struct cm_event *next = event->next;

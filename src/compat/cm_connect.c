@@ -38,7 +38,7 @@ static int listen_bound(struct cm_id *i, int backlog)
         return cm_failed(status, "rdma_listen");
     }
     i->fd = -1;
-    i->backlog = (unsigned)backlog;
+    i->backlog = 2 * (unsigned)backlog; /* the library has a bound for those that live */
     i->state = CM_LISTEN;
     return 0;
 }

@@ -84,13 +84,25 @@ static struct cm_event *event_with_data(struct cm_id *id, enum rdma_cm_event_typ
     return event;
 }
 
+/*
+ * Requests that the program has not looked at yet. The library bounds those that wait, address by
+ * address; what has ended meanwhile, by its peer or for want of room, is still in the channel.
+ */
+static bool has_room(struct cm_id *listener)
+{
+    if (listener->waiting_requests >= listener->backlog) {
+        cm_events_forget_ended(listener);
+    }
+    return listener->waiting_requests < listener->backlog;
+}
+
 /* A new id for the peer's request; only its listener's channel knows of it so far. */
 static void on_request(struct cm_id *listener, struct iwarp_conn *conn)
 {
     struct cm_event *event = NULL;
     struct cm_id *id = NULL;
 
-    if (listener->state == CM_LISTEN && listener->waiting_requests < listener->backlog) {
+    if (listener->state == CM_LISTEN && has_room(listener)) {
         id = cm_id_new(listener->id.channel, listener->id.context, listener->id.ps);
         if (id) {
             id->conn = conn;

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -158,8 +159,10 @@ void iwarp_tcp_watch_end(struct iwarp_endpoint *ep)
 
 bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets)
 {
+    struct pollfd end = {.fd = tcp_of(ep)->fd, .events = POLLRDHUP};
+
     *octets = 0;
-    return ioctl(tcp_of(ep)->fd, FIONREAD, octets) == 0 && *octets >= IWARP_TCP_UNREAD_MAX;
+    return poll(&end, 1, 0) == 0 && ioctl(end.fd, FIONREAD, octets) == 0 && *octets > 0;
 }
 
 static void tcp_shutdown_write(struct iwarp_endpoint *ep)

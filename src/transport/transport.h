@@ -45,8 +45,9 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
 
 /*
  * Instead of watch: report `readable` once the peer has closed or the connection is lost, and not
- * for what it sent until that is IWARP_TCP_UNREAD_MAX octets: behind more of them the peer's FIN
- * might not fit into the window, and would never be seen. unread: is it that much? Does nothing to
+ * for what it sent until that is IWARP_TCP_UNREAD_MAX octets, or half of a smaller receive buffer:
+ * behind more of them the peer's FIN might not fit into the window, and would never be seen.
+ * unread: was it reported for what the peer sent, and how many octets are that? Does nothing to
  * other transports' endpoints.
  */
 #define IWARP_TCP_UNREAD_MAX 16384

@@ -50,7 +50,8 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     atomic_store(&conn->refs, 1);
     iwarp_mutex_init(&conn->lock, device->embedded);
     iwarp_mutex_lock(&device->lock);
-    if (device->conn_count >= device->options.max_connections) {
+    /* Those that are turned away are as good as gone. */
+    if (device->conn_count >= device->options.max_connections + atomic_load(&device->leaving)) {
         *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
                              device->options.max_connections);
     } else {

@@ -4,15 +4,22 @@
  *
  *   where                        crowd                 beyond its bound
  *   start-up                     device.startups       ended: MPA_CROWDED
- *   Request waits for an answer  listener.waiting      rejected: MPA_BACKLOG
- *   rejected, lingers            device.startups       closed
+ *   Request waits for an answer  listener.waiting      rejected and closed: MPA_BACKLOG
+ *   rejected by the application  device.startups       closed
+ *     and lingers
  *   accepted                     none
  *
- * Whoever finds that there is one too many counts it in `turned_away` of that connection, and its
- * own worker ends it. All with conn.lock held, but for drop_from.
+ * Whoever has a crowd drop a connection leaves word of it in `turned_away`, and the connection's
+ * own worker ends it. It may have gone on meanwhile, into another crowd or out of all: then it
+ * stays.
  */
 #include "verbs/conn_admit.h"
+
+#include "verbs/clock.h"
 #include "verbs/verbs.h"
+
+#include <limits.h>
+#include <sys/resource.h>
 
 void iwarp_conn_leave_crowd(struct iwarp_conn *conn)
 {
@@ -27,58 +34,72 @@ void iwarp_conn_leave_listener(struct iwarp_conn *conn)
     conn->listener = NULL;
 }
 
-/*
- * Its worker ends it: only that one may close. The reference that came from the crowd goes along,
- * since the last one may not be given back with another connection's lock held.
- */
-static void send_away(struct iwarp_conn *conn)
-{
-    atomic_fetch_add(&conn->device->leaving, 1);
-    atomic_fetch_add(&conn->turned_away, 1);
-    iwarp_worker_kick(conn);
-}
-
 bool iwarp_conn_join(struct iwarp_conn *conn, struct iwarp_crowd *crowd)
 {
     struct iwarp_conn *dropped =
-        conn->member ? iwarp_crowd_join(crowd, conn->member, &conn->peer.any) : NULL;
+        conn->member ? iwarp_crowd_join(crowd, conn->member, &conn->peer.any, iwarp_now_ms())
+                     : NULL;
 
     if (dropped == conn) {
         iwarp_conn_put(conn); /* of the crowd; the caller has another */
         return false;
     }
     if (dropped) {
-        send_away(dropped);
+        iwarp_worker_turn_away(dropped);
     }
     return true;
 }
 
-void iwarp_conn_drop_from(struct iwarp_crowd *crowd, unsigned n)
+bool iwarp_device_make_room(struct iwarp_device *device, unsigned most)
 {
-    struct iwarp_conn *conn;
-
-    while (n-- > 0 && (conn = iwarp_crowd_drop(crowd)) != NULL) {
-        send_away(conn);
+    iwarp_mutex_lock(&device->lock); /* so that no listener goes */
+    struct iwarp_crowd *crowd = &device->startups;
+    unsigned worst = iwarp_crowd_worst(crowd).count;
+    for (struct iwarp_listener *l = device->listening; l; l = l->next) {
+        unsigned count = iwarp_crowd_worst(&l->waiting).count;
+        if (count > worst) {
+            crowd = &l->waiting;
+            worst = count;
+        }
     }
+    struct iwarp_conn *dropped = worst > most ? iwarp_crowd_drop(crowd) : NULL;
+    if (dropped) {
+        iwarp_worker_turn_away(dropped);
+    }
+    iwarp_mutex_unlock(&device->lock);
+    return dropped != NULL;
 }
 
-/* Beyond the listener's backlog. The peer may come again later. */
+unsigned iwarp_descriptors(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < UINT_MAX
+               ? (unsigned)limit.rlim_cur
+               : UINT_MAX;
+}
+
+/* The peer may come again later. */
 void iwarp_conn_decline_crowded(struct iwarp_conn *conn)
 {
     atomic_fetch_add(&conn->device->stats.turned_away, 1);
-    iwarp_conn_decline(conn, IWARP_FAULT_MPA_BACKLOG, conn->listener->waiting.max);
+    iwarp_conn_decline(conn, IWARP_FAULT_MPA_BACKLOG, atomic_load(&conn->listener->waiting.count));
 }
 
-/* What it was dropped from it may have left since: by an answer, or the listener is closed. */
 void iwarp_conn_turn_away(struct iwarp_conn *conn)
 {
     if (atomic_load(&conn->turned_away) == 0) {
         return;
     }
-    unsigned drops = atomic_exchange(&conn->turned_away, 0);
-    atomic_fetch_sub(&conn->device->leaving, drops);
-    for (; drops > 0; drops--) {
-        iwarp_conn_put(conn); /* of send_away; the kick has another */
+    atomic_fetch_sub(&conn->device->leaving, atomic_exchange(&conn->turned_away, 0));
+    if (conn->member && iwarp_crowd_has(conn->member)) {
+        return;
+    }
+    if (conn->state == CONN_STARTUP && conn->ep) {
+        iwarp_conn_startup_readable(conn); /* its Request may have come whole by now */
+        if (conn->state != CONN_STARTUP) {
+            return;
+        }
     }
     if (conn->state == CONN_REQUEST && !conn->qp && conn->listener) {
         iwarp_conn_decline_crowded(conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections of listeners that nobody has accepted yet, as members of crowds (crowd.h). All with
- * conn.lock held, but for drop_from, which any thread may call with nothing locked.
+ * Connections of listeners that nobody has accepted yet, as members of crowds (crowd.h). With
+ * conn.lock held, unless said otherwise.
  */
 #ifndef IWARP_VERBS_CONN_ADMIT_H
 #define IWARP_VERBS_CONN_ADMIT_H
@@ -10,9 +10,10 @@
 
 struct iwarp_conn;
 struct iwarp_crowd;
+struct iwarp_device;
 
 /*
- * Join a crowd, and leave the one before. Whoever is one too many is turned away by its own worker;
+ * Join a crowd, and leave the one before. A connection that the crowd drops for it is turned away;
  * false: that is this connection, and the caller ends it. Does nothing to connections that came
  * from no listener, or are established.
  */
@@ -22,13 +23,24 @@ void iwarp_conn_leave_crowd(struct iwarp_conn *conn);
 /* The listener may go from here on. */
 void iwarp_conn_leave_listener(struct iwarp_conn *conn);
 
-/* Turn n members away, as if each had been one too many. */
-void iwarp_conn_drop_from(struct iwarp_crowd *crowd, unsigned n);
+/*
+ * Connections or descriptors are used up: turn one member of all crowds of the device away, of the
+ * largest share. False: none has more than `most`. Any thread, with nothing locked.
+ */
+bool iwarp_device_make_room(struct iwarp_device *device, unsigned most);
 
-/* On the worker: reject a Request beyond the listener's backlog. */
+/* How many this process may have open. */
+unsigned iwarp_descriptors(void);
+
+/* On the worker: reject a Request for want of room. */
 void iwarp_conn_decline_crowded(struct iwarp_conn *conn);
 
-/* On the worker: end the connection if a crowd has dropped it. */
+/*
+ * A crowd has dropped the connection: have its worker call iwarp_conn_turn_away, which ends it if
+ * it has not gone on meanwhile. The first takes over a reference of the caller's, who may hold any
+ * lock but worker.lock.
+ */
+void iwarp_worker_turn_away(struct iwarp_conn *conn);
 void iwarp_conn_turn_away(struct iwarp_conn *conn);
 
 #endif

@@ -397,7 +397,8 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     struct iovec iov = {frame, len};
     bool sent = iwarp_conn_writev(conn, &iov, 1) == (ssize_t)len;
     bool wanted = conn->adopted && code != IWARP_FAULT_LOCAL_ABORT; /* its socket is handed back */
-    if (sent && !wanted) {
+    bool crowded = code == IWARP_FAULT_MPA_BACKLOG; /* others need what it holds now */
+    if (sent && !wanted && !crowded) {
         iwarp_conn_linger(conn);
     }
     iwarp_conn_fail(conn, code, IWARP_SIDE_LOCAL, detail, 0);

@@ -5,9 +5,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Of IPv6 addresses: what one site is given. */
-#define V6_PREFIX_LEN 8
-
 void iwarp_crowd_init(struct iwarp_crowd *crowd, enum iwarp_crowd_drops drops, unsigned max,
                       bool no_locks)
 {
@@ -28,24 +25,6 @@ void iwarp_crowd_fini(struct iwarp_crowd *crowd)
 
 /* --- shares ---------------------------------------------------------------------------------- */
 
-/* What tells one peer from another; addresses of IPv4 within IPv6 are addresses of IPv4. */
-static uint64_t site_of(const struct sockaddr *peer)
-{
-    struct sockaddr_in in;
-    struct sockaddr_in6 in6;
-    uint64_t site = 0;
-
-    if (peer->sa_family == AF_INET) {
-        memcpy(&in, peer, sizeof in);
-        memcpy(&site, &in.sin_addr, sizeof in.sin_addr);
-    } else if (peer->sa_family == AF_INET6) {
-        memcpy(&in6, peer, sizeof in6);
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr);
-        memcpy(&site, in6.sin6_addr.s6_addr + (mapped ? 12 : 0), mapped ? 4 : V6_PREFIX_LEN);
-    }
-    return site;
-}
-
 /* Every bit of the result depends on every bit of both. */
 static uint64_t mix(uint64_t x, uint64_t key)
 {
@@ -56,6 +35,36 @@ static uint64_t mix(uint64_t x, uint64_t key)
         x ^= x >> 33;
     }
     return x;
+}
+
+/* Link-local addresses are all neighbours, 64:ff9b::/96 (NAT64) is all of IPv4. */
+static bool is_shared_prefix(const struct in6_addr *a)
+{
+    static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b};
+
+    return IN6_IS_ADDR_LINKLOCAL(a) || memcmp(a, nat64, sizeof nat64) == 0;
+}
+
+/* Addresses of IPv4 within IPv6 are addresses of IPv4. */
+static uint8_t share_of(const struct iwarp_crowd *crowd, const struct sockaddr *peer)
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    uint64_t half[2] = {0, 0};
+
+    if (peer->sa_family == AF_INET) {
+        memcpy(&in, peer, sizeof in);
+        memcpy(half, &in.sin_addr, sizeof in.sin_addr);
+    } else if (peer->sa_family == AF_INET6) {
+        memcpy(&in6, peer, sizeof in6);
+        const uint8_t *octets = in6.sin6_addr.s6_addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr);
+        memcpy(half, octets + (mapped ? 12 : 0), mapped ? 4 : 8);
+        if (is_shared_prefix(&in6.sin6_addr)) {
+            memcpy(half + 1, octets + 8, 8);
+        }
+    }
+    return (uint8_t)(mix(mix(half[1], crowd->key) ^ half[0], crowd->key) % IWARP_CROWD_SHARES);
 }
 
 static struct iwarp_member *newest_of(const struct iwarp_crowd *crowd, unsigned share)
@@ -109,8 +118,8 @@ static void take_out(struct iwarp_crowd *crowd, struct iwarp_member *m)
     atomic_fetch_sub(&crowd->count, 1);
 }
 
-/* Not of an empty crowd. The connection holds its member, so it is there as long as that is. */
-static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
+/* The share that loses a member next. Not of an empty crowd. */
+static unsigned worst_share(const struct iwarp_crowd *crowd)
 {
     unsigned worst = IWARP_CROWD_SHARES;
 
@@ -120,8 +129,20 @@ static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
             worst = i;
         }
     }
-    struct iwarp_member *m =
-        crowd->drops == IWARP_DROPS_OLDEST ? crowd->share[worst].oldest : newest_of(crowd, worst);
+    return worst;
+}
+
+static struct iwarp_member *next_to_go(const struct iwarp_crowd *crowd, unsigned share)
+{
+    return crowd->drops == IWARP_DROPS_OLDEST ? crowd->share[share].oldest
+                                              : newest_of(crowd, share);
+}
+
+/* Not of an empty crowd. A connection leaves before it is freed, so it is there. */
+static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
+{
+    struct iwarp_member *m = next_to_go(crowd, worst_share(crowd));
+
     take_out(crowd, m);
     iwarp_conn_get(m->conn);
     return m->conn;
@@ -130,14 +151,18 @@ static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
 /* --- what others call ------------------------------------------------------------------------ */
 
 struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_member *member,
-                                    const struct sockaddr *peer)
+                                    const struct sockaddr *peer, int64_t now_ms)
 {
     struct iwarp_conn *dropped = NULL;
 
     iwarp_crowd_leave(member);
     member->crowd = crowd;
-    member->share = (uint8_t)(mix(site_of(peer), crowd->key) % IWARP_CROWD_SHARES);
     iwarp_mutex_lock(&crowd->lock);
+    if (atomic_load(&crowd->count) == 0) {
+        crowd->key = mix(crowd->key, crowd->joined);
+    }
+    member->share = share_of(crowd, peer);
+    member->since_ms = now_ms;
     add(crowd, member);
     if (atomic_load(&crowd->count) > crowd->max) {
         dropped = drop_one(crowd);
@@ -170,4 +195,39 @@ struct iwarp_conn *iwarp_crowd_drop(struct iwarp_crowd *crowd)
     }
     iwarp_mutex_unlock(&crowd->lock);
     return dropped;
+}
+
+bool iwarp_crowd_has(struct iwarp_member *member)
+{
+    struct iwarp_crowd *crowd = member->crowd;
+    bool has = false;
+
+    if (crowd) {
+        iwarp_mutex_lock(&crowd->lock);
+        has = member->present;
+        iwarp_mutex_unlock(&crowd->lock);
+    }
+    return has;
+}
+
+struct iwarp_crowd_worst iwarp_crowd_worst(struct iwarp_crowd *crowd)
+{
+    struct iwarp_crowd_worst worst = {0, 0};
+
+    iwarp_mutex_lock(&crowd->lock);
+    if (atomic_load(&crowd->count) > 0) {
+        unsigned share = worst_share(crowd);
+        worst.count = crowd->share[share].count;
+        worst.since_ms = next_to_go(crowd, share)->since_ms;
+    }
+    iwarp_mutex_unlock(&crowd->lock);
+    return worst;
+}
+
+unsigned iwarp_crowd_share_of(struct iwarp_crowd *crowd, const struct sockaddr *peer)
+{
+    iwarp_mutex_lock(&crowd->lock);
+    unsigned count = crowd->share[share_of(crowd, peer)].count;
+    iwarp_mutex_unlock(&crowd->lock);
+    return count;
 }

@@ -4,21 +4,21 @@
  * two kinds: the inbound start-ups of a device (max_half_open), and the Requests of a listener that
  * wait for an answer (its backlog).
  *
- * A crowd is divided into shares by the peer's address. When a crowd is full, the member that must
- * go comes from the largest share, so a peer with many connections displaces its own and no other
- * peer's (RFC 5042 6.4). In which end of that share it stands depends on the crowd:
+ * A crowd is divided into shares by the peer's address. When a crowd has too many members, one of
+ * the largest share is dropped, so a peer with many connections displaces its own (RFC 5042 6.4).
+ * Which one of that share depends on the crowd:
  *
- *   start-ups  the oldest goes. A newcomer always gets in, and has as long to finish as it takes
- *              until that many others have come from its own share.
- *   Requests   the newest goes, which is often the newcomer. The oldest is next to be answered.
+ *   start-ups  the oldest. The newcomer gets in.
+ *   Requests   the newest, which is often the newcomer. The oldest will be answered next.
  *
  * A share is picked by a hash of the address with a key that peers do not know. Two addresses may
- * so have one share; then each is treated as if the other's connections were its own. Addresses of
- * IPv6 count by their first 64 bits, since one machine can have all addresses behind them.
+ * fall into one share; then each is treated as if the other's connections were its own, until the
+ * crowd is empty and takes another key. Addresses of IPv6 count by their first 64 bits, since one
+ * machine can have all addresses behind them, but for prefixes that many machines share.
  *
  * Any thread. crowd.lock is innermost. A member belongs to its connection, whose lock guards which
- * crowd it is in; whether the crowd still has it is guarded by crowd.lock, for the crowd may drop
- * it on any thread.
+ * crowd it joined last; crowd.lock guards whether it is still there, since another thread may have
+ * it dropped.
  */
 #ifndef IWARP_VERBS_CROWD_H
 #define IWARP_VERBS_CROWD_H
@@ -39,6 +39,7 @@ struct iwarp_member {
     struct iwarp_crowd *crowd;          /* that it joined last; NULL: none */
     struct iwarp_member *older, *newer; /* ring of its share; under crowd.lock, as what follows */
     uint64_t number;                    /* of those who joined: larger is newer */
+    int64_t since_ms;                   /* when it joined */
     bool present;                       /* not dropped by the crowd since it joined */
     uint8_t share;
 };
@@ -63,17 +64,31 @@ void iwarp_crowd_init(struct iwarp_crowd *crowd, enum iwarp_crowd_drops drops, u
 void iwarp_crowd_fini(struct iwarp_crowd *crowd);
 
 /*
- * The connection leaves the crowd that it is in, if any, and joins this one. Returns who is one too
- * many now, dropped from the crowd and with a reference for the caller; maybe the newcomer itself.
- * NULL: nobody.
+ * The connection leaves the crowd that it is in, if any, and joins this one. Returns the connection
+ * that the crowd has dropped for it, with a reference for the caller, or NULL; the newcomer itself
+ * is dropped by a crowd that drops the newest only. now_ms: by a clock that only runs forward.
  */
 struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_member *member,
-                                    const struct sockaddr *peer);
+                                    const struct sockaddr *peer, int64_t now_ms);
 
 /* Whatever crowd it is in. */
 void iwarp_crowd_leave(struct iwarp_member *member);
 
-/* Whoever would go if the crowd were full, as join returns it. NULL: the crowd is empty. */
+/* Is it in a crowd, and has not been dropped? */
+bool iwarp_crowd_has(struct iwarp_member *member);
+
+/* Drop a member as if one more had joined; returned as by join. NULL: the crowd is empty. */
 struct iwarp_conn *iwarp_crowd_drop(struct iwarp_crowd *crowd);
+
+/* The share that would lose a member: how many it has (0: the crowd is empty), and since when the
+ * member that would be dropped has been there. */
+struct iwarp_crowd_worst {
+    unsigned count;
+    int64_t since_ms;
+};
+struct iwarp_crowd_worst iwarp_crowd_worst(struct iwarp_crowd *crowd);
+
+/* How many members are in the share of this address. */
+unsigned iwarp_crowd_share_of(struct iwarp_crowd *crowd, const struct sockaddr *peer);
 
 #endif

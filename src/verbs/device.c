@@ -7,6 +7,7 @@
 #include "base/settings.h"
 #include "capture/capture.h"
 #include "mpa/crc32c.h"
+#include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -231,12 +232,14 @@ static void device_free(struct iwarp_device *d)
     free(d);
 }
 
-/* Peers that do not finish their start-up must not take all connections that there may be. */
+/* Peers that do not finish their start-up must not use up the connections, nor the descriptors. */
 static unsigned most_startups(const struct iwarp_device_options *o)
 {
-    unsigned half = o->max_connections / 2 > 0 ? o->max_connections / 2 : 1;
+    unsigned most = o->max_half_open, descriptors = iwarp_descriptors();
 
-    return o->max_half_open < half ? o->max_half_open : half;
+    most = o->max_connections / 2 < most ? o->max_connections / 2 : most;
+    most = descriptors / 2 < most ? descriptors / 2 : most;
+    return most > 0 ? most : 1;
 }
 
 enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,

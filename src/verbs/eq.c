@@ -79,7 +79,7 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
         (void)!write(eq->fd, &one, sizeof one);
     }
     node->next = NULL;
-    node->queued = true;
+    node->at = eq->last;
     *eq->last = node;
     eq->last = &node->next;
     iwarp_mutex_unlock(&eq->lock);
@@ -88,17 +88,15 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
 /* eq.lock held. */
 static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
-    struct iwarp_event_node **at = &eq->first;
     uint64_t count;
 
-    while (*at != node) {
-        at = &(*at)->next;
+    *node->at = node->next;
+    if (node->next) {
+        node->next->at = node->at;
+    } else {
+        eq->last = node->at;
     }
-    *at = node->next;
-    if (eq->last == &node->next) {
-        eq->last = at;
-    }
-    node->queued = false;
+    node->at = NULL;
     if (!eq->first) {
         (void)!read(eq->fd, &count, sizeof count);
     }
@@ -107,7 +105,7 @@ static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
 bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
     iwarp_mutex_lock(&eq->lock);
-    bool queued = node->queued;
+    bool queued = node->at != NULL;
     if (queued) {
         unlink_node(eq, node);
     }

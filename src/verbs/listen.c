@@ -4,6 +4,7 @@
  * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
  */
 #include "base/log.h"
+#include "verbs/clock.h"
 #include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
@@ -13,8 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long to leave a listener alone when something has run out. */
+/* How long to leave a listener alone when something has run out; when start-ups are to be given
+ * time to finish; when room is being made. */
 #define RETRY_MS 20
+#define YOUNG_MS 5
+#define ROOM_MS  1
+
+/* A start-up is not ended for a newcomer before this: honest peers need a round trip or two. */
+#define LEAST_AGE_MS 200
 
 /* Accepted in one go before the worker turns to its connections again. */
 #define ACCEPT_BATCH 64
@@ -22,6 +29,14 @@
 /* Requests of a listener that may wait for an answer, whatever its backlog: those that a turn can
  * bring, or a crowd that comes at once would be turned away by a listener with a small backlog. */
 #define WAITING_LEAST ACCEPT_BATCH
+
+static unsigned most_waiting(int backlog)
+{
+    unsigned most = backlog > WAITING_LEAST ? (unsigned)backlog : WAITING_LEAST;
+    unsigned descriptors = iwarp_descriptors() / 4;
+
+    return most < descriptors ? most : descriptors > 0 ? descriptors : 1;
+}
 
 static struct iwarp_log_limit paused, refused, forbidden;
 
@@ -34,22 +49,35 @@ static void on_retry(uv_timer_t *timer)
     uv_poll_start(&l->poll, UV_READABLE, on_readable);
 }
 
-/* New peers wait in the backlog meanwhile. */
-static void pause_accepting(struct iwarp_listener *l, const char *why)
+/* New peers wait in the kernel's queue meanwhile. */
+static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *why)
 {
-    iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %d ms: %s", RETRY_MS,
-                     why);
+    iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %u ms: %s", ms, why);
     uv_poll_stop(&l->poll);
     uv_update_time(l->worker->loop);
-    uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+    uv_timer_start(&l->retry, on_retry, ms, 0);
+}
+
+/* With max_connections there, a peer gets in if another address has more: one of those goes. */
+static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockaddr *peer)
+{
+    enum iwarp_status status;
+    struct iwarp_conn *conn = iwarp_conn_new(l->device, &l->options, true, &status);
+    unsigned own = conn ? 0
+                        : iwarp_crowd_share_of(&l->device->startups, peer) +
+                              iwarp_crowd_share_of(&l->waiting, peer);
+
+    if (!conn && status == IWARP_LIMIT && iwarp_device_make_room(l->device, own + 1)) {
+        conn = iwarp_conn_new(l->device, &l->options, true, &status);
+    }
+    return conn;
 }
 
 static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
                   socklen_t peer_len)
 {
-    enum iwarp_status status = IWARP_NO_MEMORY;
     struct iwarp_member *member = calloc(1, sizeof *member);
-    struct iwarp_conn *conn = member ? iwarp_conn_new(l->device, &l->options, true, &status) : NULL;
+    struct iwarp_conn *conn = member ? new_conn(l, (const struct sockaddr *)peer) : NULL;
 
     atomic_fetch_add(&l->device->stats.arrivals, 1);
     if (!conn) {
@@ -70,9 +98,9 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     member->conn = conn;
     conn->accepted_fd = fd;
     conn->has_accepted_fd = true;
-    (void)iwarp_conn_join(conn, &l->device->startups); /* who came last is not dropped */
+    (void)iwarp_conn_join(conn, &l->device->startups); /* drops the oldest, not the newcomer */
+    iwarp_worker_kick(conn); /* while it is locked: once it has joined, others may have it ended */
     iwarp_mutex_unlock(&conn->lock);
-    iwarp_worker_kick(conn);
 }
 
 /* The application does not want this peer: a reset, and nothing is left of it. */
@@ -96,14 +124,39 @@ static bool is_admitted(const struct iwarp_listener *l, const struct sockaddr_st
     return !o->admit || o->admit((const struct sockaddr *)peer, peer_len, o->admit_arg);
 }
 
-/* Something has run out that peers may hold who do not finish their start-up. */
-static void make_room(struct iwarp_listener *l)
+/* Descriptors or memory have run out: peers that nobody has accepted may hold them. */
+static void make_room(struct iwarp_listener *l, const char *why)
 {
-    struct iwarp_crowd *startups = &l->device->startups;
+    unsigned n = 1 + atomic_load(&l->device->startups.count) / 16;
+    bool made = false;
 
     if (atomic_load(&l->device->leaving) == 0) {
-        iwarp_conn_drop_from(startups, 1 + atomic_load(&startups->count) / 16);
+        while (n-- > 0 && iwarp_device_make_room(l->device, 1)) {
+            made = true;
+        }
+    } else {
+        made = true;
     }
+    pause_accepting(l, made ? ROOM_MS : RETRY_MS, why);
+}
+
+/* May there be one more start-up? If not, accepting is paused. */
+static bool has_room(struct iwarp_listener *l)
+{
+    struct iwarp_device *d = l->device;
+
+    if (atomic_load(&d->startups.count) < d->startups.max) {
+        return true;
+    }
+    int64_t age = iwarp_now_ms() - iwarp_crowd_worst(&d->startups).since_ms;
+    if (age < LEAST_AGE_MS) {
+        pause_accepting(l, YOUNG_MS, "max_half_open start-ups have just begun");
+    } else if (atomic_load(&d->leaving) >= d->startups.max + ACCEPT_BATCH) {
+        pause_accepting(l, ROOM_MS, "start-ups beyond max_half_open are to be ended first");
+    } else {
+        return true;
+    }
+    return false;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -115,8 +168,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         struct sockaddr_storage peer;
         socklen_t len = sizeof peer;
-        if (atomic_load(&l->device->leaving) >= l->device->startups.max + ACCEPT_BATCH) {
-            pause_accepting(l, "start-ups beyond max_half_open are to be ended first");
+        if (!has_room(l)) {
             return;
         }
         int fd = iwarp_process_accept(l->fd, (struct sockaddr *)&peer, &len);
@@ -125,9 +177,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         } else if (fd >= 0) {
             begin(l, fd, &peer, len);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            int error = errno;
-            make_room(l);
-            pause_accepting(l, strerror(error));
+            make_room(l, strerror(errno));
             return;
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return;
@@ -238,8 +288,7 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
     l->user = user;
     l->fd = fd;
     iwarp_process_add_fd(fd);
-    iwarp_crowd_init(&l->waiting, IWARP_DROPS_NEWEST,
-                     backlog > WAITING_LEAST ? (unsigned)backlog : WAITING_LEAST, device->embedded);
+    iwarp_crowd_init(&l->waiting, IWARP_DROPS_NEWEST, most_waiting(backlog), device->embedded);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->gone, NULL);
     l->addr_len = sizeof l->addr;
@@ -253,6 +302,10 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
         listener_free(l);
         return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
     }
+    iwarp_mutex_lock(&device->lock);
+    l->next = device->listening;
+    device->listening = l;
+    iwarp_mutex_unlock(&device->lock);
     iwarp_eq_use(eq, worker);
     atomic_fetch_add(&device->listeners, 1);
     return IWARP_OK;
@@ -379,6 +432,17 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
     return conn;
 }
 
+static void leave_device(struct iwarp_listener *l)
+{
+    iwarp_mutex_lock(&l->device->lock);
+    struct iwarp_listener **at = &l->device->listening;
+    while (*at != l) {
+        at = &(*at)->next;
+    }
+    *at = l->next;
+    iwarp_mutex_unlock(&l->device->lock);
+}
+
 enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 {
     IWARP_UNCANCELLED;
@@ -391,6 +455,7 @@ enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 
     IWARP_ON_LOOP(l->device);
     iwarp_worker_call(l->worker, close_on_worker, l); /* no new ones from here on */
+    leave_device(l);
     while ((conn = next_orphan(l)) != NULL) {
         atomic_fetch_sub(&eq->users, 1);
         iwarp_worker_kick(conn);

@@ -183,6 +183,7 @@ struct iwarp_device {
     struct iwarp_capture *capture;   /* NULL: none */
     struct iwarp_injector *injector; /* faults on request; NULL: none */
     struct iwarp_conn *conns;        /* all of them */
+    struct iwarp_listener *listening;
     unsigned conn_count;
     struct iwarp_crowd startups; /* inbound ones, with those that only wait for the peer's FIN */
     _Atomic unsigned leaving;    /* turned away, and not ended by their worker yet */
@@ -197,7 +198,6 @@ struct iwarp_device {
 
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device);
 void iwarp_worker_stop(struct iwarp_worker *w);
-
 void iwarp_worker_fini(struct iwarp_worker *w); /* embedded: instead of stop */
 
 /* Run fn(arg) on the worker's thread and wait for it; directly if this is that thread. */
@@ -496,8 +496,7 @@ void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
 struct iwarp_event_node {
     struct iwarp_event event;
-    struct iwarp_event_node *next;
-    bool queued;
+    struct iwarp_event_node *next, **at; /* NULL: not queued */
 };
 
 struct iwarp_eq {
@@ -594,7 +593,7 @@ struct iwarp_conn {
     struct iwarp_fault fault;        /* start-up failures; stream faults are copied here */
     struct iwarp_listener *listener; /* responder, for its REQUEST event */
     struct iwarp_member *member;     /* of a listener's, until it is established; else NULL */
-    _Atomic unsigned turned_away;    /* crowds that have dropped it, each with a reference */
+    _Atomic unsigned turned_away;    /* how often crowds have dropped it, see conn_admit.c */
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_event_node open_event, end_event;
@@ -786,7 +785,8 @@ struct iwarp_listener {
     struct iwarp_eq *eq;
     void *user;
     int fd;
-    struct iwarp_crowd waiting; /* Requests that wait for an answer */
+    struct iwarp_crowd waiting;  /* Requests that wait for an answer */
+    struct iwarp_listener *next; /* of the device; under device.lock */
     uv_poll_t poll;
     uv_timer_t retry;
     unsigned handles; /* uv handles that are open; under lock once closing */

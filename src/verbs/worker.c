@@ -5,6 +5,7 @@
  * connection. Which thread runs the loop, and when: progress.c.
  */
 #include "base/log.h"
+#include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -232,6 +233,24 @@ enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void
     return IWARP_OK;
 }
 
+/* worker.lock held, and not kicked yet. A reference goes along. True: the loop has to wake up. */
+static bool add_kick(struct iwarp_worker *w, struct iwarp_conn *conn)
+{
+    bool wake = w->kicked == NULL;
+
+    conn->kicked = true;
+    conn->next_kicked = NULL;
+    *(wake ? &w->kicked : &w->last_kicked->next_kicked) = conn;
+    w->last_kicked = conn;
+    return wake;
+}
+
+static void wake_up(struct iwarp_worker *w)
+{
+    uv_async_send(&w->wake);
+    iwarp_worker_want_loop(w);
+}
+
 void iwarp_worker_kick(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
@@ -239,16 +258,30 @@ void iwarp_worker_kick(struct iwarp_conn *conn)
 
     pthread_mutex_lock(&w->lock);
     if (!conn->kicked) {
-        conn->kicked = true;
         iwarp_conn_get(conn);
-        conn->next_kicked = NULL;
-        wake = w->kicked == NULL;
-        *(wake ? &w->kicked : &w->last_kicked->next_kicked) = conn;
-        w->last_kicked = conn;
+        wake = add_kick(w, conn);
     }
     pthread_mutex_unlock(&w->lock);
     if (wake) {
-        uv_async_send(&w->wake);
-        iwarp_worker_want_loop(w);
+        wake_up(w);
+    }
+}
+
+void iwarp_worker_turn_away(struct iwarp_conn *conn)
+{
+    struct iwarp_worker *w = conn->worker;
+    bool wake = false;
+
+    atomic_fetch_add(&w->device->leaving, 1);
+    pthread_mutex_lock(&w->lock);
+    atomic_fetch_add(&conn->turned_away, 1);
+    if (conn->kicked) {
+        atomic_fetch_sub(&conn->refs, 1); /* not the last one: the kick that waits has another */
+    } else {
+        wake = add_kick(w, conn);
+    }
+    pthread_mutex_unlock(&w->lock); /* it may be gone from here on */
+    if (wake) {
+        wake_up(w);
     }
 }

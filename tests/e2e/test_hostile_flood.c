@@ -26,7 +26,7 @@
 #define REQUEST    "4d504120494420526571204672616d65"
 #define CROWD      64
 #define HALF_OPEN  16
-#define STARTUP_MS 2000 /* this end waits half of it for a Request */
+#define STARTUP_MS 6000 /* this end waits half of it for a Request */
 #define ALLOWED    60   /* connections of the device, so 30 start-ups */
 #define QUIET      2    /* of them are those of the well-behaved connection */
 

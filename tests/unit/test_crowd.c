@@ -66,7 +66,7 @@ static int join(struct iwarp_crowd *crowd, int i, const char *from)
 {
     struct sockaddr_storage at = address(from);
 
-    return place(iwarp_crowd_join(crowd, &members[i], (const struct sockaddr *)&at));
+    return place(iwarp_crowd_join(crowd, &members[i], (const struct sockaddr *)&at, 0));
 }
 
 /* Two addresses may fall into one share by chance: take a crowd in which these do not. */
@@ -139,7 +139,9 @@ static void shares__are_by_host_with_ipv4_and_by_64_bits_with_ipv6(void **state)
                  {"10.0.0.1", "::ffff:10.0.0.1", true},
                  {"::ffff:10.0.0.2", "::ffff:10.0.0.1", false},
                  {"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", true},
-                 {"2001:db8:0:1::1", "2001:db8:0:2::1", false}};
+                 {"2001:db8:0:1::1", "2001:db8:0:2::1", false},
+                 {"fe80::1", "fe80::2", false},
+                 {"64:ff9b::10.0.0.1", "64:ff9b::10.0.0.2", false}};
 
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -177,6 +179,50 @@ static void leave__in_any_order_and_twice__leaves_nothing(void **state)
         assert_null(crowd.share[i].oldest);
         assert_int_equal(crowd.share[i].count, 0);
     }
+    iwarp_crowd_fini(&crowd);
+}
+
+/* An address that shares with a flooder by chance does so no longer than the flood lasts. */
+static void key__of_a_crowd_that_was_empty__is_another_one(void **state)
+{
+    struct iwarp_crowd crowd;
+    unsigned changes = 0;
+
+    (void)state;
+    iwarp_crowd_init(&crowd, IWARP_DROPS_OLDEST, 3, false);
+    for (int i = 0, before = -1; i < 20; i++) {
+        join(&crowd, 0, "10.0.0.1");
+        uint8_t share = members[0].share;
+        join(&crowd, 1, "10.0.0.1"); /* the crowd is not empty: the same key */
+        assert_int_equal(members[1].share, share);
+        changes += before != share;
+        before = share;
+        iwarp_crowd_leave(&members[0]);
+        iwarp_crowd_leave(&members[1]);
+    }
+    assert_true(changes > 15);
+    iwarp_crowd_fini(&crowd);
+}
+
+static void worst__tells_size_and_age_of_who_goes_next(void **state)
+{
+    const struct sockaddr_storage at = address(two[0]);
+    struct iwarp_crowd crowd;
+
+    (void)state;
+    iwarp_crowd_init(&crowd, IWARP_DROPS_OLDEST, 3, false);
+    assert_int_equal(iwarp_crowd_worst(&crowd).count, 0);
+    assert_int_equal(iwarp_crowd_share_of(&crowd, (const struct sockaddr *)&at), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(
+            place(iwarp_crowd_join(&crowd, &members[i], (const struct sockaddr *)&at, 100 + i)),
+            i == 3 ? 0 : -1);
+    }
+    assert_int_equal(iwarp_crowd_worst(&crowd).count, 3);
+    assert_int_equal(iwarp_crowd_worst(&crowd).since_ms, 101);
+    assert_int_equal(iwarp_crowd_share_of(&crowd, (const struct sockaddr *)&at), 3);
+    assert_false(iwarp_crowd_has(&members[0]));
+    assert_true(iwarp_crowd_has(&members[1]));
     iwarp_crowd_fini(&crowd);
 }
 
@@ -274,6 +320,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(shares__are_by_host_with_ipv4_and_by_64_bits_with_ipv6,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(leave__in_any_order_and_twice__leaves_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(key__of_a_crowd_that_was_empty__is_another_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(worst__tells_size_and_age_of_who_goes_next, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(random__joins_leaves_and_drops__agree_with_a_model, setup,
                                         teardown),

@@ -42,7 +42,7 @@ static void queue__worked_at_random__keeps_order_and_descriptor(void **state)
     }
     for (unsigned step = 0; step < 20000; step++) {
         size_t i = chance_below(&chance, NODES);
-        if (!node[i].queued && chance_one_in(&chance, 2)) {
+        if (!node[i].at && chance_one_in(&chance, 2)) {
             iwarp_eq_push(eq, &node[i]);
             model[n++] = i;
         } else if (chance_one_in(&chance, 2)) {

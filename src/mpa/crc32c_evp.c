@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -65,6 +66,28 @@ static int evp_open_locked(void)
     /* Through the digest, provider and library context stay reachable; nobody asks for them. */
     evp_md = md;
     return 0;
+}
+
+/*
+ * OpenSSL 3.6 that has no memory for the error queue of a thread wants to note that in the queue,
+ * and so on until the stack is used up. So the allocator is asked before OpenSSL asks it.
+ */
+static bool evp_memory(void)
+{
+    enum { ENOUGH = 8192 };
+    CRYPTO_malloc_fn allocate;
+    CRYPTO_free_fn release;
+    void *memory;
+
+    CRYPTO_get_mem_functions(&allocate, NULL, &release);
+    if (allocate == CRYPTO_malloc) { /* OpenSSL's own notes it, too */
+        memory = malloc(ENOUGH);
+        free(memory);
+    } else {
+        memory = allocate(ENOUGH, __FILE__, __LINE__);
+        release(memory, __FILE__, __LINE__);
+    }
+    return memory != NULL;
 }
 
 static EVP_MD_CTX *evp_thread_new(void)
@@ -125,12 +148,15 @@ int iwarp_crc32c_evp_open(void)
 
 uint32_t iwarp_crc32c_evp(uint32_t crc, const void *data, size_t len)
 {
-    EVP_MD_CTX *ctx = evp_thread != NULL ? evp_thread : evp_thread_new();
+    const bool able = evp_thread != NULL || evp_memory();
+    EVP_MD_CTX *ctx = evp_thread != NULL || !able ? evp_thread : evp_thread_new();
 
     if (ctx == NULL || !evp_compute(ctx, &crc, data, len)) {
         /* There is no value to return that could not pass for a good or a bad CRC. */
         fputs("libiwarp: CRC32c through OpenSSL EVP failed\n", stderr);
-        ERR_print_errors_fp(stderr);
+        if (able) {
+            ERR_print_errors_fp(stderr);
+        }
         abort();
     }
     return crc;

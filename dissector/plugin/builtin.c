@@ -32,7 +32,8 @@ enum when {
     CODE_DDP_UNTAGGED,
     CODE_LLP,
     CODE_OTHER,
-    MARKER, /* offsets from a marker */
+    ENHANCED, /* IRD and ORD in front of the private data */
+    MARKER,   /* offsets from a marker */
     WHENS
 };
 
@@ -50,9 +51,16 @@ static struct builtin {
     {"iwarp_mpa.marker_flag", FT_BOOLEAN, START, 16, 1, -1},
     {"iwarp_mpa.crc_flag", FT_BOOLEAN, START, 16, 1, -1},
     {"iwarp_mpa.rej_flag", FT_BOOLEAN, START, 16, 1, -1},
+    {"iwarp_mpa.enhanced_flag", FT_BOOLEAN, START, 16, 1, -1}, /* this and six more since 4.6 */
     {"iwarp_mpa.res", FT_UINT8, START, 16, 1, -1},
     {"iwarp_mpa.rev", FT_UINT8, START, 17, 1, -1},
-    {"iwarp_mpa.pdlength", FT_UINT16, START, 18, 2, -1},
+    {"iwarp_mpa.enhanced", FT_NONE, ENHANCED, 20, 4, -1},
+    {"iwarp_mpa.enhanced.a", FT_BOOLEAN, ENHANCED, 20, 2, -1},
+    {"iwarp_mpa.enhanced.b", FT_BOOLEAN, ENHANCED, 20, 2, -1},
+    {"iwarp_mpa.enhanced.ird", FT_UINT16, ENHANCED, 20, 2, -1},
+    {"iwarp_mpa.enhanced.c", FT_BOOLEAN, ENHANCED, 22, 2, -1},
+    {"iwarp_mpa.enhanced.D", FT_BOOLEAN, ENHANCED, 22, 2, -1},
+    {"iwarp_mpa.enhanced.ord", FT_UINT16, ENHANCED, 22, 2, -1},
     {"iwarp_mpa.fpdu", FT_NONE, FPDU, 0, 2, -1},
     {"iwarp_mpa.ulpdulength", FT_UINT16, FPDU, 0, 2, -1},
     {"iwarp_ddp", FT_NONE, FPDU, 2, 1, -1},
@@ -120,6 +128,8 @@ _Static_assert(WHENS <= 32, "a set of them is 32 bits");
 
 /* Those whose place or length is not always the same. */
 static int mpa, ddp, crc, crc_check, pad, private_data, markers;
+static int private_length;
+static bool knows_enhanced; /* private data begins behind IRD and ORD */
 static int term_length, term_ddp, term_rdma;
 static int send_in, send_length, send_count, send_data;
 
@@ -135,6 +145,8 @@ void iwarp_builtin_register(void)
     for (size_t i = 0; i < G_N_ELEMENTS(builtins); i++) {
         builtins[i].id = find(builtins[i].name, builtins[i].type);
     }
+    private_length = find("iwarp_mpa.pdlength", FT_UINT16);
+    knows_enhanced = find("iwarp_mpa.enhanced", FT_NONE) > 0;
     mpa = proto_get_id_by_filter_name("iwarp_mpa");
     ddp = proto_get_id_by_filter_name("iwarp_ddp_rdmap");
     crc = find("iwarp_mpa.crc", FT_UINT32);
@@ -177,12 +189,19 @@ void iwarp_builtin_start(tvbuff_t *tvb, proto_tree *tree, const struct dissect_i
     if (!tree || !iwarp_options.builtin_fields) {
         return;
     }
+    const unsigned before = knows_enhanced && s->enhanced ? 4 : 0;
+
     put(tree, mpa, tvb, (unsigned)item->at, DISSECT_SETUP_SIZE, ENC_NA);
     put_all(tree, tvb, (unsigned)item->at,
-            SET(START) | SET(s->kind == DISSECT_REPLY ? REPLY : REQUEST));
-    if (s->private_length > 0) {
-        put(tree, private_data, tvb, (unsigned)item->at + DISSECT_SETUP_SIZE, s->private_length,
-            ENC_NA);
+            SET(START) | SET(s->kind == DISSECT_REPLY ? REPLY : REQUEST) |
+                (s->enhanced ? SET(ENHANCED) : 0));
+    if (private_length > 0) {
+        proto_item_set_hidden(proto_tree_add_uint(tree, private_length, tvb, (int)item->at + 18, 2,
+                                                  s->private_length - before));
+    }
+    if (s->private_length > before) {
+        put(tree, private_data, tvb, (unsigned)item->at + DISSECT_SETUP_SIZE + before,
+            s->private_length - before, ENC_NA);
     }
 }
 

@@ -414,7 +414,7 @@ statistics()
         statistic iwarp,srt opcodes 'RDMA Read +1 +0.001000' 'Atomic +2 +0.001000' &&
         statistic iwarp,stag opcodes '0x00010203 .* 1 .* 1 .* 28 ' '0x12345678 .* 5 ' &&
         statistic conv,iwarp opcodes '10.0.0.1 .* 4 32 bytes +11 179 bytes' &&
-        statistic endpoints,iwarp opcodes '10.0.0.2 +15 +211 +4 ' &&
+        statistic endpoints,iwarp opcodes '10.0.0.2 +15 +211 (bytes )? *4 ' &&
         statistic follow,iwarp,hex,0 opcodes '68 65 6c 6c 6f' '0000001B' &&
         statistic follow,iwarp,raw,0 messages '^=====' && followed messages &&
         statistic expert violations 'Message sequence number leaves some out'

@@ -221,7 +221,12 @@ test-systems:               ## the README's commands on another Debian; SUITE=tr
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor
 	@tools/install-packages build test cross
-	@MAKEFLAGS= MAKELEVEL= tools/big-endian
+	@MAKEFLAGS= MAKELEVEL= tools/emulated big-endian
+
+.PHONY: test-aarch64
+test-aarch64:               ## unit and end-to-end tests on an emulated aarch64
+	@tools/install-packages build test aarch64
+	@MAKEFLAGS= MAKELEVEL= tools/emulated aarch64
 
 # Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone.
 .PHONY: interop interop-reference interop-bench interop-ends
@@ -287,7 +292,7 @@ config:                     ## what was found, and the flags
 	    compile '$(call quote,$(COMPILE))' libs '$(LIBS)'
 
 help:                       ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 15
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' Makefile | expand -t 15
 	@echo 'Variables: V=1 CC= CFLAGS= LDFLAGS= SAN=address,undefined|thread COV=1'
 	@echo '           PREFIX= LIBDIR= DESTDIR= NO_APT=1 (demo and test never call apt)'
 

@@ -197,12 +197,17 @@ static void copy__truncated_file__fails(void **state)
     close(fd);
 }
 
-static void copy__absurd_address__fails(void **state)
+static void begin_unemulated(void **state)
 {
     begin(state);
     if (getenv("TEST_EMULATED")) {
         skip();
     }
+}
+
+static void copy__absurd_address__fails(void **state)
+{
+    begin_unemulated(state);
     static const uint64_t absurd[] = {1,
                                       UINT64_C(0x0000800000000000),
                                       UINT64_C(0x0123456789abcdef),
@@ -310,10 +315,7 @@ static void *fault_on_own_stack(void *arg)
 
 static void fault__alternate_stack__is_kept(void **state)
 {
-    begin(state);
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
+    begin_unemulated(state);
     unsigned int kinds[] = {0, SS_AUTODISARM};
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
@@ -745,10 +747,7 @@ static void child_traced(void)
 
 static void chain__default__ends_at_the_faulting_instruction(void **state)
 {
-    begin(state);
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
+    begin_unemulated(state);
     int status;
     int stops = 0;
     uintptr_t place[2] = {0, 0};

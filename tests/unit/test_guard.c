@@ -10,15 +10,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -28,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "emulated.h"
 
 #if !defined(SS_AUTODISARM)
 #define SS_AUTODISARM (1U << 31)
@@ -197,17 +193,10 @@ static void copy__truncated_file__fails(void **state)
     close(fd);
 }
 
-static void begin_unemulated(void **state)
-{
-    begin(state);
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
-}
-
 static void copy__absurd_address__fails(void **state)
 {
-    begin_unemulated(state);
+    begin(state);
+    not_emulated();
     static const uint64_t absurd[] = {1,
                                       UINT64_C(0x0000800000000000),
                                       UINT64_C(0x0123456789abcdef),
@@ -315,7 +304,8 @@ static void *fault_on_own_stack(void *arg)
 
 static void fault__alternate_stack__is_kept(void **state)
 {
-    begin_unemulated(state);
+    begin(state);
+    not_emulated();
     unsigned int kinds[] = {0, SS_AUTODISARM};
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
@@ -747,7 +737,8 @@ static void child_traced(void)
 
 static void chain__default__ends_at_the_faulting_instruction(void **state)
 {
-    begin_unemulated(state);
+    begin(state);
+    not_emulated();
     int status;
     int stops = 0;
     uintptr_t place[2] = {0, 0};

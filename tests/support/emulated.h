@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For tests that need a real processor: make test-aarch64 and test-big-endian have an emulated one. */
+/* For tests that need a real processor: test-aarch64 and test-big-endian emulate one. */
 #ifndef TESTS_EMULATED_H
 #define TESTS_EMULATED_H
 

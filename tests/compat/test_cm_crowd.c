@@ -19,9 +19,11 @@ static int ask_from(unsigned host, uint16_t port)
                                      .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
     const struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = port, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
+    ok(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on));
     ok(bind(fd, (const struct sockaddr *)&from, sizeof from));
     ok(connect(fd, (const struct sockaddr *)&to, sizeof to));
     assert_int_equal(send(fd, mpa_request, sizeof mpa_request, MSG_NOSIGNAL), sizeof mpa_request);
@@ -36,9 +38,11 @@ static void requests__of_peers_that_have_gone__leave_room_for_others(void **stat
     listen_at(&server, AF_INET);
     uint16_t port = rdma_get_src_port(server.listener);
     for (int i = 0; i < GONE; i++) {
-        close(ask_from(1, port));
-        if (i % 32 == 0) {
-            usleep(2000); /* let the Requests be read before their peers' end is seen */
+        int fd = ask_from(1, port);
+        usleep(100);
+        close(fd);
+        if (i % 8 == 0) {
+            usleep(1000); /* let Requests be read before their peers' end is seen */
         }
     }
     int other = ask_from(2, port);

@@ -5,6 +5,8 @@
  */
 #include "loop.h"
 
+#include "../support/child.h"
+
 #include "compat/identity.h"
 
 #include <arpa/inet.h>
@@ -209,8 +211,10 @@ static void buffer__registered_within_its_bounds(void **state)
     assert_int_equal(ibv_export_buf_dmabuf_fd(buf), -1);
     assert_int_equal(errno, ENODATA);
     ibv_free_buf(buf);
-    assert_null(ibv_alloc_buf(pd, SIZE_MAX / 2, &buf));
-    assert_int_equal(errno, ENOMEM);
+    if (!CHILD_SANITIZED) { /* a sanitizer's allocator ends the program instead */
+        assert_null(ibv_alloc_buf(pd, SIZE_MAX / 2, &buf));
+        assert_int_equal(errno, ENOMEM);
+    }
     assert_int_equal(ibv_dealloc_pd(other), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_int_equal(ibv_close_device(context), 0);

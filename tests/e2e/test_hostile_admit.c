@@ -94,6 +94,15 @@ static struct iwarp_device_stats stats_of(const struct place *p)
     return s;
 }
 
+/* The port is chosen when it connects: ports may be used again towards another listener. */
+static void bind_address(int fd, const struct sockaddr_in *from)
+{
+    const int on = 1;
+
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)from, sizeof *from), 0);
+}
+
 /* Peers of this address, 127.0.0.host, begin to connect; -1: not now. Nothing waits here. */
 static int try_to_connect(const struct place *p, unsigned host)
 {
@@ -102,7 +111,7 @@ static int try_to_connect(const struct place *p, unsigned host)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
+    bind_address(fd, &from);
     if (connect(fd, (const struct sockaddr *)&p->addr, sizeof p->addr) != 0 &&
         errno != EINPROGRESS) {
         close(fd);
@@ -213,7 +222,7 @@ static void flood(const struct place *p, int *fd, int n, size_t octets)
 static void close_all(const int *fd, int n)
 {
     for (int i = 0; i < n; i++) {
-        close(fd[i]);
+        raw_reset(fd[i]); /* so many ports are not to be kept waiting */
     }
 }
 
@@ -533,8 +542,8 @@ static void crowd_process(const struct place *p, int go, size_t octets)
                                          .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
         int good = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         goods[host - 2] = (struct pollfd){.fd = good, .events = POLLIN};
-        if (bind(good, (const struct sockaddr *)&from, sizeof from) != 0 ||
-            connect(good, (const struct sockaddr *)&p->addr, sizeof p->addr) != 0) {
+        bind_address(good, &from);
+        if (connect(good, (const struct sockaddr *)&p->addr, sizeof p->addr) != 0) {
             _exit(4);
         }
         raw_send(good, request, REQUEST_LEN);

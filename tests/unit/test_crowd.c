@@ -272,13 +272,13 @@ static void random__joins_leaves_and_drops__agree_with_a_model(void **state)
 {
     struct chance chance = {chance_seed()};
 
-    (void)state;
+    teardown(state);
     for (int round = 0; round < 20; round++) {
         enum iwarp_crowd_drops drops = round % 2 ? IWARP_DROPS_NEWEST : IWARP_DROPS_OLDEST;
         unsigned max = 1 + (unsigned)chance_below(&chance, 40);
         struct model model = {.n = 0};
         struct iwarp_crowd crowd;
-        setup(state);
+        assert_int_equal(setup(state), 0);
         iwarp_crowd_init(&crowd, drops, max, false);
         for (int step = 0; step < 2000; step++) {
             int i = (int)chance_below(&chance, MOST), gone;
@@ -305,9 +305,9 @@ static void random__joins_leaves_and_drops__agree_with_a_model(void **state)
             assert_int_equal(atomic_load(&crowd.count), model.n);
         }
         iwarp_crowd_fini(&crowd);
-        free(conns);
+        teardown(state);
     }
-    setup(state);
+    assert_int_equal(setup(state), 0);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#define GONE 2500 /* more than a channel keeps: twice the least backlog, which is 1024 */
+#define GONE 3000 /* more than a channel keeps: twice the least backlog, which is 1024 */
 
 static const char mpa_request[20] = "MPA ID Req Frame\x40\x01\x00\x00";
 
@@ -39,13 +39,14 @@ static void requests__of_peers_that_have_gone__leave_room_for_others(void **stat
     uint16_t port = rdma_get_src_port(server.listener);
     for (int i = 0; i < GONE; i++) {
         int fd = ask_from(1, port);
-        usleep(100);
+        usleep(300);
         close(fd);
         if (i % 8 == 0) {
             usleep(1000); /* let Requests be read before their peers' end is seen */
         }
     }
     int other = ask_from(2, port);
+    usleep(500000); /* the program looks when that has been decided */
     unsigned others = 0;
     struct pollfd p = {.fd = server.channel->fd, .events = POLLIN};
     while (others == 0 && poll(&p, 1, 5000) == 1) {

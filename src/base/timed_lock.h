@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A mutex with a bound on the wait for it, on a clock that nobody can set: with the wall clock, as
- * pthread_mutex_timedlock has it, a clock that is set back prolongs the wait by as much.
+ * Locks a mutex with a bound on the wait, by the monotonic clock. pthread_mutex_timedlock takes the
+ * wall clock: when somebody sets that back, the wait becomes longer by as much.
  */
 #ifndef IWARP_BASE_TIMED_LOCK_H
 #define IWARP_BASE_TIMED_LOCK_H

@@ -6,8 +6,8 @@
  *
  * One lock, cm_lock, guards ids, channels and their events; no call of the program is made and
  * nothing is waited for with it held, but native calls are: it comes before all locks of those.
- * Who holds it is not cancelled. It is taken by cm_hold and given back by cm_release alone.
- * A member without a comment belongs to it.
+ * A thread that holds the lock cannot be cancelled. Only cm_hold takes it, and only cm_release
+ * gives it back. A member without a comment belongs to it.
  */
 #ifndef IWARP_COMPAT_CM_H
 #define IWARP_COMPAT_CM_H

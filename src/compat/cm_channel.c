@@ -18,9 +18,9 @@
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
 
 /*
- * Some programs end a channel while a thread of theirs is about to ask it for events (rping does,
- * at its end). That thread is to find a channel without descriptor, EBADF as with rdma-core, not
- * memory that is another's: what was ended last is kept. cm_lock.
+ * Some programs destroy a channel while one of their threads is about to ask it for events (rping
+ * does, at its end). That thread has to get EBADF, as with rdma-core, and not read freed memory: so
+ * the channels destroyed last are kept, without a descriptor. Under cm_lock.
  */
 enum { RESTING = 64 };
 static struct cm_channel *resting[RESTING];
@@ -70,7 +70,7 @@ static void event_discard(struct cm_event *event)
     free(event);
 }
 
-/* What a parent's has waiting is the parent's to end. */
+/* A forked child frees the parent's channel, but leaves the events in it to the parent. */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     IWARP_UNCANCELLED;

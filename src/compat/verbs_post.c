@@ -75,8 +75,7 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
                                  .num_sge = (unsigned)from->num_sge};
     to->remote_to = from->wr.rdma.remote_addr;
     to->remote_stag = from->wr.rdma.rkey;
-    switch (
-        (int)from->opcode) { /* as a number: each release of rdma-core has operations of its own */
+    switch ((int)from->opcode) { /* a number: newer releases have more operations than this enum */
     case IBV_WR_SEND:
         to->opcode = IWARP_WR_SEND;
         return NULL;

@@ -9,9 +9,9 @@
  *     and lingers
  *   accepted                     none
  *
- * Whoever has a crowd drop a connection leaves word of it in `turned_away`, and the connection's
- * own worker ends it. It may have gone on meanwhile, into another crowd or out of all: then it
- * stays.
+ * Any thread may drop a connection from a crowd: it counts the drop in `turned_away`, and the
+ * connection's own worker ends the connection. If the connection has joined another crowd by then,
+ * or was accepted, the worker leaves it alone.
  */
 #include "verbs/conn_admit.h"
 

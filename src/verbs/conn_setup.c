@@ -81,7 +81,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
     conn->lingering = true;
-    (void)iwarp_conn_join(conn, &conn->device->startups); /* who came last is not dropped */
+    (void)iwarp_conn_join(conn, &conn->device->startups); /* drops the oldest, not this one */
     iwarp_conn_shutdown_write(conn);
     iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
     conn->ep->ops->watch(conn->ep, true, false);

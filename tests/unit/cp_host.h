@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server for the tests of hostile ones: it begins as it should, with a channel of its own and the
- * MPA start-up, and then answers each request as the test says, which may be anything. The client
+ * A hostile server for tests. It starts like a real one, up to and including the MPA start-up; then
+ * it answers each request with whatever the test says. The client
  * is iwarp-cp itself in a child process; it works in scratch_path/in, and scratch_path/out is what
  * it must never touch. A client that does not end is killed, and the test fails.
  */

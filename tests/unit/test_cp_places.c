@@ -237,7 +237,7 @@ static void silent__all_places__leave_when_others_come(void **state)
     expect_displaced(&clients[1]);
 }
 
-/* One that is at work stays, whoever comes; those that ask for next to nothing leave. */
+/* Newcomers displace the clients that ask for next to nothing, and not the one that moves data. */
 static void trickling__all_places_but_one__leave_when_others_come(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counting places, and choosing who leaves. */
+/* See places.h. */
 #include "places.h"
 
 #include "net.h"

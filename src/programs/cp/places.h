@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The places of a server, one for each client at a time, and who gets one.
+ * A server has a number of places; each connected client takes one. This decides whether a new
+ * client gets a place.
  *
- * Invariant: idle clients, or clients that send a little now and then, do not keep others out, be
- * they of one address or of many: when all places are taken, the session that has used up its time
- * (standing.h) leaves for the newcomer, the one that did so first before the others. And no address
- * has more than its share, whatever its clients do: its next one may only displace one of its own.
+ * Invariant: clients that are idle or send little cannot keep others out, whether they come from
+ * one address or from many. When all places are taken, the server ends the session that used up its
+ * time (standing.h) first, and the newcomer gets that place. An address never has more places than
+ * its share: beyond it, a new client of that address can only displace another of the same address.
  * An IPv6 address counts with the whole /64 that it is in, for that is what one machine may have.
  */
 #ifndef CP_PLACES_H

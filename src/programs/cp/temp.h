@@ -2,8 +2,8 @@
 /*
  * A file that appears under its name only when it is complete, in one step, replacing what was
  * there. Until then it has no name at all (O_TMPFILE), so that nothing is left even when the
- * process is killed. Where the file system cannot do that it has a hidden name of its own, see
- * hidden.h; what a killed process left is removed by the next transfer into that directory.
+ * process is killed. On a file system without O_TMPFILE the file has a hidden name meanwhile
+ * (hidden.h), and the next transfer into that directory removes what a killed process left.
  *
  * Invariant: this process links, renames and unlinks only a name that it drew itself, and only
  * while temp->hidden has it. So what gets the final name is always the file behind temp->fd.

@@ -77,7 +77,7 @@ NO_UNDEFINED := $(if $(SAN),,-Wl,-z,defs)
 TEST_FLAGS = $(call pkg,CMOCKA,--cflags) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
-LIB_DIRS := base capture provider mpa ddp rdmap stream transport verbs
+LIB_DIRS := base capture provider mpa ddp rdmap stream transport loop verbs
 # The entry point of the loadable provider is the one file that the library must not contain.
 PROVIDER_OBJ := $(call objects,src/provider/module.c)
 LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c)))

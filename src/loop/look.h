@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Is it better to look for a while before sleeping? What decides, see look.c; no clock, no I/O. */
-#ifndef IWARP_VERBS_LOOK_H
-#define IWARP_VERBS_LOOK_H
+#ifndef IWARP_LOOP_LOOK_H
+#define IWARP_LOOP_LOOK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * since it may be ms until this thread has it again, looking is no good and is tried ever more
  * seldom.
  */
-#include "verbs/clock.h"
-#include "verbs/verbs.h"
+#include "loop/clock.h"
+#include "loop/loop.h"
 
 #include <sched.h>
 
@@ -92,47 +92,48 @@ static bool yield(int64_t now)
     return iwarp_now_ns() - now < LOST_NS;
 }
 
-/* Until it has found something. False: it has no handles any more. */
-static bool look(struct iwarp_worker *w, bool (*over)(void *arg), void *arg, int64_t end)
+/* Spin until the loop has found something.  False: it has no handles any more. */
+static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64_t end)
 {
-    uint64_t before = w->found;
+    uint64_t before = l->found;
 
-    for (unsigned i = 1; uv_run(w->loop, UV_RUN_NOWAIT) != 0; i++) {
+    for (unsigned i = 1; uv_run(l->uv, UV_RUN_NOWAIT) != 0; i++) {
         int64_t now = iwarp_now_ns();
-        if (w->found != before || over(arg) || now >= end) {
+        if (l->found != before || over(arg) || now >= end) {
             return true;
         }
         if (i % YIELD_EVERY == 0 && !yield(now)) {
-            iwarp_look_hindered(&w->look);
+            iwarp_look_hindered(&l->look);
             return true;
         }
     }
     return false;
 }
 
-static uint64_t moved(const struct iwarp_worker *w)
+static uint64_t moved(const struct iwarp_loop *l)
 {
-    return w->received + atomic_load_explicit(&w->sent, memory_order_relaxed);
+    return l->received + atomic_load_explicit(&l->sent, memory_order_relaxed);
 }
 
-bool iwarp_worker_await(struct iwarp_worker *w, bool (*over)(void *arg), void *arg)
+bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
 {
     int64_t begin = iwarp_now_ns();
-    uint64_t before = w->found;
+    uint64_t before = l->found;
     bool alive = true;
 
-    if (w->device->options.look && iwarp_look_due(&w->look)) {
-        alive = look(w, over, arg, begin + SHORT_NS);
+    iwarp_hot_end(l);
+    if (l->options.look && iwarp_look_due(&l->look)) {
+        alive = look(l, over, arg, begin + SHORT_NS);
     }
-    if (alive && w->found == before && !over(arg)) {
-        alive = uv_run(w->loop, UV_RUN_ONCE) != 0;
+    if (alive && l->found == before && !over(arg)) {
+        alive = uv_run(l->uv, UV_RUN_ONCE) != 0;
     }
     int64_t now = iwarp_now_ns();
-    uint64_t octets = moved(w), since = w->awaited_octets;
+    uint64_t octets = moved(l), since = l->awaited_octets;
     /* A sender that was interrupted while it counted sets the others' count back. */
-    iwarp_look_waited(&w->look, now - begin, now - w->awaited_ns,
+    iwarp_look_waited(&l->look, now - begin, now - l->awaited_ns,
                       octets > since ? octets - since : 0);
-    w->awaited_ns = now;
-    w->awaited_octets = octets;
+    l->awaited_ns = now;
+    l->awaited_octets = octets;
     return alive;
 }

@@ -104,11 +104,12 @@ COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ)
 # Programs that measure: against callgrind, and through another library if that is there.
 GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
+TURNS_OBJ := $(call objects,bench/turns.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(PRELOAD_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
-    $(FABRIC_OBJ)
+    $(FABRIC_OBJ) $(TURNS_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -123,6 +124,7 @@ COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
+TURNS := $(OUT)/bench/turns
 PRELOADS := $(PRELOAD_OBJ:$(OBJ)/%.o=$(OUT)/%.so)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer \
@@ -250,6 +252,12 @@ bench:                      ## measure, in turn with peers, build/bench/report.m
 	@$(MAKE) bench-programs
 	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/run $(if $(QUICK),--quick) $(BENCH_ONLY)
 bench-programs: $(OUT)/bin/iwarp-bench $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer)
+# OLD is a checkout or a build folder with the libraries of another commit; ROWS="write small".
+.PHONY: bench-pairs
+bench-pairs: $(TURNS) lib compat-libraries $(SCRIPTS) ## this build against another, in turns; OLD=dir ROWS= PAIRS_OPTIONS=
+	@[ -n "$(OLD)" ] || { echo >&2 'OLD=dir is missing: another checkout, built by make'; exit 2; }
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/pairs $(PAIRS_OPTIONS) '$(call quote,$(OLD))' \
+	    $(abspath $(OUT)) $(ROWS)
 bench-guard:                ## instructions per operation against bench/baseline.tsv
 	@tools/install-packages build guard
 	@$(MAKE) bench-guard-program
@@ -262,7 +270,7 @@ run-tests: all tests
 	    $(if $(SAN),TEST_TIMEOUT=900) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
 	    tests/run $(TESTS) $(COMPAT_TESTS) $(WITH)
 
-tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) ## build the tests
+tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) $(TURNS) ## build the tests
 $(TEST_OBJ) $(COMPAT_TEST_OBJ): | have-cmocka
 have-cmocka:
 	@$(if $(CMOCKA_VERSION),:,echo >&2 \
@@ -445,6 +453,11 @@ $(OUT)/bench/fabric-peer: $(FABRIC_OBJ) $(BENCH_SHARED)
 $(OUT)/bench/guard $(OUT)/bench/fabric-peer:
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(if $(findstring fabric,$@),$(call pkg,FABRIC,--libs))
+
+# With whichever libiwarp.so LD_LIBRARY_PATH names: bench/pairs runs it with that of either build.
+$(TURNS): $(TURNS_OBJ) $(filter-out $(LIB_A),$(BENCH_SHARED)) | $(LIB_SO) $(LIB_LINKS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ -L$(OUT)/lib -liwarp
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

@@ -71,13 +71,13 @@ else
     echo "ok $n - ib_send_lat # SKIP there is no ib_send_lat, or no drop-in library"
 fi
 
-pairs 0 "$BUILD" "$BUILD" --pairs 24 --starts 8 --slice 10 --limit 0.01 small &&
+pairs 0 "$BUILD" "$BUILD" --pairs 48 --starts 12 --slice 10 --limit 0.01 small &&
     grep -q '^small: .*: same$' <<<"$output"
 result 'a build against itself is the same'
-pairs 1 "$BUILD" "$BUILD" --pairs 24 --starts 8 --slice 10 --new-env IWARP_FAULTS=split=64 small &&
+pairs 1 "$BUILD" "$BUILD" --pairs 48 --starts 12 --slice 10 --new-env IWARP_FAULTS=split=16 small &&
     grep -q '^small: .*: worse$' <<<"$output"
-result 'one that moves 64 octets a call is worse, and the status says so'
-pairs 0 "$BUILD" "$BUILD" --pairs 24 --starts 8 --slice 10 --old-env IWARP_FAULTS=split=64 small &&
+result 'one that moves 16 octets a call is worse, and the status says so'
+pairs 0 "$BUILD" "$BUILD" --pairs 48 --starts 12 --slice 10 --old-env IWARP_FAULTS=split=16 small &&
     grep -q '^small: .*: better$' <<<"$output"
 result 'the other way round it is better'
 pairs 2 "$BUILD" "$BUILD" --new-env IWARP_FAULTS=tickle small &&

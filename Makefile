@@ -536,6 +536,7 @@ HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)
 MAN_PAGES := $(wildcard man/*.1)
 MAN7_PAGES := $(wildcard man/*.7)
 DOCS := $(wildcard README.md LICENSE docs/*.md)
+NOTES := $(wildcard docs/notes/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
 # Not where the loader looks by itself: these have the names of the system's libraries.
 COMPAT_DIR = $(LIBDIR)/libiwarp/compat
@@ -591,6 +592,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
 	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
 	$(call put,644,$(DOCDIR),$(DOCS))
+	$(call put,644,$(DOCDIR)/notes,$(NOTES))
 
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'

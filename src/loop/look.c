@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threaded progress: before it sleeps in the loop, a thread may look for a while whether something
- * comes. To be woken costs both ends, on a virtual machine much; but who looks finds less at a time
- * than who sleeps. Which of the two moves more octets depends on machine, peer and messages, so now
- * and then it is tried. Whoever else wants the processor has it meanwhile; if that is for long,
- * since it may be ms until this thread has it again, looking is no good and is tried ever more
- * seldom.
+ * Spinning before sleeping: a thread that runs the loop may look for a while whether something
+ * comes, before it sleeps.
+ *
+ * To be woken up costs both ends time, on a virtual machine much.  But a thread that spins finds
+ * less at a time than one that sleeps, so each octet costs more calls.  Which of the two moves more
+ * octets depends on machine, peer and messages; a trial now and then measures both in turn.  While
+ * the thread spins it yields.  If a yield takes long, another thread computes on this processor and
+ * the spinning thread comes back late: then spinning stops, and is tried ever more seldom.
  */
 #include "loop/clock.h"
 #include "loop/loop.h"
 
 #include <sched.h>
 
-#define SHORT_NS    100000 /* of a wait; and nobody looks for longer */
-#define SHORT_WAITS 8      /* so many of them, and it may look; a long one costs half of them */
-#define YIELD_EVERY 4      /* looks */
-#define LOST_NS     500000 /* of yielding: somebody computes there */
-#define MAX_DOUBLED 5      /* times that the hold is longer then */
+#define SHORT_NS    100000 /* of a short wait, and of a spin */
+#define SHORT_WAITS 8 /* short waits in a row before a thread spins; a long one halves the count   \
+                       */
+#define YIELD_EVERY 4 /* looks of a spin */
+#define LOST_NS     500000 /* of a yield, if another thread computes here */
+#define MAX_DOUBLED 5      /* times that HOLD_NS doubles after that */
 
-#define IDLE_NS  1000000   /* from one wait to the next: says nothing about the ways to wait */
+#define IDLE_NS  1000000   /* from one wait to the next, if it says nothing about either way */
 #define SLICE_NS 3000000   /* of a trial, in which the two ways take turns */
 #define SLICES   8         /* of a trial */
-#define HOLD_NS  300000000 /* until the next trial; of time that was not idle, as the others */
-#define TO_BEGIN 1.05      /* looking has to move so much more */
-#define TO_GO_ON 0.95
+#define HOLD_NS  300000000 /* from a trial to the next; idle time counts in none of the three */
+#define TO_BEGIN 1.05      /* octets by spinning, of those by sleeping, for spinning to begin */
+#define TO_GO_ON 0.95      /* and to go on */
 
 static bool looks(const struct iwarp_look *l)
 {
@@ -46,7 +49,7 @@ static void end_slice(struct iwarp_look *l)
     }
 }
 
-/* What earlier trials have shown counts less and less: traffic by chance needs some of them. */
+/* Earlier trials count less and less; several are needed where messages come at random. */
 static void begin_trial(struct iwarp_look *l)
 {
     l->spent_ns = 0;
@@ -85,7 +88,7 @@ void iwarp_look_hindered(struct iwarp_look *l)
     l->spent_ns = 0;
 }
 
-/* False: somebody else has needed the processor. */
+/* False: another thread has used the processor for long. */
 static bool yield(int64_t now)
 {
     sched_yield();

@@ -146,7 +146,7 @@ static void poll__that_stops__leaves_all_to_the_worker(void **state)
     for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
         struct pair p = pair_with(t, true, 1);
         (void)poll_until_taken(&p, 0, PLENTY);
-        send_polled(&p, 200); /* the loop does not watch the connection any more: hot.c */
+        send_polled(&p, 200); /* the loop does not watch the connection any more: loop/hot.h */
         pair_fill(p.side[0].p, 100, 7);
         for (unsigned i = 0; i < 50; i++) {
             pair_write(&p.side[0], i, 0, 100, &p.side[1], 0);
@@ -393,7 +393,7 @@ static void *mix_call(void *arg)
     return NULL;
 }
 
-/* Waits come back so soon that it may lead: lead.c. */
+/* Waits come back so soon that it may lead: verbs/progress.c. */
 static void *mix_wait(void *arg)
 {
     struct pair_side *s = &mix.p.side[0];

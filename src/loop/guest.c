@@ -5,13 +5,30 @@
 
 #include <assert.h>
 
+/* The loop that this thread runs, unless it is embedded. */
+static _Thread_local const struct iwarp_loop *current;
+
+bool iwarp_loop_is_current(const struct iwarp_loop *l)
+{
+    return l->options.uv ? pthread_equal(l->thread, pthread_self()) != 0 : current == l;
+}
+
+const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
+{
+    const struct iwarp_loop *outer = current;
+
+    current = l;
+    return outer;
+}
+
 /* `run` is held: this thread is the current one. */
 static void begin(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
 
     assert(iwarp_lease_is_out(s)); /* invariant 1 */
-    s->outer = iwarp_loop_enter(l);
+    s->outer = current;
+    current = l;
     /* No other visitor counts at the same time; a guest that asks does, and loses nothing. */
     unsigned visits = atomic_load_explicit(&s->visits, memory_order_relaxed);
     atomic_store_explicit(&s->visits, visits + 1, memory_order_relaxed);
@@ -19,7 +36,7 @@ static void begin(struct iwarp_loop *l)
 
 void iwarp_lease_leave(struct iwarp_loop *l)
 {
-    (void)iwarp_loop_enter(l->lease.outer);
+    current = l->lease.outer;
     pthread_mutex_unlock(&l->lease.run);
 }
 

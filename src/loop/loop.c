@@ -19,22 +19,6 @@ struct iwarp_call {
     struct iwarp_call *next;
 };
 
-/* The loop that this thread runs, unless it is embedded. */
-static _Thread_local const struct iwarp_loop *current;
-
-bool iwarp_loop_is_current(const struct iwarp_loop *l)
-{
-    return l->options.uv ? pthread_equal(l->thread, pthread_self()) != 0 : current == l;
-}
-
-const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
-{
-    const struct iwarp_loop *outer = current;
-
-    current = l;
-    return outer;
-}
-
 /* --- calls and tasks ------------------------------------------------------------------------- */
 
 void iwarp_loop_run_calls(struct iwarp_loop *l)

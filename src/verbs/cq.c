@@ -306,7 +306,8 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 
     IWARP_ON_LOOP(cq->device);
     if (is_empty(cq)) {
-        if (!iwarp_progress_poll(cq->device, iwarp_workers_of(&cq->workers)) || is_empty(cq)) {
+        if (cq->device->embedded ||
+            !iwarp_progress_poll(cq->device, iwarp_workers_of(&cq->workers)) || is_empty(cq)) {
             return 0;
         }
     }

@@ -198,8 +198,13 @@ bool iwarp_device_usable(const struct iwarp_device *device)
     if (!iwarp_device_is_ours(device)) {
         return false;
     }
-    return !device->embedded || !iwarp_device_is_elsewhere(device) ||
-           iwarp_device_wrong_thread() == IWARP_OK;
+    if (!device->embedded || pthread_equal(device->worker[0].loop.thread, pthread_self())) {
+        return true;
+    }
+    iwarp_fail(IWARP_MISUSE, "embedded progress: every call has to come from the thread that "
+                             "opened the device and runs the loop; from others use "
+                             "iwarp_device_call");
+    return false;
 }
 
 static enum iwarp_status start_workers(struct iwarp_device *d)

@@ -5,8 +5,6 @@
 #include "loop/habit.h"
 #include "verbs/verbs.h"
 
-#include <string.h>
-
 #define DEVICES 4 /* that a thread has a habit at */
 #define ROUND                                                                                      \
     64           /* polls in vain that are one unit; and polls until a thread looks after others   \
@@ -32,34 +30,39 @@ struct guest {
     bool visits;       /* those visit it now */
 };
 
-static _Thread_local struct guest guests[DEVICES];
-static _Thread_local unsigned last, oldest;
+static _Thread_local struct {
+    struct guest *last; /* of `at`, or NULL */
+    struct guest at[DEVICES];
+    unsigned oldest;
+} guests;
 
 static struct guest *find(const struct iwarp_device *device)
 {
-    if (guests[last].device == device->serial) {
-        return &guests[last];
-    }
     for (unsigned i = 0; i < DEVICES; i++) {
-        if (guests[i].device == device->serial) {
-            last = i;
-            return &guests[i];
+        if (guests.at[i].device == device->serial) {
+            return guests.last = &guests.at[i];
         }
     }
     return NULL;
 }
 
+static struct guest *forget_oldest(const struct iwarp_device *device)
+{
+    struct guest *g = &guests.at[guests.oldest++ % DEVICES];
+
+    *g = (struct guest){.device = device->serial};
+    return guests.last = g;
+}
+
 static struct guest *guest_of(const struct iwarp_device *device)
 {
-    struct guest *g = find(device);
+    struct guest *g = guests.last;
 
-    if (!g) {
-        last = oldest++ % DEVICES;
-        g = &guests[last];
-        memset(g, 0, sizeof *g);
-        g->device = device->serial;
+    if (g && g->device == device->serial) {
+        return g;
     }
-    return g;
+    g = find(device);
+    return g ? g : forget_oldest(device);
 }
 
 void iwarp_progress_recall(struct iwarp_device *device)
@@ -134,7 +137,7 @@ static bool take_all(struct iwarp_device *device, uint64_t workers)
 /* Rounds without a pause earn the lease. */
 static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers)
 {
-    if (g->polls % ROUND != 0 || !device->options.look || atomic_load(&device->armed) > 0) {
+    if (!device->options.look || atomic_load(&device->armed) > 0) {
         return false;
     }
     int64_t now = iwarp_now_ns();
@@ -189,7 +192,7 @@ static bool visit_deserted(struct iwarp_device *device, struct guest *g)
 {
     struct iwarp_loop *l = &device->worker[0].loop;
 
-    if (!iwarp_lease_is_out(&l->lease) || atomic_load(&l->lease.asleep)) {
+    if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
         return false;
     }
     if (++g->idle == FEW) {
@@ -202,9 +205,9 @@ static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
 {
     struct guest *g = guest_of(device);
 
-    g->polls++;
-    if (!g->taken && !earns(device, g, workers)) {
-        return device->workers == 1 && visit_deserted(device, g);
+    bool round = ++g->polls % ROUND == 0;
+    if (!g->taken && !(round && earns(device, g, workers))) {
+        return iwarp_lease_is_out(&device->worker[0].loop.lease) && visit_deserted(device, g);
     }
     if (is_slow(g) || !visit_taken(device, g, workers)) {
         give_back(device, g);
@@ -218,9 +221,6 @@ static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
 
 bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers)
 {
-    if (device->embedded) {
-        return false;
-    }
     if (!device->polled) {
         return poll_threaded(device, workers);
     }

@@ -18,8 +18,8 @@ struct iwarp_device;
 #define IWARP_EVERY_WORKER UINT64_MAX
 
 /*
- * The application has polled in vain a queue that these workers serve, a bit each.  True: their
- * loops were run, look again.
+ * Not embedded: the application has polled in vain a queue that these workers serve, a bit each.
+ * True: their loops were run, look again.
  */
 bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers);
 

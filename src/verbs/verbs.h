@@ -184,8 +184,6 @@ static inline void iwarp_workers_add(_Atomic uint64_t *queue, const struct iwarp
     atomic_fetch_or(queue, (uint64_t)1 << (w - w->device->worker));
 }
 
-bool iwarp_device_is_elsewhere(const struct iwarp_device *device);
-enum iwarp_status iwarp_device_wrong_thread(void);
 
 /*
  * May this thread use what belongs to the device? Not if it is of the process that forked this one,

@@ -85,19 +85,6 @@ enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void
                : iwarp_fail(IWARP_NO_MEMORY, "no memory for a call");
 }
 
-bool iwarp_device_is_elsewhere(const struct iwarp_device *device)
-{
-    return !iwarp_loop_is_current(&device->worker[0].loop);
-}
-
-enum iwarp_status iwarp_device_wrong_thread(void)
-{
-    return iwarp_fail(IWARP_MISUSE,
-                      "embedded progress: every call has to come from the thread that "
-                      "opened the device and runs the loop; from others use "
-                      "iwarp_device_call");
-}
-
 void iwarp_worker_kick(struct iwarp_conn *conn)
 {
     iwarp_conn_get(conn);

@@ -236,6 +236,7 @@ static void polled__a_queue__runs_the_workers_that_use_it_only(void **state)
     struct iwarp_worker *mine = &p.device->worker[1], *other = &p.device->worker[0];
     assert_ptr_equal(p.side[0].conn->worker, mine);
     assert_ptr_equal(p.side[1].conn->worker, other);
+    pair_await_homes(p.device); /* nobody looks after a loop that its home runs */
     unsigned mine_before = atomic_load(&mine->loop.lease.visits),
              other_before = atomic_load(&other->loop.lease.visits);
     for (unsigned i = 0; i < 500; i++) {

@@ -376,7 +376,7 @@ static void disconnect_on_worker(void *arg)
     iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_ESTABLISHED) {
         iwarp_stream_close(&conn->stream);
-        iwarp_conn_settle(conn);
+        iwarp_conn_turn(conn, 0);
     } else if (conn->state == CONN_REQUEST && !conn->qp) {
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_ABORT, 0);
     } else if (conn->state != CONN_ENDED) {
@@ -389,7 +389,7 @@ void iwarp_conn_end_now(struct iwarp_conn *conn)
 {
     if (conn->state == CONN_ESTABLISHED) {
         iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
-        iwarp_conn_settle(conn);
+        iwarp_conn_turn(conn, 0);
     } else if (conn->state != CONN_ENDED) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     }

@@ -115,13 +115,9 @@ void iwarp_conn_send(struct iwarp_conn *conn)
             write_failed(conn, (int)-sent, first, offered);
         }
     }
-    if (conn->has_stream) {
-        iwarp_qp_reap(conn);
-    }
 }
 
-/* --- a peer that overlooks the first FPDU
- * --------------------------------------------------------- */
+/* --- a peer that overlooks the first FPDU ---------------------------------------------------- */
 
 /* Has no limit of time to keep: whatever starts the timer for one takes it over. */
 void iwarp_conn_remind_later(struct iwarp_conn *conn)
@@ -138,17 +134,13 @@ void iwarp_conn_remind_later(struct iwarp_conn *conn)
     conn->timer_on = false;
 }
 
-void iwarp_conn_remind(struct iwarp_conn *conn)
+static void remind(struct iwarp_conn *conn)
 {
-    if (!conn->has_stream || !conn->ep) {
-        return;
-    }
     if (iwarp_stream_remind(&conn->stream)) {
         iwarp_log(IWARP_LOG_INFO, "conn",
                   "no octet came from the peer within %u ms of its Reply: a zero-length RDMA Write "
                   "reminds it of what was sent (siw can overlook that)",
                   (unsigned)iwarp_peers_remind_ms[conn->reminders - 1]);
-        iwarp_conn_send(conn);
     }
     iwarp_conn_remind_later(conn);
 }
@@ -192,77 +184,18 @@ static bool receive_once(struct iwarp_conn *conn)
     return (size_t)got == wanted + staging && !conn->stream.eof;
 }
 
-/*
- * Nothing is to be sent, nothing changes in the stream's life, and what is watched is what was
- * watched before: iwarp_conn_send and iwarp_conn_settle would do nothing.
- */
-static bool is_settled(struct iwarp_conn *conn)
+/* Until there is nothing more, or another connection's turn has come. */
+static void receive(struct iwarp_conn *conn)
 {
-    const struct iwarp_stream *s = &conn->stream;
+    bool more = receive_once(conn);
 
-    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && iwarp_stream_drained(s) &&
-           !iwarp_stream_tx_waits(&conn->stream);
-}
-
-/* The endpoint counts among those who have the connection, and is not gone before the loop runs. */
-static bool receive_hot(void *arg, bool *received)
-{
-    struct iwarp_conn *conn = arg;
-    struct iwarp_stream *s = &conn->stream;
-
-    iwarp_mutex_lock(&conn->lock);
-    bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
-               s->life == STREAM_RUNNING && !s->eof;
-    uint64_t before = s->rx.pos;
-    if (can) {
-        (void)receive_once(conn);
-        *received = s->rx.pos != before;
-    }
-    if (can && (*received || s->life != STREAM_RUNNING || s->eof)) {
+    for (unsigned i = 1; i < RX_ROUNDS && more && conn->ep; i++) {
+        iwarp_conn_send(conn); /* answers do not wait for what comes behind, nor completions */
         iwarp_qp_reap(conn);
-        if (!is_settled(conn)) {
-            iwarp_conn_send(conn);
-            iwarp_conn_settle(conn);
-        }
-    }
-    iwarp_conn_unlock(conn);
-    return can;
-}
-
-static bool is_watched(void *conn)
-{
-    return !iwarp_tcp_is_away(((struct iwarp_conn *)conn)->ep);
-}
-
-static void watch(void *arg, bool on)
-{
-    struct iwarp_conn *conn = arg;
-
-    if (on) {
-        iwarp_tcp_come_back(conn->ep);
-    } else {
-        iwarp_tcp_go_away(conn->ep);
-    }
-}
-
-/* A connection over TCP that alone receives: loop/hot.h. */
-static const struct iwarp_hot_source hot_source = {receive_hot, is_watched, watch};
-
-void iwarp_conn_receive(struct iwarp_conn *conn)
-{
-    uint64_t before = conn->stream.rx.pos;
-    bool more = true;
-
-    for (unsigned i = 0; i < RX_ROUNDS && more && conn->ep; i++) {
-        if (i > 0 && conn->pushed && conn->qp) {
-            iwarp_qp_tell(conn->qp); /* there is more to come: do not let it wait */
+        if (conn->pushed && conn->qp) {
+            iwarp_qp_tell(conn->qp);
         }
         more = receive_once(conn);
-        iwarp_qp_reap(conn);
-        iwarp_conn_send(conn); /* answers to Reads, and what waited for them */
-    }
-    if (conn->ep && conn->stream.rx.pos != before && iwarp_tcp_is(conn->ep)) {
-        iwarp_hot_received(&conn->worker->loop, &hot_source, conn);
     }
     if (more && conn->ep && conn->ep->ops->poll) {
         iwarp_worker_kick(conn);
@@ -315,11 +248,20 @@ static void follow_life(struct iwarp_conn *conn)
     }
 }
 
-void iwarp_conn_settle(struct iwarp_conn *conn)
+/*
+ * Nothing is to be sent, nothing changes in the stream's life, and TCP watches what it watched
+ * before: settle would do nothing.
+ */
+static bool is_settled(struct iwarp_conn *conn)
 {
-    if (!conn->has_stream || !conn->ep || conn->lingering) {
-        return;
-    }
+    const struct iwarp_stream *s = &conn->stream;
+
+    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && iwarp_stream_drained(s) &&
+           !iwarp_stream_tx_waits(&conn->stream);
+}
+
+static void settle(struct iwarp_conn *conn)
+{
     unsigned interest = iwarp_stream_interest(&conn->stream);
     while ((interest & IWARP_STREAM_WRITE) && !conn->tx_blocked && conn->ep) {
         iwarp_conn_send(conn);
@@ -345,6 +287,106 @@ void iwarp_conn_settle(struct iwarp_conn *conn)
                          conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0);
 }
 
+/* --- turns ----------------------------------------------------------------------------------- */
+
+/* Work was posted, on any thread: all that it may do is send.  The worker does the rest. */
+static void turn_of_poster(struct iwarp_conn *conn)
+{
+    bool was_blocked = conn->tx_blocked;
+
+    iwarp_conn_send(conn);
+    iwarp_qp_reap(conn);
+    if (conn->stream.life != STREAM_RUNNING ||
+        (!was_blocked && (conn->tx_blocked ||
+                          (iwarp_stream_interest(&conn->stream) & IWARP_STREAM_WRITE) != 0))) {
+        iwarp_worker_kick(conn);
+    }
+}
+
+static void has_room(struct iwarp_conn *conn)
+{
+    if (!conn->tx_error) {
+        conn->tx_blocked = false;
+        iwarp_conn_fit(conn); /* after a wait, so the price of asking does not show */
+    }
+}
+
+void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
+{
+    if (!conn->has_stream) {
+        return;
+    }
+    if (!conn->ep) { /* it has ended: what was posted since is flushed */
+        iwarp_qp_reap(conn);
+        return;
+    }
+    if (reasons & IWARP_TURN_WRITABLE) {
+        has_room(conn);
+    }
+    if (reasons & IWARP_TURN_REMIND) {
+        remind(conn);
+    }
+    if (reasons & IWARP_TURN_READABLE) {
+        receive(conn);
+    } else if (reasons & IWARP_TURN_DIRECT) {
+        (void)receive_once(conn);
+    }
+    if (conn->lingering) {
+        iwarp_conn_send(conn);
+    } else if (!(reasons & IWARP_TURN_DIRECT) || !is_settled(conn)) {
+        settle(conn);
+    }
+    iwarp_qp_reap(conn);
+}
+
+static bool is_watched(void *conn)
+{
+    return !iwarp_tcp_is_away(((struct iwarp_conn *)conn)->ep);
+}
+
+static void watch(void *arg, bool on)
+{
+    struct iwarp_conn *conn = arg;
+
+    if (on) {
+        iwarp_tcp_come_back(conn->ep);
+    } else {
+        iwarp_tcp_go_away(conn->ep);
+    }
+}
+
+/* The endpoint counts among those who have the connection, and is not gone before the loop runs. */
+static bool read_directly(void *arg, bool *received)
+{
+    struct iwarp_conn *conn = arg;
+    const struct iwarp_stream *s = &conn->stream;
+
+    iwarp_mutex_lock(&conn->lock);
+    bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
+               s->life == STREAM_RUNNING && !s->eof;
+    uint64_t before = s->rx.pos;
+    if (can) {
+        iwarp_conn_turn(conn, IWARP_TURN_DIRECT);
+        *received = s->rx.pos != before;
+    }
+    iwarp_conn_unlock(conn);
+    return can;
+}
+
+/* A connection over TCP that alone receives: loop/hot.h. */
+static const struct iwarp_hot_source hot_source = {read_directly, is_watched, watch};
+
+/* Full Operation, or what is left of it: the loop has found the transport ready. */
+static void turn_of_loop(struct iwarp_conn *conn, unsigned reasons)
+{
+    uint64_t before = conn->stream.rx.pos;
+
+    iwarp_conn_turn(conn, reasons);
+    if (conn->ep && conn->stream.rx.pos != before && iwarp_tcp_is(conn->ep)) {
+        iwarp_hot_received(&conn->worker->loop, &hot_source, conn);
+    }
+}
+
 void iwarp_conn_ready(void *user, bool readable, bool writable)
 {
     struct iwarp_conn *conn = user;
@@ -360,16 +402,9 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         iwarp_conn_request_gone(conn);
     } else if (conn->lingering && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);
-    } else if (conn->has_stream && conn->ep) {
-        if (writable && !conn->tx_error) {
-            conn->tx_blocked = false;
-            iwarp_conn_fit(conn); /* after a wait, so the price of asking does not show */
-            iwarp_conn_send(conn);
-        }
-        if (readable && conn->ep) {
-            iwarp_conn_receive(conn);
-        }
-        iwarp_conn_settle(conn);
+    } else {
+        turn_of_loop(conn, (readable ? IWARP_TURN_READABLE : 0u) |
+                               (writable ? IWARP_TURN_WRITABLE : 0u));
     }
     iwarp_conn_unlock(conn);
     iwarp_conn_put(conn);
@@ -391,8 +426,7 @@ void iwarp_conn_kicked(void *arg)
     } else if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
     }
-    iwarp_conn_send(conn);
-    iwarp_conn_settle(conn);
+    iwarp_conn_turn(conn, 0);
     bool poll = conn->ep && conn->ep->ops->poll;
     iwarp_conn_unlock(conn);
     if (poll) {
@@ -408,8 +442,6 @@ void iwarp_conn_kicked(void *arg)
  */
 static void send_posted(struct iwarp_conn *conn)
 {
-    bool kick = false, was_blocked = conn->tx_blocked;
-
     /* Both, before looking what there is. By an exchange, which sees what was posted before. */
     if (conn->qp && atomic_load_explicit(&conn->qp->posted, memory_order_relaxed)) {
         (void)atomic_exchange(&conn->qp->posted, false);
@@ -418,15 +450,9 @@ static void send_posted(struct iwarp_conn *conn)
         (void)atomic_exchange(&conn->tx_pending, false);
     }
     if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
-        iwarp_conn_send(conn);
-        kick = conn->stream.life != STREAM_RUNNING ||
-               (!was_blocked && (conn->tx_blocked ||
-                                 (iwarp_stream_interest(&conn->stream) & IWARP_STREAM_WRITE) != 0));
+        turn_of_poster(conn);
     } else if (conn->state == CONN_ENDED) {
         iwarp_qp_reap(conn);
-    }
-    if (kick) {
-        iwarp_worker_kick(conn);
     }
 }
 

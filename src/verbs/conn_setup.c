@@ -266,9 +266,8 @@ static void established(struct iwarp_conn *conn)
               conn->stream.config.ord, conn->stream.config.mulpdu);
     conn->ep->ops->watch(conn->ep, true, false);
     iwarp_conn_report(conn, IWARP_EVENT_ESTABLISHED);
-    iwarp_conn_send(conn);
     iwarp_conn_remind_later(conn);
-    iwarp_conn_settle(conn);
+    iwarp_conn_turn(conn, 0);
 }
 
 /* False: no memory. */

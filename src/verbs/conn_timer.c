@@ -53,15 +53,13 @@ static void timed_out(struct iwarp_conn *conn)
         break;
     case CONN_ESTABLISHED:
     case CONN_ENDED: /* a close that takes too long */
-        if (!limit) {
-            iwarp_conn_remind(conn);
-        } else if (conn->lingering) {
+        if (limit && conn->lingering) {
             iwarp_conn_close_endpoint(conn, true);
-        } else if (conn->has_stream) {
+        } else if (limit && conn->has_stream) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
                               conn->timer_ms);
         }
-        iwarp_conn_settle(conn);
+        iwarp_conn_turn(conn, limit ? 0 : IWARP_TURN_REMIND);
         break;
     }
     iwarp_conn_unlock(conn);

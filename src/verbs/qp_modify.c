@@ -153,7 +153,7 @@ static void terminate(struct iwarp_conn *conn)
         iwarp_fault_set(&conn->stream.fault, IWARP_FAULT_LOCAL_TERMINATE, IWARP_SIDE_LOCAL, 0, 0,
                         0);
         iwarp_stream_fail(&conn->stream);
-        iwarp_conn_settle(conn);
+        iwarp_conn_turn(conn, 0);
     }
 }
 
@@ -293,7 +293,7 @@ static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state t
         break;
     case IWARP_QP_CLOSING:
         iwarp_stream_close(&c->conn->stream);
-        iwarp_conn_settle(c->conn);
+        iwarp_conn_turn(c->conn, 0);
         break;
     case IWARP_QP_TERMINATE:
         terminate(c->conn);

@@ -608,11 +608,24 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1);
 
 /* conn_drive.c: Full Operation and the end. */
-void iwarp_conn_receive(struct iwarp_conn *conn);      /* worker, locked */
-void iwarp_conn_send(struct iwarp_conn *conn);         /* any thread, locked: a turn of it */
-void iwarp_conn_settle(struct iwarp_conn *conn);       /* worker, locked */
+
+/* Why a connection has a turn; 0: its state has changed. */
+enum {
+    IWARP_TURN_READABLE = 1, /* the transport has octets, a FIN or an error */
+    IWARP_TURN_WRITABLE = 2, /* the transport has room again */
+    IWARP_TURN_DIRECT = 4,   /* one read past the loop: loop/hot.h */
+    IWARP_TURN_REMIND = 8,   /* the peer may have overlooked the first FPDU */
+};
+
+/*
+ * One turn: receive, send, follow the stream's life, change what is watched, and produce
+ * completions, as far as there is cause.  Without a stream it does nothing.  On the worker, locked.
+ */
+void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons);
+
+/* Send what is ready, a turn's worth; completions come later.  Any thread, locked. */
+void iwarp_conn_send(struct iwarp_conn *conn);
 void iwarp_conn_remind_later(struct iwarp_conn *conn); /* worker, locked */
-void iwarp_conn_remind(struct iwarp_conn *conn);       /* worker, locked */
 void iwarp_conn_ended(struct iwarp_conn *conn);        /* worker, locked */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
 void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */

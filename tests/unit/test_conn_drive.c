@@ -312,7 +312,7 @@ static void settle_on_worker(void *arg)
     conn->tx_blocked = false;
     for (unsigned turn = 0; turn < TURNS; turn++) {
         greedy.wanted = false;
-        iwarp_conn_settle(conn);
+        iwarp_conn_turn(conn, 0);
         greedy.octets_after[turn] = greedy.octets;
         greedy.wanted_after[turn] = greedy.wanted;
         greedy.mulpdu_after[turn] = conn->stream.config.mulpdu;
@@ -320,7 +320,7 @@ static void settle_on_worker(void *arg)
     conn->ep->ops =
         greedy.real; /* what was taken never comes there: an abort is all that is left */
     iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0);
-    iwarp_conn_settle(conn);
+    iwarp_conn_turn(conn, 0);
     iwarp_conn_unlock(conn);
 }
 

@@ -263,11 +263,13 @@ rping_server()
         echo listening; wait \$pid"
 }
 
-# The kernel as a user: its host of NVMe over RDMA, by the file that nvme-cli would write to.
+# The kernel as a user: its host of NVMe over RDMA, by the file that nvme-cli would write to.  A name of
+# the host without an id of its own is refused by Linux 6.12.
 nvme_host()
 {
     echo "modprobe nvme_rdma; echo transport=rdma,traddr=$host_address,trsvcid=$1,nr_io_queues=1,\
-nqn=nqn.2014-08.org.example:interop,hostnqn=nqn.2014-08.org.example:host >/dev/nvme-fabrics"
+nqn=nqn.2014-08.org.example:interop,hostnqn=nqn.2014-08.org.example:host,\
+hostid=6b2f6c0e-7c1d-4f43-9d53-0a4e8f1c2d77 >/dev/nvme-fabrics"
 }
 
 # Its client of NFS over RDMA; the options are those that mount.nfs would give to the kernel.

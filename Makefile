@@ -212,11 +212,10 @@ test-ceph:                  ## Ceph of the distribution on our stack: mon, mgr, 
 	    tests/ceph/run
 
 # See tests/systems/run, which needs root; STAGES="demo test" runs these alone, FRESH=1 anew.
-SUITE ?= trixie
 .PHONY: test-systems
 test-systems:               ## the README's commands on another Debian; SUITE=trixie|sid STAGES= FRESH=1
 	@MAKEFLAGS= MAKELEVEL= STAGES='$(STAGES)' FRESH='$(FRESH)' ITEMS='$(ITEMS)' \
-	    tests/systems/run $(SUITE)
+	    tests/systems/run $(or $(SUITE),trixie)
 
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor

@@ -29,7 +29,7 @@ suite_choose()
 # suite_build: the guest, if it is not up to date
 suite_build()
 {
-    mkdir -p "$work" "$place"
+    mkdir -p "$place"
     # The lists may be missing altogether on a new machine.
     compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null ||
         $([ "$(id -u)" = 0 ] || echo sudo -n) apt-get -q update >/dev/null

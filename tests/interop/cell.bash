@@ -191,7 +191,7 @@ surplus()
 # cell_run NAME WAY WORDS: sets we_says, siw_says, wire_says
 cell_run()
 {
-    local name=$1 way=$2 words=$3 we siw from to port seconds log command op
+    local name=$1 way=$2 words=$3 we siw from to port seconds log command op header
     op=$(value op "$words" -)
     # we:WORD and siw:WORD are for one of the programs.
     we=$(sed 's/siw:[^ ]*//g; s/\bwe://g' <<<"$words") siw=$(sed 's/\bwe:[^ ]*//g; s/siw://g' <<<"$words")
@@ -243,11 +243,11 @@ cell_run()
     to=$(stat -c %s "$dump")
     { head -c 24 "$dump"; tail -c +$((from + 1)) "$dump" | head -c $((to - from)); } \
         >"$work/cell.pcap" 2>/dev/null
-    wire_says=$(tests/interop/count "$work/cell.pcap" $port)
+    header=$(dump_header)
+    wire_says=$(tests/interop/count "$work/cell.pcap" $port "$header")
     case $op in program | iser) wire_says+=$(program_messages) ;; esac
     echo "--- the wire: $wire_says" >>"$log"
-    # Without the header that the tap device puts in front of each packet.
-    editcap -F pcapng -C 12 -L "$work/cell.pcap" "$work/captures/$name.pcapng"
+    editcap -F pcapng -C "$header" -L "$work/cell.pcap" "$work/captures/$name.pcapng"
     rm -f "$work/cell.pcap"
 }
 

@@ -214,11 +214,10 @@ test-ceph:                  ## Ceph of the distribution on our stack: mon, mgr, 
 	    tests/ceph/run
 
 # See tests/systems/run, which needs root; STAGES="demo test" runs these alone, FRESH=1 anew.
-SUITE ?= trixie
 .PHONY: test-systems
 test-systems:               ## the README's commands on another Debian; SUITE=trixie|sid STAGES= FRESH=1
 	@MAKEFLAGS= MAKELEVEL= STAGES='$(STAGES)' FRESH='$(FRESH)' ITEMS='$(ITEMS)' \
-	    tests/systems/run $(SUITE)
+	    tests/systems/run $(or $(SUITE),trixie)
 
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor
@@ -230,20 +229,21 @@ test-aarch64:               ## unit and end-to-end tests on an emulated aarch64
 	@tools/install-packages build test aarch64
 	@MAKEFLAGS= MAKELEVEL= tools/emulated aarch64
 
-# Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone.
+# Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone, SUITE=trixie has
+# a guest of that suite.
 .PHONY: interop interop-reference interop-bench interop-ends
-interop:                    ## the matrix against the kernel's siw in a guest; SHORT=1 CELLS=
+interop:                    ## the matrix against the kernel's siw in a guest; SHORT=1 CELLS= SUITE=
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
-	@BUILD=$(abspath $(OUT)) tests/interop/run $(if $(SHORT),--short) $(CELLS)
+	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run $(if $(SHORT),--short) $(CELLS)
 interop-reference:          ## the same cells between two siw, in the guest
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
-	@BUILD=$(abspath $(OUT)) tests/interop/run --reference $(CELLS)
+	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run --reference $(CELLS)
 interop-bench:              ## libiwarp, siw and plain TCP in the guest, perftest too; half an hour
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
-	@BUILD=$(abspath $(OUT)) tests/interop/run --measure $(CELLS)
+	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run --measure $(CELLS)
 interop-ends: $(INTEROP_ENDS) $(SCRIPTS) $(COMPAT) $(PROVIDER)
 
 .PHONY: bench bench-programs bench-guard bench-guard-program

@@ -191,7 +191,7 @@ surplus()
 # cell_run NAME WAY WORDS: sets we_says, siw_says, wire_says
 cell_run()
 {
-    local name=$1 way=$2 words=$3 we siw from to port seconds log command op
+    local name=$1 way=$2 words=$3 we siw from to port seconds log command op header
     op=$(value op "$words" -)
     # we:WORD and siw:WORD are for one of the programs.
     we=$(sed 's/siw:[^ ]*//g; s/\bwe://g' <<<"$words") siw=$(sed 's/\bwe:[^ ]*//g; s/siw://g' <<<"$words")
@@ -243,11 +243,11 @@ cell_run()
     to=$(stat -c %s "$dump")
     { head -c 24 "$dump"; tail -c +$((from + 1)) "$dump" | head -c $((to - from)); } \
         >"$work/cell.pcap" 2>/dev/null
-    wire_says=$(tests/interop/count "$work/cell.pcap" $port)
+    header=$(dump_header)
+    wire_says=$(tests/interop/count "$work/cell.pcap" $port "$header")
     case $op in program | iser) wire_says+=$(program_messages) ;; esac
     echo "--- the wire: $wire_says" >>"$log"
-    # Without the header that the tap device puts in front of each packet.
-    editcap -F pcapng -C 12 -L "$work/cell.pcap" "$work/captures/$name.pcapng"
+    editcap -F pcapng -C "$header" -L "$work/cell.pcap" "$work/captures/$name.pcapng"
     rm -f "$work/cell.pcap"
 }
 
@@ -263,11 +263,13 @@ rping_server()
         echo listening; wait \$pid"
 }
 
-# The kernel as a user: its host of NVMe over RDMA, by the file that nvme-cli would write to.
+# The kernel as a user: its host of NVMe over RDMA, by the file that nvme-cli would write to.  A name of
+# the host without an id of its own is refused by Linux 6.12.
 nvme_host()
 {
     echo "modprobe nvme_rdma; echo transport=rdma,traddr=$host_address,trsvcid=$1,nr_io_queues=1,\
-nqn=nqn.2014-08.org.example:interop,hostnqn=nqn.2014-08.org.example:host >/dev/nvme-fabrics"
+nqn=nqn.2014-08.org.example:interop,hostnqn=nqn.2014-08.org.example:host,\
+hostid=6b2f6c0e-7c1d-4f43-9d53-0a4e8f1c2d77 >/dev/nvme-fabrics"
 }
 
 # Its client of NFS over RDMA; the options are those that mount.nfs would give to the kernel.

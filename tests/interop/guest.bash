@@ -77,6 +77,16 @@ guest.ip=$guest_address/24 guest.gw=$host_address" \
     guest_does 30 'cp /ctl/siw-peer /usr/bin/ && rdma link show siw0/1'
 }
 
+# Octets in front of each packet of the dump: a header of the tap device, which newer versions of QEMU
+# (10 of Debian 13) leave out.  With it, an address of Ethernet is where the type is without.
+dump_header()
+{
+    case $(od -An -tx1 -j $((24 + 16 + 12)) -N 2 "$dump") in
+    ' 08 00' | ' 08 06' | ' 86 dd') echo 0 ;;
+    *) echo 12 ;;
+    esac
+}
+
 guest_stop()
 {
     local i

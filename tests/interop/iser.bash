@@ -7,7 +7,7 @@
 # target gets by RDMA Reads, and reads them back, by RDMA Writes; both ends compare.
 iser_target=iqn.2026-01.example:disk
 iser_initiator=iqn.2026-01.example:initiator
-tgt=$images/beside/usr/sbin
+tgt=$beside/usr/sbin
 
 # The target is not installed, since that would start it.
 iser_admin()

@@ -299,6 +299,7 @@ void side_post(struct side_link *link, const struct side_request *r)
     };
     struct ibv_sge sge = sge_of(link, r->addr, r->len);
     struct ibv_send_wr wr = {.wr_id = r->id, .sg_list = &sge, .num_sge = 1}, *bad;
+    int error;
 
     wr.opcode = opcodes[r->op];
     if (wr.opcode == IBV_WR_SEND_WITH_INV) {
@@ -310,7 +311,9 @@ void side_post(struct side_link *link, const struct side_request *r)
     if (r->op == OP_SEND_SE || r->op == OP_SEND_SE_INV) {
         wr.send_flags = IBV_SEND_SOLICITED;
     }
-    errno = ibv_post_send(link->id->qp, &wr, &bad);
+    /* siw's driver hands on the -1 of a system call, which has set errno. */
+    error = ibv_post_send(link->id->qp, &wr, &bad);
+    errno = error == -1 ? errno : error;
     /* An ended queue pair takes nothing more; its end is what counts. */
     must(!errno || errno == ENOTCONN || errno == EINVAL, "post");
 }

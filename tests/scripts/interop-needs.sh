@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# make interop does not skip what it cannot do: without /dev/net/tun, without an emulator and
-# without packages it fails, and says what is missing.
+# make interop does not skip what it cannot do: without /dev/net/tun, without an emulator, without
+# packages and for a suite that it has no guest of it fails, and says what is missing.
 set -u
 : "${BUILD:?where the build is}"
 work=$(mktemp -d) || exit 1
@@ -30,6 +30,12 @@ mkdir "$work/bin"
 ln -s /usr/sbin/* /usr/bin/* "$work/bin/" 2>/dev/null
 rm -f "$work/bin/qemu-system-x86_64"
 refuses "no emulator" "there is no qemu-system-x86_64" env PATH="$work/bin" tests/interop/run --short
+
+refuses "a suite without a guest" 'no guest of the suite "woody"' env SUITE=woody tests/interop/run --short
+if ! grep -q '^VERSION_CODENAME=trixie' /etc/os-release; then
+    refuses "measuring in the guest of another suite" "measured is in the guest of this machine's suite only" \
+        env SUITE=trixie tests/interop/run --measure
+fi
 
 # A private /dev/net, without the device and with one that is none.
 for flags in -m -Urm; do

@@ -26,7 +26,11 @@ bool iwarp_setting_on(const char *name, bool none);
 /* A decimal number from least to most */
 unsigned iwarp_setting_number(const char *name, unsigned least, unsigned most, unsigned none);
 
-/* Says, once, what could not be understood in the files. Not while the log's lock is held. */
+/* The first sentence about what is wrong with the files, once; NULL: there is none, or it was told.
+ */
+const char *iwarp_settings_complaint(void);
+
+/* Writes that to the log. */
 void iwarp_settings_complain(void);
 
 /* For tests: the file is read again. Nobody may hold a value from it. */

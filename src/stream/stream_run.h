@@ -23,15 +23,25 @@
 
 /*
  * Whole FPDUs at the front of the n octets at p, without markers: as many as are such Writes and
- * right in every respect are placed, delivered and counted. Returns the octets of those.
+ * right in every respect are placed, delivered and counted. Returns the octets of those. Worth
+ * calling only if iwarp_stream_run_payload says that the first may be one.
  */
 size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t n);
 
-/* May an FPDU of which the n octets at p are the first be such a Write? */
-static inline bool iwarp_stream_is_run(const struct iwarp_stream *s, const uint8_t *p, size_t n)
+/*
+ * The payload octets of the Write for a run that an FPDU may be of which the n octets at p are the
+ * first; 0: it is no such Write. Its length and its control octets say so, nothing else is looked
+ * at: a larger Write never enters the loop of a run only to leave it.
+ */
+static inline uint32_t iwarp_stream_run_payload(const uint8_t *p, size_t n)
 {
-    return n > STREAM_RUN_HEAD + IWARP_MPA_CRC_LEN &&
-           iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) == STREAM_RUN_CONTROL && !s->config.plain;
+    if (n <= STREAM_RUN_HEAD + IWARP_MPA_CRC_LEN ||
+        iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) != STREAM_RUN_CONTROL) {
+        return 0;
+    }
+    uint32_t payload = iwarp_get_be16(p) - (uint32_t)IWARP_DDP_TAGGED_HDR_LEN;
+    return payload <= STREAM_RUN_MAX ? payload
+                                     : 0; /* a length field below that of a header wraps */
 }
 
 /*

@@ -119,15 +119,12 @@ static void take_run(void *arg)
 {
     struct run *run = arg;
     bool many = false;
-    uint32_t len;
+    uint32_t len, payload;
 
-    for (; iwarp_stream_is_run(run->s, run->p + run->used, run->n - run->used); run->used += len) {
+    for (; (payload = iwarp_stream_run_payload(run->p + run->used, run->n - run->used)) > 0;
+         run->used += len) {
         const uint8_t *p = run->p + run->used;
-        uint32_t ulpdu = iwarp_get_be16(p), payload = ulpdu - IWARP_DDP_TAGGED_HDR_LEN;
-        if (ulpdu <= IWARP_DDP_TAGGED_HDR_LEN || payload > STREAM_RUN_MAX) {
-            break;
-        }
-        len = whole_fpdu(run, p, run->n - run->used, ulpdu);
+        len = whole_fpdu(run, p, run->n - run->used, IWARP_DDP_TAGGED_HDR_LEN + payload);
         if (len == 0) {
             break;
         }
@@ -164,7 +161,7 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
     struct run run = {.s = s, .p = p, .n = n};
     struct iwarp_stream_traffic *counts = &s->config.counts->rx;
 
-    if (s->ddp.denied & IWARP_ACCESS_REMOTE_WRITE ||
+    if (s->config.plain || s->ddp.denied & IWARP_ACCESS_REMOTE_WRITE ||
         iwarp_peers_fpdu_is_early(s->config.strict, s->config.responder, s->tx.fpdus)) {
         return 0;
     }

@@ -420,7 +420,7 @@ static size_t feed_whole(struct iwarp_stream *s, const uint8_t *p, size_t n)
     size_t used = 0;
 
     while (n - used >= IWARP_MPA_LEN_FIELD && may_receive(s)) {
-        size_t run = iwarp_stream_is_run(s, p + used, n - used)
+        size_t run = iwarp_stream_run_payload(p + used, n - used) > 0
                          ? iwarp_stream_take_writes(s, p + used, n - used)
                          : 0;
         if (run > 0) {

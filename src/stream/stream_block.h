@@ -59,11 +59,13 @@ struct iwarp_tx_mark {
     size_t last_len;
 };
 
-/* Make sure that the stream has a block. False: no memory, and the stream has failed. */
-bool iwarp_tx_block_ready(struct iwarp_stream *s);
-
-/* Lend the regions of unsent octets again. False: one is gone, half an FPDU cannot be finished. */
-bool iwarp_tx_block_lend(struct iwarp_stream *s);
+/*
+ * Make s->tx.block ready to be framed into: a new one, or the one that is there, with the regions
+ * of its unsent octets lent again. False, with s->fault: there is no memory for one, or a region is
+ * gone and half an FPDU cannot be finished. What is lent stays so until the block is settled or
+ * given back.
+ */
+bool iwarp_tx_block_open(struct iwarp_stream *s);
 void iwarp_tx_block_settle(struct iwarp_tx_block *b);
 
 /* The FPDU just framed refers to the regions that `lends` holds: they change hands. */

@@ -83,11 +83,6 @@ bool iwarp_stream_busy(struct iwarp_stream *s)
     return s->config.sq->done != iwarp_stream_sq_end(s) || s->reads.in_count > 0;
 }
 
-bool iwarp_stream_drained(const struct iwarp_stream *s)
-{
-    return s->tx.sent == s->tx.framed;
-}
-
 /*
  * RFC 5041 6.2, verbs 6.2: a FIN while nothing is unfinished is an orderly close; otherwise the
  * peer is told (0/2/07), which works as its other direction may still be open.
@@ -162,12 +157,11 @@ static bool start_unfinished(const struct iwarp_stream *s)
 /* Nothing more will ever be sent. */
 static bool tx_finished(struct iwarp_stream *s)
 {
-    if (!iwarp_stream_drained(s)) {
+    if (s->life == STREAM_RUNNING || !iwarp_stream_drained(s)) {
         return false;
     }
     switch (s->life) {
     case STREAM_RUNNING:
-        return false;
     case STREAM_CLOSING:
         return s->shut || (!iwarp_stream_busy(s) && !start_unfinished(s));
     case STREAM_TERMINATING:
@@ -192,19 +186,21 @@ void iwarp_stream_detach(struct iwarp_stream *s)
 
 unsigned iwarp_stream_interest(struct iwarp_stream *s)
 {
-    bool finished = tx_finished(s);
+    unsigned interest = 0;
 
-    if (finished && s->life == STREAM_TERMINATING) {
-        s->life = STREAM_DRAINING;
-    }
-    if (finished && s->eof && s->life != STREAM_ENDED) {
-        end(s, false);
+    if (tx_finished(s)) {
+        if (s->life == STREAM_TERMINATING) {
+            s->life = STREAM_DRAINING;
+        }
+        if (s->eof && s->life != STREAM_ENDED) {
+            end(s, false);
+        }
+        s->shut = s->shut || s->life != STREAM_ENDED;
+        interest = IWARP_STREAM_SHUTDOWN;
     }
     if (s->life == STREAM_ENDED) {
         return 0;
     }
-    unsigned interest = finished ? IWARP_STREAM_SHUTDOWN : 0;
-    s->shut = s->shut || finished;
     if (!iwarp_stream_drained(s) || iwarp_stream_tx_waits(s)) {
         interest |= IWARP_STREAM_WRITE;
     }

@@ -345,17 +345,23 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
     return true;
 }
 
+/* The oldest request's response is here whole. Its work request is w; NULL: it was the stream's
+ * own. */
+static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    if (w) {
+        w->response_done = true;
+    }
+    iwarp_rdmap_out_pop(&s->reads);
+    iwarp_sq_retire(s->config.sq, s->tx.released);
+    return true;
+}
+
 static bool deliver_atomic_response(struct iwarp_stream *s, const uint8_t *p)
 {
     const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
 
-    if (!iwarp_stream_atomic_done(s, out, p)) {
-        return false;
-    }
-    iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
-    iwarp_rdmap_out_pop(&s->reads);
-    iwarp_stream_retire(s);
-    return true;
+    return iwarp_stream_atomic_done(s, out, p) && answered(s, iwarp_sq_at(s->config.sq, out->wqe));
 }
 
 /* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
@@ -372,12 +378,7 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
     if (w && w->opcode == IWARP_WR_READ_INV && !iwarp_stream_invalidate_sink(s, w)) {
         return false;
     }
-    if (w) {
-        w->response_done = true;
-    }
-    iwarp_rdmap_out_pop(&s->reads);
-    iwarp_stream_retire(s);
-    return true;
+    return answered(s, w);
 }
 
 /*

@@ -454,72 +454,44 @@ static bool frame_terminate(struct iwarp_stream *s)
     return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
-/* --- what comes next ------------------------------------------------------------------------- */
+/* --- batches --------------------------------------------------------------------------------- */
 
-/* Can the next send request begin? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */
-/* [RDMAP-6.1-03] [RDMAP-6.1-05] [VERBS-6.5-01] [VERBS-8.2.2-06] [VERBS-8.2.2.2-01] */
-static bool request_ready(struct iwarp_stream *s)
+/* Requests and responses take turns, message by message. A side without work loses its turn. */
+static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
-    if (s->config.sq->next == iwarp_stream_sq_end(s)) {
-        return false;
+    if (s->tx.kind == TX_NONE) {
+        s->tx.response_turn = next != TX_RESPONSE || !s->tx.response_turn;
     }
-    struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
-    if (iwarp_swqe_is_local(w)) {
-        return iwarp_stream_local_ready(s, w);
-    }
-    if (s->config.hold_tx || ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0)) {
-        return false;
-    }
-    /* With ORD 0 it will never be possible: framing it says so. */
-    return !iwarp_swqe_has_response(w) || s->reads.ord == 0 || s->reads.out_count < s->config.ord;
-}
-
-static bool response_ready(const struct iwarp_stream *s)
-{
-    return s->reads.in_count > 0 &&
-           (!s->reads.in[s->reads.in_head].atomic || iwarp_stream_atomic_ready(s));
-}
-
-static enum iwarp_tx_kind choose(struct iwarp_stream *s)
-{
-    if (s->tx.kind != TX_NONE) {
-        return s->tx.kind;
-    }
-    bool response = response_ready(s) && !s->config.hold_tx;
-    if (response && s->tx.response_turn) {
-        s->tx.response_turn = false;
-        return TX_RESPONSE;
-    }
-    s->tx.response_turn = true;
-    return request_ready(s) ? TX_REQUEST : response ? TX_RESPONSE : TX_NONE;
 }
 
 /*
- * Frame one more FPDU. False: nothing to frame now. Regions whose octets are copied stay lent for
- * the whole batch, since many small requests in a row mostly use the same few.
+ * Frame one more FPDU, of what comes next. False: nothing, or nothing can be framed any more.
+ * Regions whose octets are copied stay lent for the whole batch, since many small requests in a row
+ * mostly use the same few.
  */
 /* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
-static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
+static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_lends *batch)
 {
     bool good = true;
 
     if (batch->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
         iwarp_lends_settle(batch);
     }
-    if (s->life == STREAM_TERMINATING) {
-        return !s->tx.terminate_framed && frame_terminate(s);
-    }
-    if (s->config.rtr != STREAM_RTR_NONE && !s->config.hold_tx) {
+    switch (next) {
+    case TX_TERMINATE:
+        return frame_terminate(s);
+    case TX_RTR:
         return frame_rtr(s);
-    }
-    switch (choose(s)) {
     case TX_NONE:
+        take_turn(s, next);
         return false;
     case TX_REQUEST:
+        take_turn(s, next);
         good = iwarp_stream_frame_writes(s, TX_BATCH_MAX - (s->tx.framed - s->tx.sent)) > 0 ||
                frame_request(s, batch);
         break;
     case TX_RESPONSE:
+        take_turn(s, next);
         good = frame_response(s, batch);
         break;
     }
@@ -529,43 +501,24 @@ static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
     return s->life != STREAM_ENDED;
 }
 
-/* [RDMAP-5.4-08] */
-bool iwarp_stream_tx_waits(struct iwarp_stream *s)
-{
-    switch (s->life) {
-    case STREAM_RUNNING:
-    case STREAM_CLOSING:
-        if (s->shut || s->config.hold_tx) {
-            return !s->shut && request_ready(s); /* a local one */
-        }
-        return (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE || response_ready(s) ||
-                request_ready(s));
-    case STREAM_TERMINATING:
-        return !s->tx.terminate_framed;
-    case STREAM_DRAINING: /* RFC 5040 5.4: nothing follows a Terminate */
-    case STREAM_ENDED:
-        break;
-    }
-    return false;
-}
-
 unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
 {
-    if (iwarp_stream_drained(s) && !iwarp_stream_tx_waits(s)) {
+    enum iwarp_tx_kind next = iwarp_stream_next(s);
+
+    if ((next == TX_NONE && iwarp_stream_drained(s)) || s->life == STREAM_ENDED) {
         return 0;
     }
-    if (s->life == STREAM_ENDED || !iwarp_tx_block_ready(s)) {
+    if (!iwarp_tx_block_open(s)) {
+        /* Not even a Terminate could be sent, and a FIN would pass for an orderly close. */
+        iwarp_stream_kill(s, s->fault.code, IWARP_SIDE_LOCAL, 0);
         return 0;
     }
     struct iwarp_tx_block *b = s->tx.block;
-    assert(!b->lent);
-    if (!iwarp_tx_block_lend(s)) {
-        return 0;
-    }
     struct iwarp_lends batch;
     batch.n = 0;
     while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && iwarp_tx_block_room(b) &&
-           frame_next(s, &batch)) {
+           frame(s, next, &batch)) {
+        next = iwarp_stream_next(s);
     }
     iwarp_lends_settle(&batch);
     if (!s->tx.block || b->first == b->n) {
@@ -607,20 +560,5 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
 void iwarp_stream_released(struct iwarp_stream *s, size_t n)
 {
     s->tx.released += n;
-    iwarp_stream_retire(s);
-}
-
-/* [RDMAP-5.5-08] [RDMAP-5.5-09] [VERBS-8.2.2-02] */
-void iwarp_stream_retire(struct iwarp_stream *s)
-{
-    struct iwarp_wq *sq = s->config.sq;
-
-    while (sq->done != sq->next) {
-        struct iwarp_swqe *w = iwarp_sq_at(sq, sq->done);
-        if (iwarp_swqe_has_response(w) ? !w->response_done : s->tx.released < w->end_pos) {
-            return;
-        }
-        w->status = IWARP_WC_SUCCESS;
-        sq->done++;
-    }
+    iwarp_sq_retire(s->config.sq, s->tx.released);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A record: what one piece of the stream holds. It is made once, on the first pass, by walking over
- * the octets and tracking what they mean, and painted on every pass. Where the octets come from is
- * stream.c's and late.c's to know.
+ * A record lists the frames and FPDUs in one piece of the stream. It is made once, on the first
+ * pass, by walking over the octets and tracking their meaning, and painted on every pass. The
+ * octets come from stream.c, or from late.c.
  */
 #include "state.h"
 

@@ -2,7 +2,7 @@
 /*
  * See settings.h. No lock: the first thread that asks reads the files, and of two at the same time
  * one result is kept; so there is nothing that a fork could leave locked. Nothing here writes to
- * the log, since the log itself asks for its levels here: what is wrong with a file is kept as a
+ * the log, since the log itself asks for its levels here: the first mistake in a file is kept as a
  * sentence until somebody fetches it.
  */
 #include "base/settings.h"

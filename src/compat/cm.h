@@ -20,8 +20,7 @@
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 
-/* At least so many connections wait in the kernel; bursts of more than programs ask for are common.
- */
+/* At least so many connections wait in the kernel: bursts are larger than programs ask for. */
 #define CM_BACKLOG 128
 
 enum cm_state {
@@ -136,13 +135,14 @@ int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
 struct cm_event *cm_event_take(struct cm_channel *channel);
 
 /*
- * Take out what waits for this id; or of a listener only the requests whose connections have ended.
- * The list is the caller's, for cm_events_discard: the ids of requests in it have no other owner.
+ * Take the waiting events of an id out of its channel; or of a listener only those requests whose
+ * connections have ended. The list is the caller's, for cm_events_discard: an id that is named by a
+ * request in it has no other owner.
  */
 struct cm_event *cm_events_take(struct cm_id *id);
 struct cm_event *cm_events_take_ended(struct cm_id *listener);
 
-/* Move what waits for the id from its channel to `to`. */
+/* Move the waiting events of the id from its channel to `to`. */
 void cm_events_move(struct cm_id *id, struct cm_channel *to);
 
 /* Wait until the program has acknowledged all events of the id that it has taken. */

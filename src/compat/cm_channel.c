@@ -164,7 +164,7 @@ struct cm_event *cm_event_take(struct cm_channel *c)
 }
 
 /*
- * What waits for the id and is wanted (NULL: all of it), taken out of its channel. Each event takes
+ * Takes the events of the id that are wanted (NULL: all) out of its channel. Each event takes
  * its count in the eventfd with it; where a reader has that already, it finds no event and reads
  * again.
  */

@@ -213,8 +213,7 @@ void iwarp_compat_fill_operations(struct compat_context *context);
 /* verbs_process.c: the lock of the native device and of all contexts, which a fork waits for. */
 void iwarp_compat_hold(void);
 void iwarp_compat_release(void);
-/* A forked child calls this from here on, with the lock held, as now. There is one such function.
- */
+/* From here on a forked child calls this one function. The lock is held now, and then. */
 void iwarp_compat_renew_in_child(void (*renew)(void));
 
 /* verbs_device.c: our devices by number, up to a NULL; the number of one, -1: it is none of ours;

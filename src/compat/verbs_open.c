@@ -101,7 +101,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
     return context;
 }
 
-/* What is left of its objects keeps the memory: an event may still name them. */
+/* The memory stays while objects of the context are left: an event may still name them. */
 int ibv_close_device(struct ibv_context *context)
 {
     IWARP_UNCANCELLED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What there is once in a process: the lock, the number of forks that led to it, and the one native
- * device behind all contexts, which starts (with its thread) when it is first needed, and once more
- * in a forked child. Nothing happens before the first call.
+ * Things that a process has once: the lock, the number of forks that led to it, and the native
+ * device behind all contexts. The device starts (with its thread) when it is first needed, and once
+ * more in a forked child. Nothing happens before the first call.
  */
 #include "base/process.h"
 #include "compat/compat.h"

@@ -109,8 +109,8 @@ struct iwarp_stream_rx {
 
 struct iwarp_tx_block;
 
-/* What one FPDU carries: a part of a send request, of the answer to a Read or Atomic, or a message
- * that the stream sends by itself. */
+/* One FPDU is of a send request, of the answer to a Read or Atomic, or a message of the stream's
+ * own: the ready-to-receive message, the Terminate. */
 enum iwarp_tx_kind { TX_NONE, TX_REQUEST, TX_RESPONSE, TX_RTR, TX_TERMINATE };
 
 struct iwarp_stream_tx {
@@ -191,12 +191,12 @@ bool iwarp_stream_remind(struct iwarp_stream *s);
 /* The peer's FIN (error 0), or an errno value that ended the connection. */
 void iwarp_stream_eof(struct iwarp_stream *s, int error);
 
-/* Finish what is posted so far, then say goodbye. */
+/* Finish the requests posted so far, then say goodbye. */
 void iwarp_stream_close(struct iwarp_stream *s);
 
 /*
- * The work queues go away. What is finished but for the peer's FIN drains on its own; everything
- * else ends now with LOCAL_ABORT.
+ * The work queues go away. A stream that waits for nothing but the peer's FIN drains on its own;
+ * any other ends now with LOCAL_ABORT.
  */
 void iwarp_stream_detach(struct iwarp_stream *s);
 
@@ -211,9 +211,9 @@ enum iwarp_stream_interest {
 unsigned iwarp_stream_interest(struct iwarp_stream *s);
 
 /*
- * stream_next.c: what is to be framed next, or TX_NONE. The rule alone: asking changes nothing. A
- * message that was begun goes on until it is whole; at message borders requests and responses
- * alternate (tx.response_turn).
+ * stream_next.c: the kind of FPDU to frame next, or TX_NONE. The rule alone: asking changes
+ * nothing. A message that was begun goes on until it is whole; at message borders requests and
+ * responses alternate (tx.response_turn).
  */
 enum iwarp_tx_kind iwarp_stream_next(const struct iwarp_stream *s);
 
@@ -236,7 +236,8 @@ void iwarp_stream_check(struct iwarp_stream *s);
 
 /* --- between the files of this folder -------------------------------------------------------- */
 
-/* A fault was found here; owes what its row says. `cause` was filled if a segment is to blame. */
+/* End for s->fault, found here, by a Terminate if its row owes one. If a segment is to blame, it is
+ * in s->cause. */
 void iwarp_stream_fail(struct iwarp_stream *s);
 
 /* One behind the last request that is to be carried out. */
@@ -258,7 +259,7 @@ bool iwarp_stream_atomic_do(struct iwarp_stream *s, const struct iwarp_read_in *
 bool iwarp_stream_atomic_done(struct iwarp_stream *s, const struct iwarp_read_out *out,
                               const uint8_t *p);
 
-/* stream_local.c: who changes STags on behalf of this stream. */
+/* stream_local.c: for changes of STags on behalf of this stream. */
 struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s);
 
 /* Carry out the next request, a local one: false if it cannot be, with w->status and the fault. */

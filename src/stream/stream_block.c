@@ -22,7 +22,7 @@ static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, boo
     return b;
 }
 
-/* The stream's fault, unless it has one already; what follows from it is the caller's. */
+/* The first fault counts. What follows from it, the caller decides. */
 static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d0, uint64_t d1)
 {
     if (s->fault.code == IWARP_FAULT_NONE) {
@@ -71,7 +71,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     struct iwarp_tx_block *m =
         block_new(&s->config, true, b->n - b->first, b->refs, bytes, &size, &over);
     if (!m) {
-        return; /* what there is does as well */
+        return; /* the large one does as well */
     }
     for (unsigned i = b->first; i < b->n; i++) {
         const struct iovec *from = &b->iov[i];
@@ -112,7 +112,7 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
     }
 }
 
-/* Another region may have got an STag meanwhile, or this one other memory. */
+/* Meanwhile another region may have got the STag, or this region other memory: false then, too. */
 static bool lend_again(struct iwarp_stream *s, const struct iwarp_tx_ref *ref)
 {
     struct iwarp_region *r = iwarp_region_lend(s->config.regions, ref->stag);

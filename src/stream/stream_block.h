@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The send block: what a stream has framed and not yet sent. Headers, trailers and small payloads
- * lie in it, larger payload is referred to; the regions referred to are remembered by STag and lent
- * only between gather and sent. Exists only while something is unsent, and is moved to a smaller
- * one when the transport is full and memory is scarce, so that many stopped peers together hold
- * little.
+ * The send block: the octets that a stream has framed and not yet sent. Headers, trailers and small
+ * payloads lie in it. It refers to larger payload; the regions of that are remembered by STag and
+ * lent only between gather and sent. A block exists only while something is unsent. It is moved to
+ * a smaller one when the transport is full and memory is scarce, so that many stopped peers
+ * together hold little.
+ *
+ * Nothing here ends a stream: a fault is left in s->fault, and the caller decides.
  */
 #ifndef IWARP_STREAM_BLOCK_H
 #define IWARP_STREAM_BLOCK_H

@@ -103,7 +103,7 @@ static void peer_closed(struct iwarp_stream *s)
     }
     if (s->life == STREAM_CLOSING && partial == 0 && !mid_message &&
         s->config.sq->done == iwarp_stream_sq_end(s)) {
-        end(s, true); /* its own Reads are what is unfinished: nobody waits for them */
+        end(s, true); /* only the peer's own Reads are unfinished, and nobody waits for them */
         return;
     }
     iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_PEER_CLOSED, IWARP_SIDE_PEER,
@@ -129,9 +129,9 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
 }
 
 /*
- * RFC 5041 6.2.1: what was posted goes out, what is posted from now on does not, and the peer may
- * go on until its own FIN. The verbs draft (6.2.5) would rather reset if anything is under way or
- * comes, and so destroy what this end has sent last.
+ * RFC 5041 6.2.1: requests posted before go out, requests posted from now on do not, and the peer
+ * may go on until its own FIN. The verbs draft (6.2.5) would reset if anything is under way or
+ * comes, which would destroy the octets that this end has sent last.
  */
 /* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-02] [DDP-6.2.1-06] */
 void iwarp_stream_close(struct iwarp_stream *s)

@@ -2,8 +2,8 @@
 /*
  * Requests that change what an STag stands for and send nothing: registering, binding,
  * invalidating. They are carried out in send queue order and before any later request (verbs
- * draft 8.2.2.1), and complete in order with the rest. When it is their turn is in stream_next.c,
- * what they check and do in ddp_bind.c.
+ * draft 8.2.2.1), and complete in order with the rest. stream_next.c says when it is their turn;
+ * their checks, and the change itself, are in ddp_bind.c.
  */
 #include "stream/stream.h"
 

@@ -122,7 +122,7 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         sink_receive(s, sink);
         return true;
     case IWARP_OP_TERMINATE:
-        /* What it quotes may be cut short or have more behind it: any length from 4 is taken. */
+        /* Its quote may be cut short or have more behind it: any length from 4 is taken. */
         *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_MPA_ULPDU_MAX};
         return true;
     case IWARP_OP_IMMEDIATE:
@@ -253,8 +253,8 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
 }
 
 /*
- * How long an RDMA Write is no segment says: they are added up. The octets of the one that has
- * ended right before this segment, 0 if none has.
+ * No segment says how long its RDMA Write is, so the lengths of the segments are added up. Returns
+ * the octets of the Write that has ended right before this segment; 0: none has.
  */
 static uint32_t count_written(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                               uint32_t len)
@@ -288,8 +288,7 @@ static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_hea
     return true;
 }
 
-/* RFC 5040 5.2: source checked here, unless nothing is to be read; answered in order by the send
- * side. */
+/* RFC 5040 5.2: the source is checked here, unless no octet is asked for; the send side answers. */
 /* [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] [RDMAP-5.2.1-04] [RDMAP-5.2.1-13] [RDMAP-7.2-09] */
 /* [RDMAP-5.2.1-14] */
 /* [RDMAP-5.5-05] [RDMAP-5.5-11] [VERBS-8.2.2-05] */
@@ -345,8 +344,7 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
     return true;
 }
 
-/* The oldest request's response is here whole. Its work request is w; NULL: it was the stream's
- * own. */
+/* The oldest request is answered. Its work request is w; NULL: it was the stream's own message. */
 static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     if (w) {
@@ -383,7 +381,7 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
 
 /*
  * A Terminate that quotes one of this end's RDMA Read or Atomic Requests tells which of them
- * failed. RFC 5040 4.8. What it quotes is only looked at, never relied on.
+ * failed. RFC 5040 4.8. The quote chooses a status and nothing else: it may be wrong, or a lie.
  */
 static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
                        const struct iwarp_term_info *info)
@@ -441,8 +439,8 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     return false;
 }
 
-/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10]
- * [VERBS-8.2.2-04] */
+/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
+/* [VERBS-8.2.2-04] */
 bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                           const uint8_t *control)
 {

@@ -8,10 +8,11 @@
 #include "stream/stream_block.h"
 
 /*
- * A request that makes an STag invalid waits until nothing that is framed refers to its memory, so
- * that a Send and the invalidation of its buffer may be posted together; and as the change waits
- * for all who hold the region lent, this stream may not hold any. With a fence a local request
- * waits for all earlier requests, RDMA Reads among them (verbs draft 8.2.2.2).
+ * May the next request, a local one, be carried out? One that makes an STag invalid waits until all
+ * octets framed are sent, for two reasons: a Send and the invalidation of its buffer may be posted
+ * together; and the change waits until nobody has the region lent, so this stream must not, or it
+ * would wait for itself. With a fence a local request waits for all earlier requests, RDMA Reads
+ * among them (verbs draft 8.2.2.2).
  */
 /* [VERBS-8.2.2.2-02] */
 static bool local_ready(const struct iwarp_stream *s, const struct iwarp_swqe *w)

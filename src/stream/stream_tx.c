@@ -18,8 +18,9 @@
 #include <assert.h>
 
 /*
- * Octets framed ahead of the transport: two of the largest FPDUs. What the CRC has read is in the
- * cache when it is copied, and the peer has the first to work on while the next are framed.
+ * Octets framed ahead of the transport: two of the largest FPDUs. So few are still in the cache,
+ * from the CRC, when the transport copies them, and the peer can work on the first while the next
+ * are framed.
  */
 #define TX_BATCH_MAX (124 * 1024)
 
@@ -47,8 +48,9 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
 }
 
 /*
- * What is to be framed next of the request: its Immediate Data? A Write of no octets is left out,
- * unless the peer would take the one before, which was a request of its own, for its Write.
+ * Is the next message of the request its Immediate Data? It is once the Write in front is framed
+ * whole. A Write without octets is left out, unless the request before was a Write, too: the peer
+ * would take that one for the Write that the Immediate Data belongs to.
  */
 /* [RDMAX-6.3-06] */
 static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *w)
@@ -59,8 +61,8 @@ static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *
 
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
-/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-09] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01]
- * [RDMAP-5.3-01] */
+/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-09] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] */
+/* [RDMAP-5.3-01] */
 /* [RDMAP-5.3-07] [RDMAP-5.2.1-01] [RDMAP-5.2.1-06] [RDMAP-5.1-07] */
 /* [RDMAX-6.3-01] [RDMAX-6.3-04] [RDMAX-6.3-05] */
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
@@ -150,8 +152,7 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
     return iwarp_rdmap_atomic_request_put(wire, &r);
 }
 
-/* Is the sink of an RDMA Read or Atomic inside a region that may be written? Found out before
- * asking. */
+/* The sink is checked before the peer is asked: it must lie in a region that may be written. */
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 /* [VERBS-8.2.2-06] */
 static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwarp_lends *batch)
@@ -465,9 +466,9 @@ static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
 }
 
 /*
- * Frame one more FPDU, of what comes next. False: nothing, or nothing can be framed any more.
- * Regions whose octets are copied stay lent for the whole batch, since many small requests in a row
- * mostly use the same few.
+ * Frame one more FPDU, or carry out one local request. `next` is iwarp_stream_next's answer. False:
+ * the batch is over. Regions whose octets are copied stay lent for the whole batch, since many
+ * small requests in a row mostly use the same few.
  */
 /* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
 static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_lends *batch)

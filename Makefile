@@ -77,7 +77,7 @@ NO_UNDEFINED := $(if $(SAN),,-Wl,-z,defs)
 TEST_FLAGS = $(call pkg,CMOCKA,--cflags) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
-LIB_DIRS := base capture provider mpa ddp rdmap stream transport verbs
+LIB_DIRS := base capture provider mpa ddp rdmap stream transport loop verbs
 # The entry point of the loadable provider is the one file that the library must not contain.
 PROVIDER_OBJ := $(call objects,src/provider/module.c)
 LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c)))
@@ -104,11 +104,12 @@ COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ)
 # Programs that measure: against callgrind, and through another library if that is there.
 GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
+TURNS_OBJ := $(call objects,bench/turns.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(PRELOAD_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
-    $(FABRIC_OBJ)
+    $(FABRIC_OBJ) $(TURNS_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -123,6 +124,7 @@ COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
+TURNS := $(OUT)/bench/turns
 PRELOADS := $(PRELOAD_OBJ:$(OBJ)/%.o=$(OUT)/%.so)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer \
@@ -250,6 +252,12 @@ bench:                      ## measure, in turn with peers, build/bench/report.m
 	@$(MAKE) bench-programs
 	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/run $(if $(QUICK),--quick) $(BENCH_ONLY)
 bench-programs: $(OUT)/bin/iwarp-bench $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer)
+# OLD is a checkout or a build folder with the libraries of another commit; ROWS="write small".
+.PHONY: bench-pairs
+bench-pairs: $(TURNS) lib compat-libraries $(SCRIPTS) ## this build against another, in turns; OLD=dir ROWS= PAIRS_OPTIONS=
+	@[ -n "$(OLD)" ] || { echo >&2 'OLD=dir is missing: another checkout, built by make'; exit 2; }
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/pairs $(PAIRS_OPTIONS) '$(call quote,$(OLD))' \
+	    $(abspath $(OUT)) $(ROWS)
 bench-guard:                ## instructions per operation against bench/baseline.tsv
 	@tools/install-packages build guard
 	@$(MAKE) bench-guard-program
@@ -262,7 +270,7 @@ run-tests: all tests
 	    $(if $(SAN),TEST_TIMEOUT=900) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
 	    tests/run $(TESTS) $(COMPAT_TESTS) $(WITH)
 
-tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) ## build the tests
+tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) $(TURNS) ## build the tests
 $(TEST_OBJ) $(COMPAT_TEST_OBJ): | have-cmocka
 have-cmocka:
 	@$(if $(CMOCKA_VERSION),:,echo >&2 \
@@ -446,6 +454,11 @@ $(OUT)/bench/guard $(OUT)/bench/fabric-peer:
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(if $(findstring fabric,$@),$(call pkg,FABRIC,--libs))
 
+# With whichever libiwarp.so LD_LIBRARY_PATH names: bench/pairs runs it with that of either build.
+$(TURNS): $(TURNS_OBJ) $(filter-out $(LIB_A),$(BENCH_SHARED)) | $(LIB_SO) $(LIB_LINKS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ -L$(OUT)/lib -liwarp
+
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule
 $(filter $(OUT)/tests/unit/test_$(subst -,_,$(1))_%,$(TESTS)): \
@@ -523,6 +536,7 @@ HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)
 MAN_PAGES := $(wildcard man/*.1)
 MAN7_PAGES := $(wildcard man/*.7)
 DOCS := $(wildcard README.md LICENSE docs/*.md)
+NOTES := $(wildcard docs/notes/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
 # Not where the loader looks by itself: these have the names of the system's libraries.
 COMPAT_DIR = $(LIBDIR)/libiwarp/compat
@@ -578,6 +592,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
 	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
 	$(call put,644,$(DOCDIR),$(DOCS))
+	$(call put,644,$(DOCDIR)/notes,$(NOTES))
 
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'

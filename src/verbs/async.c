@@ -4,7 +4,7 @@
  * allocates; the eventfd is readable while the list is not empty. Connection events are another
  * queue (eq.c). Verbs 9.5.
  */
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -147,18 +147,19 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
     int64_t end = iwarp_now_ms() + timeout_ms;
 
     IWARP_ON_LOOP(device);
-    if (device->polled && timeout_ms == 0) {
-        iwarp_device_drive(device, IWARP_EVERY_WORKER);
+    if (timeout_ms == 0) {
+        iwarp_progress_look(device, IWARP_EVERY_WORKER);
     }
     while (!take(&device->async, event)) {
-        if (device->embedded && iwarp_device_run_until(device, has_one, device, timeout_ms)) {
+        if (device->embedded &&
+            iwarp_loop_run_until(&device->worker[0].loop, has_one, device, timeout_ms)) {
             continue;
         }
         int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
         if (timeout_ms >= 0 && left <= 0) {
             return iwarp_fail(IWARP_AGAIN, "no asynchronous event within %d ms", timeout_ms);
         }
-        iwarp_device_hand_over(device);
+        iwarp_progress_recall(device);
         (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }
     return IWARP_OK;

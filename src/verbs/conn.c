@@ -5,7 +5,7 @@
  */
 #include "base/guard.h"
 #include "base/log.h"
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
@@ -48,6 +48,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->responder = responder;
     conn->spare_fd = -1;
     atomic_store(&conn->refs, 1);
+    conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};
     iwarp_mutex_init(&conn->lock, device->embedded);
     iwarp_mutex_lock(&device->lock);
     /* Those that are turned away are as good as gone. */
@@ -218,7 +219,7 @@ static void answer_on_worker(void *arg)
 
 static enum iwarp_status answer(struct answer *a)
 {
-    iwarp_worker_call(a->conn->worker, answer_on_worker, a);
+    iwarp_loop_call(&a->conn->worker->loop, answer_on_worker, a);
     return a->status == IWARP_OK ? IWARP_OK : iwarp_fail(a->status, "%s", a->error);
 }
 
@@ -320,9 +321,9 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
     struct awaited awaited = {conn, state};
 
     if (conn->device->embedded) {
-        return iwarp_device_run_until(conn->device, has_come, &awaited, timeout_ms);
+        return iwarp_loop_run_until(&conn->device->worker[0].loop, has_come, &awaited, timeout_ms);
     }
-    iwarp_device_hand_over(conn->device);
+    iwarp_progress_recall(conn->device);
     for (bool more = true; more;) {
         pthread_mutex_lock(&conn->worker->wait_lock);
         unsigned seen = conn->changes;
@@ -425,7 +426,7 @@ enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn)
         return IWARP_MISUSE;
     }
     IWARP_ON_LOOP(conn->device);
-    iwarp_worker_call(conn->worker, disconnect_on_worker, conn);
+    iwarp_loop_call(&conn->worker->loop, disconnect_on_worker, conn);
     return IWARP_OK;
 }
 
@@ -436,7 +437,7 @@ enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
         return IWARP_MISUSE;
     }
     IWARP_ON_LOOP(conn->device);
-    iwarp_worker_call(conn->worker, abort_on_worker, conn);
+    iwarp_loop_call(&conn->worker->loop, abort_on_worker, conn);
     return IWARP_OK;
 }
 
@@ -449,7 +450,7 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
     struct iwarp_eq *eq = conn->eq;
 
     IWARP_ON_LOOP(conn->device);
-    iwarp_worker_call(conn->worker, destroy_on_worker, conn);
+    iwarp_loop_call(&conn->worker->loop, destroy_on_worker, conn);
     if (eq) {
         (void)iwarp_eq_remove(eq, &conn->open_event);
         (void)iwarp_eq_remove(eq, &conn->end_event);

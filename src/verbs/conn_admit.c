@@ -15,7 +15,7 @@
  */
 #include "verbs/conn_admit.h"
 
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <limits.h>

@@ -68,8 +68,8 @@ static void adopt_on_worker(void *arg)
     struct iwarp_endpoint *ep = NULL;
 
     iwarp_mutex_lock(&conn->lock);
-    a->rc =
-        iwarp_tcp_adopt(conn->worker->loop, a->fd, a->received, a->received_len, wake, conn, &ep);
+    a->rc = iwarp_tcp_adopt(conn->worker->loop.uv, a->fd, a->received, a->received_len, wake, conn,
+                            &ep);
     if (a->rc < 0 && !conn->qp) {
         conn->state = CONN_ENDED;
     } else if (a->rc == 0) {
@@ -89,7 +89,7 @@ static enum iwarp_status adopt(struct adoption *a, struct iwarp_conn **out)
 {
     *out = a->conn;
     iwarp_guard_refresh();
-    iwarp_worker_call(a->conn->worker, adopt_on_worker, a);
+    iwarp_loop_call(&a->conn->worker->loop, adopt_on_worker, a);
     if (a->rc < 0) {
         *out = NULL;
         return iwarp_fail(a->rc == -ENOMEM ? IWARP_NO_MEMORY : IWARP_LIMIT,

@@ -75,7 +75,7 @@ static int begin_tcp(struct iwarp_conn *conn)
     const struct iwarp_conn_options *o = &conn->options;
     int fd = iwarp_tcp_connect(&conn->peer.any, conn->peer.len, &conn->source.any, conn->source.len,
                                o->traffic_class);
-    int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop, fd, &ep);
+    int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop.uv, fd, &ep);
 
     if (rc < 0) {
         return rc;
@@ -193,6 +193,6 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
     }
     conn->reconnects = true;
     *out = conn; /* before the first event can tell of it */
-    iwarp_worker_call(conn->worker, connect_on_worker, conn);
+    iwarp_loop_call(&conn->worker->loop, connect_on_worker, conn);
     return IWARP_OK;
 }

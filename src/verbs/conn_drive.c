@@ -69,11 +69,11 @@ static void explain_hold(struct iwarp_conn *conn)
 }
 
 /* Two at a time may count as one: it is for comparing rates (look.c). */
-static void count_sent(struct iwarp_worker *w, uint64_t octets)
+static void count_sent(struct iwarp_loop *l, uint64_t octets)
 {
-    uint64_t before = atomic_load_explicit(&w->sent, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&l->sent, memory_order_relaxed);
 
-    atomic_store_explicit(&w->sent, before + octets, memory_order_relaxed);
+    atomic_store_explicit(&l->sent, before + octets, memory_order_relaxed);
 }
 
 /* The segments of a TCP connection grow with the peer's window, and shrink with the path. */
@@ -103,7 +103,7 @@ void iwarp_conn_send(struct iwarp_conn *conn)
         ssize_t sent = iwarp_conn_writev(conn, iov, (int)n);
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
         if (sent > 0) {
-            count_sent(conn->worker, (uint64_t)sent);
+            count_sent(&conn->worker->loop, (uint64_t)sent);
             fit_again(conn, (size_t)sent);
         }
         if (sent > 0 && conn->qp) {
@@ -183,7 +183,7 @@ static bool receive_once(struct iwarp_conn *conn)
         }
         return false;
     }
-    w->received += (uint64_t)got;
+    w->loop.received += (uint64_t)got;
     size_t direct = (size_t)got < wanted ? (size_t)got : wanted;
     iwarp_stream_placed(&conn->stream, direct);
     if ((size_t)got > direct) {
@@ -191,6 +191,62 @@ static bool receive_once(struct iwarp_conn *conn)
     }
     return (size_t)got == wanted + staging && !conn->stream.eof;
 }
+
+/*
+ * Nothing is to be sent, nothing changes in the stream's life, and what is watched is what was
+ * watched before: iwarp_conn_send and iwarp_conn_settle would do nothing.
+ */
+static bool is_settled(struct iwarp_conn *conn)
+{
+    const struct iwarp_stream *s = &conn->stream;
+
+    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && iwarp_stream_drained(s) &&
+           !iwarp_stream_tx_waits(&conn->stream);
+}
+
+/* The endpoint counts among those who have the connection, and is not gone before the loop runs. */
+static bool receive_hot(void *arg, bool *received)
+{
+    struct iwarp_conn *conn = arg;
+    struct iwarp_stream *s = &conn->stream;
+
+    iwarp_mutex_lock(&conn->lock);
+    bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
+               s->life == STREAM_RUNNING && !s->eof;
+    uint64_t before = s->rx.pos;
+    if (can) {
+        (void)receive_once(conn);
+        *received = s->rx.pos != before;
+    }
+    if (can && (*received || s->life != STREAM_RUNNING || s->eof)) {
+        iwarp_qp_reap(conn);
+        if (!is_settled(conn)) {
+            iwarp_conn_send(conn);
+            iwarp_conn_settle(conn);
+        }
+    }
+    iwarp_conn_unlock(conn);
+    return can;
+}
+
+static bool is_watched(void *conn)
+{
+    return !iwarp_tcp_is_away(((struct iwarp_conn *)conn)->ep);
+}
+
+static void watch(void *arg, bool on)
+{
+    struct iwarp_conn *conn = arg;
+
+    if (on) {
+        iwarp_tcp_come_back(conn->ep);
+    } else {
+        iwarp_tcp_go_away(conn->ep);
+    }
+}
+
+/* A connection over TCP that alone receives: loop/hot.h. */
+static const struct iwarp_hot_source hot_source = {receive_hot, is_watched, watch};
 
 void iwarp_conn_receive(struct iwarp_conn *conn)
 {
@@ -205,8 +261,8 @@ void iwarp_conn_receive(struct iwarp_conn *conn)
         iwarp_qp_reap(conn);
         iwarp_conn_send(conn); /* answers to Reads, and what waited for them */
     }
-    if (conn->ep && conn->stream.rx.pos != before) {
-        iwarp_worker_heat(conn);
+    if (conn->ep && conn->stream.rx.pos != before && iwarp_tcp_is(conn->ep)) {
+        iwarp_hot_received(&conn->worker->loop, &hot_source, conn);
     }
     if (more && conn->ep && conn->ep->ops->poll) {
         iwarp_worker_kick(conn);
@@ -293,7 +349,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
 {
     struct iwarp_conn *conn = user;
 
-    conn->worker->found++;
+    conn->worker->loop.found++;
     iwarp_conn_get(conn);
     iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_CONNECTING && writable) {
@@ -319,44 +375,10 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     iwarp_conn_put(conn);
 }
 
-/*
- * Nothing is to be sent, nothing changes in the stream's life, and what is watched is what was
- * watched before: iwarp_conn_send and iwarp_conn_settle would do nothing.
- */
-static bool is_settled(struct iwarp_conn *conn)
+void iwarp_conn_kicked(void *arg)
 {
-    const struct iwarp_stream *s = &conn->stream;
+    struct iwarp_conn *conn = arg;
 
-    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && iwarp_stream_drained(s) &&
-           !iwarp_stream_tx_waits(&conn->stream);
-}
-
-/* The endpoint counts among those who have the connection, and is not gone before the loop runs. */
-bool iwarp_conn_receive_hot(struct iwarp_conn *conn, bool *received)
-{
-    struct iwarp_stream *s = &conn->stream;
-
-    iwarp_mutex_lock(&conn->lock);
-    bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
-               s->life == STREAM_RUNNING && !s->eof;
-    uint64_t before = s->rx.pos;
-    if (can) {
-        (void)receive_once(conn);
-        *received = s->rx.pos != before;
-    }
-    if (can && (*received || s->life != STREAM_RUNNING || s->eof)) {
-        iwarp_qp_reap(conn);
-        if (!is_settled(conn)) {
-            iwarp_conn_send(conn);
-            iwarp_conn_settle(conn);
-        }
-    }
-    iwarp_conn_unlock(conn);
-    return can;
-}
-
-void iwarp_conn_kicked(struct iwarp_conn *conn)
-{
     iwarp_mutex_lock(&conn->lock);
     if (conn->has_accepted_fd) {
         iwarp_conn_take_accepted(conn);
@@ -376,6 +398,7 @@ void iwarp_conn_kicked(struct iwarp_conn *conn)
     if (poll) {
         ep->ops->poll(ep); /* only this thread closes endpoints, so ep is still there */
     }
+    iwarp_conn_put(conn);
 }
 
 /*

@@ -32,7 +32,7 @@ static void hand_over(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 
     __atomic_store_n(&ep->user, conn, __ATOMIC_RELEASE);
     iwarp_guard_refresh();
-    iwarp_worker_call(conn->worker, attach_on_worker, &over);
+    iwarp_loop_call(&conn->worker->loop, attach_on_worker, &over);
 }
 
 static enum iwarp_status check(const struct iwarp_endpoint *ep)
@@ -197,7 +197,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     *initiator_conn = side[0].conn;
     *responder_conn = side[1].conn;
     for (int i = 1; i >= 0; i--) {
-        iwarp_worker_call(side[i].conn->worker, attach_on_worker, &side[i]);
+        iwarp_loop_call(&side[i].conn->worker->loop, attach_on_worker, &side[i]);
     }
     return IWARP_OK;
 }

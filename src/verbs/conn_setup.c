@@ -8,8 +8,8 @@
 #include "base/guard.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "loop/clock.h"
 #include "mpa/mpa_frame.h"
-#include "verbs/clock.h"
 #include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
@@ -70,7 +70,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     iwarp_tap_end(conn, reset);
     iwarp_tap_close(conn);
     iwarp_conn_leave_crowd(conn);
-    iwarp_worker_cool(conn);
+    iwarp_hot_forget(&conn->worker->loop, conn);
     conn->ep = NULL;
     iwarp_conn_stop_timer(conn);
     if (ep) {
@@ -477,7 +477,7 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep;
-    int rc = iwarp_tcp_attach(conn->worker->loop, conn->accepted_fd, &ep);
+    int rc = iwarp_tcp_attach(conn->worker->loop.uv, conn->accepted_fd, &ep);
 
     conn->has_accepted_fd = false;
     if (rc < 0) {

@@ -72,7 +72,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct iwarp_worker *w = timer->data;
     struct iwarp_conn *due = NULL, *next;
-    uint64_t now = uv_now(w->loop);
+    uint64_t now = uv_now(w->loop.uv);
 
     w->timer_due = UINT64_MAX;
     for (struct iwarp_conn *conn = w->timed; conn; conn = next) {
@@ -99,7 +99,7 @@ static void on_timer(uv_timer_t *timer)
 
 void iwarp_worker_open_timer(struct iwarp_worker *w)
 {
-    uv_timer_init(w->loop, &w->timer);
+    uv_timer_init(w->loop.uv, &w->timer);
     w->timer.data = w;
     w->timer_due = UINT64_MAX;
 }
@@ -110,8 +110,8 @@ void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
 
     conn->timer_on = true;
     conn->timer_ms = ms;
-    uv_update_time(w->loop); /* else it would count from when this turn began */
-    conn->due = uv_now(w->loop) + ms;
+    uv_update_time(w->loop.uv); /* else it would count from when this turn began */
+    conn->due = uv_now(w->loop.uv) + ms;
     unlink_timed(conn);
     link_to(&w->timed, conn);
     if (conn->due < w->timer_due) {

@@ -5,8 +5,7 @@
  */
 #include "base/limits.h"
 #include "base/pause.h"
-#include "verbs/busy.h"
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -197,7 +196,7 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
         set_armed(cq, CQ_QUIET);
         due |= CQ_DUE_ARMED;
     }
-    if (cq->leaders > 0 && !iwarp_worker_is_current(&cq->device->worker[0])) {
+    if (cq->leaders > 0 && !iwarp_loop_is_current(&cq->device->worker[0].loop)) {
         due |= CQ_DUE_LEADER;
     }
     if (due) { /* whoever takes it, maybe a producer of other completions, tells of this one, too */
@@ -212,7 +211,7 @@ static void tell(struct iwarp_cq *cq, unsigned what)
     const uint64_t one = 1;
 
     if (what & CQ_DUE_LEADER) {
-        uv_async_send(&cq->device->worker[0].wake);
+        iwarp_loop_wake(&cq->device->worker[0].loop);
     }
     if (!(what & CQ_DUE_ARMED)) {
         return;
@@ -298,28 +297,6 @@ static bool is_empty(struct iwarp_cq *cq)
            !atomic_load_explicit(&cq->overflowed, memory_order_relaxed);
 }
 
-/* A poll in vain. False: nothing has changed. */
-static bool drive(struct iwarp_cq *cq)
-{
-    struct iwarp_device *device = cq->device;
-    uint64_t workers = iwarp_workers_of(&cq->workers);
-
-    if (device->embedded) {
-        return false;
-    }
-    if (!device->polled && !iwarp_busy(device, workers)) {
-        if (atomic_load_explicit(&device->worker[0].led, memory_order_relaxed)) {
-            iwarp_lead_missed(device);
-        }
-        return false;
-    }
-    iwarp_device_drive(device, workers);
-    if (!device->polled) {
-        iwarp_busy_drove();
-    }
-    return true;
-}
-
 int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 {
     if (!IWARP_GIVEN(cq) || (n > 0 && !IWARP_GIVEN(wc))) {
@@ -329,7 +306,8 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 
     IWARP_ON_LOOP(cq->device);
     if (is_empty(cq)) {
-        if (!drive(cq) || is_empty(cq)) {
+        if (cq->device->embedded ||
+            !iwarp_progress_poll(cq->device, iwarp_workers_of(&cq->workers)) || is_empty(cq)) {
             return 0;
         }
     }
@@ -363,8 +341,8 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
         set_armed(cq, solicited_only ? CQ_SOLICITED : CQ_ANY);
     }
     iwarp_mutex_unlock(&cq->lock);
-    iwarp_busy_pause();
-    iwarp_device_hand_over(cq->device);
+    iwarp_progress_pause(cq->device);
+    iwarp_progress_recall(cq->device);
     return IWARP_OK;
 }
 
@@ -429,13 +407,13 @@ static bool has_some(void *cq)
 /* Threaded: run the loop until something comes, if this thread may. */
 static bool lead(struct iwarp_cq *cq, int timeout_ms)
 {
-    if (!iwarp_lead_trusted(cq->device, timeout_ms)) {
+    if (!iwarp_progress_may_wait(cq->device, timeout_ms)) {
         return false;
     }
     iwarp_mutex_lock(&cq->lock);
     cq->leaders++;
     iwarp_mutex_unlock(&cq->lock);
-    bool led = iwarp_lead(cq->device, has_some, cq);
+    bool led = iwarp_progress_wait(cq->device, has_some, cq);
     iwarp_mutex_lock(&cq->lock);
     cq->leaders--;
     iwarp_mutex_unlock(&cq->lock);
@@ -452,7 +430,7 @@ static void begin_wait(struct iwarp_cq *cq)
         set_armed(cq, CQ_ANY);
     }
     iwarp_mutex_unlock(&cq->lock);
-    iwarp_device_hand_over(cq->device);
+    iwarp_progress_recall(cq->device);
 }
 
 static void end_wait(struct iwarp_cq *cq)
@@ -514,12 +492,12 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
         return got;
     }
     if (cq->device->embedded) {
-        return iwarp_device_run_until(cq->device, has_some, cq, timeout_ms)
+        return iwarp_loop_run_until(&cq->device->worker[0].loop, has_some, cq, timeout_ms)
                    ? iwarp_cq_poll(cq, wc, n)
                    : 0;
     }
     IWARP_CANCELLATION_POINT;
-    iwarp_busy_pause();
+    iwarp_progress_pause(cq->device);
     int64_t end = timeout_ms > 0 ? iwarp_now_ms() + timeout_ms : 0;
     if (lead(cq, timeout_ms)) {
         got = iwarp_cq_poll(cq, wc, n);
@@ -527,6 +505,6 @@ int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_m
     if (got == 0) {
         got = wait_until_told(cq, wc, n, timeout_ms, end, iwarp_cancel_before);
     }
-    iwarp_lead_left();
+    iwarp_progress_waited(cq->device);
     return got;
 }

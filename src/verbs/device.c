@@ -198,8 +198,13 @@ bool iwarp_device_usable(const struct iwarp_device *device)
     if (!iwarp_device_is_ours(device)) {
         return false;
     }
-    return !device->embedded || !iwarp_device_is_elsewhere(device) ||
-           iwarp_device_wrong_thread() == IWARP_OK;
+    if (!device->embedded || pthread_equal(device->worker[0].loop.thread, pthread_self())) {
+        return true;
+    }
+    iwarp_fail(IWARP_MISUSE, "embedded progress: every call has to come from the thread that "
+                             "opened the device and runs the loop; from others use "
+                             "iwarp_device_call");
+    return false;
 }
 
 static enum iwarp_status start_workers(struct iwarp_device *d)
@@ -242,6 +247,8 @@ static unsigned most_startups(const struct iwarp_device_options *o)
     return most > 0 ? most : 1;
 }
 
+static _Atomic uint64_t serials = 1;
+
 enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                                     struct iwarp_device **device)
 {
@@ -265,6 +272,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a device");
     }
     d->options = o;
+    d->serial = atomic_fetch_add(&serials, 1);
     iwarp_process_watch();
     d->generation = iwarp_process_generation();
     d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;
@@ -332,7 +340,7 @@ static void close_lingering(struct iwarp_device *d)
         }
         iwarp_mutex_unlock(&d->lock);
         if (conn) {
-            iwarp_worker_call(conn->worker, close_now, conn);
+            iwarp_loop_call(&conn->worker->loop, close_now, conn);
             iwarp_conn_put(conn);
         }
     } while (conn);
@@ -354,17 +362,17 @@ static void on_limit_closed(uv_handle_t *limit)
 
 static void on_wake_closed(uv_handle_t *wake)
 {
-    struct iwarp_worker *w = wake->data;
+    struct iwarp_loop *l = wake->data;
 
-    w->limit.data = w;
-    uv_close((uv_handle_t *)&w->limit, on_limit_closed);
+    l->limit.data = l->options.arg;
+    uv_close((uv_handle_t *)&l->limit, on_limit_closed);
 }
 
 void iwarp_device_maybe_free(struct iwarp_device *d)
 {
     if (d->closing && d->conn_count == 0 && atomic_load(&d->dying) == 0 &&
-        !uv_is_closing((uv_handle_t *)&d->worker[0].wake)) {
-        uv_close((uv_handle_t *)&d->worker[0].wake, on_wake_closed);
+        !uv_is_closing((uv_handle_t *)&d->worker[0].loop.wake)) {
+        uv_close((uv_handle_t *)&d->worker[0].loop.wake, on_wake_closed);
     }
 }
 
@@ -376,7 +384,7 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
     }
     IWARP_ON_LOOP(d);
     if (d->embedded) {
-        iwarp_worker_run_calls(&d->worker[0]); /* the loop will not be told to any more */
+        iwarp_loop_run_calls(&d->worker[0].loop); /* the loop will not be told to any more */
     }
     iwarp_mutex_lock(&d->lock);
     unsigned conns = 0;

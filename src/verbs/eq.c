@@ -3,7 +3,7 @@
  * Event queues: a list whose nodes lie in the connections, so that reporting never allocates. The
  * eventfd is readable while the list is not empty.
  */
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -142,18 +142,19 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
     int64_t end = iwarp_now_ms() + timeout_ms;
 
     IWARP_ON_LOOP(eq->device);
-    if (eq->device->polled && timeout_ms == 0) {
-        iwarp_device_drive(eq->device, iwarp_workers_of(&eq->workers));
+    if (timeout_ms == 0) {
+        iwarp_progress_look(eq->device, iwarp_workers_of(&eq->workers));
     }
     while (!take(eq, event)) {
-        if (eq->device->embedded && iwarp_device_run_until(eq->device, has_one, eq, timeout_ms)) {
+        if (eq->device->embedded &&
+            iwarp_loop_run_until(&eq->device->worker[0].loop, has_one, eq, timeout_ms)) {
             continue;
         }
         int64_t left = timeout_ms < 0 ? -1 : end - iwarp_now_ms();
         if (timeout_ms >= 0 && left <= 0) {
             return iwarp_fail(IWARP_AGAIN, "no event within %d ms", timeout_ms);
         }
-        iwarp_device_hand_over(eq->device);
+        iwarp_progress_recall(eq->device);
         (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }
     return IWARP_OK;

@@ -4,7 +4,7 @@
  * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
  */
 #include "base/log.h"
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
 
@@ -54,7 +54,7 @@ static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *w
 {
     iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %u ms: %s", ms, why);
     uv_poll_stop(&l->poll);
-    uv_update_time(l->worker->loop);
+    uv_update_time(l->worker->loop.uv);
     uv_timer_start(&l->retry, on_retry, ms, 0);
 }
 
@@ -190,10 +190,10 @@ static void open_on_worker(void *arg)
 {
     struct iwarp_listener *l = arg;
 
-    uv_timer_init(l->worker->loop, &l->retry);
+    uv_timer_init(l->worker->loop.uv, &l->retry);
     l->retry.data = l;
     l->handles = 1;
-    if (uv_poll_init(l->worker->loop, &l->poll, l->fd) == 0) {
+    if (uv_poll_init(l->worker->loop.uv, &l->poll, l->fd) == 0) {
         l->poll.data = l;
         l->handles = 2;
         uv_poll_start(&l->poll, UV_READABLE, on_readable);
@@ -294,11 +294,11 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
     l->addr_len = sizeof l->addr;
     getsockname(fd, (struct sockaddr *)&l->addr, &l->addr_len);
     *out = l;
-    iwarp_worker_call(l->worker, open_on_worker, l);
+    iwarp_loop_call(&l->worker->loop, open_on_worker, l);
     if (l->handles < 2) {
         l->fd = -1; /* the caller's */
         iwarp_process_remove_fd(fd);
-        iwarp_worker_call(l->worker, close_on_worker, l);
+        iwarp_loop_call(&l->worker->loop, close_on_worker, l);
         listener_free(l);
         return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
     }
@@ -454,7 +454,7 @@ enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
     struct iwarp_conn *conn;
 
     IWARP_ON_LOOP(l->device);
-    iwarp_worker_call(l->worker, close_on_worker, l); /* no new ones from here on */
+    iwarp_loop_call(&l->worker->loop, close_on_worker, l); /* no new ones from here on */
     leave_device(l);
     while ((conn = next_orphan(l)) != NULL) {
         atomic_fetch_sub(&eq->users, 1);

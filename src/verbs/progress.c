@@ -1,342 +1,291 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Who runs a worker's loop.
- *
- *   threaded   its thread, or a thread that waits for completions and leads: lead.c; how it waits
- *              for something to do: look.c. While a thread polls without end, as polled: busy.c
- *   polled     whoever holds worker.drive: a thread that polls, or the worker's own. While somebody
- *              polls, the latter sleeps outside the loop and looks every STEP_BACK_MS whether that
- *              is still so; else it holds `drive` and sleeps in the loop, as in threaded mode. The
- *              first who polls wakes it from there. Most polls read one connection only: hot.c.
- *   embedded   the application; what waits runs the loop meanwhile
- */
-#include "base/log.h"
-#include "base/timed_lock.h"
-#include "verbs/clock.h"
+#include "verbs/progress.h"
+
+#include "loop/clock.h"
+#include "loop/habit.h"
 #include "verbs/verbs.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#define DEVICES 4 /* that a thread has a habit at */
+#define ROUND                                                                                      \
+    64           /* polls in vain that are one unit; and polls until a thread looks after others   \
+                  */
+#define SAMPLE 8 /* polls with the lease from one unit to the next */
 
-#define STEP_BACK_MS 2
-#define LOOK_ROUND   64 /* polls of a thread until it looks after the other workers */
-#define LOOK_MS      1 /* threaded: the worker's thread looks so often whether somebody still leads */
+#define ROUND_NS 128000 /* of a quick round */
+#define AWAY_NS  50000  /* from a wait to the next, if that is quick */
+#define PAUSE_NS 200000 /* from a poll with the lease to the next, if that is slow */
+#define FEW      4      /* polls in vain between waits that mean nothing */
 
-/* The worker whose loop this thread runs. */
-static _Thread_local const struct iwarp_worker *driven;
+/* What a thread does at one device. */
+struct guest {
+    uint64_t device; /* its serial number */
+    struct iwarp_habit polling, waiting;
+    uint64_t taken;    /* workers whose loops this thread visits as it polls, a bit each */
+    unsigned polls;    /* in vain */
+    int64_t round_ns;  /* when the last round was over */
+    int64_t polled_ns; /* when the last poll was over, if it was a sample; else 0 */
+    int64_t waited_ns; /* when the last wait was over */
+    bool led;          /* the last wait ran the loop, and nobody has needed it since */
+    unsigned idle;     /* polls in vain while a loop was out on lease and nobody in it */
+    bool visits;       /* those visit it now */
+};
 
-bool iwarp_worker_is_current(const struct iwarp_worker *w)
+static _Thread_local struct {
+    struct guest *last; /* of `at`, or NULL */
+    struct guest at[DEVICES];
+    unsigned oldest;
+} guests;
+
+static struct guest *find(const struct iwarp_device *device)
 {
-    return w->progress == IWARP_PROGRESS_EMBEDDED ? pthread_equal(w->thread, pthread_self()) != 0
-                                                  : driven == w;
-}
-
-const struct iwarp_worker *iwarp_worker_enter(const struct iwarp_worker *w)
-{
-    const struct iwarp_worker *outer = driven;
-
-    driven = w;
-    return outer;
-}
-
-bool iwarp_device_is_elsewhere(const struct iwarp_device *device)
-{
-    return !iwarp_worker_is_current(&device->worker[0]);
-}
-
-enum iwarp_status iwarp_device_wrong_thread(void)
-{
-    return iwarp_fail(IWARP_MISUSE,
-                      "embedded progress: every call has to come from the thread that "
-                      "opened the device and runs the loop; from others use "
-                      "iwarp_device_call");
-}
-
-/* --- threads --------------------------------------------------------------------------------- */
-
-static void block_signals(void)
-{
-    sigset_t all;
-
-    /* Signals are the application's; faults in guarded accesses must still arrive (guard.h). */
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
-}
-
-static void drain(const struct iwarp_worker *w)
-{
-    uint64_t count;
-
-    (void)!read(w->nudge, &count, sizeof count);
-}
-
-/* Leave the loop to those who poll, for as long as there are any. */
-static void step_back(struct iwarp_worker *w, unsigned *seen, int look_ms)
-{
-    struct pollfd p = {.fd = w->nudge, .events = POLLIN};
-    unsigned polls;
-
-    while (((polls = atomic_load(&w->polls)) != *seen && !atomic_exchange(&w->hand_over, false)) ||
-           atomic_load(&w->calling) > 0) {
-        *seen = polls;
-        if (poll(&p, 1, look_ms) > 0) {
-            drain(w);
-        }
-        iwarp_worker_want_loop(w);
-    }
-    *seen = polls;
-    atomic_store(&w->hand_over, false);
-}
-
-static bool is_wanted(void *worker)
-{
-    return atomic_load(&((struct iwarp_worker *)worker)->calling) > 0;
-}
-
-/* Until somebody wants to lead, or to poll. */
-static bool run_threaded(struct iwarp_worker *w)
-{
-    bool alive = true;
-
-    atomic_store(&w->led, false);
-    uv_timer_stop(&w->limit);
-    while (alive && !is_wanted(w)) {
-        atomic_store(&w->watching, true); /* who polls in vain may have taken it back */
-        alive = iwarp_worker_await(w, is_wanted, w);
-    }
-    return alive;
-}
-
-static bool run_polled(struct iwarp_worker *w, unsigned seen)
-{
-    bool wanted = atomic_load(&w->polls) != seen || atomic_load(&w->calling) > 0;
-
-    if (!wanted) {
-        iwarp_worker_chill(w);
-    }
-    if (!wanted && w->progress != IWARP_PROGRESS_POLLED) {
-        atomic_store(&w->polled, false);
-        return true;
-    }
-    return uv_run(w->loop, wanted ? UV_RUN_NOWAIT : UV_RUN_ONCE) != 0;
-}
-
-static bool run(struct iwarp_worker *w, unsigned seen)
-{
-    if (atomic_load(&w->polled) && !run_polled(w, seen)) {
-        return false;
-    }
-    return atomic_load(&w->polled) || run_threaded(w);
-}
-
-static void *worker_main(void *arg)
-{
-    struct iwarp_worker *w = arg;
-    bool alive = true;
-    unsigned seen = 0;
-
-    block_signals();
-    while (alive) {
-        pthread_mutex_lock(&w->drive);
-        driven = w;
-        atomic_store(&w->watching, true);
-        alive = run(w, seen);
-        atomic_store(&w->watching, false);
-        driven = NULL;
-        pthread_mutex_unlock(&w->drive);
-        if (alive) {
-            step_back(w, &seen, atomic_load(&w->polled) ? STEP_BACK_MS : LOOK_MS);
+    for (unsigned i = 0; i < DEVICES; i++) {
+        if (guests.at[i].device == device->serial) {
+            return guests.last = &guests.at[i];
         }
     }
     return NULL;
 }
 
-int iwarp_worker_launch(struct iwarp_worker *w)
+static struct guest *forget_oldest(const struct iwarp_device *device)
 {
-    int rc = 0;
+    struct guest *g = &guests.at[guests.oldest++ % DEVICES];
 
-    w->nudge = -1;
-    (void)uv_timer_init(w->loop, &w->limit); /* cannot fail */
-    if (w->progress == IWARP_PROGRESS_EMBEDDED) {
-        w->thread = pthread_self();
-        return 0;
-    }
-    pthread_mutex_init(&w->drive, NULL);
-    w->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    rc = w->nudge < 0 ? -errno : 0;
-    if (rc == 0) {
-        rc = -pthread_create(&w->thread, NULL, worker_main, w);
-    }
-    if (rc != 0) {
-        if (w->nudge >= 0) {
-            close(w->nudge);
-        }
-        pthread_mutex_destroy(&w->drive);
-    }
-    return rc;
+    *g = (struct guest){.device = device->serial};
+    return guests.last = g;
 }
 
-void iwarp_worker_join(struct iwarp_worker *w)
+static struct guest *guest_of(const struct iwarp_device *device)
 {
-    iwarp_worker_hand_over(w);
-    pthread_join(w->thread, NULL);
-    close(w->nudge);
-    pthread_mutex_destroy(&w->drive);
-}
+    struct guest *g = guests.last;
 
-void iwarp_worker_hand_over(struct iwarp_worker *w)
-{
-    const uint64_t one = 1;
-    bool away = atomic_load(&w->polled) || atomic_load(&w->led);
-
-    if (away && !atomic_load(&w->watching) && !atomic_exchange(&w->hand_over, true)) {
-        (void)!write(w->nudge, &one, sizeof one); /* cannot fail: the counter never fills up */
+    if (g && g->device == device->serial) {
+        return g;
     }
+    g = find(device);
+    return g ? g : forget_oldest(device);
 }
 
-void iwarp_device_hand_over(struct iwarp_device *device)
+void iwarp_progress_recall(struct iwarp_device *device)
 {
-    for (unsigned i = 0; i < device->workers; i++) {
-        iwarp_worker_hand_over(&device->worker[i]);
+    for (unsigned i = 0; i < device->workers && !device->embedded; i++) {
+        iwarp_lease_recall(&device->worker[i].loop);
     }
 }
 
 /* --- polled ---------------------------------------------------------------------------------- */
 
-/* worker.drive is held: run what is ready. The thread must not be cancelled in the middle. */
-static void run_driven(struct iwarp_worker *w, bool calls)
+/* Nobody else has visited it since this was asked last, and its home has not noticed yet.  Two
+ * threads that ask at the same time may both visit it. */
+static void visit_if_deserted(struct iwarp_worker *w)
 {
-    const struct iwarp_worker *outer = driven;
+    const struct iwarp_lease *s = &w->loop.lease;
+    unsigned seen = atomic_load_explicit(&w->visits_seen, memory_order_relaxed);
 
-    driven = w;
-    if (calls) {
-        iwarp_worker_run_calls(w);
+    if (iwarp_lease_is_out(s) && atomic_load_explicit(&s->visits, memory_order_relaxed) == seen) {
+        (void)iwarp_lease_visit(&w->loop);
     }
-    if (calls || !iwarp_worker_read_hot(w)) {
-        uv_run(w->loop, UV_RUN_NOWAIT);
-    }
-    driven = outer;
-    pthread_mutex_unlock(&w->drive);
+    seen = atomic_load_explicit(&s->visits, memory_order_relaxed);
+    atomic_store_explicit(&w->visits_seen, seen, memory_order_relaxed);
 }
 
-static void wake_watcher(struct iwarp_worker *w)
-{
-    /* Several who count at a time may count as one: that there is somebody is all that matters. */
-    unsigned polls = atomic_load_explicit(&w->polls, memory_order_relaxed);
-    atomic_store_explicit(&w->polls, polls + 1, memory_order_relaxed);
-    /* Not before `calling` was raised: either it is seen here, or `calling` there. */
-    if (atomic_load(&w->watching) && atomic_exchange(&w->watching, false)) {
-        uv_async_send(&w->wake);
-    }
-}
-
-void iwarp_worker_drive_calls(struct iwarp_worker *w)
-{
-    IWARP_UNCANCELLED;
-    atomic_fetch_add(&w->calling, 1); /* the worker must not be first again */
-    wake_watcher(w);
-    pthread_mutex_lock(&w->drive);
-    atomic_fetch_sub(&w->calling, 1);
-    run_driven(w, true);
-    iwarp_worker_hand_over(w);
-}
-
-/*
- * Threaded: have the worker's thread leave the loop to those who poll. False: somebody leads, or it
- * does not come out of the application's code in time, which may wait for what this thread holds.
- */
-bool iwarp_worker_leave(struct iwarp_worker *w)
-{
-    IWARP_UNCANCELLED;
-    unsigned nobody = 0;
-
-    if (!atomic_compare_exchange_strong(&w->calling, &nobody, 1)) {
-        return false;
-    }
-    uv_async_send(&w->wake);
-    bool held = iwarp_lock_within(&w->drive, STEP_BACK_MS);
-    bool left = held && !atomic_load(&w->led);
-    if (left) {
-        atomic_fetch_add(&w->polls, 1);
-        atomic_store(&w->polled, true);
-    }
-    atomic_fetch_sub(&w->calling, 1);
-    if (held) {
-        pthread_mutex_unlock(&w->drive);
-    }
-    return left;
-}
-
-static void try_to_drive(struct iwarp_worker *w)
-{
-    if (pthread_mutex_trylock(&w->drive) == 0) {
-        run_driven(w, false);
-    }
-}
-
-/* Nobody polls its queues any more, and its thread has not noticed yet. Two that ask at a time may
- * both be told so. */
-static bool is_alone(struct iwarp_worker *w)
-{
-    bool attended = atomic_load_explicit(&w->attended, memory_order_relaxed);
-
-    atomic_store_explicit(&w->attended, false, memory_order_relaxed);
-    return !attended && !atomic_load(&w->watching);
-}
-
-void iwarp_device_drive(struct iwarp_device *device, uint64_t workers)
+static void visit_all(struct iwarp_device *device, uint64_t workers)
 {
     IWARP_UNCANCELLED;
     static _Thread_local unsigned polls;
-    bool others = ++polls % LOOK_ROUND == 0;
+    bool others = ++polls % ROUND == 0;
 
     for (unsigned i = 0; i < device->workers; i++) {
         struct iwarp_worker *w = &device->worker[i];
         if (workers >> i & 1) {
-            atomic_store_explicit(&w->attended, true, memory_order_relaxed);
-            wake_watcher(w);
-            try_to_drive(w);
-        } else if (others && is_alone(w)) {
-            try_to_drive(w);
+            (void)iwarp_lease_visit(&w->loop);
+        } else if (others) {
+            visit_if_deserted(w);
         }
     }
 }
 
-/* --- embedded -------------------------------------------------------------------------------- */
-
-/* Its only purpose is that the loop's turn ends. */
-static void on_limit(uv_timer_t *limit)
+void iwarp_progress_look(struct iwarp_device *device, uint64_t workers)
 {
-    (void)limit;
+    if (device->polled) {
+        visit_all(device, workers);
+    }
 }
 
-bool iwarp_device_run_until(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
-                            int timeout_ms)
-{
-    struct iwarp_worker *w = &device->worker[0];
-    int64_t end = iwarp_now_ms() + timeout_ms;
-    bool reached;
+/* --- threaded, polling ----------------------------------------------------------------------- */
 
-    while (!(reached = done(arg))) {
-        int64_t left = end - iwarp_now_ms();
-        if (timeout_ms >= 0 && left <= 0) {
-            break;
-        }
-        if (timeout_ms >= 0) {
-            uv_update_time(w->loop);
-            uv_timer_start(&w->limit, on_limit, (uint64_t)left, 0);
-        }
-        uv_run(w->loop, UV_RUN_ONCE);
-        uv_timer_stop(&w->limit);
+/* Take the loops, to visit them from the next poll on. */
+static bool take_all(struct iwarp_device *device, uint64_t workers)
+{
+    IWARP_UNCANCELLED;
+
+    if (!iwarp_loop_may_fault()) {
+        return false;
     }
-    return reached;
+    for (unsigned i = 0; i < device->workers; i++) {
+        struct iwarp_loop *l = &device->worker[i].loop;
+        if (!(workers >> i & 1) || iwarp_lease_is_out(&l->lease)) {
+            continue;
+        }
+        if (iwarp_loop_is_current(l) || !iwarp_lease_take(l, IWARP_PARK_MS)) {
+            return false;
+        }
+        iwarp_lease_leave(l);
+    }
+    return true;
+}
+
+/* Rounds without a pause earn the lease. */
+static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers)
+{
+    if (!device->options.look || atomic_load(&device->armed) > 0) {
+        return false;
+    }
+    int64_t now = iwarp_now_ns();
+    bool quick = now - g->round_ns < ROUND_NS;
+
+    g->round_ns = now;
+    if (!iwarp_habit_unit(&g->polling, quick)) {
+        return false;
+    }
+    if (!take_all(device, workers)) {
+        iwarp_habit_lost(&g->polling); /* asking took a system call, or a wait: not again soon */
+        return false;
+    }
+    g->taken = workers;
+    g->polled_ns = 0;
+    return true;
+}
+
+static void give_back(struct iwarp_device *device, struct guest *g)
+{
+    iwarp_habit_pause(&g->polling);
+    g->taken = 0;
+    iwarp_progress_recall(device);
+}
+
+/* Others wait for a thread that comes back late. */
+static bool is_slow(struct guest *g)
+{
+    bool sample = g->polled_ns != 0, earned = true;
+
+    if (sample) {
+        earned = iwarp_habit_unit(&g->polling, iwarp_now_ns() - g->polled_ns < PAUSE_NS);
+    }
+    g->polled_ns = 0;
+    return !earned;
+}
+
+/* False: a lease is over, or the queue has got more workers. */
+static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint64_t workers)
+{
+    IWARP_UNCANCELLED;
+    bool all = (workers & ~g->taken) == 0;
+
+    for (unsigned i = 0; i < device->workers && all; i++) {
+        all = !(workers >> i & 1) || iwarp_lease_visit(&device->worker[i].loop);
+    }
+    return all;
+}
+
+/* The loop is out on lease, and its guest may be away for long: this thread visits it, too. */
+static bool visit_deserted(struct iwarp_device *device, struct guest *g)
+{
+    struct iwarp_loop *l = &device->worker[0].loop;
+
+    if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
+        return false;
+    }
+    if (++g->idle == FEW) {
+        g->visits = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
+    }
+    return g->idle >= FEW && g->visits && iwarp_lease_visit(l);
+}
+
+static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
+{
+    struct guest *g = guest_of(device);
+
+    bool round = ++g->polls % ROUND == 0;
+    if (!g->taken && !(round && earns(device, g, workers))) {
+        return iwarp_lease_is_out(&device->worker[0].loop.lease) && visit_deserted(device, g);
+    }
+    if (is_slow(g) || !visit_taken(device, g, workers)) {
+        give_back(device, g);
+        return false;
+    }
+    if (g->polls % SAMPLE == 0) {
+        g->polled_ns = iwarp_now_ns();
+    }
+    return true;
+}
+
+bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers)
+{
+    if (!device->polled) {
+        return poll_threaded(device, workers);
+    }
+    visit_all(device, workers);
+    return true;
+}
+
+void iwarp_progress_pause(const struct iwarp_device *device)
+{
+    struct guest *g = find(device);
+
+    if (g) {
+        iwarp_habit_pause(&g->polling);
+        g->taken = 0;
+        g->idle = 0;
+    }
+}
+
+/* --- threaded, waiting ----------------------------------------------------------------------- */
+
+bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
+{
+    const struct iwarp_worker *w = &device->worker[0];
+
+    if (device->workers > 1 || device->polled || iwarp_loop_is_current(&w->loop) ||
+        (timeout_ms >= 0 && timeout_ms < 2 * IWARP_PARK_MS) || atomic_load(&device->armed) > 0) {
+        return false;
+    }
+    struct guest *g = guest_of(device);
+    bool had = g->waiting.earned, out = iwarp_lease_is_out(&w->loop.lease);
+    bool quick = iwarp_now_ns() - g->waited_ns < AWAY_NS;
+    if (g->led && !out) {
+        iwarp_habit_lost(&g->waiting);
+    } else if (had && !quick) {
+        iwarp_habit_end(&g->waiting);
+    } else if (iwarp_habit_unit(&g->waiting, quick) && !had && !iwarp_loop_may_fault()) {
+        iwarp_habit_lost(&g->waiting);
+    }
+    /* While others poll, a thread that sleeps in the loop would have them wait to be woken. */
+    bool mine = !out || g->led;
+    g->led = false;
+    return g->waiting.earned && mine;
+}
+
+bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
+{
+    struct iwarp_loop *l = &device->worker[0].loop;
+
+    if (!iwarp_lease_take(l, iwarp_lease_is_out(&l->lease) ? 0 : IWARP_PARK_MS)) {
+        return false;
+    }
+    bool in_time = iwarp_lease_stay(l, done, arg);
+    struct guest *g = guest_of(device); /* not before: the application's callbacks poll, too */
+    g->led = in_time;
+    if (!in_time) {
+        iwarp_habit_end(&g->waiting);
+    }
+    return in_time;
+}
+
+void iwarp_progress_waited(const struct iwarp_device *device)
+{
+    struct guest *g = find(device);
+
+    if (g) {
+        g->waited_ns = iwarp_now_ns();
+    }
 }

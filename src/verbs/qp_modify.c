@@ -367,7 +367,7 @@ enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_cha
         change(&c);
         return c.status;
     }
-    iwarp_worker_call(c.conn->worker, change_on_worker, &c);
+    iwarp_loop_call(&c.conn->worker->loop, change_on_worker, &c);
     iwarp_conn_put(c.conn);
     return c.status == IWARP_OK ? IWARP_OK : iwarp_fail(c.status, "%s", c.error);
 }

@@ -5,7 +5,7 @@
  * Lock order (take from left to right, never the other way):
  *
  *   device.lock -> conn.lock -> qp.post_lock -> cq.lock, eq.lock, srq.lock, async.lock,
- *                                               pair lock (mem.c), worker.wait_lock -> worker.lock
+ *                                               pair lock (mem.c), worker.wait_lock -> loop.lock
  *   conn.lock -> capture.flows_lock -> flow.lock -> capture.lock, pair lock   (src/capture)
  *
  *   device.lock   region table changes, list of connections, pools
@@ -15,7 +15,7 @@
  *   cq.lock       the ring of completions          eq.lock      the list of events
  *   srq.lock      the lists of a shared receive queue
  *   async.lock    the list of asynchronous events, and who has taken some; none is held with it
- *   worker.lock   the worker's lists of calls and kicks
+ *   loop.lock     the lists of calls and tasks of a worker's loop (loop/loop.h)
  *
  * Behind all of them come the claim of a region (ddp_region.h) and crowd.lock (crowd.h).
  *
@@ -33,12 +33,13 @@
 #include "base/mutex.h"
 #include "base/process.h"
 #include "ddp/ddp_bind.h"
+#include "loop/loop.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
 #include "transport/transport.h"
 #include "verbs/crowd.h"
 #include "verbs/inject.h"
-#include "verbs/look.h"
+#include "verbs/progress.h"
 
 #include <iwarp/async.h>
 #include <iwarp/conn.h>
@@ -117,50 +118,19 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn);
 /* Its counts are kept. device.lock held. */
 void iwarp_stats_conn_gone(struct iwarp_conn *conn);
 
-/* --- device.c, worker.c, progress.c ---------------------------------------------------------- */
-
-struct iwarp_call;
+/* --- device.c, worker.c ----------------------------------------------------------------------- */
 
 struct iwarp_worker {
     struct iwarp_device *device;
-    enum iwarp_progress progress; /* not DEFAULT */
-    pthread_t thread;             /* its own, or the one that runs the application's loop */
-    uv_loop_t *loop;              /* `own`, or the application's */
-    uv_loop_t own;
-    uv_async_t wake;
-    uv_timer_t timer;         /* of all its connections: conn_timer.c */
-    uint64_t timer_due;       /* when it fires; UINT64_MAX: it does not */
-    struct iwarp_conn *timed; /* connections with a time limit */
-    pthread_mutex_t drive;    /* who runs the loop */
-    _Atomic unsigned polls;   /* counts threads that came to run the loop */
-    _Atomic unsigned calling; /* threads that wait for `drive` */
-    _Atomic bool polled;      /* who polls drives: progress.c, busy.c; under `drive` */
-    _Atomic bool watching;    /* somebody sleeps on the loop's descriptor; polled: the worker */
-    _Atomic bool attended;    /* polled: its queues were, since somebody asked */
-    _Atomic bool hand_over;   /* the worker's thread is to come back */
-    _Atomic bool led;         /* threaded: it is away, a waiting thread leads; under `drive` */
-    struct iwarp_conn *hot;   /* polled: received last; NULL: none, or closed. Under `drive` */
-    unsigned heat, passed;    /* how often in a row, and polls that read it directly */
-    int64_t loop_ran;         /* when, while the loop does not watch `hot` */
-    _Atomic bool loop_wanted; /* polled: do not wait that long */
-    uv_timer_t limit;         /* of a wait that runs the loop */
-    unsigned late;            /* how often it fired; under `drive` */
-    int nudge;                /* eventfd that wakes the worker's thread when it is away */
-    pthread_mutex_t lock;
-    struct iwarp_call *calls;                /* synchronous calls of other threads, oldest first */
-    pthread_cond_t finished;                 /* one of them */
-    struct iwarp_conn *kicked, *last_kicked; /* connections to look at, in their order */
-    bool stop;
-    pthread_mutex_t wait_lock; /* for `changed`, and `changes` of its connections */
-    pthread_cond_t changed;    /* one of them: seldom, so who waits for another looks in vain */
+    struct iwarp_loop loop;
+    _Atomic unsigned visits_seen; /* polled: of the loop, by threads that look after others' */
+    uv_timer_t timer;             /* of all its connections: conn_timer.c */
+    uint64_t timer_due;           /* when it fires; UINT64_MAX: it does not */
+    struct iwarp_conn *timed;     /* connections with a time limit */
+    pthread_mutex_t wait_lock;    /* for `changed`, and `changes` of its connections */
+    pthread_cond_t changed;       /* one of them; seldom, so spurious wake-ups cost little */
     uint8_t *staging;
     size_t staging_len;
-    uint64_t received;        /* octets, by whoever runs the loop */
-    uint64_t found;           /* connections that were ready, likewise */
-    _Atomic uint64_t sent;    /* octets, about: by any thread */
-    struct iwarp_look look;   /* threaded */
-    int64_t awaited_ns;       /* when its last wait was over */
-    uint64_t awaited_octets;  /* and how much had been moved then */
     struct iwarp_spare spare; /* a send block for its connections */
 };
 
@@ -191,6 +161,7 @@ struct iwarp_device {
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;
+    uint64_t serial;     /* no other device of this process has had it */
     unsigned generation; /* of the process that opened it */
     unsigned workers;
     struct iwarp_worker worker[];
@@ -199,44 +170,6 @@ struct iwarp_device {
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device);
 void iwarp_worker_stop(struct iwarp_worker *w);
 void iwarp_worker_fini(struct iwarp_worker *w); /* embedded: instead of stop */
-
-/* Run fn(arg) on the worker's thread and wait for it; directly if this is that thread. */
-void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg);
-
-/* Does this thread run the worker's loop? */
-bool iwarp_worker_is_current(const struct iwarp_worker *w);
-
-/* This thread runs it from here on (NULL: none). Returns whose loop it ran so far. */
-const struct iwarp_worker *iwarp_worker_enter(const struct iwarp_worker *w);
-
-/* Between worker.c and progress.c. launch: 0 or -errno. */
-int iwarp_worker_launch(struct iwarp_worker *w);
-void iwarp_worker_join(struct iwarp_worker *w);
-void iwarp_worker_run_calls(struct iwarp_worker *w);
-void iwarp_worker_drive_calls(struct iwarp_worker *w);
-void iwarp_worker_hand_over(struct iwarp_worker *w);
-bool iwarp_worker_leave(struct iwarp_worker *w); /* threaded, to those who poll */
-
-/*
- * Threaded, by whoever runs the loop: sleep in it until something comes, or look for it first; not
- * if over(arg). False: the loop has no handles any more.
- */
-bool iwarp_worker_await(struct iwarp_worker *w, bool (*over)(void *arg), void *arg);
-
-/*
- * Polled (hot.c), on the worker: the loop has found something for the connection; it is closed.
- * read_hot: one system call instead of the loop's. False: the loop has to be run. chill: before
- * anybody sleeps in the loop.
- */
-void iwarp_worker_heat(struct iwarp_conn *conn);
-void iwarp_worker_cool(struct iwarp_conn *conn);
-bool iwarp_worker_read_hot(struct iwarp_worker *w);
-void iwarp_worker_chill(struct iwarp_worker *w);
-void iwarp_worker_want_loop(struct iwarp_worker *w); /* soon. Any thread */
-
-/* Polled: run what is ready, in the place of these workers, a bit each. */
-#define IWARP_EVERY_WORKER UINT64_MAX
-void iwarp_device_drive(struct iwarp_device *device, uint64_t workers);
 
 /* Those that have or had anything to do with a queue; none: all of them. */
 static inline uint64_t iwarp_workers_of(const _Atomic uint64_t *queue)
@@ -250,15 +183,6 @@ static inline void iwarp_workers_add(_Atomic uint64_t *queue, const struct iwarp
 {
     atomic_fetch_or(queue, (uint64_t)1 << (w - w->device->worker));
 }
-
-/* Not embedded: before sleeping; the workers' threads come back if nobody runs their loops. */
-void iwarp_device_hand_over(struct iwarp_device *device);
-
-/* Embedded: run the loop until done(arg). False: time is up. */
-bool iwarp_device_run_until(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
-                            int timeout_ms);
-bool iwarp_device_is_elsewhere(const struct iwarp_device *device);
-enum iwarp_status iwarp_device_wrong_thread(void);
 
 /*
  * May this thread use what belongs to the device? Not if it is of the process that forked this one,
@@ -337,20 +261,6 @@ enum iwarp_status iwarp_stag_query(struct iwarp_mr *mr, struct iwarp_stag_info *
 
 /* mr.c: may memory be registered like this? */
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access);
-
-/* --- lead.c ---------------------------------------------------------------------------------- */
-
-/*
- * Threaded: may this thread lead, that is, run the loop while it waits? Asked once for each wait.
- * Who leads runs the loop until done(arg), for a few ms at most. False: wait as usual. Whoever
- * makes done(arg) true on a thread that is not current wakes the loop. left: the thread goes off
- * with what it has waited for; missed: an empty poll while the worker's thread is away.
- */
-bool iwarp_lead_trusted(const struct iwarp_device *device, int timeout_ms);
-bool iwarp_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
-void iwarp_lead_left(void);
-void iwarp_lead_missed(struct iwarp_device *device);
-bool iwarp_lead_may_fault(void); /* and live on: see guard.h */
 
 /* --- cq.c ------------------------------------------------------------------------------------ */
 
@@ -598,8 +508,7 @@ struct iwarp_conn {
     void *user;
     struct iwarp_event_node open_event, end_event;
     struct iwarp_addr peer, local, source; /* source: to connect from */
-    struct iwarp_conn *next_kicked;
-    bool kicked; /* under worker.lock */
+    struct iwarp_task kick;                /* the worker looks at the connection */
 };
 
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
@@ -698,9 +607,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1);
 
 /* conn_drive.c: Full Operation and the end. */
-void iwarp_conn_receive(struct iwarp_conn *conn); /* worker, locked */
-/* Polled, worker, TCP: one read. False: it has to go through the loop. */
-bool iwarp_conn_receive_hot(struct iwarp_conn *conn, bool *received);
+void iwarp_conn_receive(struct iwarp_conn *conn);      /* worker, locked */
 void iwarp_conn_send(struct iwarp_conn *conn);         /* any thread, locked: a turn of it */
 void iwarp_conn_settle(struct iwarp_conn *conn);       /* worker, locked */
 void iwarp_conn_remind_later(struct iwarp_conn *conn); /* worker, locked */
@@ -708,7 +615,7 @@ void iwarp_conn_remind(struct iwarp_conn *conn);       /* worker, locked */
 void iwarp_conn_ended(struct iwarp_conn *conn);        /* worker, locked */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
 void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */
-void iwarp_conn_kicked(struct iwarp_conn *conn);                     /* worker, not locked */
+void iwarp_conn_kicked(void *conn); /* worker, not locked; puts the task's reference */
 
 /* conn_timer.c. A connection with a limit to keep has an endpoint. */
 void iwarp_worker_open_timer(struct iwarp_worker *w);

@@ -369,7 +369,7 @@ static void nap(void *arg)
 
 static void *nap_on_worker(void *arg)
 {
-    iwarp_worker_call(&host->device->worker[0], nap, arg);
+    iwarp_loop_call(&host->device->worker[0].loop, nap, arg);
     return NULL;
 }
 

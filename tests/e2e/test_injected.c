@@ -10,7 +10,7 @@
 #include "scratch.h"
 #include "verbs_pair.h"
 
-#include "verbs/clock.h"
+#include "loop/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

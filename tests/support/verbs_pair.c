@@ -3,6 +3,8 @@
 #include "verbs_pair.h"
 #include "progress.h"
 
+#include "verbs/verbs.h"
+
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -367,6 +369,16 @@ static unsigned entries_of(const char *path, bool (*counts)(const char *name))
 unsigned pair_fd_count(void)
 {
     return entries_of("/proc/self/fd", any) - 1; /* but that of the folder itself */
+}
+
+void pair_await_homes(struct iwarp_device *device)
+{
+    for (unsigned i = 0; i < device->workers; i++) {
+        for (unsigned ms = 0; iwarp_lease_is_out(&device->worker[i].loop.lease); ms++) {
+            assert_true(ms < PAIR_WAIT_MS);
+            usleep(1000);
+        }
+    }
 }
 
 unsigned pair_thread_count(void)

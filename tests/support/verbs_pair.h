@@ -123,6 +123,9 @@ void pair_fill(uint8_t *p, size_t n, uint64_t seed);
 /* Descriptors that this process has open. */
 unsigned pair_fd_count(void);
 
+/* Wait until every loop of the device is run by its own thread, which may begin late. */
+void pair_await_homes(struct iwarp_device *device);
+
 /* Threads of this process. */
 unsigned pair_thread_count(void);
 

@@ -6,7 +6,7 @@
 #include "alloc_fault.h"
 #include "verbs_pair.h"
 
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <netinet/in.h>

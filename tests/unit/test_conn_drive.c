@@ -7,8 +7,8 @@
 #include "verbs_pair.h"
 
 #include "base/log.h"
+#include "loop/clock.h"
 #include "mpa/mpa_frame.h"
-#include "verbs/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>
@@ -334,11 +334,11 @@ static void take_turns(enum pair_transport transport)
     o.memory = 1 << 20;
     pair_open(&p, &o);
     struct iwarp_conn *conn = p.side[0].conn;
-    iwarp_worker_call(conn->worker, block_on_worker, conn);
+    iwarp_loop_call(&conn->worker->loop, block_on_worker, conn);
     for (uint64_t i = 0; i < 8; i++) {
         pair_write(&p.side[0], i, 0, 1 << 20, &p.side[1], 0);
     }
-    iwarp_worker_call(conn->worker, settle_on_worker, conn);
+    iwarp_loop_call(&conn->worker->loop, settle_on_worker, conn);
     must(iwarp_conn_wait_end(conn, PAIR_WAIT_MS));
     must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
     pair_close(&p);

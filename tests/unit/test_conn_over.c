@@ -300,7 +300,7 @@ static void connect_over__queue_pair_in_error_meanwhile__closes_the_endpoint(voi
     must(iwarp_qp_modify(pair.side[0].qp, &give_up));
     struct iwarp_event event = pair_event(pair.eq[0], IWARP_EVENT_FAILED);
     assert_ptr_equal(event.conn, late.conn);
-    iwarp_worker_call(late.conn->worker, attach_late, &late);
+    iwarp_loop_call(&late.conn->worker->loop, attach_late, &late);
     assert_false(late.attached);
     must_fail(iwarp_conn_wait(late.conn, 0), IWARP_CLOSED, "aborted");
     pair.side[0].conn = late.conn;

@@ -6,7 +6,7 @@
 #include "raw_peer.h"
 #include "verbs_pair.h"
 
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <unistd.h>
@@ -96,7 +96,7 @@ static unsigned limits(struct crowd *c)
 {
     struct seen seen = {.w = &c->p.device->worker[0]};
 
-    iwarp_worker_call(seen.w, look, &seen);
+    iwarp_loop_call(&seen.w->loop, look, &seen);
     assert_int_equal(seen.armed, seen.timed > 0);
     return seen.timed;
 }

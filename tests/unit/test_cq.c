@@ -8,7 +8,7 @@
 #include "verbs_pair.h"
 
 #include "base/limits.h"
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <poll.h>

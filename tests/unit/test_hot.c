@@ -30,11 +30,11 @@ static bool is_away(struct pair_side *s)
 {
     struct iwarp_worker *w = s->conn->worker;
 
-    if (pthread_mutex_trylock(&w->drive) != 0) {
+    if (pthread_mutex_trylock(&w->loop.lease.run) != 0) {
         return false;
     }
     bool away = s->conn->ep && iwarp_tcp_is_away(s->conn->ep);
-    pthread_mutex_unlock(&w->drive);
+    pthread_mutex_unlock(&w->loop.lease.run);
     return away;
 }
 
@@ -178,9 +178,9 @@ static unsigned polls_for_the_other(struct pair *p, bool *steady)
 
     make_away(p);
     pair_recv(&p->side[0], 5, 0, 100);
-    pthread_mutex_lock(&p->side[0].conn->worker->drive);
-    p->side[0].conn->worker->passed = 0;
-    pthread_mutex_unlock(&p->side[0].conn->worker->drive);
+    pthread_mutex_lock(&p->side[0].conn->worker->loop.lease.run);
+    p->side[0].conn->worker->loop.hot.direct = 0;
+    pthread_mutex_unlock(&p->side[0].conn->worker->loop.lease.run);
     pair_send(&p->side[1], 5, 0, 100);
     do {
         before = now_ms();

@@ -7,7 +7,7 @@
 #include "raw_peer.h"
 #include "verbs_pair.h"
 
-#include "verbs/clock.h"
+#include "loop/clock.h"
 #include "verbs/verbs.h"
 
 #include <errno.h>

@@ -142,10 +142,9 @@ static void look__when_hindered__is_tried_ever_more_seldom(void **state)
     assert_true(w.looked > 0);
 }
 
-/* A worker whose loop has a timer, and counts its turns. */
+/* A loop that has a timer, and counts its turns. */
 struct lone {
-    struct iwarp_device *device;
-    struct iwarp_worker *w;
+    struct iwarp_loop l;
     uv_loop_t loop;
     uv_prepare_t turn;
     uv_timer_t timer;
@@ -170,13 +169,9 @@ static void lone_open(struct lone *l, bool look, unsigned timer_ms)
     live(&world, 21);
     assert_true(iwarp_look_due(&world.look));
     memset(l, 0, sizeof *l);
-    l->device = calloc(1, sizeof *l->device + sizeof *l->w);
-    assert_non_null(l->device);
-    l->device->options.look = look;
-    l->w = &l->device->worker[0];
-    l->w->device = l->device;
-    l->w->loop = &l->loop;
-    l->w->look = world.look;
+    l->l.options.look = look;
+    l->l.uv = &l->loop;
+    l->l.look = world.look;
     assert_int_equal(uv_loop_init(&l->loop), 0);
     uv_prepare_init(&l->loop, &l->turn);
     l->turn.data = l;
@@ -191,7 +186,6 @@ static void lone_close(struct lone *l)
     uv_close((uv_handle_t *)&l->timer, NULL);
     uv_run(&l->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&l->loop), 0);
-    free(l->device);
 }
 
 static double seconds(clockid_t clock)
@@ -215,19 +209,19 @@ static void await__that_finds_nothing__looks_for_a_while_and_sleeps(void **state
         struct lone l;
         lone_open(&l, look == 1, 30);
         double began = seconds(CLOCK_MONOTONIC), busy = -seconds(CLOCK_THREAD_CPUTIME_ID);
-        assert_true(iwarp_worker_await(l.w, never, NULL));
+        assert_true(iwarp_loop_await(&l.l, never, NULL));
         busy += seconds(CLOCK_THREAD_CPUTIME_ID);
         assert_true(seconds(CLOCK_MONOTONIC) - began > 0.025);
         assert_true(busy < 0.01);
         assert_int_equal(l.turns > 1, look == 1);
-        assert_false(iwarp_look_due(&l.w->look)); /* it was a long wait */
+        assert_false(iwarp_look_due(&l.l.look)); /* it was a long wait */
         lone_close(&l);
     }
 }
 
 static void on_find(uv_timer_t *timer)
 {
-    ((struct iwarp_worker *)timer->data)->found++;
+    ((struct iwarp_loop *)timer->data)->found++;
 }
 
 static bool is_set(void *flag)
@@ -250,11 +244,11 @@ static void await__that_looks_and_finds__does_not_sleep(void **state)
         lone_open(&l, true, 3000);
         uv_timer_t soon;
         uv_timer_init(&l.loop, &soon);
-        soon.data = found ? (void *)l.w : &over;
+        soon.data = found ? (void *)&l.l : &over;
         uv_timer_start(&soon, found ? on_find : on_over, 0, 0);
         over = false;
         double began = seconds(CLOCK_MONOTONIC);
-        assert_true(iwarp_worker_await(l.w, is_set, &over));
+        assert_true(iwarp_loop_await(&l.l, is_set, &over));
         assert_true(seconds(CLOCK_MONOTONIC) - began < 2);
         assert_int_equal(l.turns, 1);
         uv_close((uv_handle_t *)&soon, NULL);
@@ -276,16 +270,16 @@ static void await__when_the_count_of_what_was_sent_goes_back__counts_nothing(voi
 
     (void)state;
     lone_open(&l, true, 3000);
-    memset(&l.w->look, 0, sizeof l.w->look);
+    memset(&l.l.look, 0, sizeof l.l.look);
     uv_idle_init(&l.loop, &idle);
     uv_idle_start(&idle, on_idle);
-    atomic_store(&l.w->sent, 1000000);
-    assert_true(iwarp_worker_await(l.w, never, NULL));
-    while (l.w->look.ns[0] == 0) { /* idle times do not count */
-        atomic_fetch_sub(&l.w->sent, 1);
-        assert_true(iwarp_worker_await(l.w, never, NULL));
+    atomic_store(&l.l.sent, 1000000);
+    assert_true(iwarp_loop_await(&l.l, never, NULL));
+    while (l.l.look.ns[0] == 0) { /* idle times do not count */
+        atomic_fetch_sub(&l.l.sent, 1);
+        assert_true(iwarp_loop_await(&l.l, never, NULL));
     }
-    assert_int_equal(l.w->look.octets[0], 0);
+    assert_int_equal(l.l.look.octets[0], 0);
     uv_close((uv_handle_t *)&idle, NULL);
     lone_close(&l);
 }
@@ -293,7 +287,7 @@ static void await__when_the_count_of_what_was_sent_goes_back__counts_nothing(voi
 /* On the worker, whose it is. */
 static void print_look(void *worker)
 {
-    const struct iwarp_look *l = &((struct iwarp_worker *)worker)->look;
+    const struct iwarp_look *l = &((struct iwarp_worker *)worker)->loop.look;
 
     print_message("# waits in a row that were short: %d; looking %s\n", l->shorts,
                   l->pays ? "pays" : "does not pay");
@@ -320,7 +314,7 @@ static void await__in_either_way__loses_nothing(void **state)
                 usleep(20000);
             }
         }
-        iwarp_worker_call(&p.device->worker[0], print_look, &p.device->worker[0]);
+        iwarp_loop_call(&p.device->worker[0].loop, print_look, &p.device->worker[0]);
         pair_close(&p);
     }
 }

@@ -36,9 +36,9 @@ static void count(void *arg)
     bool inside = false;
 
     t->overlapping += t->running++ != 0;
-    t->elsewhere += !iwarp_worker_is_current(t->worker);
+    t->elsewhere += !iwarp_loop_is_current(&t->worker->loop);
     t->calls++;
-    iwarp_worker_call(t->worker, nested, &inside);
+    iwarp_loop_call(&t->worker->loop, nested, &inside);
     t->elsewhere += !inside;
     t->running--;
     call->done = true;
@@ -56,7 +56,7 @@ static void *call_often(void *arg)
 
     for (unsigned i = 0; i < CALLS; i++) {
         struct call call = {.tally = me->tally};
-        iwarp_worker_call(me->tally->worker, count, &call);
+        iwarp_loop_call(&me->tally->worker->loop, count, &call);
         me->undone += !call.done;
     }
     return NULL;
@@ -70,7 +70,7 @@ static void call__from_many_threads__runs_one_by_one_and_is_waited_for(void **st
     (void)state;
     must(iwarp_device_open(NULL, &device));
     struct tally tally = {.worker = &device->worker[0]};
-    assert_false(iwarp_worker_is_current(tally.worker));
+    assert_false(iwarp_loop_is_current(&tally.worker->loop));
     for (unsigned i = 0; i < CALLERS; i++) {
         caller[i] = (struct caller){.tally = &tally};
         assert_int_equal(pthread_create(&caller[i].thread, NULL, call_often, &caller[i]), 0);
@@ -101,7 +101,8 @@ static void thread__takes_memory_faults_and_no_other_signal(void **state)
     iwarp_device_options_init(&o);
     o.progress = IWARP_PROGRESS_THREADED;
     must(iwarp_device_open(&o, &device));
-    iwarp_worker_call(&device->worker[0], get_mask, &mask);
+    pair_await_homes(device);
+    iwarp_loop_call(&device->worker[0].loop, get_mask, &mask);
     assert_false(sigismember(&mask, SIGSEGV));
     assert_false(sigismember(&mask, SIGBUS));
     assert_true(sigismember(&mask, SIGTERM));

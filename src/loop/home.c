@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lease of a loop, for the loop's own thread: see the table in lease.h. */
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Signals are the application's; faults in guarded accesses must still arrive (ddp/guard.h). */
+static void block_signals(void)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+}
+
+static bool is_asked(void *lease)
+{
+    const struct iwarp_lease *s = lease;
+
+    return atomic_load(&s->visits) != s->seen;
+}
+
+/* Run the loop until a guest asks for it.  False: the loop has ended. */
+static bool live(struct iwarp_loop *l)
+{
+    struct iwarp_lease *s = &l->lease;
+    bool alive = true;
+
+    pthread_mutex_lock(&s->run);
+    s->seen = atomic_load(&s->visits);
+    atomic_store(&s->owner, IWARP_LEASE_HOME); /* after `seen`: a guest asks once it reads HOME */
+    (void)iwarp_loop_enter(l);
+    uv_timer_stop(&l->limit);
+    while (alive && !is_asked(s)) {
+        atomic_store(&s->asleep, true); /* before is_asked is called again: invariant 2 */
+        alive = iwarp_loop_await(l, is_asked, s);
+    }
+    atomic_store(&s->asleep, false);
+    (void)iwarp_loop_enter(NULL);
+    atomic_store(&s->wanted, 0); /* before GUEST: recalls count from there on */
+    if (alive) {
+        atomic_store(&s->owner, IWARP_LEASE_GUEST);
+    }
+    pthread_mutex_unlock(&s->run);
+    return alive;
+}
+
+static bool is_recalled(const struct iwarp_lease *s)
+{
+    return atomic_load(&s->wanted) > 0 || (!s->open && atomic_load(s->sleepers) > 0);
+}
+
+/* Stay out of the loop while guests visit it. */
+static void park(struct iwarp_loop *l)
+{
+    struct iwarp_lease *s = &l->lease;
+    struct pollfd p = {.fd = s->nudge, .events = POLLIN};
+    uint64_t count;
+
+    while (!is_recalled(s)) { /* after GUEST was written: a sleeper sees that, or is seen here */
+        unsigned before = atomic_load(&s->visits);
+        if (poll(&p, 1, IWARP_PARK_MS) > 0) {
+            (void)!read(s->nudge, &count, sizeof count);
+        } else if (atomic_load(&s->visits) == before && !atomic_load(&s->asleep)) {
+            return;
+        }
+        atomic_store_explicit(&l->due, true,
+                              memory_order_release); /* for guests that come seldom */
+    }
+}
+
+static void *home_main(void *arg)
+{
+    struct iwarp_loop *l = arg;
+
+    block_signals();
+    while (live(l)) {
+        park(l);
+    }
+    return NULL;
+}
+
+int iwarp_home_launch(struct iwarp_loop *l)
+{
+    struct iwarp_lease *s = &l->lease;
+
+    pthread_mutex_init(&s->run, NULL);
+    atomic_init(&s->owner, IWARP_LEASE_GUEST); /* until the home has `run` for the first time */
+    s->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int rc = s->nudge < 0 ? -errno : -pthread_create(&l->thread, NULL, home_main, l);
+    if (rc != 0) {
+        if (s->nudge >= 0) {
+            close(s->nudge);
+        }
+        pthread_mutex_destroy(&s->run);
+    }
+    return rc;
+}
+
+void iwarp_home_join(struct iwarp_loop *l)
+{
+    iwarp_lease_recall(l);
+    pthread_join(l->thread, NULL);
+    close(l->lease.nudge);
+    pthread_mutex_destroy(&l->lease.run);
+}
+
+void iwarp_lease_nudge(struct iwarp_loop *l)
+{
+    const uint64_t one = 1;
+
+    (void)!write(l->lease.nudge, &one, sizeof one); /* cannot fail: the counter never fills up */
+}
+
+void iwarp_lease_recall(struct iwarp_loop *l)
+{
+    struct iwarp_lease *s = &l->lease;
+
+    /* The caller has made known before what it waits for: invariant 2. */
+    if (atomic_load(&s->owner) == IWARP_LEASE_HOME) {
+        return;
+    }
+    /* A guest that sleeps in the loop serves everybody, and wakes the home when it leaves. */
+    if (atomic_fetch_add(&s->wanted, 1) == 0 && !atomic_load(&s->asleep)) {
+        iwarp_lease_nudge(l);
+    }
+}

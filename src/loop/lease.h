@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lease of a loop: which thread may run it.
+ *
+ * A loop has a home, its own thread.  The home runs the loop and sleeps in it, unless the loop is
+ * out on lease.  Then the home is parked, and other threads, the guests, visit the loop: each visit
+ * runs what is ready, or goes on until something is done.
+ *
+ *   | owner | event                                | action                            | owner |
+ *   |-------|--------------------------------------|-----------------------------------|-------|
+ *   | HOME  | a guest asks for the loop            | wake the home; it parks           | GUEST |
+ *   | GUEST | a guest visits                       | count the visit                   | GUEST |
+ *   | GUEST | no visit for a park time             | the home wakes up and runs        | HOME  |
+ *   | GUEST | somebody recalls the lease           | wake the home, or have the guest  | HOME  |
+ *   |       |                                      | that sleeps in the loop do so     |       |
+ *   | HOME  | somebody recalls the lease           | none: the home runs the loop      | HOME  |
+ *
+ * Invariants, which tests/model/lease.pml checks:
+ *   1. Whoever runs the loop holds `run`.  `owner` is written with `run` held, by the home only:
+ *      it is HOME exactly while the home holds `run`.
+ *   2. A thread sets `asleep` before it sleeps in the loop.  A guest that asks clears it and wakes
+ *      the home up.  Both sides write before they read (sequentially consistent), so one of them
+ *      sees the other: no wake-up is lost.
+ *   3. A lease ends by itself: one to two park times after the last visit the home runs the loop.
+ *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
+ *      completion, since the sleeper would wait for the guest's next visit.
+ *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
+ */
+#ifndef IWARP_LOOP_LEASE_H
+#define IWARP_LOOP_LEASE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define IWARP_PARK_MS 2 /* so long the home waits for a visit, and a guest for the loop */
+
+struct iwarp_loop;
+
+enum iwarp_lease_owner { IWARP_LEASE_HOME, IWARP_LEASE_GUEST };
+
+struct iwarp_lease {
+    pthread_mutex_t run;            /* held by the thread that runs the loop */
+    _Atomic unsigned owner;         /* enum iwarp_lease_owner */
+    _Atomic unsigned wanted;        /* recalls since the loop was leased */
+    _Atomic unsigned visits;        /* by guests, and times that guests asked */
+    unsigned seen;                  /* visits when the home took the loop; under `run` */
+    _Atomic bool asleep;            /* a thread sleeps in the loop, and can be woken there */
+    int nudge;                      /* eventfd that wakes the home while it is parked */
+    bool open;                      /* every thread may visit at any time; else a thread earns it */
+    const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
+    const _Atomic unsigned *sleepers; /* queues that somebody sleeps for */
+};
+
+static inline bool iwarp_lease_is_out(const struct iwarp_lease *s)
+{
+    return atomic_load_explicit(&s->owner, memory_order_relaxed) == IWARP_LEASE_GUEST;
+}
+
+/* --- guests: guest.c ------------------------------------------------------------------------- */
+
+/*
+ * Become the thread that runs the loop.  take asks the home for it if need be, and waits within_ms
+ * at most, since the home may wait for what this thread holds; it fails while the lease is
+ * recalled.  enter is for calls, which are over at once: a recall does not keep it out.  True: this
+ * thread runs the loop until iwarp_lease_leave.
+ */
+bool iwarp_lease_take(struct iwarp_loop *l, unsigned within_ms);
+bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms);
+void iwarp_lease_leave(struct iwarp_loop *l);
+
+/* Run what is ready, without waiting.  False: the lease is over, the home runs the loop or will. */
+bool iwarp_lease_visit(struct iwarp_loop *l);
+
+/*
+ * After take: run the loop until done(arg), sleeping in it, and leave it.  False: patience, 2 to 4
+ * ms, was over first.  Whoever makes done(arg) true on another thread wakes the loop.
+ */
+bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg);
+
+/* --- home.c ---------------------------------------------------------------------------------- */
+
+/* Any thread that is about to sleep: the home is to run the loop again. */
+void iwarp_lease_recall(struct iwarp_loop *l);
+
+/* Wake the home where it is parked. */
+void iwarp_lease_nudge(struct iwarp_loop *l);
+
+/* The home's thread.  launch: 0, or -errno and nothing is left.  join: after the loop has ended. */
+int iwarp_home_launch(struct iwarp_loop *l);
+void iwarp_home_join(struct iwarp_loop *l);
+
+#endif

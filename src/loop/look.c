@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Spinning before sleeping: a thread that runs the loop may look for a while whether something
+ * comes, before it sleeps.
+ *
+ * To be woken up costs both ends time, on a virtual machine much.  But a thread that spins finds
+ * less at a time than one that sleeps, so each octet costs more calls.  Which of the two moves more
+ * octets depends on machine, peer and messages; a trial now and then measures both in turn.  While
+ * the thread spins it yields.  If a yield takes long, another thread computes on this processor and
+ * the spinning thread comes back late: then spinning stops, and is tried ever more seldom.
+ */
+#include "loop/clock.h"
+#include "loop/loop.h"
+
+#include <sched.h>
+
+#define SHORT_NS    100000 /* of a short wait, and of a spin */
+#define SHORT_WAITS 8      /* short waits in a row before a spin; a long one halves the count */
+#define YIELD_EVERY 4      /* looks of a spin */
+#define LOST_NS     500000 /* of a yield, if another thread computes here */
+#define MAX_DOUBLED 5      /* times that HOLD_NS doubles after that */
+
+#define IDLE_NS  1000000   /* from one wait to the next, if it says nothing about either way */
+#define SLICE_NS 3000000   /* of a trial, in which the two ways take turns */
+#define SLICES   8         /* of a trial */
+#define HOLD_NS  300000000 /* from a trial to the next; idle time counts in none of the three */
+#define TO_BEGIN 1.05      /* octets by spinning, of those by sleeping, for spinning to begin */
+#define TO_GO_ON 0.95      /* and to go on */
+
+static bool looks(const struct iwarp_look *l)
+{
+    return l->slice < SLICES ? l->slice % 2 == 1 : l->pays;
+}
+
+bool iwarp_look_due(const struct iwarp_look *l)
+{
+    return l->shorts == SHORT_WAITS && looks(l);
+}
+
+static void end_slice(struct iwarp_look *l)
+{
+    l->spent_ns = 0;
+    if (++l->slice == SLICES) {
+        double wanted = l->pays ? TO_GO_ON : TO_BEGIN;
+        l->pays = (double)l->octets[1] * (double)l->ns[0] >
+                  wanted * (double)l->octets[0] * (double)l->ns[1];
+        l->hindered = 0;
+    }
+}
+
+/* Earlier trials count less and less; several are needed where messages come at random. */
+static void begin_trial(struct iwarp_look *l)
+{
+    l->spent_ns = 0;
+    l->slice = 0;
+    for (int i = 0; i < 2; i++) {
+        l->ns[i] -= l->ns[i] / 4;
+        l->octets[i] -= l->octets[i] / 4;
+    }
+}
+
+void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns, uint64_t octets)
+{
+    l->shorts = took_ns < SHORT_NS ? l->shorts + (l->shorts < SHORT_WAITS) : l->shorts / 2;
+    if (passed_ns > IDLE_NS) {
+        return;
+    }
+    l->spent_ns += passed_ns;
+    if (l->slice == SLICES) {
+        if (l->spent_ns >= (int64_t)HOLD_NS << l->hindered) {
+            begin_trial(l);
+        }
+        return;
+    }
+    l->ns[looks(l)] += passed_ns;
+    l->octets[looks(l)] += octets;
+    if (l->spent_ns >= SLICE_NS) {
+        end_slice(l);
+    }
+}
+
+void iwarp_look_hindered(struct iwarp_look *l)
+{
+    l->hindered += l->hindered < MAX_DOUBLED;
+    l->pays = false;
+    l->slice = SLICES;
+    l->spent_ns = 0;
+}
+
+/* False: another thread has used the processor for long. */
+static bool yield(int64_t now)
+{
+    sched_yield();
+    return iwarp_now_ns() - now < LOST_NS;
+}
+
+/* Spin until the loop has found something.  False: it has no handles any more. */
+static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64_t end)
+{
+    uint64_t before = l->found;
+
+    for (unsigned i = 1; uv_run(l->uv, UV_RUN_NOWAIT) != 0; i++) {
+        int64_t now = iwarp_now_ns();
+        if (l->found != before || over(arg) || now >= end) {
+            return true;
+        }
+        if (i % YIELD_EVERY == 0 && !yield(now)) {
+            iwarp_look_hindered(&l->look);
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t moved(const struct iwarp_loop *l)
+{
+    return l->received + atomic_load_explicit(&l->sent, memory_order_relaxed);
+}
+
+bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
+{
+    int64_t begin = iwarp_now_ns();
+    uint64_t before = l->found;
+    bool alive = true;
+
+    iwarp_hot_end(l);
+    if (l->options.look && iwarp_look_due(&l->look)) {
+        alive = look(l, over, arg, begin + SHORT_NS);
+    }
+    if (alive && l->found == before && !over(arg)) {
+        alive = uv_run(l->uv, UV_RUN_ONCE) != 0;
+    }
+    int64_t now = iwarp_now_ns();
+    uint64_t octets = moved(l), since = l->awaited_octets;
+    /* A sender that was interrupted while it counted sets the others' count back. */
+    iwarp_look_waited(&l->look, now - begin, now - l->awaited_ns,
+                      octets > since ? octets - since : 0);
+    l->awaited_ns = now;
+    l->awaited_octets = octets;
+    return alive;
+}

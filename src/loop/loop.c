@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of a loop, and what other threads want of it: calls and tasks. */
+#include "loop/loop.h"
+
+#include "base/log.h"
+#include "loop/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct iwarp_call {
+    void (*fn)(void *arg);
+    void *arg;
+    bool done;
+    bool waited_for; /* lies on the caller's stack; else it is freed here */
+    struct iwarp_call *next;
+};
+
+/* --- calls and tasks ------------------------------------------------------------------------- */
+
+void iwarp_loop_run_calls(struct iwarp_loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    while (l->calls) {
+        struct iwarp_call *call = l->calls;
+        l->calls = call->next;
+        bool waited_for = call->waited_for;
+        pthread_mutex_unlock(&l->lock);
+        call->fn(call->arg);
+        pthread_mutex_lock(&l->lock);
+        if (waited_for) {
+            call->done = true; /* it may be gone from the next unlocking on */
+            pthread_mutex_unlock(&l->lock);
+            pthread_cond_broadcast(&l->finished); /* without the lock, which its waiters want */
+            pthread_mutex_lock(&l->lock);
+        } else {
+            free(call);
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void run_tasks(struct iwarp_loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    struct iwarp_task *list = l->tasks;
+    l->tasks = NULL;
+    while (list) {
+        struct iwarp_task *task = list;
+        list = task->next;
+        task->queued = false; /* from here on it can be queued again */
+        pthread_mutex_unlock(&l->lock);
+        task->run(task->arg);
+        pthread_mutex_lock(&l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct iwarp_loop *l = wake->data;
+
+    iwarp_loop_run_calls(l);
+    run_tasks(l);
+    pthread_mutex_lock(&l->lock);
+    bool stop = l->stop && !l->tasks && !l->calls;
+    pthread_mutex_unlock(&l->lock);
+    if (stop) { /* the loop ends when its last handle is closed */
+        l->options.ending(l->options.arg);
+        uv_close((uv_handle_t *)&l->limit, NULL);
+        uv_close((uv_handle_t *)wake, NULL);
+    }
+}
+
+void iwarp_loop_wake(struct iwarp_loop *l)
+{
+    uv_async_send(&l->wake);
+    atomic_store_explicit(&l->due, true, memory_order_release);
+}
+
+/* loop.lock is held. */
+static void add_call(struct iwarp_loop *l, struct iwarp_call *call)
+{
+    struct iwarp_call **last = &l->calls;
+
+    while (*last) {
+        last = &(*last)->next;
+    }
+    *last = call;
+}
+
+/*
+ * May the caller run its call itself?  In an open loop always: that saves two changes of threads.
+ * In another one if the loop is out on lease with nobody in it, since its guest may stay away.
+ */
+static bool is_for_visitors(const struct iwarp_loop *l)
+{
+    const struct iwarp_lease *s = &l->lease;
+
+    return s->open || (iwarp_lease_is_out(s) && !atomic_load(&s->asleep) && iwarp_loop_may_fault());
+}
+
+void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
+{
+    struct iwarp_call call = {.fn = fn, .arg = arg, .waited_for = true};
+
+    if (iwarp_loop_is_current(l)) {
+        fn(arg);
+        return;
+    }
+    pthread_mutex_lock(&l->lock);
+    add_call(l, &call);
+    pthread_mutex_unlock(&l->lock);
+    if (is_for_visitors(l) && iwarp_lease_enter(l, IWARP_PARK_MS)) {
+        iwarp_loop_run_calls(l);
+        iwarp_lease_leave(l);
+    } else {
+        iwarp_loop_wake(l);
+    }
+    if (l->lease.open) {
+        iwarp_lease_recall(l); /* nobody may visit it for long */
+    }
+    pthread_mutex_lock(&l->lock);
+    while (!call.done) {
+        pthread_cond_wait(&l->finished, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
+{
+    struct iwarp_call *call = calloc(1, sizeof *call);
+
+    if (call) {
+        call->fn = fn;
+        call->arg = arg;
+        pthread_mutex_lock(&l->lock);
+        add_call(l, call);
+        iwarp_loop_wake(l); /* with the lock: the call may end the loop */
+        pthread_mutex_unlock(&l->lock);
+    }
+    return call != NULL;
+}
+
+void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task)
+{
+    bool wake = false;
+
+    pthread_mutex_lock(&l->lock);
+    if (task->queued) {
+        atomic_fetch_sub(task->refs, 1);
+    } else {
+        wake = l->tasks == NULL;
+        task->queued = true;
+        task->next = NULL;
+        *(wake ? &l->tasks : &l->last_task->next) = task;
+        l->last_task = task;
+    }
+    pthread_mutex_unlock(&l->lock); /* the object may be gone from here on */
+    if (wake) {
+        iwarp_loop_wake(l);
+    }
+}
+
+/* --- running it ------------------------------------------------------------------------------ */
+
+void iwarp_loop_turn(struct iwarp_loop *l)
+{
+    if (!iwarp_hot_read(l)) {
+        uv_run(l->uv, UV_RUN_NOWAIT);
+    }
+}
+
+/* Its only purpose is that the loop's turn ends. */
+static void on_limit(uv_timer_t *limit)
+{
+    (void)limit;
+}
+
+bool iwarp_loop_run_until(struct iwarp_loop *l, bool (*done)(void *arg), void *arg, int timeout_ms)
+{
+    int64_t end = iwarp_now_ms() + timeout_ms;
+    bool reached;
+
+    while (!(reached = done(arg))) {
+        int64_t left = end - iwarp_now_ms();
+        if (timeout_ms >= 0 && left <= 0) {
+            break;
+        }
+        if (timeout_ms >= 0) {
+            uv_update_time(l->uv);
+            uv_timer_start(&l->limit, on_limit, (uint64_t)left, 0);
+        }
+        uv_run(l->uv, UV_RUN_ONCE);
+        uv_timer_stop(&l->limit);
+    }
+    return reached;
+}
+
+bool iwarp_loop_may_fault(void)
+{
+    sigset_t blocked;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    return !sigismember(&blocked, SIGSEGV) && !sigismember(&blocked, SIGBUS);
+}
+
+/* --- its life -------------------------------------------------------------------------------- */
+
+/*
+ * The first loop of a process makes a pipe of libuv's own, and libuv aborts the process when it
+ * cannot have it: look first whether there are descriptors.
+ */
+static int init_own(uv_loop_t *loop)
+{
+    int first[2], second[2];
+
+    if (pipe2(first, O_CLOEXEC) != 0) {
+        return -errno;
+    }
+    int rc = pipe2(second, O_CLOEXEC) != 0 ? -errno : 0;
+    if (rc == 0) {
+        close(second[0]);
+        close(second[1]);
+    }
+    close(first[0]);
+    close(first[1]);
+    return rc < 0 ? rc : uv_loop_init(loop);
+}
+
+static void close_own(struct iwarp_loop *l)
+{
+    int rc = l->options.uv ? 0 : uv_loop_close(l->uv);
+
+    if (rc != 0) {
+        iwarp_log(IWARP_LOG_ERROR, "loop", "event loop did not close: %s", uv_strerror(rc));
+    }
+}
+
+int iwarp_loop_open(struct iwarp_loop *l, const struct iwarp_loop_options *options)
+{
+    int rc = options->uv ? 0 : init_own(&l->own);
+
+    if (rc < 0) {
+        return rc;
+    }
+    l->options = *options;
+    l->uv = options->uv ? options->uv : &l->own;
+    l->lease.open = options->open;
+    l->lease.sleepers = options->sleepers;
+    l->lease.nudge = -1;
+    l->wake.data = l;
+    rc = uv_async_init(l->uv, &l->wake, on_wake);
+    if (rc < 0) {
+        close_own(l);
+        return rc;
+    }
+    (void)uv_timer_init(l->uv, &l->limit); /* cannot fail */
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->finished, NULL);
+    return 0;
+}
+
+int iwarp_loop_launch(struct iwarp_loop *l)
+{
+    if (l->options.uv) {
+        l->thread = pthread_self();
+        return 0;
+    }
+    int rc = iwarp_home_launch(l);
+    if (rc != 0) {
+        l->options.ending(l->options.arg);
+        uv_close((uv_handle_t *)&l->limit, NULL);
+        uv_close((uv_handle_t *)&l->wake, NULL);
+        uv_run(l->uv, UV_RUN_DEFAULT);
+        close_own(l);
+        iwarp_loop_fini(l);
+    }
+    return rc;
+}
+
+void iwarp_loop_stop(struct iwarp_loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_mutex_unlock(&l->lock);
+    uv_async_send(&l->wake);
+    iwarp_home_join(l);
+    close_own(l);
+    iwarp_loop_fini(l);
+}
+
+void iwarp_loop_fini(struct iwarp_loop *l)
+{
+    pthread_cond_destroy(&l->finished);
+    pthread_mutex_destroy(&l->lock);
+}

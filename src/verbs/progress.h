@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a call of the application means for the loops of a device: a poll may visit them, a wait may
+ * run one, and a thread that goes to sleep has them run by their homes (loop/lease.h).
+ *
+ *   threaded   a thread has to earn the lease, by waiting or by polling without a pause
+ *   polled     the lease is open: each poll visits
+ *   embedded   there is no lease: the application runs the loop, and a wait runs it, too
+ */
+#ifndef IWARP_VERBS_PROGRESS_H
+#define IWARP_VERBS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct iwarp_device;
+
+#define IWARP_EVERY_WORKER UINT64_MAX
+
+/*
+ * Not embedded: the application has polled in vain a queue that these workers serve, a bit each.
+ * True: their loops were run, look again.
+ */
+bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers);
+
+/* The same for queues that are seldom polled without end: only in polled progress. */
+void iwarp_progress_look(struct iwarp_device *device, uint64_t workers);
+
+/* Threaded: this thread stops polling, since it is about to arm a queue or to wait. */
+void iwarp_progress_pause(const struct iwarp_device *device);
+
+/*
+ * Threaded: run the loop until done(arg), if this thread has earned it.  False: wait as usual.
+ * Whoever makes done(arg) true on another thread wakes the loop.  may_wait tells, once for each
+ * wait; waited: the thread goes off with what it has waited for.
+ */
+bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms);
+bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
+void iwarp_progress_waited(const struct iwarp_device *device);
+
+/* This thread is about to sleep until another one tells it something: the homes run the loops. */
+void iwarp_progress_recall(struct iwarp_device *device);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lease of a loop: src/loop/lease.h, whose invariants are numbered there.  Each statement is one
+ * access to shared memory, in the order of home.c and guest.c.
+ *
+ *   Home     live() and park()
+ *   Poller   progress.c: take, then visits, and it may stay away for ever at any time
+ *   Leader   progress.c: take and stay, and it may stay away for ever at any time
+ *   Sleeper  (with -DSLEEPER) arms a queue, recalls the lease, and sleeps until the loop has told it
+ *   Waiter   (with -DWAITER) recalls the lease, and sleeps without a queue
+ *
+ * There is no clock: the home is never woken by a park time that is over, so nobody can be saved by
+ * it.  A time-out of a lock or of a wait may come at any moment.
+ *
+ * With one of these the model is wrong, and has to be found so:
+ *   NO_SLEEPERS_IN_PARK  park() does not look for sleepers
+ *   ASLEEP_TOO_LATE      live() sets `asleep` after it has looked for guests that ask
+ *   NO_NUDGE             stay() does not wake the home after a recall
+ *   RESET_AFTER          live() forgets recalls after it has written GUEST
+ *   GUEST_OWNS           a guest does not take `run`
+ */
+#define HOME   0
+#define GUEST  1
+#define VISITS 2
+
+bool mutex;              /* the lock */
+byte owner = GUEST;
+byte wanted, visits, seen, sleepers;
+bool asleep, nudge, wake; /* wake: libuv's async handle */
+bool event;            /* something in the loop for the sleeper */
+bool told, armed;
+byte inside;           /* threads that run the loop; ghost */
+
+inline loop_turn() /* what is ready */
+{
+    atomic {
+        inside++;
+        assert(inside == 1) /* invariant 1 */
+    }
+    wake = false;
+    if
+    :: event -> event = false; told = true
+    :: else
+    fi
+    inside--
+}
+
+#define IS_OVER (sleepers > 0 || (owner == GUEST && wanted > 0))
+
+inline recall()
+{
+    if
+    :: owner == HOME
+    :: else ->
+        if
+        :: atomic { wanted == 0 -> wanted++ } ->
+            if
+            :: asleep
+            :: else -> nudge = true
+            fi
+        :: atomic { else -> wanted++ }
+        fi
+    fi
+}
+
+active proctype Home()
+{
+    do
+    :: /* live() */
+        atomic { !mutex -> mutex = true };
+        seen = visits;
+        owner = HOME;
+        do
+        :: visits != seen -> break
+        :: else ->
+#ifndef ASLEEP_TOO_LATE
+            asleep = true;
+            if
+            :: visits != seen -> break
+            :: else
+            fi;
+#else
+            asleep = true;
+#endif
+            (wake || event); /* sleeps in the loop */
+            loop_turn()
+        od;
+        asleep = false;
+#ifndef RESET_AFTER
+        wanted = 0;
+        owner = GUEST;
+#else
+        owner = GUEST;
+        wanted = 0;
+#endif
+        mutex = false;
+        /* park() */
+        do
+        :: wanted > 0 -> break
+#ifndef NO_SLEEPERS_IN_PARK
+        :: sleepers > 0 -> break
+        :: wanted == 0 && sleepers == 0 ->
+#else
+        :: wanted == 0 ->
+#endif
+            nudge -> nudge = false
+        od
+    od
+}
+
+/* enter(): `held` tells whether this thread has the loop. */
+inline enter()
+{
+    if
+    :: owner == HOME ->
+        visits++;
+        if
+        :: asleep ->
+            if
+            :: atomic { asleep -> asleep = false } -> wake = true
+            :: else
+            fi
+        :: else
+        fi
+    :: else
+    fi;
+#ifndef GUEST_OWNS
+    if
+    :: atomic { !mutex -> mutex = true }; held = true
+    :: held = false /* in vain, or too late */
+    fi;
+#else
+    held = true;
+#endif
+    if
+    :: held -> assert(owner == GUEST); visits++
+    :: else
+    fi
+}
+
+inline take()
+{
+    held = false;
+    if
+    :: IS_OVER
+    :: else ->
+        enter();
+        if
+        :: held && IS_OVER -> mutex = false; held = false
+        :: else
+        fi
+    fi
+}
+
+active proctype Poller()
+{
+    bool held;
+    byte visit;
+
+    take();
+    if
+    :: held -> mutex = false
+    :: else -> goto away
+    fi;
+    do
+    :: IS_OVER || visit == VISITS -> break
+    :: else ->
+        visit++;
+        if
+        :: atomic { !mutex -> mutex = true } ->
+            assert(owner == GUEST);
+            visits++;
+            loop_turn();
+            mutex = false
+        :: mutex
+        fi
+    :: break
+    od;
+away:
+    skip
+}
+
+active proctype Leader()
+{
+    bool held, over;
+    byte visit;
+
+    do
+    :: visit < VISITS ->
+        visit++;
+        take();
+        if
+        :: held -> /* stay() */
+            asleep = true;
+            do
+            :: wake || event -> loop_turn()
+            :: break /* done, or its patience is over */
+            od;
+            asleep = false;
+            over = IS_OVER;
+            mutex = false;
+            if
+#ifndef NO_NUDGE
+            :: over -> nudge = true
+#endif
+            :: else
+            fi
+        :: else
+        fi
+    :: break
+    od
+}
+
+#ifdef SLEEPER
+active proctype Sleeper()
+{
+    sleepers++;
+    recall();
+    armed = true;
+    event = true;
+    told;
+    sleepers--
+}
+#endif
+
+#ifdef WAITER
+active proctype Waiter()
+{
+    recall()
+}
+#endif
+
+#define ASKED    (owner == HOME && visits != seen)
+#define RECALLED (owner == GUEST && wanted > 0)
+
+#if defined(SLEEPER) /* invariants 1, 2 and 4 */
+ltl told { [] (armed -> <> told) }
+#elif defined(WAITER) /* invariant 5 */
+ltl recall_ends { [] (RECALLED -> <> (owner == HOME)) }
+#else /* invariant 2 */
+ltl asked_is_heard { [] (ASKED -> <> (owner == GUEST)) }
+#endif

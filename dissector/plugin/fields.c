@@ -4,6 +4,7 @@
  */
 #include "fields.h"
 
+int proto_iwarp = -1;
 int iwarp_hf[HF_COUNT];
 int iwarp_ett[ETT_COUNT];
 expert_field iwarp_ei[EI_COUNT];

@@ -38,6 +38,8 @@ enum iwarp_subtree {
     ETT_COUNT
 };
 
+/* The protocol; -1 until it is registered. */
+extern int proto_iwarp;
 extern int iwarp_hf[HF_COUNT];
 extern int iwarp_ett[ETT_COUNT];
 extern expert_field iwarp_ei[EI_COUNT];

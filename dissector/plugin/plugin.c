@@ -8,8 +8,6 @@
 #error "the build says which version this is"
 #endif
 
-int proto_iwarp = -1;
-
 WS_DLL_PUBLIC_DEF const char plugin_version[] = IWARP_PLUGIN_VERSION;
 WS_DLL_PUBLIC_DEF const int plugin_want_major = WIRESHARK_VERSION_MAJOR;
 WS_DLL_PUBLIC_DEF const int plugin_want_minor = WIRESHARK_VERSION_MINOR;

@@ -120,13 +120,16 @@ struct iwarp_conn {
     uint32_t nvme_from;
 };
 
-extern int proto_iwarp;
+/* --- conn.c --- */
 
 /* Whether this side of the connection is the initiator; false if neither is known to be. */
 bool iwarp_is_initiator(const struct iwarp_conn *c, unsigned side);
 
 /* The side that listened: known, or guessed by the smaller port. */
 unsigned iwarp_responder(const struct iwarp_conn *c);
+
+/* The side that sent this packet. */
+unsigned iwarp_side_of(const struct iwarp_conn *c, packet_info *pinfo);
 
 /* --- track.c: what FPDUs mean to each other, on the first pass --- */
 
@@ -162,7 +165,10 @@ void iwarp_keep_reset(void);
 void iwarp_stream_register(void);
 int iwarp_dissect(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data);
 bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, bool patient);
-unsigned iwarp_side_of(const struct iwarp_conn *c, packet_info *pinfo);
+
+/* --- record.c --- */
+
+void iwarp_record_reset(void);
 /* Walks over what is here, on the first pass; NULL if it is not iWARP. */
 struct iwarp_record *iwarp_walk_over(packet_info *pinfo, struct iwarp_conn *c, unsigned side,
                                      const struct dissect_octets *o);

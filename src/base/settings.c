@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See settings.h. No lock: whoever asks first reads the files, of two that ask at the same time one
- * result is kept; so there is nothing that a fork could leave locked. Nothing here writes to the
- * log while reading, since the log itself asks for its levels: complaints wait in the list.
+ * See settings.h. No lock: the first thread that asks reads the files, and of two at the same time
+ * one result is kept; so there is nothing that a fork could leave locked. Nothing here writes to
+ * the log, since the log itself asks for its levels here: the first mistake in a file is kept as a
+ * sentence until somebody fetches it.
  */
 #include "base/settings.h"
 
-#include "base/log.h"
 #include "base/process.h"
 
 #include <errno.h>
@@ -245,16 +245,12 @@ void iwarp_settings_forget(void)
     settings_free(atomic_exchange(&settings, NULL));
 }
 
-void iwarp_settings_complain(void)
+const char *iwarp_settings_complaint(void)
 {
     struct settings *s = obtain();
 
-    if (s && s->complaint[0] && !atomic_flag_test_and_set(&s->complained)) {
-        iwarp_log(IWARP_LOG_WARN, "settings", "%s", s->complaint);
-    }
+    return s && s->complaint[0] && !atomic_flag_test_and_set(&s->complained) ? s->complaint : NULL;
 }
-
-/* --- values ---------------------------------------------------------------------------------- */
 
 const char *iwarp_setting(const char *name)
 {
@@ -266,53 +262,4 @@ const char *iwarp_setting(const char *name)
     }
     const struct settings *s = obtain();
     return s ? s->value[i] : NULL;
-}
-
-static struct iwarp_log_limit limit;
-
-unsigned iwarp_setting_word(const char *name, const char *const *words, unsigned none)
-{
-    const char *value = iwarp_setting(name);
-    char list[128] = "";
-    size_t used = 0;
-
-    if (!value || !value[0]) {
-        return none;
-    }
-    for (unsigned i = 0; words[i]; i++) {
-        if (strcmp(value, words[i]) == 0) {
-            return i;
-        }
-        int n = snprintf(list + used, sizeof list - used, "%s%s", i ? " or " : "", words[i]);
-        used += n > 0 && (size_t)n < sizeof list - used ? (size_t)n : 0;
-    }
-    iwarp_log_rarely(&limit, IWARP_LOG_WARN, "settings",
-                     "%s is \"%s\", expected %s: taking the default", name, value, list);
-    return none;
-}
-
-bool iwarp_setting_on(const char *name, bool none)
-{
-    static const char *const words[] = {"off", "on", NULL};
-
-    return iwarp_setting_word(name, words, none) != 0;
-}
-
-unsigned iwarp_setting_number(const char *name, unsigned least, unsigned most, unsigned none)
-{
-    const char *value = iwarp_setting(name);
-    char *end;
-
-    if (!value || !value[0]) {
-        return none;
-    }
-    errno = 0;
-    unsigned long long n = strtoull(value, &end, 10);
-    if (value[0] >= '0' && value[0] <= '9' && !*end && !errno && n >= least && n <= most) {
-        return (unsigned)n;
-    }
-    iwarp_log_rarely(&limit, IWARP_LOG_WARN, "settings",
-                     "%s is \"%s\", expected a number from %u to %u: taking the default", name,
-                     value, least, most);
-    return none;
 }

@@ -6,8 +6,8 @@
  * The environment goes first and is looked at each time, so that a program can still set it. The
  * file is read once, when first asked: what IWARP_CONFIG names ("": none), else iwarp.conf in
  * $XDG_CONFIG_HOME or ~/.config, and behind it /etc/iwarp.conf. Programs that run with more rights
- * than their user look at /etc/iwarp.conf alone. Nothing here can fail: what is wrong with a file
- * or a value is a line in the log.
+ * than their user look at /etc/iwarp.conf alone. Nothing here can fail: a mistake in a file or a
+ * value becomes a line in the log.
  */
 #ifndef IWARP_BASE_SETTINGS_H
 #define IWARP_BASE_SETTINGS_H
@@ -26,7 +26,10 @@ bool iwarp_setting_on(const char *name, bool none);
 /* A decimal number from least to most */
 unsigned iwarp_setting_number(const char *name, unsigned least, unsigned most, unsigned none);
 
-/* Says, once, what could not be understood in the files. Not while the log's lock is held. */
+/* The first sentence about a mistake in the files, once; NULL: there is none, or it was told. */
+const char *iwarp_settings_complaint(void);
+
+/* Writes that to the log. */
 void iwarp_settings_complain(void);
 
 /* For tests: the file is read again. Nobody may hold a value from it. */

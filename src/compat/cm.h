@@ -20,8 +20,7 @@
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 
-/* At least so many connections wait in the kernel; bursts of more than programs ask for are common.
- */
+/* At least so many connections wait in the kernel: bursts are larger than programs ask for. */
 #define CM_BACKLOG 128
 
 enum cm_state {
@@ -81,14 +80,17 @@ struct cm_id {
     uint8_t connect_len;
 };
 
+/* --- the lock, and forks (cm_lock.c) --------------------------------------------------------- */
+
 void cm_hold(void);
 void cm_release(void);
 
 /* Lets others have it until the condition is told. */
 void cm_hold_wait(pthread_cond_t *cond);
 
-/* The process may fork from here on. Any number of times. */
-void cm_process_watch(void);
+/* The process may fork from here on: its child calls `forget`, with cm_lock held. Any number of
+ * times. */
+void cm_process_watch(void (*forget)(void));
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
 {
@@ -112,8 +114,8 @@ bool cm_id_usable(struct rdma_cm_id *id, const char *what);
 /* The same of a channel. */
 bool cm_channel_usable(struct rdma_event_channel *channel, const char *what);
 
-/* In a forked child, where nobody waits. */
-void cm_channels_forget_waiters(void);
+/* The end of a channel without events. Its memory is kept for a while: see `resting`. */
+void cm_channel_close(struct cm_channel *channel);
 
 /* From the id's reserve, if it has one. NULL: no memory, and the log says so. data may be NULL. */
 struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,
@@ -129,30 +131,36 @@ int cm_event_reserve(struct cm_id *id);
 /* A new event with no data. 0 or -1 with errno. */
 int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
 
-/* Take out the requests of a listener whose connections have ended. */
-void cm_events_forget_ended(struct cm_id *listener);
+/* The oldest, which is the program's from here on; NULL: there is none. */
+struct cm_event *cm_event_take(struct cm_channel *channel);
 
-/* Take out what waits for this id; requests of a listener are said no to. */
-void cm_events_drop(struct cm_id *id);
+/*
+ * Take the waiting events of an id out of its channel; or of a listener only those requests whose
+ * connections have ended. The list is the caller's, for cm_events_discard: an id that is named by a
+ * request in it has no other owner.
+ */
+struct cm_event *cm_events_take(struct cm_id *id);
+struct cm_event *cm_events_take_ended(struct cm_id *listener);
 
-/* Move what waits for the id from its channel to `to`. */
+/* Move the waiting events of the id from its channel to `to`. */
 void cm_events_move(struct cm_id *id, struct cm_channel *to);
 
 /* Wait until the program has acknowledged all events of the id that it has taken. */
 void cm_events_wait_acknowledged(struct cm_id *id);
 
-/* For an id without a channel of the program: wait for the next event, which stays in id->event.
- * 0, or -1 with errno as its status says. Not with cm_lock held. */
-int cm_complete(struct rdma_cm_id *id);
+/* Acknowledge the event that stays in id->event. Not with cm_lock held. */
 void cm_ack_held(struct rdma_cm_id *id);
+
+/* --- taking events (cm_event.c); not with cm_lock held --------------------------------------- */
+
+/* For an id without a channel of the program: wait for the next event, which stays in id->event.
+ * 0, or -1 with errno as its status says. */
+int cm_complete(struct rdma_cm_id *id);
 
 /* --- native connections (cm_engine.c); cm_lock held ------------------------------------------ */
 
 /* The queue of native events and its thread, made by the first call. NULL: errno. */
 struct iwarp_eq *cm_engine_eq(void);
-
-/* Frees the id once no native event can speak of it any more. */
-void cm_engine_bury(struct cm_id *id);
 
 /* --- ids (cm_id.c); cm_lock held ------------------------------------------------------------- */
 
@@ -163,11 +171,23 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
  * errno. */
 int cm_id_attach(struct cm_id *id);
 
-/* In a forked child: sockets of the parent are closed, its ids left alone. */
-void cm_id_forget_all(void);
-
-/* End whatever it does, and bury it. Events that wait must have been dropped. */
+/* End whatever it does, and free it as soon as no native event can name it. Events that wait must
+ * have been taken out. */
 void cm_id_end(struct cm_id *id);
+
+/* Events that nobody will see: their peers get a no. */
+void cm_events_discard(struct cm_event *list);
+
+/*
+ * For the thread of native events (cm_engine.c): it begins, and from here on ids that have ended
+ * are kept for it; it names none of them now, so they are freed. The second not with cm_lock held.
+ */
+void cm_ids_expect_events(void);
+void cm_ids_free_ended(void);
+
+/* The id's type of service, if it has one, for a socket that holds its address; -1: none does. What
+ * a listener accepts inherits it. */
+void cm_id_set_tos(const struct cm_id *id, int fd);
 
 /* --- addresses (cm_addr.c) ------------------------------------------------------------------- */
 
@@ -179,10 +199,6 @@ void cm_addr_plain(struct sockaddr_storage *addr);
 
 /* Bind the id's socket; cm_lock held. 0 or -1 with errno. */
 int cm_bind(struct cm_id *id, const struct sockaddr *addr);
-
-/* The id's type of service, if it has one, for a socket that holds its address; -1: none does. What
- * a listener accepts inherits it. */
-void cm_addr_set_tos(const struct cm_id *id, int fd);
 
 /* Source and destination as the native connection has them; cm_lock held. */
 void cm_addr_from_conn(struct cm_id *id);

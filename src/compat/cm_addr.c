@@ -85,14 +85,6 @@ static void set_int(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
-void cm_addr_set_tos(const struct cm_id *i, int fd)
-{
-    if (i->tos >= 0 && fd >= 0) {
-        set_int(fd, IPPROTO_IP, IP_TOS, i->tos);
-        set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, i->tos);
-    }
-}
-
 /*
  * In rdma_cm a port is free once its listener is gone, while TCP keeps it as long as connections of
  * it linger; so what the option REUSEADDR does not allow is tried with SO_REUSEADDR a second time.
@@ -105,7 +97,7 @@ static int bind_socket(const struct cm_id *i, int fd, const struct sockaddr *add
     if (addr->sa_family == AF_INET6 && i->v6_only_set) {
         set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, i->v6_only);
     }
-    cm_addr_set_tos(i, fd);
+    cm_id_set_tos(i, fd);
     set_int(fd, SOL_SOCKET, SO_REUSEADDR, i->reuse_addr);
     if (bind(fd, addr, len) == 0) {
         return 0;

@@ -6,8 +6,6 @@
  */
 #include "compat/cm.h"
 
-#include "base/process.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +14,12 @@
 #include <unistd.h>
 
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
+
+/* In a forked child, where nobody waits. */
+static void forget_waiters(void)
+{
+    pthread_cond_init(&acknowledged, NULL);
+}
 
 /*
  * Some programs destroy a channel while one of their threads is about to ask it for events (rping
@@ -28,7 +32,7 @@ static unsigned rested;
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
-    cm_process_watch();
+    cm_process_watch(forget_waiters);
     struct cm_channel *c = calloc(1, sizeof *c);
 
     if (!c) {
@@ -55,44 +59,15 @@ bool cm_channel_usable(struct rdma_event_channel *channel, const char *what)
     return true;
 }
 
-void cm_channels_forget_waiters(void)
+void cm_channel_close(struct cm_channel *c)
 {
-    pthread_cond_init(&acknowledged, NULL);
-}
+    struct cm_channel **place = &resting[rested++ % RESTING];
+    const int fd = c->channel.fd;
 
-/* A request that nobody will see: its peer gets a no. */
-static void event_discard(struct cm_event *event)
-{
-    if (event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-        event->owner->waiting_requests--;
-        cm_id_end(cm_id_of(event->ev.id));
-    }
-    free(event);
-}
-
-/* A forked child frees the parent's channel, but leaves the events in it to the parent. */
-void rdma_destroy_event_channel(struct rdma_event_channel *channel)
-{
-    IWARP_UNCANCELLED;
-
-    if (!channel) {
-        return;
-    }
-    struct cm_channel *c = cm_channel_of(channel), **place;
-    struct cm_event *event;
-    const int fd = channel->fd;
-
-    cm_hold();
-    while (c->generation == iwarp_compat_generation() && (event = c->first) != NULL) {
-        c->first = event->next;
-        event_discard(event);
-    }
-    channel->fd = -1;
-    place = &resting[rested++ % RESTING];
+    c->channel.fd = -1;
+    close(fd);
     free(*place);
     *place = c;
-    cm_release();
-    close(fd);
 }
 
 struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, int status,
@@ -174,7 +149,7 @@ int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status)
     return 0;
 }
 
-static struct cm_event *take_first(struct cm_channel *c)
+struct cm_event *cm_event_take(struct cm_channel *c)
 {
     struct cm_event *event = c->first;
 
@@ -189,7 +164,7 @@ static struct cm_event *take_first(struct cm_channel *c)
 }
 
 /*
- * What waits for the id and is wanted (NULL: all of it), taken out of its channel. Each event takes
+ * Takes the events of the id that are wanted (NULL: all) out of its channel. Each event takes
  * its count in the eventfd with it; where a reader has that already, it finds no event and reads
  * again.
  */
@@ -217,18 +192,9 @@ static struct cm_event *take_out(struct cm_id *id, bool (*wanted)(const struct c
     return out;
 }
 
-static void discard_all(struct cm_event *event)
+struct cm_event *cm_events_take(struct cm_id *id)
 {
-    while (event) {
-        struct cm_event *next = event->next;
-        event_discard(event);
-        event = next;
-    }
-}
-
-void cm_events_drop(struct cm_id *id)
-{
-    discard_all(take_out(id, NULL));
+    return take_out(id, NULL);
 }
 
 static bool is_of_ended(const struct cm_event *event)
@@ -237,9 +203,9 @@ static bool is_of_ended(const struct cm_event *event)
            iwarp_conn_wait_end(cm_id_of(event->ev.id)->conn, 0) == IWARP_OK;
 }
 
-void cm_events_forget_ended(struct cm_id *listener)
+struct cm_event *cm_events_take_ended(struct cm_id *listener)
 {
-    discard_all(take_out(listener, is_of_ended));
+    return take_out(listener, is_of_ended);
 }
 
 void cm_events_move(struct cm_id *id, struct cm_channel *to)
@@ -259,29 +225,6 @@ void cm_events_wait_acknowledged(struct cm_id *id)
     while (id->delivered != id->acknowledged && id->generation == iwarp_compat_generation()) {
         cm_hold_wait(&acknowledged);
     }
-}
-
-int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
-{
-    struct cm_event *event = NULL;
-
-    if (!channel || !out) {
-        return cm_refuse(EINVAL, "rdma_get_cm_event: %s is NULL", channel ? "event" : "channel");
-    }
-    if (!cm_channel_usable(channel, "rdma_get_cm_event")) {
-        return -1;
-    }
-    while (!event) {
-        if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
-            return -1;
-        }
-        cm_hold();
-        event = take_first(cm_channel_of(channel));
-        cm_release();
-    }
-    cm_qp_follow(cm_id_of(event->ev.id), event->ev.event);
-    *out = &event->ev;
-    return 0;
 }
 
 int rdma_ack_cm_event(struct rdma_cm_event *ev)
@@ -305,25 +248,6 @@ void cm_ack_held(struct rdma_cm_id *id)
         (void)rdma_ack_cm_event(id->event);
         id->event = NULL;
     }
-}
-
-int cm_complete(struct rdma_cm_id *id)
-{
-    if (!cm_id_of(id)->sync) {
-        return 0;
-    }
-    cm_ack_held(id);
-    if (rdma_get_cm_event(id->channel, &id->event) != 0) {
-        return -1;
-    }
-    int status = id->event->status;
-    if (status == 0) {
-        return 0;
-    }
-    errno = id->event->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED
-            : status < 0                               ? -status
-                                                       : status;
-    return -1;
 }
 
 const char *rdma_event_str(enum rdma_cm_event_type event)

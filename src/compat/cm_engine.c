@@ -1,54 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread that takes the events of native connections and makes those of rdma_cm from them, and
- * what a fork means for ids. There is one queue and one thread for the process, both made by the
- * first listen or connect; the thread never waits with cm_lock held and touches no memory of the
+ * The thread that takes the events of native connections and makes those of rdma_cm from them.
+ * There is one queue and one thread for the process, both made by the first listen or connect, and
+ * anew in a forked child; the thread never waits with cm_lock held and touches no memory of the
  * program but ids.
  *
  * A native event names an id. One that was taken from the queue just before its id was destroyed
- * still does, so ids are buried: freed by this thread before it waits for the next event.
+ * still does, so this thread alone frees ids, before it waits for the next event.
  */
 #include "compat/cm.h"
 
 #include "base/fault.h"
-#include "base/process.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
-static int cancel_before; /* of the thread that holds it; under it, as all that follows */
-
-static struct iwarp_eq *eq;
-static struct cm_id *dead;
-
-/* --- the lock -------------------------------------------------------------------------------- */
-
-void cm_hold(void)
-{
-    int before = iwarp_process_cancel_off();
-
-    pthread_mutex_lock(&cm_lock);
-    cancel_before = before;
-}
-
-void cm_release(void)
-{
-    int before = cancel_before;
-
-    pthread_mutex_unlock(&cm_lock);
-    iwarp_process_cancel_back(&before);
-}
-
-void cm_hold_wait(pthread_cond_t *cond)
-{
-    int before = cancel_before;
-
-    pthread_cond_wait(cond, &cm_lock);
-    cancel_before = before;
-}
+static struct iwarp_eq *eq; /* under cm_lock, as its generation */
+static unsigned eq_born;
 
 /* --- what an event says ---------------------------------------------------------------------- */
 
@@ -91,7 +61,7 @@ static struct cm_event *event_with_data(struct cm_id *id, enum rdma_cm_event_typ
 static bool has_room(struct cm_id *listener)
 {
     if (listener->waiting_requests >= listener->backlog) {
-        cm_events_forget_ended(listener);
+        cm_events_discard(cm_events_take_ended(listener));
     }
     return listener->waiting_requests < listener->backlog;
 }
@@ -186,7 +156,7 @@ static void on_event(const struct iwarp_event *e)
     struct cm_id *id = e->user;
 
     if (e->type == IWARP_EVENT_REQUEST) {
-        on_request(id, e->conn); /* one that is buried does not listen */
+        on_request(id, e->conn); /* one that has ended does not listen */
         return;
     }
     if (id->conn != e->conn) {
@@ -212,26 +182,13 @@ static void on_event(const struct iwarp_event *e)
 
 /* --- the thread ------------------------------------------------------------------------------ */
 
-static void free_the_dead(void)
-{
-    cm_hold();
-    struct cm_id *id = dead;
-    dead = NULL;
-    cm_release();
-    while (id) {
-        struct cm_id *next = id->next;
-        free(id);
-        id = next;
-    }
-}
-
 static void *run(void *arg)
 {
     struct iwarp_eq *queue = arg;
     struct iwarp_event event;
 
     for (;;) {
-        free_the_dead();
+        cm_ids_free_ended();
         if (iwarp_eq_get(queue, &event, -1) == IWARP_OK) {
             cm_hold();
             on_event(&event);
@@ -262,9 +219,10 @@ static int start_thread(struct iwarp_eq *queue)
 
 struct iwarp_eq *cm_engine_eq(void)
 {
-    if (eq) {
+    if (eq && eq_born == iwarp_compat_generation()) {
         return eq;
     }
+    eq = NULL; /* otherwise it is the parent's */
     struct iwarp_device *device = iwarp_compat_device();
     if (!device) {
         return NULL;
@@ -279,53 +237,9 @@ struct iwarp_eq *cm_engine_eq(void)
         (void)cm_refuse(error, "no thread for connection events: error %d", error);
         (void)iwarp_eq_destroy(eq);
         eq = NULL;
+        return NULL;
     }
+    eq_born = iwarp_compat_generation();
+    cm_ids_expect_events();
     return eq;
-}
-
-void cm_engine_bury(struct cm_id *id)
-{
-    if (!eq) { /* nobody can speak of it */
-        free(id);
-        return;
-    }
-    id->next = dead;
-    dead = id;
-}
-
-/* --- fork ------------------------------------------------------------------------------------ */
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&cm_lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&cm_lock);
-}
-
-/* The parent's ids are out of bounds (cm_id_usable), its native objects refuse by themselves. */
-static void after_fork_in_child(void)
-{
-    IWARP_UNCANCELLED;
-
-    eq = NULL;
-    dead = NULL;
-    cm_id_forget_all();
-    cm_channels_forget_waiters();
-    pthread_mutex_unlock(&cm_lock);
-}
-
-static void watch(void)
-{
-    (void)iwarp_compat_generation(); /* libibverbs' handlers are to run inside of these */
-    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
-}
-
-void cm_process_watch(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, watch);
 }

@@ -5,8 +5,6 @@
  */
 #include "compat/cm.h"
 
-#include "base/process.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +12,8 @@
 #include <unistd.h>
 
 static struct cm_id *all; /* these under cm_lock */
+static bool named;        /* native events may name ids that have ended */
+static struct cm_id *ended;
 
 /* Of each device, in no order; they stay: programs leave regions behind in them. */
 static struct ibv_pd *default_pds[COMPAT_MAX_DEVICES];
@@ -55,7 +55,8 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
     return i;
 }
 
-void cm_id_forget_all(void)
+/* In a forked child: sockets of the parent are closed, its ids left alone. */
+static void forget_all(void)
 {
     for (struct cm_id *i = all; i; i = i->next) {
         if (i->fd >= 0) {
@@ -63,7 +64,8 @@ void cm_id_forget_all(void)
             i->fd = -1;
         }
     }
-    all = NULL;
+    all = ended = NULL;
+    named = false;
     memset(default_pds, 0, sizeof default_pds);
 }
 
@@ -102,6 +104,37 @@ int cm_id_attach(struct cm_id *i)
     return 0;
 }
 
+/* --- the end of ids -------------------------------------------------------------------------- */
+
+void cm_ids_expect_events(void)
+{
+    named = true;
+}
+
+void cm_ids_free_ended(void)
+{
+    cm_hold();
+    struct cm_id *i = ended;
+    ended = NULL;
+    cm_release();
+    while (i) {
+        struct cm_id *next = i->next;
+        free(i);
+        i = next;
+    }
+}
+
+/* A native event that was taken already may still name it: see cm_ids_free_ended. */
+static void free_later(struct cm_id *i)
+{
+    if (!named) {
+        free(i);
+        return;
+    }
+    i->next = ended;
+    ended = i;
+}
+
 void cm_id_end(struct cm_id *i)
 {
     if (i->listener) {
@@ -131,15 +164,47 @@ void cm_id_end(struct cm_id *i)
     }
     free(i->qp_attr);
     free(i->connect_data);
-    cm_engine_bury(i);
+    free_later(i);
 }
+
+void cm_events_discard(struct cm_event *event)
+{
+    while (event) {
+        struct cm_event *next = event->next;
+        if (event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            event->owner->waiting_requests--;
+            cm_id_end(cm_id_of(event->ev.id));
+        }
+        free(event);
+        event = next;
+    }
+}
+
+/* A forked child frees the parent's channel, but leaves the events in it to the parent. */
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+    if (!channel) {
+        return;
+    }
+    struct cm_channel *c = cm_channel_of(channel);
+
+    cm_hold();
+    if (c->generation == iwarp_compat_generation()) {
+        cm_events_discard(c->first);
+        c->first = NULL;
+    }
+    cm_channel_close(c);
+    cm_release();
+}
+
+/* --- calls of the program -------------------------------------------------------------------- */
 
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
                    enum rdma_port_space ps)
 {
     struct rdma_event_channel *own = NULL;
 
-    cm_process_watch();
+    cm_process_watch(forget_all);
     if (!id) {
         return cm_refuse(EINVAL, "rdma_create_id: id is NULL");
     }
@@ -194,7 +259,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     }
     cm_hold();
     cm_events_wait_acknowledged(i);
-    cm_events_drop(i);
+    cm_events_discard(cm_events_take(i));
     cm_id_end(i);
     cm_release();
     if (own) {
@@ -253,6 +318,14 @@ static int set_flag(struct cm_id *i, int name, const int *value, size_t len)
     return 0;
 }
 
+void cm_id_set_tos(const struct cm_id *i, int fd)
+{
+    if (i->tos >= 0 && fd >= 0) {
+        (void)setsockopt(fd, IPPROTO_IP, IP_TOS, &i->tos, sizeof i->tos);
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &i->tos, sizeof i->tos);
+    }
+}
+
 static int set_octet(struct cm_id *i, int name, const uint8_t *value, size_t len)
 {
     if (len != sizeof *value) {
@@ -260,7 +333,7 @@ static int set_octet(struct cm_id *i, int name, const uint8_t *value, size_t len
     }
     if (name == RDMA_OPTION_ID_TOS) {
         i->tos = *value;
-        cm_addr_set_tos(i, i->fd);
+        cm_id_set_tos(i, i->fd);
         return 0;
     }
     if (*value > 31) {
@@ -307,7 +380,7 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
-    cm_process_watch();
+    cm_process_watch(forget_all);
     int n = 0;
     struct ibv_context **list = iwarp_compat_shared_contexts(&n);
 

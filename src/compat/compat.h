@@ -41,7 +41,7 @@ struct compat_context {
     struct verbs_context v; /* v.context is the program's */
     pthread_mutex_t lock;   /* of the list of events */
     struct compat_async *first, *last;
-    struct compat_context *next, **at; /* in the list of all (verbs_device.c) */
+    struct compat_context *next, **at; /* in the list of all (verbs_open.c) */
     _Atomic unsigned users;            /* objects that its events may name */
 };
 
@@ -184,7 +184,11 @@ struct ibv_context **iwarp_compat_shared_contexts(int *n);
  * 0. False: none is wished. */
 bool iwarp_compat_wished_addr(int family, struct sockaddr_storage *addr);
 
-/* Forks between the first use of the library and this process: 0, 1, ... */
+/*
+ * Forks between the first use of the library and this process: 0, 1, ... The first call makes forks
+ * be watched: fork handlers of the caller that are registered behind it run with their locks held
+ * before the library's run.
+ */
 unsigned iwarp_compat_generation(void);
 
 /* --- queue pairs ----------------------------------------------------------------------------- */
@@ -206,8 +210,17 @@ int iwarp_compat_semaphore_wait(int fd);
 /* verbs_context.c: the operations that the inline functions of verbs.h call. */
 void iwarp_compat_fill_operations(struct compat_context *context);
 
-/* verbs_device.c: the identity of one of our devices. */
+/* verbs_process.c: the lock of the native device and of all contexts, which a fork waits for. */
+void iwarp_compat_hold(void);
+void iwarp_compat_release(void);
+/* From here on a forked child calls this one function. The lock is held now, and then. */
+void iwarp_compat_renew_in_child(void (*renew)(void));
+
+/* verbs_device.c: our devices by number, up to a NULL; the number of one, -1: it is none of ours;
+ * and its identity. */
 struct compat_identity;
+struct ibv_device *iwarp_compat_device_at(unsigned i);
+int iwarp_compat_device_index(const struct ibv_device *device);
 const struct compat_identity *iwarp_compat_identity(struct ibv_device *device);
 
 /* verbs_async.c */
@@ -222,8 +235,20 @@ void iwarp_compat_semaphore_take(int fd);
 /* verbs_qp.c: entered in and taken from the table of numbers. */
 void iwarp_compat_qp_forget_all(void);
 
-/* verbs_memory.c */
-unsigned iwarp_compat_access(unsigned ibv_access);
+/* IBV_ACCESS_* as IWARP_ACCESS_*: those six have the same values in both, others are ignored. */
+_Static_assert((int)IBV_ACCESS_LOCAL_WRITE == (int)IWARP_ACCESS_LOCAL_WRITE &&
+                   (int)IBV_ACCESS_REMOTE_WRITE == (int)IWARP_ACCESS_REMOTE_WRITE &&
+                   (int)IBV_ACCESS_REMOTE_READ == (int)IWARP_ACCESS_REMOTE_READ &&
+                   (int)IBV_ACCESS_REMOTE_ATOMIC == (int)IWARP_ACCESS_REMOTE_ATOMIC &&
+                   (int)IBV_ACCESS_MW_BIND == (int)IWARP_ACCESS_MW_BIND &&
+                   (int)IBV_ACCESS_ZERO_BASED == (int)IWARP_ACCESS_ZERO_BASED,
+               "access flags");
+#define COMPAT_KNOWN_ACCESS 0x3fu
+
+static inline unsigned iwarp_compat_access(unsigned ibv_access)
+{
+    return ibv_access & COMPAT_KNOWN_ACCESS;
+}
 
 /* verbs_cq.c, verbs_srq.c, verbs_post.c, verbs_wr.c, verbs_query.c: operations. */
 int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

@@ -176,7 +176,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 static void acknowledge(unsigned born, pthread_mutex_t *mutex, pthread_cond_t *cond,
                         uint32_t *completed)
 {
-    if (born != iwarp_compat_generation()) {
+    if (born != iwarp_process_generation()) {
         return;
     }
     pthread_mutex_lock(mutex);

@@ -9,21 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Those six have the same values in both. */
-_Static_assert((int)IBV_ACCESS_LOCAL_WRITE == (int)IWARP_ACCESS_LOCAL_WRITE &&
-                   (int)IBV_ACCESS_REMOTE_WRITE == (int)IWARP_ACCESS_REMOTE_WRITE &&
-                   (int)IBV_ACCESS_REMOTE_READ == (int)IWARP_ACCESS_REMOTE_READ &&
-                   (int)IBV_ACCESS_REMOTE_ATOMIC == (int)IWARP_ACCESS_REMOTE_ATOMIC &&
-                   (int)IBV_ACCESS_MW_BIND == (int)IWARP_ACCESS_MW_BIND &&
-                   (int)IBV_ACCESS_ZERO_BASED == (int)IWARP_ACCESS_ZERO_BASED,
-               "access flags");
-#define KNOWN_ACCESS 0x3fu
-
-unsigned iwarp_compat_access(unsigned ibv_access)
-{
-    return ibv_access & KNOWN_ACCESS;
-}
-
 /* What belongs to the process that forked this one has no native half here. */
 static bool is_foreign(unsigned born)
 {
@@ -64,7 +49,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 /* 0, or the error. */
 static int check_access(const char *call, unsigned access)
 {
-    unsigned known = KNOWN_ACCESS | IBV_ACCESS_HUGETLB | (unsigned)IBV_ACCESS_OPTIONAL_RANGE;
+    unsigned known = COMPAT_KNOWN_ACCESS | IBV_ACCESS_HUGETLB | (unsigned)IBV_ACCESS_OPTIONAL_RANGE;
 
     if (access & IBV_ACCESS_ON_DEMAND) {
         return iwarp_compat_refuse("verbs", EOPNOTSUPP,

@@ -15,9 +15,8 @@
 #include <sched.h>
 
 #define SHORT_NS    100000 /* of a short wait, and of a spin */
-#define SHORT_WAITS 8 /* short waits in a row before a thread spins; a long one halves the count   \
-                       */
-#define YIELD_EVERY 4 /* looks of a spin */
+#define SHORT_WAITS 8      /* short waits in a row before a spin; a long one halves the count */
+#define YIELD_EVERY 4      /* looks of a spin */
 #define LOST_NS     500000 /* of a yield, if another thread computes here */
 #define MAX_DOUBLED 5      /* times that HOLD_NS doubles after that */
 

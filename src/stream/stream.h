@@ -3,11 +3,15 @@
  * The conductor of one iWARP stream in Full Operation: the only code that knows in which order MPA,
  * DDP and RDMAP act. No I/O, no clock, no threads: a driver moves octets and calls in.
  *
- *   receive   want -> (read) -> placed, feed     stream_rx.c
- *   send      gather -> (write) -> sent, released  stream_tx.c
+ *   receive   want -> (read) -> placed, feed       stream_rx.c, and what it means: stream_msg.c
+ *   send      gather -> (write) -> sent, released  stream_tx.c, and what comes next: stream_next.c
  *   local     requests that send nothing           stream_local.c
  *   atomic    operations in memory, and results    stream_atomic.c
  *   life      eof, close, interest                 stream_life.c
+ *
+ * Calls between the files go one way, from those that know the order of things (rx, tx, life) to
+ * those that know one thing (next, msg, local, atomic, frame, block); tools/check-includes sees to
+ * it.
  *
  * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
  * ended is in `fault`. One caller at a time; RFC 5040, 5041, 5044.
@@ -105,11 +109,13 @@ struct iwarp_stream_rx {
 
 struct iwarp_tx_block;
 
-enum iwarp_tx_kind { TX_NONE, TX_REQUEST, TX_RESPONSE };
+/* One FPDU is of a send request, of the answer to a Read or Atomic, or a message of the stream's
+ * own: the ready-to-receive message, the Terminate. */
+enum iwarp_tx_kind { TX_NONE, TX_REQUEST, TX_RESPONSE, TX_RTR, TX_TERMINATE };
 
 struct iwarp_stream_tx {
     struct iwarp_tx_block *block; /* headers, trailers, iovec: only while something is unsent */
-    enum iwarp_tx_kind kind;      /* the message being framed */
+    enum iwarp_tx_kind kind;      /* REQUEST or RESPONSE: its message has begun and is not whole */
     uint32_t off;                 /* octets of it that are framed */
     bool response_turn;           /* requests and responses alternate */
     bool terminate_framed;
@@ -185,12 +191,12 @@ bool iwarp_stream_remind(struct iwarp_stream *s);
 /* The peer's FIN (error 0), or an errno value that ended the connection. */
 void iwarp_stream_eof(struct iwarp_stream *s, int error);
 
-/* Finish what is posted so far, then say goodbye. */
+/* Finish the requests posted so far, then say goodbye. */
 void iwarp_stream_close(struct iwarp_stream *s);
 
 /*
- * The work queues go away. What is finished but for the peer's FIN drains on its own; everything
- * else ends now with LOCAL_ABORT.
+ * The work queues go away. A stream that waits for nothing but the peer's FIN drains on its own;
+ * any other ends now with LOCAL_ABORT.
  */
 void iwarp_stream_detach(struct iwarp_stream *s);
 
@@ -204,6 +210,24 @@ enum iwarp_stream_interest {
 };
 unsigned iwarp_stream_interest(struct iwarp_stream *s);
 
+/*
+ * stream_next.c: the kind of FPDU to frame next, or TX_NONE. The rule alone: asking changes
+ * nothing. A message that was begun goes on until it is whole; at message borders requests and
+ * responses alternate (tx.response_turn).
+ */
+enum iwarp_tx_kind iwarp_stream_next(const struct iwarp_stream *s);
+
+static inline bool iwarp_stream_tx_waits(const struct iwarp_stream *s)
+{
+    return iwarp_stream_next(s) != TX_NONE;
+}
+
+/* Nothing framed is unsent. */
+static inline bool iwarp_stream_drained(const struct iwarp_stream *s)
+{
+    return s->tx.sent == s->tx.framed;
+}
+
 /* Is any send request or inbound RDMA Read unfinished? */
 bool iwarp_stream_busy(struct iwarp_stream *s);
 
@@ -212,7 +236,8 @@ void iwarp_stream_check(struct iwarp_stream *s);
 
 /* --- between the files of this folder -------------------------------------------------------- */
 
-/* A fault was found here; owes what its row says. `cause` was filled if a segment is to blame. */
+/* End for s->fault, found here, by a Terminate if its row owes one. If a segment is to blame, it is
+ * in s->cause. */
 void iwarp_stream_fail(struct iwarp_stream *s);
 
 /* One behind the last request that is to be carried out. */
@@ -221,17 +246,11 @@ static inline uint32_t iwarp_stream_sq_end(const struct iwarp_stream *s)
     return s->life == STREAM_CLOSING ? s->sq_end : iwarp_wq_head(s->config.sq);
 }
 
-/* Move sq.done over requests that are finished. */
-void iwarp_stream_retire(struct iwarp_stream *s);
-
 /*
  * stream_atomic.c. The target of a peer's Atomic, if all is right with it; lent then. NULL: fault.
  */
 void *iwarp_stream_atomic_target(struct iwarp_stream *s, struct iwarp_lends *lends,
                                  const struct iwarp_rdmap_atomic_request *op);
-
-/* May the peer's oldest request, which is of an Atomic, be carried out now? */
-bool iwarp_stream_atomic_ready(const struct iwarp_stream *s);
 
 /* Carry it out, and put the Atomic Response at `wire`. False: fault, and memory is unchanged. */
 bool iwarp_stream_atomic_do(struct iwarp_stream *s, const struct iwarp_read_in *in, uint8_t *wire);
@@ -240,25 +259,16 @@ bool iwarp_stream_atomic_do(struct iwarp_stream *s, const struct iwarp_read_in *
 bool iwarp_stream_atomic_done(struct iwarp_stream *s, const struct iwarp_read_out *out,
                               const uint8_t *p);
 
-/* Who changes STags on behalf of this stream. */
+/* stream_local.c: for changes of STags on behalf of this stream. */
 struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s);
 
-/* stream_local.c: may the next request, a local one, be carried out now? */
-bool iwarp_stream_local_ready(struct iwarp_stream *s, const struct iwarp_swqe *w);
-
-/* Carry it out: false if it cannot be, with w->status and the fault. */
+/* Carry out the next request, a local one: false if it cannot be, with w->status and the fault. */
 bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w);
 
 /* The response of a Read with Invalidate has come. False: fault. */
 bool iwarp_stream_invalidate_sink(struct iwarp_stream *s, struct iwarp_swqe *w);
 
-/* Is there something that could be framed now? */
-bool iwarp_stream_tx_waits(struct iwarp_stream *s);
-
-/* Nothing framed is unsent. */
-bool iwarp_stream_drained(const struct iwarp_stream *s);
-
-/* Give the send block back. */
+/* stream_block.c: give the send block back. */
 void iwarp_stream_tx_fini(struct iwarp_stream *s);
 
 #endif

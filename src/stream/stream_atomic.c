@@ -7,7 +7,7 @@
  * rdmap_atomic.c.
  */
 #include "base/guard.h"
-#include "stream/stream_block.h"
+#include "stream/stream.h"
 
 static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
                   uint64_t d2)
@@ -44,15 +44,6 @@ void *iwarp_stream_atomic_target(struct iwarp_stream *s, struct iwarp_lends *len
         return NULL;
     }
     return p;
-}
-
-/*
- * An answer that is framed and refers to memory has its CRC already: an Atomic that changed this
- * memory before it is sent would spoil it. So the Atomic waits until nothing refers to any.
- */
-bool iwarp_stream_atomic_ready(const struct iwarp_stream *s)
-{
-    return !s->tx.block || s->tx.block->refs == 0;
 }
 
 struct execution {

@@ -2,6 +2,8 @@
 /* The send block: memory, references, iovec. See stream_block.h. Knows nothing of FPDUs. */
 #include "stream/stream_block.h"
 
+#include <assert.h>
+
 /* A block with room for that much; all else in it is 0. Moved: made to measure. */
 static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, bool moved,
                                         unsigned iov, unsigned refs, size_t bytes, size_t *size,
@@ -20,27 +22,28 @@ static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, boo
     return b;
 }
 
-bool iwarp_tx_block_ready(struct iwarp_stream *s)
+/* The first fault counts. What follows from it, the caller decides. */
+static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d0, uint64_t d1)
+{
+    if (s->fault.code == IWARP_FAULT_NONE) {
+        iwarp_fault_set(&s->fault, code, IWARP_SIDE_LOCAL, d0, d1, 0);
+        s->fault.rx_pos = s->rx.pos;
+    }
+    return false;
+}
+
+static bool begin(struct iwarp_stream *s)
 {
     bool over = false;
     size_t size;
-
-    if (s->tx.block) {
-        return true;
-    }
     struct iwarp_tx_block *b =
         block_new(&s->config, false, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
+
     if (!b) {
-        enum iwarp_fault_code code =
-            over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY;
-        if (s->fault.code == IWARP_FAULT_NONE) {
-            iwarp_fault_set(&s->fault, code, IWARP_SIDE_LOCAL, size, s->config.budget->limit, 0);
-            s->fault.rx_pos = s->rx.pos;
-        }
-        /* No memory for a Terminate either, and a FIN would pass for an orderly close. */
-        iwarp_stream_kill(s, code, IWARP_SIDE_LOCAL, 0);
-        return false;
+        return found(s, over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY, size,
+                     s->config.budget->limit);
     }
+    b->lent = true;
     s->tx.block = b;
     return true;
 }
@@ -68,7 +71,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     struct iwarp_tx_block *m =
         block_new(&s->config, true, b->n - b->first, b->refs, bytes, &size, &over);
     if (!m) {
-        return; /* what there is does as well */
+        return; /* the large one does as well */
     }
     for (unsigned i = b->first; i < b->n; i++) {
         const struct iovec *from = &b->iov[i];
@@ -109,26 +112,33 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
     }
 }
 
-bool iwarp_tx_block_lend(struct iwarp_stream *s)
+/* Meanwhile another region may have got the STag, or this region other memory: false then, too. */
+static bool lend_again(struct iwarp_stream *s, const struct iwarp_tx_ref *ref)
+{
+    struct iwarp_region *r = iwarp_region_lend(s->config.regions, ref->stag);
+
+    if (r && (r != ref->region || r->generation != ref->generation)) {
+        iwarp_region_settle(r);
+        r = NULL;
+    }
+    return r != NULL;
+}
+
+bool iwarp_tx_block_open(struct iwarp_stream *s)
 {
     struct iwarp_tx_block *b = s->tx.block;
 
+    if (!b) {
+        return begin(s);
+    }
+    assert(!b->lent);
+    b->lent = true;
     for (unsigned i = 0; i < b->refs; i++) {
-        struct iwarp_region *r = iwarp_region_lend(s->config.regions, b->ref[i].stag);
-        /* Another region may have got the STag meanwhile, or this one other memory. */
-        if (r && (r != b->ref[i].region || r->generation != b->ref[i].generation)) {
-            iwarp_region_settle(r);
-            r = NULL;
-        }
-        if (!r) {
-            uint32_t stag = b->ref[i].stag;
-            b->refs = i;
-            b->lent = true;
-            iwarp_stream_kill(s, IWARP_FAULT_LOCAL_DEREGISTERED, IWARP_SIDE_LOCAL, stag);
-            return false;
+        if (!lend_again(s, &b->ref[i])) {
+            b->refs = i; /* these alone are lent */
+            return found(s, IWARP_FAULT_LOCAL_DEREGISTERED, b->ref[i].stag, 0);
         }
     }
-    b->lent = true;
     return true;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The send block: what a stream has framed and not yet sent. Headers, trailers and small payloads
- * lie in it, larger payload is referred to; the regions referred to are remembered by STag and lent
- * only between gather and sent. Exists only while something is unsent, and is moved to a smaller
- * one when the transport is full and memory is scarce, so that many stopped peers together hold
- * little.
+ * The send block: the octets that a stream has framed and not yet sent. Headers, trailers and small
+ * payloads lie in it. It refers to larger payload; the regions of that are remembered by STag and
+ * lent only between gather and sent. A block exists only while something is unsent. It is moved to
+ * a smaller one when the transport is full and memory is scarce, so that many stopped peers
+ * together hold little.
+ *
+ * Nothing here ends a stream: a fault is left in s->fault, and the caller decides.
  */
 #ifndef IWARP_STREAM_BLOCK_H
 #define IWARP_STREAM_BLOCK_H
@@ -59,11 +61,13 @@ struct iwarp_tx_mark {
     size_t last_len;
 };
 
-/* Make sure that the stream has a block. False: no memory, and the stream has failed. */
-bool iwarp_tx_block_ready(struct iwarp_stream *s);
-
-/* Lend the regions of unsent octets again. False: one is gone, half an FPDU cannot be finished. */
-bool iwarp_tx_block_lend(struct iwarp_stream *s);
+/*
+ * Make s->tx.block ready to be framed into: a new one, or the one that is there, with the regions
+ * of its unsent octets lent again. False, with s->fault: there is no memory for one, or a region is
+ * gone and half an FPDU cannot be finished. What is lent stays so until the block is settled or
+ * given back.
+ */
+bool iwarp_tx_block_open(struct iwarp_stream *s);
 void iwarp_tx_block_settle(struct iwarp_tx_block *b);
 
 /* The FPDU just framed refers to the regions that `lends` holds: they change hands. */

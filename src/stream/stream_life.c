@@ -83,11 +83,6 @@ bool iwarp_stream_busy(struct iwarp_stream *s)
     return s->config.sq->done != iwarp_stream_sq_end(s) || s->reads.in_count > 0;
 }
 
-bool iwarp_stream_drained(const struct iwarp_stream *s)
-{
-    return s->tx.sent == s->tx.framed;
-}
-
 /*
  * RFC 5041 6.2, verbs 6.2: a FIN while nothing is unfinished is an orderly close; otherwise the
  * peer is told (0/2/07), which works as its other direction may still be open.
@@ -108,7 +103,7 @@ static void peer_closed(struct iwarp_stream *s)
     }
     if (s->life == STREAM_CLOSING && partial == 0 && !mid_message &&
         s->config.sq->done == iwarp_stream_sq_end(s)) {
-        end(s, true); /* its own Reads are what is unfinished: nobody waits for them */
+        end(s, true); /* only the peer's own Reads are unfinished, and nobody waits for them */
         return;
     }
     iwarp_fault_set(&s->fault, IWARP_FAULT_RDMAP_PEER_CLOSED, IWARP_SIDE_PEER,
@@ -134,9 +129,9 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
 }
 
 /*
- * RFC 5041 6.2.1: what was posted goes out, what is posted from now on does not, and the peer may
- * go on until its own FIN. The verbs draft (6.2.5) would rather reset if anything is under way or
- * comes, and so destroy what this end has sent last.
+ * RFC 5041 6.2.1: requests posted before go out, requests posted from now on do not, and the peer
+ * may go on until its own FIN. The verbs draft (6.2.5) would reset if anything is under way or
+ * comes, which would destroy the octets that this end has sent last.
  */
 /* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-02] [DDP-6.2.1-06] */
 void iwarp_stream_close(struct iwarp_stream *s)
@@ -162,12 +157,11 @@ static bool start_unfinished(const struct iwarp_stream *s)
 /* Nothing more will ever be sent. */
 static bool tx_finished(struct iwarp_stream *s)
 {
-    if (!iwarp_stream_drained(s)) {
+    if (s->life == STREAM_RUNNING || !iwarp_stream_drained(s)) {
         return false;
     }
     switch (s->life) {
     case STREAM_RUNNING:
-        return false;
     case STREAM_CLOSING:
         return s->shut || (!iwarp_stream_busy(s) && !start_unfinished(s));
     case STREAM_TERMINATING:
@@ -192,19 +186,21 @@ void iwarp_stream_detach(struct iwarp_stream *s)
 
 unsigned iwarp_stream_interest(struct iwarp_stream *s)
 {
-    bool finished = tx_finished(s);
+    unsigned interest = 0;
 
-    if (finished && s->life == STREAM_TERMINATING) {
-        s->life = STREAM_DRAINING;
-    }
-    if (finished && s->eof && s->life != STREAM_ENDED) {
-        end(s, false);
+    if (tx_finished(s)) {
+        if (s->life == STREAM_TERMINATING) {
+            s->life = STREAM_DRAINING;
+        }
+        if (s->eof && s->life != STREAM_ENDED) {
+            end(s, false);
+        }
+        s->shut = s->shut || s->life != STREAM_ENDED;
+        interest = IWARP_STREAM_SHUTDOWN;
     }
     if (s->life == STREAM_ENDED) {
         return 0;
     }
-    unsigned interest = finished ? IWARP_STREAM_SHUTDOWN : 0;
-    s->shut = s->shut || finished;
     if (!iwarp_stream_drained(s) || iwarp_stream_tx_waits(s)) {
         interest |= IWARP_STREAM_WRITE;
     }

@@ -2,28 +2,14 @@
 /*
  * Requests that change what an STag stands for and send nothing: registering, binding,
  * invalidating. They are carried out in send queue order and before any later request (verbs
- * draft 8.2.2.1), and complete in order with the rest. What they check and do is in ddp_bind.c.
+ * draft 8.2.2.1), and complete in order with the rest. stream_next.c says when it is their turn;
+ * their checks, and the change itself, are in ddp_bind.c.
  */
 #include "stream/stream.h"
 
 struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s)
 {
     return (struct iwarp_binder){s->config.regions, s->config.pd, s->config.qp};
-}
-
-/*
- * What makes an STag invalid waits until nothing that is framed refers to its memory, so that a
- * Send and the invalidation of its buffer may be posted together; and as the change waits for all
- * who hold the region lent, this stream may not hold any. With a fence it waits for all earlier
- * requests, RDMA Reads among them (verbs draft 8.2.2.2).
- */
-/* [VERBS-8.2.2.2-02] */
-bool iwarp_stream_local_ready(struct iwarp_stream *s, const struct iwarp_swqe *w)
-{
-    if ((w->flags & IWARP_WR_FENCE) && s->config.sq->done != s->config.sq->next) {
-        return false;
-    }
-    return w->opcode == IWARP_WR_REG_MR || iwarp_stream_drained(s);
 }
 
 /* [VERBS-8.2.2.1-03] */
@@ -45,7 +31,7 @@ bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w)
     }
     w->end_pos = s->tx.framed;
     s->config.sq->next++;
-    iwarp_stream_retire(s);
+    iwarp_sq_retire(s->config.sq, s->tx.released);
     return true;
 }
 

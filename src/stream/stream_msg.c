@@ -122,7 +122,7 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         sink_receive(s, sink);
         return true;
     case IWARP_OP_TERMINATE:
-        /* What it quotes may be cut short or have more behind it: any length from 4 is taken. */
+        /* Its quote may be cut short or have more behind it: any length from 4 is taken. */
         *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_MPA_ULPDU_MAX};
         return true;
     case IWARP_OP_IMMEDIATE:
@@ -253,8 +253,8 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
 }
 
 /*
- * How long an RDMA Write is no segment says: they are added up. The octets of the one that has
- * ended right before this segment, 0 if none has.
+ * No segment says how long its RDMA Write is, so the lengths of the segments are added up. Returns
+ * the octets of the Write that has ended right before this segment; 0: none has.
  */
 static uint32_t count_written(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                               uint32_t len)
@@ -288,8 +288,7 @@ static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_hea
     return true;
 }
 
-/* RFC 5040 5.2: source checked here, unless nothing is to be read; answered in order by the send
- * side. */
+/* RFC 5040 5.2: the source is checked here, unless no octet is asked for; the send side answers. */
 /* [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] [RDMAP-5.2.1-04] [RDMAP-5.2.1-13] [RDMAP-7.2-09] */
 /* [RDMAP-5.2.1-14] */
 /* [RDMAP-5.5-05] [RDMAP-5.5-11] [VERBS-8.2.2-05] */
@@ -345,17 +344,22 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
     return true;
 }
 
+/* The oldest request is answered. Its work request is w; NULL: it was the stream's own message. */
+static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    if (w) {
+        w->response_done = true;
+    }
+    iwarp_rdmap_out_pop(&s->reads);
+    iwarp_sq_retire(s->config.sq, s->tx.released);
+    return true;
+}
+
 static bool deliver_atomic_response(struct iwarp_stream *s, const uint8_t *p)
 {
     const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
 
-    if (!iwarp_stream_atomic_done(s, out, p)) {
-        return false;
-    }
-    iwarp_sq_at(s->config.sq, out->wqe)->response_done = true;
-    iwarp_rdmap_out_pop(&s->reads);
-    iwarp_stream_retire(s);
-    return true;
+    return iwarp_stream_atomic_done(s, out, p) && answered(s, iwarp_sq_at(s->config.sq, out->wqe));
 }
 
 /* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
@@ -372,17 +376,12 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
     if (w && w->opcode == IWARP_WR_READ_INV && !iwarp_stream_invalidate_sink(s, w)) {
         return false;
     }
-    if (w) {
-        w->response_done = true;
-    }
-    iwarp_rdmap_out_pop(&s->reads);
-    iwarp_stream_retire(s);
-    return true;
+    return answered(s, w);
 }
 
 /*
  * A Terminate that quotes one of this end's RDMA Read or Atomic Requests tells which of them
- * failed. RFC 5040 4.8. What it quotes is only looked at, never relied on.
+ * failed. RFC 5040 4.8. The quote chooses a status and nothing else: it may be wrong, or a lie.
  */
 static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
                        const struct iwarp_term_info *info)
@@ -440,8 +439,8 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     return false;
 }
 
-/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10]
- * [VERBS-8.2.2-04] */
+/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
+/* [VERBS-8.2.2-04] */
 bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                           const uint8_t *control)
 {

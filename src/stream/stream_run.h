@@ -1,37 +1,47 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of small RDMA Writes, both ways: the one shape of message that comes by the million gets a
- * straight line through what the general way does in many steps. What is not of that shape, or is
- * wrong in any way, is left untouched for the general way, which alone knows faults.
+ * Runs of small RDMA Writes, both ways. This one shape of message comes by the million, so it gets
+ * a straight line of code in place of the many steps of the general way. A message of another
+ * shape, or one that is wrong in any way, is left untouched for the general way, which alone knows
+ * faults.
  */
 #ifndef IWARP_STREAM_RUN_H
 #define IWARP_STREAM_RUN_H
 
 #include "stream/stream.h"
 
-/* Payload of such a Write: at least one octet, and what is copied rather than referred to. */
+/* Most payload of such a Write, which has at least one octet: it is copied, not referred to. */
 #define STREAM_RUN_MAX 512
 
-/* Length field, DDP header: what stands in front of the payload. */
+/* Octets in front of the payload: length field and DDP header. */
 #define STREAM_RUN_HEAD (IWARP_MPA_LEN_FIELD + IWARP_DDP_TAGGED_HDR_LEN)
 
-/* Both control octets of a Write in one segment, nothing reserved set; RFC 5041 4.2, RFC 5040 4.2
- */
+/* Both control octets of a Write in one segment, no reserved bit set (4.2 of RFC 5041 and 5040). */
 #define STREAM_RUN_CONTROL                                                                         \
     ((IWARP_DDP_TAGGED | IWARP_DDP_LAST | IWARP_DDP_VERSION) << 8 | IWARP_RDMAP_VERSION |          \
      IWARP_OP_WRITE)
 
 /*
  * Whole FPDUs at the front of the n octets at p, without markers: as many as are such Writes and
- * right in every respect are placed, delivered and counted. Returns the octets of those.
+ * right in every respect are placed, delivered and counted. Returns the octets of those. Called
+ * only where iwarp_stream_run_payload is not 0: the guard of a run has its price.
  */
 size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t n);
 
-/* May an FPDU of which the n octets at p are the first be such a Write? */
-static inline bool iwarp_stream_is_run(const struct iwarp_stream *s, const uint8_t *p, size_t n)
+/*
+ * The n octets at p begin an FPDU. If its length field and its control octets are those of such a
+ * Write, returns its payload octets, else 0. The length is looked at so that a larger Write does
+ * not enter the loop of a run, and set up its guard, only to leave it.
+ */
+static inline uint32_t iwarp_stream_run_payload(const uint8_t *p, size_t n)
 {
-    return n > STREAM_RUN_HEAD + IWARP_MPA_CRC_LEN &&
-           iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) == STREAM_RUN_CONTROL && !s->config.plain;
+    if (n <= STREAM_RUN_HEAD + IWARP_MPA_CRC_LEN ||
+        iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) != STREAM_RUN_CONTROL) {
+        return 0;
+    }
+    /* Too short for a header: this wraps. */
+    uint32_t payload = iwarp_get_be16(p) - (uint32_t)IWARP_DDP_TAGGED_HDR_LEN;
+    return payload <= STREAM_RUN_MAX ? payload : 0;
 }
 
 /*

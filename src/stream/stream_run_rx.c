@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving runs of small RDMA Writes, see stream_run.h. Every check that stream_rx.c, stream_msg.c
- * and ddp_place.c make of such an FPDU is made here, by the same predicates where it is arithmetic;
- * an FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC 5040 7.2.
+ * Receiving runs of small RDMA Writes, see stream_run.h. This file makes each check that
+ * stream_rx.c, stream_msg.c and ddp_place.c make of such an FPDU, with the same predicates where it
+ * is arithmetic. An FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC
+ * 5040 7.2.
  *
- * One guard stands around the whole run. What is done is stored behind each FPDU, so that a copy
- * that faults costs nothing but its own FPDU, which then goes the general way.
+ * One guard stands around the whole run. The run stores how far it has come behind each FPDU, so a
+ * copy that faults costs nothing but its own FPDU, which then goes the general way.
  */
 #include "stream/stream_run.h"
 
@@ -14,7 +15,7 @@
 #include "mpa/mpa_frame.h"
 #include "peers/peers.h"
 
-/* So many FPDUs ahead are an STag's table entry, and its region, brought into the cache. */
+/* An STag's table entry, and its region, are brought into the cache so many FPDUs ahead. */
 #define AHEAD_ENTRY  32u
 #define AHEAD_REGION 16u
 
@@ -25,8 +26,8 @@ struct run {
     size_t n;
     struct iwarp_region *region; /* that of `stag`, lent; NULL: none */
     uint32_t stag;
-    /* looked at ahead, once there was more than one STag: */
-    size_t seen_at; /* the first FPDU that was not */
+    /* looking ahead, from the second STag on: */
+    size_t seen_at; /* the first FPDU that was not looked at */
     uint32_t seen, expected;
     uint32_t stags[AHEAD_ENTRY]; /* of those seen last */
     /* done: */
@@ -59,7 +60,9 @@ static void lend(struct run *run, uint32_t stag)
     }
 }
 
-/* Nothing of what is read here is checked yet, or believed: an STag is a hint, a length is bounded.
+/*
+ * Look at one FPDU more. It is not checked yet, so nothing in it is believed: its STag is no more
+ * than a hint, and its length may not lead behind the end.
  */
 static inline void see_next(struct run *run)
 {
@@ -84,8 +87,8 @@ static inline void expect_next(struct run *run)
 }
 
 /*
- * STags in no order have their entries and regions anywhere in memory. To wait for each of them
- * when its turn comes would take longer than all that is done with an FPDU.
+ * Entries and regions of many STags lie anywhere in memory. Waiting for each of them when its turn
+ * comes would take longer than all other work on an FPDU.
  */
 static void look_ahead(struct run *run)
 {
@@ -102,8 +105,7 @@ static void look_ahead(struct run *run)
     expect_next(run);
 }
 
-/* The octets of the FPDU whose length field says ulpdu, if it is whole and its CRC right; else 0.
- */
+/* Octets of the FPDU at p with this ULPDU length, if it is whole and its CRC is right; else 0. */
 static uint32_t whole_fpdu(const struct run *run, const uint8_t *p, size_t left, uint32_t ulpdu)
 {
     uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
@@ -119,20 +121,16 @@ static void take_run(void *arg)
 {
     struct run *run = arg;
     bool many = false;
-    uint32_t len;
+    uint32_t len, payload;
 
-    for (; iwarp_stream_is_run(run->s, run->p + run->used, run->n - run->used); run->used += len) {
+    for (; (payload = iwarp_stream_run_payload(run->p + run->used, run->n - run->used)) > 0;
+         run->used += len) {
         const uint8_t *p = run->p + run->used;
-        uint32_t ulpdu = iwarp_get_be16(p), payload = ulpdu - IWARP_DDP_TAGGED_HDR_LEN;
-        if (ulpdu <= IWARP_DDP_TAGGED_HDR_LEN || payload > STREAM_RUN_MAX) {
-            break;
-        }
-        len = whole_fpdu(run, p, run->n - run->used, ulpdu);
+        len = whole_fpdu(run, p, run->n - run->used, IWARP_DDP_TAGGED_HDR_LEN + payload);
         if (len == 0) {
             break;
         }
-        /* The STag may become invalid at any time; what it stands for does not change while lent.
-         */
+        /* An STag may become invalid at any time; a region that is lent stays as it is. */
         uint32_t stag = iwarp_get_be32(p + 4);
         if (!run->region || run->stag != stag ||
             atomic_load_explicit(&run->region->stag, memory_order_relaxed) != stag) {
@@ -164,11 +162,11 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
     struct run run = {.s = s, .p = p, .n = n};
     struct iwarp_stream_traffic *counts = &s->config.counts->rx;
 
-    if (s->ddp.denied & IWARP_ACCESS_REMOTE_WRITE ||
+    if (s->config.plain || s->ddp.denied & IWARP_ACCESS_REMOTE_WRITE ||
         iwarp_peers_fpdu_is_early(s->config.strict, s->config.responder, s->tx.fpdus)) {
         return 0;
     }
-    (void)iwarp_guard_batch(&run.range, take_run, &run); /* left: the next FPDU was not done */
+    (void)iwarp_guard_batch(&run.range, take_run, &run); /* a fault: the next FPDU is not done */
     settle(&run);
     if (run.used > 0) {
         s->config.hold_tx = false; /* RFC 5044 7.1.2 rule 4 */

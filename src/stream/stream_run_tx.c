@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sending runs of small RDMA Writes, see stream_run.h: each becomes one FPDU in one piece in the
- * send block. What stream_tx.c and stream_frame.c ask of such a request is asked here, too; one
- * that is anything else, or wrong, ends the run. RFC 5044 4.1 and 4.4, RFC 5041 5.2.
+ * send block. This file makes each check that stream_tx.c and stream_frame.c make of such a
+ * request. A request of another kind, or a wrong one, ends the run. RFC 5044 4.1 and 4.4, RFC
+ * 5041 5.2.
  *
- * One guard stands around the whole run. What is framed is told behind each FPDU, so that memory
- * that is gone costs nothing but its own FPDU, which then goes the general way.
+ * One guard stands around the whole run. The run notes behind each FPDU that it is framed, so
+ * memory that is gone costs nothing but its own FPDU, which then goes the general way.
  */
 #include "stream/stream_run.h"
 
@@ -14,7 +15,7 @@
 #include "mpa/mpa_frame.h"
 #include "stream/stream_block.h"
 
-/* So many requests ahead are an lkey's table entry, and its region, brought into the cache. */
+/* An lkey's table entry, and its region, are brought into the cache so many requests ahead. */
 #define AHEAD_ENTRY  16u
 #define AHEAD_REGION 8u
 
@@ -75,7 +76,7 @@ static inline uint32_t lkey_ahead(const struct run *run, uint32_t current, uint3
 }
 
 /*
- * Regions in no order have their entries and themselves anywhere in memory: see stream_run_rx.c.
+ * Many regions, and their entries, lie anywhere in memory: see stream_run_rx.c.
  */
 static void look_ahead(struct run *run, uint32_t current)
 {
@@ -98,7 +99,7 @@ static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w, uint32_t
     if (w->flags & IWARP_WR_INLINE) {
         return iwarp_swqe_inline(w);
     }
-    /* The STag may become invalid at any time; what it stands for does not change while lent. */
+    /* An STag may become invalid at any time; a region that is lent stays as it is. */
     if (!run->region || run->lkey != sge->lkey ||
         atomic_load_explicit(&run->region->stag, memory_order_relaxed) != sge->lkey) {
         if (run->ahead || run->region) {
@@ -165,7 +166,7 @@ unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
     }
     run.limit = TX_BYTES - TX_FPDU_BYTES - b->used + 1;
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
-    (void)iwarp_guard_batch(&run.range, frame_run, &run); /* left: the next FPDU was not done */
+    (void)iwarp_guard_batch(&run.range, frame_run, &run); /* a fault: the next FPDU is not done */
     settle(&run);
     if (run.requests > 0) {
         iwarp_tx_block_append(b, run.octets);

@@ -3,13 +3,13 @@
  * Receiving: octets in, payload in place. RFC 5044 6 (an FPDU is verified before its ULPDU is
  * passed on), RFC 5041 7.1, RFC 5040 5.
  *
- * An FPDU that lies whole in what was fed is worked off where it lies. One that arrives in pieces
+ * An FPDU that lies whole in the octets fed is worked off where it lies. One that arrives in pieces
  * is either collected first (verified placement: `carry`), or its payload goes directly to its
  * destination and the CRC is taken over it there (early placement, or no CRC). Only Sends, Writes
  * and Read Responses with some payload go direct; everything else is small and is collected. With
  * markers every FPDU is collected, and its markers are taken out once its CRC was right.
  *
- * What a segment means once its header is decoded is in stream_msg.c.
+ * The meaning of a segment, once its header is decoded, is in stream_msg.c.
  */
 #include "stream/stream_msg.h"
 #include "stream/stream_run.h"
@@ -22,8 +22,7 @@
 
 #include <assert.h>
 
-/* Payload below this is collected even where it could go direct: one copy is cheaper than a read.
- */
+/* Payload below this is collected even if it could go direct: a copy is cheaper than a read. */
 #define DIRECT_MIN 512
 
 /* Staging that a driver should offer behind a direct payload: its trailer and the next header. */
@@ -420,7 +419,7 @@ static size_t feed_whole(struct iwarp_stream *s, const uint8_t *p, size_t n)
     size_t used = 0;
 
     while (n - used >= IWARP_MPA_LEN_FIELD && may_receive(s)) {
-        size_t run = iwarp_stream_is_run(s, p + used, n - used)
+        size_t run = iwarp_stream_run_payload(p + used, n - used) > 0
                          ? iwarp_stream_take_writes(s, p + used, n - used)
                          : 0;
         if (run > 0) {

@@ -18,8 +18,9 @@
 #include <assert.h>
 
 /*
- * Octets framed ahead of the transport: two of the largest FPDUs. What the CRC has read is in the
- * cache when it is copied, and the peer has the first to work on while the next are framed.
+ * Octets framed ahead of the transport: two of the largest FPDUs. So few are still in the cache,
+ * from the CRC, when the transport copies them, and the peer can work on the first while the next
+ * are framed.
  */
 #define TX_BATCH_MAX (124 * 1024)
 
@@ -47,8 +48,9 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
 }
 
 /*
- * What is to be framed next of the request: its Immediate Data? A Write of no octets is left out,
- * unless the peer would take the one before, which was a request of its own, for its Write.
+ * Is the next message of the request its Immediate Data? It is once the Write in front is framed
+ * whole. A Write without octets is left out, unless the request before was a Write, too: the peer
+ * would take that one for the Write that the Immediate Data belongs to.
  */
 /* [RDMAX-6.3-06] */
 static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *w)
@@ -59,8 +61,8 @@ static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *
 
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
-/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-09] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01]
- * [RDMAP-5.3-01] */
+/* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-09] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] */
+/* [RDMAP-5.3-01] */
 /* [RDMAP-5.3-07] [RDMAP-5.2.1-01] [RDMAP-5.2.1-06] [RDMAP-5.1-07] */
 /* [RDMAX-6.3-01] [RDMAX-6.3-04] [RDMAX-6.3-05] */
 static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, uint32_t off,
@@ -150,8 +152,7 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
     return iwarp_rdmap_atomic_request_put(wire, &r);
 }
 
-/* Is the sink of an RDMA Read or Atomic inside a region that may be written? Found out before
- * asking. */
+/* The sink is checked before the peer is asked: it must lie in a region that may be written. */
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 /* [VERBS-8.2.2-06] */
 static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwarp_lends *batch)
@@ -454,72 +455,44 @@ static bool frame_terminate(struct iwarp_stream *s)
     return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
-/* --- what comes next ------------------------------------------------------------------------- */
+/* --- batches --------------------------------------------------------------------------------- */
 
-/* Can the next send request begin? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */
-/* [RDMAP-6.1-03] [RDMAP-6.1-05] [VERBS-6.5-01] [VERBS-8.2.2-06] [VERBS-8.2.2.2-01] */
-static bool request_ready(struct iwarp_stream *s)
+/* Requests and responses take turns, message by message. A side without work loses its turn. */
+static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
-    if (s->config.sq->next == iwarp_stream_sq_end(s)) {
-        return false;
+    if (s->tx.kind == TX_NONE) {
+        s->tx.response_turn = next != TX_RESPONSE || !s->tx.response_turn;
     }
-    struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
-    if (iwarp_swqe_is_local(w)) {
-        return iwarp_stream_local_ready(s, w);
-    }
-    if (s->config.hold_tx || ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0)) {
-        return false;
-    }
-    /* With ORD 0 it will never be possible: framing it says so. */
-    return !iwarp_swqe_has_response(w) || s->reads.ord == 0 || s->reads.out_count < s->config.ord;
-}
-
-static bool response_ready(const struct iwarp_stream *s)
-{
-    return s->reads.in_count > 0 &&
-           (!s->reads.in[s->reads.in_head].atomic || iwarp_stream_atomic_ready(s));
-}
-
-static enum iwarp_tx_kind choose(struct iwarp_stream *s)
-{
-    if (s->tx.kind != TX_NONE) {
-        return s->tx.kind;
-    }
-    bool response = response_ready(s) && !s->config.hold_tx;
-    if (response && s->tx.response_turn) {
-        s->tx.response_turn = false;
-        return TX_RESPONSE;
-    }
-    s->tx.response_turn = true;
-    return request_ready(s) ? TX_REQUEST : response ? TX_RESPONSE : TX_NONE;
 }
 
 /*
- * Frame one more FPDU. False: nothing to frame now. Regions whose octets are copied stay lent for
- * the whole batch, since many small requests in a row mostly use the same few.
+ * Frame one more FPDU, or carry out one local request. `next` is iwarp_stream_next's answer. False:
+ * the batch is over. Regions whose octets are copied stay lent for the whole batch, since many
+ * small requests in a row mostly use the same few.
  */
 /* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
-static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
+static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_lends *batch)
 {
     bool good = true;
 
     if (batch->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
         iwarp_lends_settle(batch);
     }
-    if (s->life == STREAM_TERMINATING) {
-        return !s->tx.terminate_framed && frame_terminate(s);
-    }
-    if (s->config.rtr != STREAM_RTR_NONE && !s->config.hold_tx) {
+    switch (next) {
+    case TX_TERMINATE:
+        return frame_terminate(s);
+    case TX_RTR:
         return frame_rtr(s);
-    }
-    switch (choose(s)) {
     case TX_NONE:
+        take_turn(s, next);
         return false;
     case TX_REQUEST:
+        take_turn(s, next);
         good = iwarp_stream_frame_writes(s, TX_BATCH_MAX - (s->tx.framed - s->tx.sent)) > 0 ||
                frame_request(s, batch);
         break;
     case TX_RESPONSE:
+        take_turn(s, next);
         good = frame_response(s, batch);
         break;
     }
@@ -529,43 +502,24 @@ static bool frame_next(struct iwarp_stream *s, struct iwarp_lends *batch)
     return s->life != STREAM_ENDED;
 }
 
-/* [RDMAP-5.4-08] */
-bool iwarp_stream_tx_waits(struct iwarp_stream *s)
-{
-    switch (s->life) {
-    case STREAM_RUNNING:
-    case STREAM_CLOSING:
-        if (s->shut || s->config.hold_tx) {
-            return !s->shut && request_ready(s); /* a local one */
-        }
-        return (s->config.rtr != STREAM_RTR_NONE || s->tx.kind != TX_NONE || response_ready(s) ||
-                request_ready(s));
-    case STREAM_TERMINATING:
-        return !s->tx.terminate_framed;
-    case STREAM_DRAINING: /* RFC 5040 5.4: nothing follows a Terminate */
-    case STREAM_ENDED:
-        break;
-    }
-    return false;
-}
-
 unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
 {
-    if (iwarp_stream_drained(s) && !iwarp_stream_tx_waits(s)) {
+    enum iwarp_tx_kind next = iwarp_stream_next(s);
+
+    if ((next == TX_NONE && iwarp_stream_drained(s)) || s->life == STREAM_ENDED) {
         return 0;
     }
-    if (s->life == STREAM_ENDED || !iwarp_tx_block_ready(s)) {
+    if (!iwarp_tx_block_open(s)) {
+        /* Not even a Terminate could be sent, and a FIN would pass for an orderly close. */
+        iwarp_stream_kill(s, s->fault.code, IWARP_SIDE_LOCAL, 0);
         return 0;
     }
     struct iwarp_tx_block *b = s->tx.block;
-    assert(!b->lent);
-    if (!iwarp_tx_block_lend(s)) {
-        return 0;
-    }
     struct iwarp_lends batch;
     batch.n = 0;
     while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && iwarp_tx_block_room(b) &&
-           frame_next(s, &batch)) {
+           frame(s, next, &batch)) {
+        next = iwarp_stream_next(s);
     }
     iwarp_lends_settle(&batch);
     if (!s->tx.block || b->first == b->n) {
@@ -607,20 +561,5 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
 void iwarp_stream_released(struct iwarp_stream *s, size_t n)
 {
     s->tx.released += n;
-    iwarp_stream_retire(s);
-}
-
-/* [RDMAP-5.5-08] [RDMAP-5.5-09] [VERBS-8.2.2-02] */
-void iwarp_stream_retire(struct iwarp_stream *s)
-{
-    struct iwarp_wq *sq = s->config.sq;
-
-    while (sq->done != sq->next) {
-        struct iwarp_swqe *w = iwarp_sq_at(sq, sq->done);
-        if (iwarp_swqe_has_response(w) ? !w->response_done : s->tx.released < w->end_pos) {
-            return;
-        }
-        w->status = IWARP_WC_SUCCESS;
-        sq->done++;
-    }
+    iwarp_sq_retire(s->config.sq, s->tx.released);
 }

@@ -166,6 +166,24 @@ static inline void iwarp_wq_push(struct iwarp_wq *q)
                           memory_order_release);
 }
 
+/*
+ * Move q->done over the sends that are finished, in order: those without a response once the
+ * transport has let go of the `released` octets of the stream up to their end, the others once
+ * their response has come.
+ */
+/* [RDMAP-5.5-08] [RDMAP-5.5-09] [VERBS-8.2.2-02] */
+static inline void iwarp_sq_retire(struct iwarp_wq *q, uint64_t released)
+{
+    while (q->done != q->next) {
+        struct iwarp_swqe *w = iwarp_sq_at(q, q->done);
+        if (iwarp_swqe_has_response(w) ? !w->response_done : released < w->end_pos) {
+            return;
+        }
+        w->status = IWARP_WC_SUCCESS;
+        q->done++;
+    }
+}
+
 /* --- receives, of either kind ---------------------------------------------------------------- */
 
 /* The receive for the current message; NULL if nothing is posted. */

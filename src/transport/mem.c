@@ -24,7 +24,7 @@ struct pair {
     pthread_mutex_t lock;
     int ends;
     bool reset;
-    iwarp_mem_wake_fn wake;
+    iwarp_wake_fn wake;
     struct mem *end[2];
     struct pipe pipe[2]; /* pipe[i] is written by end i */
 };
@@ -218,7 +218,7 @@ static uint32_t mem_emss(struct iwarp_endpoint *ep)
 static const struct iwarp_transport mem_transport = {
     "mem", mem_readv, mem_writev, mem_watch, mem_shutdown_write, mem_close, mem_emss, mem_poll};
 
-int iwarp_mem_pair(iwarp_mem_wake_fn wake, void *user_a, void *user_b, struct iwarp_endpoint **a,
+int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b, struct iwarp_endpoint **a,
                    struct iwarp_endpoint **b)
 {
     struct pair *pair = calloc(1, sizeof *pair);

@@ -27,6 +27,8 @@ struct adopted {
     struct kept kept;
     uint8_t *early; /* octets that the application had read already, until they are taken */
     size_t early_len, early_taken;
+    iwarp_wake_fn wake; /* asks for early_poll */
+    void *wake_user;
 };
 
 struct tcp {
@@ -99,7 +101,7 @@ static void tcp_watch(struct iwarp_endpoint *ep, bool read, bool write)
     int events = (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
 
     if (read && ep->ops == &tcp_early_transport) {
-        iwarp_endpoint_wake(ep);
+        t->adopted->wake(t->adopted->wake_user);
     }
     if (events == t->events) {
         return;
@@ -307,7 +309,7 @@ static const struct iwarp_transport tcp_early_transport = {
     "tcp", early_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, early_poll};
 
 int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len,
-                    struct iwarp_endpoint **ep)
+                    iwarp_wake_fn wake, void *user, struct iwarp_endpoint **ep)
 {
     struct tcp *t = NULL;
     struct adopted *a = calloc(1, sizeof *a);
@@ -326,6 +328,8 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
         free(a);
         return rc;
     }
+    a->wake = wake;
+    a->wake_user = user;
     t->adopted = a;
     if (early_len > 0) {
         memcpy(a->early, early, early_len);

@@ -11,6 +11,12 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+/*
+ * Supplied by the owner of an endpoint: called on any thread, it must make the owner's worker call
+ * `poll` of that endpoint, soon.
+ */
+typedef void (*iwarp_wake_fn)(void *user);
+
 /* --- kernel TCP (tcp.c); all its sockets are closed by forked children (base/process.h) ------- */
 
 /*
@@ -21,10 +27,11 @@ int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep);
 
 /*
  * The same for a connected socket of the application, which has read early_len octets from it
- * already: they are copied, and read first. On failure fd stays the caller's, as it was.
+ * already: they are copied, and read first, for which wake(user) asks. On failure fd stays the
+ * caller's, as it was.
  */
 int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len,
-                    struct iwarp_endpoint **ep);
+                    iwarp_wake_fn wake, void *user, struct iwarp_endpoint **ep);
 
 /*
  * Instead of close, for an adopted one: returns the socket, open and set as it was before, and in
@@ -82,12 +89,8 @@ int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlo
 
 /* --- memory (mem.c) -------------------------------------------------------------------------- */
 
-/*
- * Two endpoints joined by two pipes in memory, each with a wake-up that the owner supplies: it is
- * called on any thread, and must make the owner's worker call `poll` of that endpoint.
- */
-typedef void (*iwarp_mem_wake_fn)(void *user);
-int iwarp_mem_pair(iwarp_mem_wake_fn wake, void *user_a, void *user_b, struct iwarp_endpoint **a,
+/* Two endpoints joined by two pipes in memory. */
+int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b, struct iwarp_endpoint **a,
                    struct iwarp_endpoint **b);
 
 #endif

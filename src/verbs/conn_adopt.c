@@ -56,6 +56,11 @@ static enum iwarp_status check_socket(int fd, const void *received, size_t recei
     return IWARP_OK;
 }
 
+static void wake(void *user)
+{
+    iwarp_worker_kick(user);
+}
+
 static void adopt_on_worker(void *arg)
 {
     struct adoption *a = arg;
@@ -63,7 +68,8 @@ static void adopt_on_worker(void *arg)
     struct iwarp_endpoint *ep = NULL;
 
     iwarp_mutex_lock(&conn->lock);
-    a->rc = iwarp_tcp_adopt(conn->worker->loop.uv, a->fd, a->received, a->received_len, &ep);
+    a->rc = iwarp_tcp_adopt(conn->worker->loop.uv, a->fd, a->received, a->received_len, wake, conn,
+                            &ep);
     if (a->rc < 0 && !conn->qp) {
         conn->state = CONN_ENDED;
     } else if (a->rc == 0) {

@@ -184,7 +184,6 @@ static inline void iwarp_workers_add(_Atomic uint64_t *queue, const struct iwarp
     atomic_fetch_or(queue, (uint64_t)1 << (w - w->device->worker));
 }
 
-
 /*
  * May this thread use what belongs to the device? Not if it is of the process that forked this one,
  * whose locks may be held for ever, or with embedded progress of another thread. iwarp_last_error

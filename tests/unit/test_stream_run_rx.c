@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "deliveries.h"
+#include "stream/stream_run.h"
 
 #define AREA    1024u /* octets of each region */
 #define TO_BASE 0x2000u
@@ -404,6 +405,28 @@ static void receive__run_over_many_regions__places_all(void **state)
     endpoint_fini(&e);
 }
 
+/* A longer Write would enter the loop of a run, behind a guard, for nothing. */
+static void run_payload__of_writes_by_length__is_0_where_no_run_takes_them(void **state)
+{
+    static const struct {
+        uint32_t ulpdu, payload;
+    } cases[] = {{0, 0},   {13, 0},  {14, 0},   {15, 1},    {14 + 512, 512},
+                 {527, 0}, {528, 0}, {4110, 0}, {0xffff, 0}};
+    uint8_t fpdu[64] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        iwarp_put_be16(fpdu, (uint16_t)cases[i].ulpdu);
+        iwarp_put_be16(fpdu + 2, 0xc140);
+        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), cases[i].payload);
+        assert_int_equal(iwarp_stream_run_payload(fpdu, STREAM_RUN_HEAD + 4), 0);
+        iwarp_put_be16(fpdu + 2, 0x8140); /* not the last segment */
+        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), 0);
+        iwarp_put_be16(fpdu + 2, 0xc143); /* not a Write */
+        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +434,7 @@ int main(void)
         cmocka_unit_test(receive__random_fpdus__end_as_without_runs),
         cmocka_unit_test(receive__run_for_a_queue_pair_without_the_right__is_a_fault),
         cmocka_unit_test(receive__run_over_many_regions__places_all),
+        cmocka_unit_test(run_payload__of_writes_by_length__is_0_where_no_run_takes_them),
     };
 
     return cmocka_run_group_tests_name("stream_run_rx", tests, make_pages, drop_pages);

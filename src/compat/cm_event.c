@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Taking an event from a channel, as programs do and as calls of an id without a channel do for
+ * them. The queue pair follows its connection when the event is taken, not when it happens: until
+ * then the program may rely on the state that it knows.
+ */
+#include "compat/cm.h"
+
+#include <errno.h>
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
+{
+    struct cm_event *event = NULL;
+
+    if (!channel || !out) {
+        return cm_refuse(EINVAL, "rdma_get_cm_event: %s is NULL", channel ? "event" : "channel");
+    }
+    if (!cm_channel_usable(channel, "rdma_get_cm_event")) {
+        return -1;
+    }
+    while (!event) {
+        if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
+            return -1;
+        }
+        cm_hold();
+        event = cm_event_take(cm_channel_of(channel));
+        cm_release();
+    }
+    cm_qp_follow(cm_id_of(event->ev.id), event->ev.event);
+    *out = &event->ev;
+    return 0;
+}
+
+int cm_complete(struct rdma_cm_id *id)
+{
+    if (!cm_id_of(id)->sync) {
+        return 0;
+    }
+    cm_ack_held(id);
+    if (rdma_get_cm_event(id->channel, &id->event) != 0) {
+        return -1;
+    }
+    int status = id->event->status;
+    if (status == 0) {
+        return 0;
+    }
+    errno = id->event->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED
+            : status < 0                               ? -status
+                                                       : status;
+    return -1;
+}

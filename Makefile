@@ -220,6 +220,11 @@ test-systems:               ## the README's commands on another Debian; SUITE=tr
 	@MAKEFLAGS= MAKELEVEL= STAGES='$(STAGES)' FRESH='$(FRESH)' ITEMS='$(ITEMS)' \
 	    tests/systems/run $(SUITE)
 
+.PHONY: model
+model:                      ## every order of events of the lock-free protocols; a minute
+	@tools/install-packages model
+	@MAKEFLAGS= MAKELEVEL= tests/model/run
+
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor
 	@tools/install-packages build test cross
@@ -309,8 +314,8 @@ clean:                      ## remove build/
 optional:
 	@$(if $(ISAL_VERSION),:,echo 'without libisal: CRC32c through OpenSSL, slower;' \
 	    'tools/install-packages build brings it')
-	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm: no drop-in' \
-	    'libraries; tools/install-packages build brings them')
+	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm, or with 32 bits: no' \
+	    'drop-in libraries; tools/install-packages build brings the headers')
 
 # ---- compiling and linking ----
 

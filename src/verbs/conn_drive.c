@@ -417,6 +417,7 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
     if (!iwarp_mutex_trylock(&conn->lock)) {
         atomic_store_explicit(&qp->posted, true, memory_order_release);
         atomic_store(&conn->tx_pending, true);
+        iwarp_mutex_fence();
         if (!iwarp_mutex_trylock(&conn->lock)) { /* who has it will look for the notes */
             return NULL;
         }
@@ -436,6 +437,7 @@ static void release(struct iwarp_conn *conn)
     }
     conn->pushed = false;
     iwarp_mutex_unlock(&conn->lock); /* it may be gone from here on */
+    iwarp_mutex_fence();             /* the caller looks for notes */
     iwarp_cq_tell(sends);
     iwarp_cq_tell(receives);
 }

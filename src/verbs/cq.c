@@ -8,6 +8,7 @@
 #include "verbs/busy.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
+#include "verbs/wake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -212,7 +213,7 @@ static void tell(struct iwarp_cq *cq, unsigned what)
     const uint64_t one = 1;
 
     if (what & CQ_DUE_LEADER) {
-        uv_async_send(&cq->device->worker[0].wake);
+        iwarp_worker_wake(&cq->device->worker[0]);
     }
     if (!(what & CQ_DUE_ARMED)) {
         return;

@@ -10,6 +10,7 @@
  */
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
+#include "verbs/wake.h"
 
 #include <signal.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static bool take_lead(struct iwarp_worker *w)
         atomic_fetch_sub(&w->calling, 1);
         return take_turn(w);
     }
-    uv_async_send(&w->wake); /* the worker's thread leaves the loop: on_wake */
+    iwarp_worker_wake(w); /* the worker's thread leaves the loop: on_wake */
     pthread_mutex_lock(&w->drive);
     bool polled = atomic_load(&w->polled);
     atomic_store(&w->led, !polled);

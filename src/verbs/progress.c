@@ -14,6 +14,7 @@
 #include "base/timed_lock.h"
 #include "verbs/clock.h"
 #include "verbs/verbs.h"
+#include "verbs/wake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -235,7 +236,7 @@ static void wake_watcher(struct iwarp_worker *w)
     atomic_store_explicit(&w->polls, polls + 1, memory_order_relaxed);
     /* Not before `calling` was raised: either it is seen here, or `calling` there. */
     if (atomic_load(&w->watching) && atomic_exchange(&w->watching, false)) {
-        uv_async_send(&w->wake);
+        iwarp_worker_wake(w);
     }
 }
 
@@ -262,7 +263,7 @@ bool iwarp_worker_leave(struct iwarp_worker *w)
     if (!atomic_compare_exchange_strong(&w->calling, &nobody, 1)) {
         return false;
     }
-    uv_async_send(&w->wake);
+    iwarp_worker_wake(w);
     bool held = iwarp_lock_within(&w->drive, STEP_BACK_MS);
     bool left = held && !atomic_load(&w->led);
     if (left) {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "verbs/conn_admit.h"
 #include "verbs/verbs.h"
+#include "verbs/wake.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,7 +166,7 @@ void iwarp_worker_stop(struct iwarp_worker *w)
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     pthread_mutex_unlock(&w->lock);
-    uv_async_send(&w->wake);
+    iwarp_worker_wake(w);
     iwarp_worker_join(w);
     int rc = uv_loop_close(w->loop);
     if (rc != 0) {
@@ -199,7 +200,7 @@ void iwarp_worker_call(struct iwarp_worker *w, void (*fn)(void *arg), void *arg)
         iwarp_worker_drive_calls(w);
         pthread_mutex_lock(&w->lock);
     } else {
-        uv_async_send(&w->wake);
+        iwarp_worker_wake(w);
         iwarp_worker_want_loop(w);
         iwarp_worker_hand_over(w); /* if nobody is in the loop */
     }
@@ -228,7 +229,7 @@ enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void
     call->arg = arg;
     pthread_mutex_lock(&w->lock);
     add_call(w, call);
-    uv_async_send(&w->wake);
+    iwarp_worker_wake(w);
     pthread_mutex_unlock(&w->lock);
     return IWARP_OK;
 }
@@ -247,7 +248,7 @@ static bool add_kick(struct iwarp_worker *w, struct iwarp_conn *conn)
 
 static void wake_up(struct iwarp_worker *w)
 {
-    uv_async_send(&w->wake);
+    iwarp_worker_wake(w);
     iwarp_worker_want_loop(w);
 }
 

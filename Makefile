@@ -55,6 +55,8 @@ IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
 PROBES := UV CRYPTO ISAL CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
+# libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
+IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
 MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
 REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL,$(if $($(p)_VERSION),$($(p)_PKG))))
 LIBS := $(strip $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--libs)))
@@ -64,7 +66,7 @@ LIBS := $(strip $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--libs)))
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
     -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-align -Wcast-qual -Wpointer-arith \
     -Wundef -Wimplicit-fallthrough -Wswitch-enum $(if $(WERROR),-Werror)
-COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
+COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
     $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
     -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
 LINK := $(CC) -pthread -Wl,--as-needed $(CFLAGS) $(VARIANT_FLAGS) $(LDFLAGS)
@@ -219,6 +221,11 @@ test-systems:               ## the README's commands on another Debian; SUITE=tr
 	@MAKEFLAGS= MAKELEVEL= STAGES='$(STAGES)' FRESH='$(FRESH)' ITEMS='$(ITEMS)' \
 	    tests/systems/run $(or $(SUITE),trixie)
 
+.PHONY: model
+model:                      ## every order of events of the lock-free protocols; a minute
+	@tools/install-packages model
+	@MAKEFLAGS= MAKELEVEL= tests/model/run
+
 .PHONY: test-big-endian
 test-big-endian:            ## wire tests on an emulated big-endian processor
 	@tools/install-packages build test cross
@@ -228,6 +235,11 @@ test-big-endian:            ## wire tests on an emulated big-endian processor
 test-aarch64:               ## unit and end-to-end tests on an emulated aarch64
 	@tools/install-packages build test aarch64
 	@MAKEFLAGS= MAKELEVEL= tools/emulated aarch64
+
+.PHONY: test-armhf
+test-armhf:                 ## wire tests on an emulated ARMv7: 32 bits
+	@tools/install-packages build test armhf
+	@MAKEFLAGS= MAKELEVEL= tools/emulated armhf
 
 # Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone, SUITE=trixie has
 # a guest of that suite.
@@ -310,8 +322,8 @@ clean:                      ## remove build/
 optional:
 	@$(if $(ISAL_VERSION),:,echo 'without libisal: CRC32c through OpenSSL, slower;' \
 	    'tools/install-packages build brings it')
-	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm: no drop-in' \
-	    'libraries; tools/install-packages build brings them')
+	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm, or with 32 bits: no' \
+	    'drop-in libraries; tools/install-packages build brings the headers')
 
 # ---- compiling and linking ----
 

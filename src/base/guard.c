@@ -125,6 +125,16 @@ static bool is_access(int signo, const siginfo_t *info)
 #endif
 }
 
+/* As the kernel reports it: without the tag that ARMv8 allows in the top octet of an address. */
+static uintptr_t untagged(const void *addr)
+{
+    uintptr_t a = (uintptr_t)addr;
+#if defined(__aarch64__)
+    a = (a >> 55 & 1) != 0 ? a : a & UINT64_MAX >> 8;
+#endif
+    return a;
+}
+
 static bool is_guarded(const struct guard *g, int signo, const siginfo_t *info)
 {
     if (!is_access(signo, info)) {
@@ -134,12 +144,15 @@ static bool is_guarded(const struct guard *g, int signo, const siginfo_t *info)
         /* An address the processor itself rejects (not canonical); it is not reported. */
         return true;
     }
-    uintptr_t begin = (uintptr_t)g->range->addr, first = begin;
+    uintptr_t begin = untagged(g->range->addr), first = begin;
     if (signo == SIGBUS && info->si_code == BUS_MCEERR_AR) {
         /* Broken memory is reported by the page. */
         first &= ~(((uintptr_t)1 << info->si_addr_lsb) - 1);
     }
-    return (uintptr_t)info->si_addr - first < g->range->n + (begin - first);
+#if defined(__s390x__)
+    first &= ~(uintptr_t)4095; /* and there all memory is */
+#endif
+    return untagged(info->si_addr) - first < g->range->n + (begin - first);
 }
 
 _Noreturn static void leave(struct guard *g, const ucontext_t *context)

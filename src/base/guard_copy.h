@@ -106,11 +106,14 @@ IWARP_UNCHECKED static inline void iwarp_release_stores(size_t n)
 #endif
 }
 
-/* The largest aligned word, of at most 8 octets, that ends where the copy ends; n is not 0. */
+/* What one store can write: two, of a larger word, could be seen in the wrong order. */
+#define IWARP_WORD sizeof(uintptr_t)
+
+/* The largest aligned word that ends where the copy ends; n is not 0. */
 IWARP_UNCHECKED static inline size_t iwarp_tail_size(const void *dst, size_t n)
 {
     uintptr_t end = (uintptr_t)dst + n;
-    size_t size = 8;
+    size_t size = IWARP_WORD;
     while (__builtin_expect(size > n || (end & (size - 1)) != 0, 0)) {
         size /= 2;
     }
@@ -154,15 +157,17 @@ static inline void iwarp_guard_check(const void *user, size_t n)
 /* n octets, at least 1, into user memory that is guarded; as iwarp_guard_copy_to says. */
 IWARP_UNCHECKED static inline void iwarp_guard_place(void *dst, const void *src, size_t n)
 {
-    bool word = n >= 8 && ((uintptr_t)dst + n) % 8 == 0; /* mostly; its size is constant then */
-    size_t tail = word ? 8 : iwarp_tail_size(dst, n);
+    /* Mostly; its size is constant then. */
+    bool word = n >= IWARP_WORD && ((uintptr_t)dst + n) % IWARP_WORD == 0;
+    size_t tail = word ? IWARP_WORD : iwarp_tail_size(dst, n);
     size_t head = n - tail;
 
     IWARP_COMPILER_BARRIER();
     iwarp_copy_fast(dst, src, head);
     iwarp_release_stores(n);
     if (word) {
-        iwarp_store_tail((unsigned char *)dst + head, (const unsigned char *)src + head, 8);
+        iwarp_store_tail((unsigned char *)dst + head, (const unsigned char *)src + head,
+                         IWARP_WORD);
     } else {
         iwarp_store_tail((unsigned char *)dst + head, (const unsigned char *)src + head, tail);
     }

@@ -6,6 +6,8 @@
 #ifndef IWARP_BASE_MUTEX_H
 #define IWARP_BASE_MUTEX_H
 
+#include "base/fence.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -43,6 +45,20 @@ static inline void iwarp_mutex_unlock(struct iwarp_mutex *m)
     if (!m->off) {
         pthread_mutex_unlock(&m->mutex);
     }
+}
+
+/*
+ * A thread that finds the lock taken leaves a note and tries once more; who has given it back looks
+ * for notes. Either has to be seen before that thread goes on: this stands between the note and the
+ * second try, and between giving back and looking (seq_cst). The lock is given back by one locked
+ * instruction on x86, and by a release store on ARMv8, behind which seq_cst loads stay: nothing is
+ * needed there (tests/model/note.pml, docs/memory-order.md). POSIX promises none of it.
+ */
+static inline void iwarp_mutex_fence(void)
+{
+#if !defined(__x86_64__) && !defined(__i386__) && !defined(__aarch64__)
+    iwarp_fence();
+#endif
 }
 
 #endif

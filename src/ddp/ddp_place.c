@@ -130,7 +130,7 @@ bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *l
                          (uint64_t)(uintptr_t)sgl[i].addr, sgl[i].len);
         }
         assert(target->n < IWARP_MAX_SGE);
-        target->iov[target->n++] = (struct iovec){p, n};
+        target->iov[target->n++] = (struct iovec){p, (size_t)n};
         len -= n;
         off = 0;
     }

@@ -57,7 +57,7 @@ static void ask(struct iwarp_loop *l)
 
     atomic_fetch_add(&s->visits, 1);
     if (atomic_load(&s->asleep) && atomic_exchange(&s->asleep, false)) {
-        uv_async_send(&l->wake);
+        iwarp_loop_signal(l);
     }
 }
 

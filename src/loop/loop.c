@@ -2,6 +2,7 @@
 /* The life of a loop, and what other threads want of it: calls and tasks. */
 #include "loop/loop.h"
 
+#include "base/fence.h"
 #include "base/log.h"
 #include "loop/clock.h"
 
@@ -75,9 +76,19 @@ static void on_wake(uv_async_t *wake)
     }
 }
 
+/*
+ * libuv, but for the newest, first looks by a relaxed load whether something is on its way already.
+ * Without the fence that could be before others see what the loop is woken for.
+ */
+void iwarp_loop_signal(struct iwarp_loop *l)
+{
+    iwarp_fence();
+    uv_async_send(&l->wake);
+}
+
 void iwarp_loop_wake(struct iwarp_loop *l)
 {
-    uv_async_send(&l->wake);
+    iwarp_loop_signal(l);
     atomic_store_explicit(&l->due, true, memory_order_release);
 }
 
@@ -287,7 +298,7 @@ void iwarp_loop_stop(struct iwarp_loop *l)
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_mutex_unlock(&l->lock);
-    uv_async_send(&l->wake);
+    iwarp_loop_signal(l);
     iwarp_home_join(l);
     close_own(l);
     iwarp_loop_fini(l);

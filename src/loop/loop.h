@@ -99,7 +99,11 @@ void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task);
  * SIGSEGV or SIGBUS blocked.  A system call. */
 bool iwarp_loop_may_fault(void);
 
-/* Wake the thread that sleeps in the loop, for whatever it waits. */
+/*
+ * Wake the thread that sleeps in the loop.  signal: only that; wake: what waits is not to be
+ * skipped, either.
+ */
+void iwarp_loop_signal(struct iwarp_loop *l);
 void iwarp_loop_wake(struct iwarp_loop *l);
 
 /* Run what is ready: the hot source alone, or everything.  On the current thread. */

@@ -5,7 +5,7 @@
  * The hot path is one load and one indirect call. The pointer starts at a function that selects and
  * then forwards, so there is no "initialised?" test and no constructor. A candidate must reproduce
  * the check value in two pieces before it is taken; a wrong CRC would look like a broken network.
- * The others are in crc32c_avx512.c, crc32c_x86.c and crc32c_evp.c.
+ * The others are in crc32c_avx512.c, crc32c_x86.c, crc32c_arm.c and crc32c_evp.c.
  *
  * RFC 5044 4.4, RFC 3720 12.1 and B.4.
  */
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpa/crc32c_arm.h"
 #include "mpa/crc32c_avx512.h"
 #include "mpa/crc32c_evp.h"
 #include "mpa/crc32c_x86.h"
@@ -82,21 +83,33 @@ __attribute__((noinline)) static uint32_t crc32c_isal(uint32_t crc, const void *
 }
 #endif
 
-#if defined(IWARP_HAVE_ISAL) && defined(__x86_64__)
 /* Up to this many octets the instruction, in one row, is ahead of ISA-L and the call of it. */
-#define ROW_MAX 256
+#if defined(IWARP_HAVE_ISAL) && defined(__x86_64__)
+#define ROW_MAX      256
+#define ROW          iwarp_crc32c_x86_row
+#define ROW_USABLE   iwarp_crc32c_x86_has_instruction()
+#define ISAL_IS_FAST true
+#elif defined(IWARP_HAVE_ISAL) && defined(IWARP_CRC32C_ON_ARM)
+#define ROW_MAX      1023 /* ISA-L goes in one row, too */
+#define ROW          iwarp_crc32c_arm
+#define ROW_USABLE   iwarp_crc32c_arm_usable()
+#define ISAL_IS_FAST iwarp_crc32c_arm_has_multiplier() /* else mostly a table, octet by octet */
+#else
+#define ISAL_IS_FAST true
+#endif
 
+#if defined(ROW)
 static uint32_t crc32c_row_or_isal(uint32_t crc, const void *data, size_t len)
 {
-    return len > ROW_MAX ? crc32c_isal(crc, data, len) : iwarp_crc32c_x86_row(crc, data, len);
+    return len > ROW_MAX ? crc32c_isal(crc, data, len) : ROW(crc, data, len);
 }
 #endif
 
 #if defined(IWARP_HAVE_ISAL)
 static crc32c_fn *crc32c_isal_best(void)
 {
-#if defined(__x86_64__)
-    if (iwarp_crc32c_x86_has_instruction()) {
+#if defined(ROW)
+    if (ROW_USABLE) {
         return crc32c_row_or_isal;
     }
 #endif
@@ -125,7 +138,9 @@ static crc32c_fn *crc32c_best(void)
     crc32c_fn *fn = NULL;
 
     for (int impl = IWARP_CRC32C_AVX512; fn == NULL && impl <= IWARP_CRC32C_EVP; impl++) {
-        fn = crc32c_open((enum iwarp_crc32c_impl)impl);
+        if (impl != IWARP_CRC32C_ISAL || ISAL_IS_FAST) {
+            fn = crc32c_open((enum iwarp_crc32c_impl)impl);
+        }
     }
     return fn;
 }
@@ -153,6 +168,11 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
         fn = crc32c_isal_best();
 #endif
         break;
+    case IWARP_CRC32C_ARM:
+#if defined(IWARP_CRC32C_ON_ARM)
+        fn = iwarp_crc32c_arm_usable() ? iwarp_crc32c_arm : NULL;
+#endif
+        break;
     case IWARP_CRC32C_EVP:
         fn = iwarp_crc32c_evp_open() == 0 ? iwarp_crc32c_evp : NULL;
         break;
@@ -173,6 +193,8 @@ static int crc32c_from_env(enum iwarp_crc32c_impl *impl)
         *impl = IWARP_CRC32C_X86;
     } else if (strcmp(name, "isal") == 0) {
         *impl = IWARP_CRC32C_ISAL;
+    } else if (strcmp(name, "arm") == 0) {
+        *impl = IWARP_CRC32C_ARM;
     } else if (strcmp(name, "evp") == 0) {
         *impl = IWARP_CRC32C_EVP;
     } else {
@@ -224,7 +246,7 @@ static crc32c_fn *crc32c_demand(void)
 
         fprintf(stderr,
                 "libiwarp: no usable CRC32c implementation (" CRC32C_ENV "=%s; known are auto, "
-                "avx512, x86, isal, evp; unset it for the best one this build has)\n",
+                "avx512, x86, isal, arm, evp; unset it for the best one this build has)\n",
                 asked != NULL ? asked : "");
         abort();
     }
@@ -246,6 +268,11 @@ const char *iwarp_crc32c_name(void)
     }
     if (fn == iwarp_crc32c_x86) {
         return "x86 (crc32 and pclmulqdq)";
+    }
+#endif
+#if defined(IWARP_CRC32C_ON_ARM)
+    if (fn == iwarp_crc32c_arm) {
+        return "armv8 (crc32c)";
     }
 #endif
     return fn == iwarp_crc32c_evp ? "evp (provider iwarp)" : "isa-l";

@@ -29,6 +29,7 @@ enum iwarp_crc32c_impl {
     IWARP_CRC32C_AVX512, /* "avx512": an x86-64 with the multiplier of 64 octets (VPCLMULQDQ) */
     IWARP_CRC32C_X86,  /* "x86": its crc32 instruction and the multiplier of 16 octets at a time */
     IWARP_CRC32C_ISAL, /* "isal": ISA-L, which picks the processor's best instructions */
+    IWARP_CRC32C_ARM,  /* "arm": the crc32c instructions of an ARMv8 of 64 bits */
     IWARP_CRC32C_EVP   /* "evp": OpenSSL EVP with the project's own provider */
 };
 

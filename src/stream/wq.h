@@ -70,6 +70,8 @@ struct iwarp_wq {
     uint32_t taken, done_first, done_last;
 };
 
+_Static_assert(offsetof(struct iwarp_swqe, sgl) % sizeof(uint64_t) == 0, "what else lies there");
+
 static inline void *iwarp_wq_at(const struct iwarp_wq *q, uint32_t position)
 {
     return q->mem + (size_t)(position & q->mask) * q->stride;
@@ -90,14 +92,16 @@ static inline void *iwarp_swqe_inline(struct iwarp_swqe *w)
     return w->sgl;
 }
 
-/* ATOMIC_*: behind the one SGE. */
+/* ATOMIC_*: behind the one SGE, aligned also where that has 12 octets. */
 struct iwarp_operands {
     uint64_t operand, mask, compare, compare_mask;
 };
 
+#define IWARP_OPERANDS_AT ((sizeof(struct iwarp_sge) + 7) & ~(size_t)7)
+
 static inline struct iwarp_operands *iwarp_swqe_operands(struct iwarp_swqe *w)
 {
-    void *p = w->sgl + 1;
+    void *p = (uint8_t *)w->sgl + IWARP_OPERANDS_AT;
     return p;
 }
 

@@ -317,7 +317,7 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
                      int cancel_state)
 {
     int64_t end = iwarp_now_ms() + timeout_ms;
-    const struct timespec until = {end / 1000, (end % 1000) * 1000000};
+    const struct timespec until = {(time_t)(end / 1000), (long)(end % 1000) * 1000000};
     struct awaited awaited = {conn, state};
 
     if (conn->device->embedded) {

@@ -297,8 +297,8 @@ static void turn_of_poster(struct iwarp_conn *conn)
     iwarp_conn_send(conn);
     iwarp_qp_reap(conn);
     if (conn->stream.life != STREAM_RUNNING ||
-        (!was_blocked && (conn->tx_blocked ||
-                          (iwarp_stream_interest(&conn->stream) & IWARP_STREAM_WRITE) != 0))) {
+        (!was_blocked &&
+         (conn->tx_blocked || (iwarp_stream_interest(&conn->stream) & IWARP_STREAM_WRITE) != 0))) {
         iwarp_worker_kick(conn);
     }
 }
@@ -403,8 +403,8 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     } else if (conn->lingering && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);
     } else {
-        turn_of_loop(conn, (readable ? IWARP_TURN_READABLE : 0u) |
-                               (writable ? IWARP_TURN_WRITABLE : 0u));
+        turn_of_loop(conn,
+                     (readable ? IWARP_TURN_READABLE : 0u) | (writable ? IWARP_TURN_WRITABLE : 0u));
     }
     iwarp_conn_unlock(conn);
     iwarp_conn_put(conn);
@@ -466,6 +466,7 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
     if (!iwarp_mutex_trylock(&conn->lock)) {
         atomic_store_explicit(&qp->posted, true, memory_order_release);
         atomic_store(&conn->tx_pending, true);
+        iwarp_mutex_fence();
         if (!iwarp_mutex_trylock(&conn->lock)) { /* who has it will look for the notes */
             return NULL;
         }
@@ -485,6 +486,7 @@ static void release(struct iwarp_conn *conn)
     }
     conn->pushed = false;
     iwarp_mutex_unlock(&conn->lock); /* it may be gone from here on */
+    iwarp_mutex_fence();             /* the caller looks for notes */
     iwarp_cq_tell(sends);
     iwarp_cq_tell(receives);
 }

@@ -74,8 +74,8 @@ static bool init_queues(struct iwarp_qp *qp)
     if (sgl < sizeof(struct iwarp_binding)) {
         sgl = sizeof(struct iwarp_binding);
     }
-    if (sgl < sizeof(struct iwarp_sge) + sizeof(struct iwarp_operands)) {
-        sgl = sizeof(struct iwarp_sge) + sizeof(struct iwarp_operands);
+    if (sgl < IWARP_OPERANDS_AT + sizeof(struct iwarp_operands)) {
+        sgl = IWARP_OPERANDS_AT + sizeof(struct iwarp_operands);
     }
     if (!iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl)) {
         return false;

@@ -624,8 +624,8 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons);
 
 /* Send what is ready, a turn's worth; completions come later.  Any thread, locked. */
 void iwarp_conn_send(struct iwarp_conn *conn);
-void iwarp_conn_remind_later(struct iwarp_conn *conn); /* worker, locked */
-void iwarp_conn_ended(struct iwarp_conn *conn);        /* worker, locked */
+void iwarp_conn_remind_later(struct iwarp_conn *conn);               /* worker, locked */
+void iwarp_conn_ended(struct iwarp_conn *conn);                      /* worker, locked */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset); /* worker, locked */
 void iwarp_conn_ready(void *conn, bool readable, bool writable);     /* worker, not locked */
 void iwarp_conn_kicked(void *conn); /* worker, not locked; puts the task's reference */

@@ -460,7 +460,7 @@ static void play_prepare(struct play *p)
         }
     }
     for (unsigned i = 0; i < p->spans; i++) {
-        p->span[i].expected = calloc(1, p->span[i].to - p->span[i].from + 1);
+        p->span[i].expected = calloc(1, (size_t)(p->span[i].to - p->span[i].from + 1));
         assert_non_null(p->span[i].expected);
     }
     for (unsigned i = 0; i < p->in->fpdus; i++) {
@@ -490,7 +490,7 @@ static void post_receives(struct endpoint *e, const struct play *p)
     for (unsigned i = 0; i < p->spans; i++) {
         assert_int_not_equal(p->span[i].stag >> 8, stag >> 8);
     }
-    const struct area *a = endpoint_area(e, stag, 0x1000, p->send_octets, LOCAL, 0);
+    const struct area *a = endpoint_area(e, stag, 0x1000, (size_t)p->send_octets, LOCAL, 0);
     for (unsigned i = 0; i < p->in->fpdus; i++) {
         const struct replay_fpdu *x = &p->in->fpdu[i];
         if (x->h.tagged || x->h.qn != 0) {
@@ -542,7 +542,7 @@ static void play_setup(struct endpoint *e, void *arg)
 
     for (unsigned i = 0; i < p->spans; i++) {
         const struct span *s = &p->span[i];
-        endpoint_area(e, s->stag, s->from, s->to - s->from, WRITABLE | READABLE, 0);
+        endpoint_area(e, s->stag, s->from, (size_t)(s->to - s->from), WRITABLE | READABLE, 0);
     }
     post_receives(e, p);
     post_reads(e, p);
@@ -601,7 +601,7 @@ static void play_check(struct endpoint *e, void *arg)
     for (unsigned i = 0; i < p->spans; i++) {
         const struct span *s = &p->span[i];
         octets_expect("memory of an STag", e->area[i].p, e->area[i].n, s->expected,
-                      s->to - s->from);
+                      (size_t)(s->to - s->from));
     }
     check_receives(e, p);
     check_answers(e, p);
@@ -611,7 +611,14 @@ static void play_check(struct endpoint *e, void *arg)
     }
 }
 
-static unsigned directions_played;
+static unsigned directions_played, directions_with_reads;
+
+/* The sink of an RDMA Read is a pointer here, and was one on a machine of 64 bits. */
+static bool is_playable(const struct play *p)
+{
+    directions_with_reads += p->reads > 0;
+    return p->reads == 0 || sizeof(void *) == sizeof(uint64_t);
+}
 
 static void check_stream(char **cell)
 {
@@ -634,8 +641,10 @@ static void check_stream(char **cell)
             .n = o->n - p.in->setup_len,
             .not_placement = p.in->crc ? 0 : 1u << PLACE_VERIFIED | 1u << PLACE_EARLY,
         };
-        receive_every_way(&scene);
-        directions_played += p.in->fpdus > 0;
+        if (is_playable(&p)) {
+            receive_every_way(&scene);
+            directions_played += p.in->fpdus > 0;
+        }
         play_fini(&p);
     }
     record_close(&f);
@@ -648,7 +657,7 @@ static void stream__every_file_in_every_delivery__lands_and_answers_alike(void *
     (void)state;
     for_each_row(check_stream, &rows);
     assert_int_equal(rows, 20);
-    assert_true(directions_played >= 30);
+    assert_true(directions_played + (sizeof(void *) < 8 ? directions_with_reads : 0) >= 30);
 }
 
 int main(int argc, char **argv)

@@ -372,11 +372,14 @@ static void reads__of_which_a_terminate_quotes_one_beyond_the_end__blame_that_on
 /* The longest message there is: 2^32 - 1 octets, of which the middle is taken for granted. */
 static void send__as_long_as_can_be__arrives_and_one_octet_more_is_1_2_05(void **state)
 {
+    (void)state;
+    if (sizeof(void *) == 4) { /* so much memory has no addresses */
+        skip();
+    }
     uint8_t *p = mmap(NULL, (size_t)LONGEST + 1, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct iwarp_mr *mr;
 
-    (void)state;
     assert_ptr_not_equal(p, MAP_FAILED);
     assert_int_equal(iwarp_mr_register(host->pd, p, LONGEST, IWARP_ACCESS_LOCAL_WRITE, &mr),
                      IWARP_OK);

@@ -330,9 +330,6 @@ static void connect__five_hundred_times__leaves_nothing(void **state)
     struct pair p;
 
     (void)state;
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
     open_pair(&p, PAIR_TCP4, 64); /* libuv keeps a pipe from its first loop on */
     pair_close(&p);
     unsigned fds = pair_fd_count(), threads = pair_thread_count();
@@ -358,9 +355,6 @@ static void device_close__while_closes_linger__leaves_nothing(void **state)
     unsigned fds = 0, threads = 0;
 
     (void)state;
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
     for (unsigned i = 0; i < 50; i++) {
         struct pair p;
         fds = i == 1 ? pair_fd_count() : fds;

@@ -242,18 +242,12 @@ static void every_allocation(enum pair_transport transport)
 static void conversation_in_memory__any_allocation_fails__ends_cleanly(void **state)
 {
     (void)state;
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
     every_allocation(PAIR_MEMORY);
 }
 
 static void conversation_over_tcp__any_allocation_fails__ends_cleanly(void **state)
 {
     (void)state;
-    if (getenv("TEST_EMULATED")) {
-        skip();
-    }
     every_allocation(PAIR_TCP4);
 }
 

@@ -292,7 +292,7 @@ static void read__of_more_than_ord__arrives_in_order(void **state)
         pair_open(&p, &o);
         pair_fill(p.side[1].p, o.memory, i);
         for (uint64_t k = 0; k < 100; k++) {
-            pair_read(&p.side[0], k, k * 3000, 3000, &p.side[1], k * 3000);
+            pair_read(&p.side[0], k, (size_t)k * 3000, 3000, &p.side[1], (size_t)k * 3000);
         }
         for (uint64_t k = 0; k < 100; k++) {
             pair_wc(p.side[0].send_cq, k, IWARP_WC_SUCCESS);

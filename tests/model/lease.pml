@@ -12,12 +12,17 @@
  * There is no clock: the home is never woken by a park time that is over, so nobody can be saved by
  * it.  A time-out of a lock or of a wait may come at any moment.
  *
- * With one of these the model is wrong, and has to be found so:
- *   NO_SLEEPERS_IN_PARK  park() does not look for sleepers
- *   ASLEEP_TOO_LATE      live() sets `asleep` after it has looked for guests that ask
- *   NO_NUDGE             stay() does not wake the home after a recall
- *   RESET_AFTER          live() forgets recalls after it has written GUEST
- *   GUEST_OWNS           a guest does not take `run`
+ * Each of the three asks for something else in the end: that a guest which asks is heard, that the
+ * sleeper is told, that a recall ends.
+ *
+ * holds:
+ * holds: SLEEPER
+ * holds: WAITER
+ * fails: SLEEPER NO_SLEEPERS_IN_PARK  park() does not look for sleepers
+ * fails: SLEEPER NO_NUDGE  stay() does not wake the home after a recall
+ * fails: WAITER RESET_AFTER  live() forgets recalls after it has written GUEST
+ * fails: ASLEEP_TOO_LATE  live() sets `asleep` after it has looked for guests that ask
+ * fails: GUEST_OWNS  a guest does not take `run`
  */
 #define HOME   0
 #define GUEST  1

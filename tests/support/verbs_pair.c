@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *const pair_transport_names[PAIR_TRANSPORTS] = {"memory", "TCP over IPv4",
                                                            "TCP over IPv6"};
@@ -381,7 +382,19 @@ void pair_await_homes(struct iwarp_device *device)
     }
 }
 
+/* In qemu-user a thread that was joined lives on for a moment: ask until nothing has changed. */
+static unsigned settled_threads(void)
+{
+    unsigned n = 0, now;
+
+    for (int same = 0; same < 5; same = now == n ? same + 1 : 0, n = now) {
+        usleep(20000);
+        now = entries_of("/proc/self/task", lives);
+    }
+    return n;
+}
+
 unsigned pair_thread_count(void)
 {
-    return entries_of("/proc/self/task", lives);
+    return getenv("TEST_EMULATED") ? settled_threads() : entries_of("/proc/self/task", lives);
 }

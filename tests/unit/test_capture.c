@@ -279,7 +279,7 @@ static int write_beyond(void *arg)
     signal(SIGXFSZ, SIG_IGN);
     add_syn(c);
     uint64_t good = c->at;
-    struct rlimit limit = {good + 500, good + 500};
+    struct rlimit limit = {(rlim_t)good + 500, (rlim_t)good + 500};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) {
         return 1;
     }

@@ -196,6 +196,9 @@ static void write__region_at_the_top_of_the_offsets__still_checks_the_sum(void *
 static void write__region_of_4_gib_and_more__takes_64_bit_offsets(void **state)
 {
     (void)state;
+    if (sizeof(void *) == 4) { /* no such region */
+        skip();
+    }
     region.len = (1ull << 33) + 5; /* never touched here */
     assert_int_equal(write_to(STAG, BASE + (1ull << 33), 5), IWARP_FAULT_NONE);
     assert_true((uintptr_t)target.iov[0].iov_base == (uintptr_t)memory + 8 + (1ull << 33));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * base/guard: while another thread watches the memory, the last octet of a copy is the last to be
- * seen, and an aligned word at the end is never torn.
+ * seen, and an aligned word at the end is never torn. And addresses with a tag, where there are
+ * any.
  */
 #include "base/guard.h"
 
@@ -160,19 +161,42 @@ static void copy_to__aligned_word_at_the_end__is_never_torn(void **state)
     unsigned int torn = 0;
     assert_int_equal(pthread_create(&writer, NULL, write_words, &race), 0);
     for (int i = 0; i < 2000000; i++) {
-        uint64_t value = __atomic_load_n((uint64_t *)(void *)(race.memory + 16), __ATOMIC_RELAXED);
-        torn += value != 0 && value != UINT64_MAX;
+        uintptr_t value = __atomic_load_n(
+            (uintptr_t *)(void *)(race.memory + 24 - sizeof(uintptr_t)), __ATOMIC_RELAXED);
+        torn += value != 0 && value != UINTPTR_MAX;
     }
     atomic_store(&race.stop, true);
     pthread_join(writer, NULL);
     assert_int_equal(torn, 0);
     munmap(race.memory, page);
 }
+
+#if defined(__aarch64__)
+/* Top octets are no part of an address there, and no part of what the kernel reports. */
+static void copy__tagged_address_of_missing_memory__fails(void **state)
+{
+    begin(state);
+    const unsigned char from[8] = "eight.";
+    unsigned char to[64];
+    unsigned char *p = map(1, PROT_NONE);
+    unsigned char *volatile tagged = (void *)((uintptr_t)p | (uintptr_t)0x5a << 56);
+    assert_int_equal(iwarp_guard_copy_from(to, tagged, sizeof(to)), -1);
+    assert_int_equal(iwarp_guard_copy_to(tagged + 100, from, sizeof(from)), -1);
+    assert_int_equal(mprotect(p, page, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(iwarp_guard_copy_to(tagged + 100, from, sizeof(from)), 0);
+    assert_memory_equal(p + 100, from, sizeof(from));
+    munmap(p, page);
+}
+#define TAGGED cmocka_unit_test(copy__tagged_address_of_missing_memory__fails),
+#else
+#define TAGGED
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copy_to__polled__last_octet_is_last),
-        cmocka_unit_test(copy_to__aligned_word_at_the_end__is_never_torn),
+        TAGGED cmocka_unit_test(copy_to__aligned_word_at_the_end__is_never_torn),
     };
     return cmocka_run_group_tests_name("guard_order", tests, setup, NULL);
 }

@@ -177,7 +177,8 @@ static void lone_open(struct lone *l, bool look, unsigned timer_ms)
     l->turn.data = l;
     uv_prepare_start(&l->turn, on_turn);
     uv_timer_init(&l->loop, &l->timer);
-    uv_timer_start(&l->timer, on_timer, timer_ms, 0);
+    /* Again and again: one that is late runs before the loop sleeps, which then had no end. */
+    uv_timer_start(&l->timer, on_timer, timer_ms, timer_ms);
 }
 
 static void lone_close(struct lone *l)

@@ -103,7 +103,7 @@ static void receive__through_an_srq__works_as_through_a_queue_of_its_own(void **
         pair_open(&p, &o);
         for (uint64_t turn = 0; turn < 10; turn++) {
             for (uint64_t i = 0; i < 3; i++) {
-                pair_srq_recv(&p.side[1], turn * 3 + i, i * 512, 512);
+                pair_srq_recv(&p.side[1], turn * 3 + i, (size_t)i * 512, 512);
             }
             for (uint64_t i = 0; i < 3; i++) {
                 pair_fill(p.side[0].p, 300, turn * 3 + i);
@@ -316,7 +316,7 @@ static void *send_all(void *arg)
 
 static void post_slot(struct pair_side *s, uint64_t slot)
 {
-    pair_srq_recv(s, slot, slot * 8, 8);
+    pair_srq_recv(s, slot, (size_t)slot * 8, 8);
 }
 
 static void several_queue_pairs__on_one_srq__share_its_entries(void **state)

@@ -155,7 +155,7 @@ static void expect_fair_bits(const uint32_t *stag, size_t n)
     for (unsigned bit = 0; bit < 32; bit++) {
         long set = 0, flipped = 0;
         for (size_t i = 0; i < n; i++) {
-            set += stag[i] >> bit & 1;
+            set += (long)(stag[i] >> bit & 1);
             flipped += i > 0 && ((stag[i] ^ stag[i - 1]) >> bit & 1);
         }
         if (labs(set - (long)n / 2) > 600 || labs(flipped - (long)n / 2) > 600) {

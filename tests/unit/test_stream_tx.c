@@ -293,7 +293,7 @@ static void random_requests(struct chance *c)
                                                  .no_crc = chance_one_in(c, 4)});
     e.s.tx.send_msn = msn;
     for (uint32_t i = 0; i < ENDPOINT_REGIONS; i++) {
-        struct area *a = endpoint_area(&e, 0x00300000 + (i << 8), chance_next(c) >> 1,
+        struct area *a = endpoint_area(&e, 0x00300000 + (i << 8), chance_next(c) & UINTPTR_MAX >> 1,
                                        1 + chance_size(c, 20000), 0, 0);
         for (size_t k = 0; k < a->n; k++) {
             a->p[k] = (uint8_t)chance_next(c);

@@ -141,10 +141,10 @@ static bool take_size(const char *text, size_t *size)
 {
     uint64_t value;
 
-    if (!number(text, 1, (uint64_t)64 << 30, &value)) {
+    if (!number(text, 1, (uint64_t)64 << 30, &value) || value > SIZE_MAX) {
         return false;
     }
-    *size = value;
+    *size = (size_t)value;
     return true;
 }
 

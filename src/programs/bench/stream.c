@@ -135,7 +135,7 @@ static void client_post(struct flow *flow, unsigned n)
         client_reap(flow);
     }
     for (unsigned i = 0; i < n; i++) {
-        size_t at = (flow->posted + i) % flow->slots * options->octets;
+        size_t at = (size_t)((flow->posted + i) % flow->slots) * options->octets;
         flow->sge[options->chain - n + i].addr = flow->side.memory + at;
         first[i].remote_to = flow->side.peer.to + at;
         first[i].flags = flags;
@@ -179,7 +179,7 @@ static void client_verify(struct flow *flow, uint64_t timed)
     bool reading = flow->kind == KIND_READ;
 
     if (reading) {
-        check_slots(flow, timed, 1);
+        check_slots(flow, (size_t)timed, 1);
     }
     client_wait_signal(flow); /* the server has checked, or filled, its memory */
     if (!reading) {
@@ -255,7 +255,7 @@ static void server_post_receive(struct flow *flow)
     const struct bench_options *options = flow->side.options;
 
     if (flow->kind == KIND_SEND) {
-        bench_post_receive(&flow->side, flow->posted++ % flow->slots * options->octets,
+        bench_post_receive(&flow->side, (size_t)(flow->posted++ % flow->slots) * options->octets,
                            options->octets);
     } else {
         bench_post_receive(&flow->side, 0, 0);
@@ -324,7 +324,7 @@ void bench_stream_server(struct bench_link *link)
     if (flow.kind == KIND_READ) {
         fill_slots(&flow, 2);
     } else {
-        check_slots(&flow, count, 1);
+        check_slots(&flow, (size_t)count, 1);
     }
     post_signal(&flow);
     server_until_signal(&flow);

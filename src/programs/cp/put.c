@@ -55,7 +55,7 @@ static struct entry *entry_at(const struct put *put, uint64_t number)
 static bool grow_entries(struct put *put)
 {
     uint64_t room = put->room ? put->room * 2 : 1024;
-    struct entry *entries = calloc(room, sizeof *entries);
+    struct entry *entries = room > SIZE_MAX ? NULL : calloc((size_t)room, sizeof *entries);
 
     if (!entries) {
         return false;

@@ -272,7 +272,8 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
 static bool leave(struct cp_sink *sink)
 {
     const struct cp_sink_level *level = here(sink);
-    struct timespec times[2] = {{0, UTIME_NOW}, {level->mtime, (long)level->mtime_ns}}; /* temp.c */
+    struct timespec times[2] = {{0, UTIME_NOW},
+                                {(time_t)level->mtime, (long)level->mtime_ns}}; /* temp.c */
 
     if (sink->in_file || sink->depth == 0) {
         return false;

@@ -115,7 +115,7 @@ static int give_name(struct cp_temp *temp)
 int cp_temp_commit(struct cp_temp *temp, mode_t mode, int64_t mtime, uint32_t mtime_ns, bool sync)
 {
     /* Both times: file systems of libfuse 2 forget the one if the other is to stay. */
-    struct timespec times[2] = {{0, UTIME_NOW}, {mtime, (long)mtime_ns}};
+    struct timespec times[2] = {{0, UTIME_NOW}, {(time_t)mtime, (long)mtime_ns}};
     int error = 0;
 
     if (fchmod(temp->fd, mode & 0777) < 0 || futimens(temp->fd, times) < 0 ||

@@ -264,6 +264,13 @@ void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const stru
         paint_piece(tvb, pinfo, tree, r, &r->pieces[i]);
         col_set_fence(pinfo->cinfo, COL_INFO);
     }
+}
+
+static void paint_handed(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
+                         struct iwarp_record *r)
+{
+    iwarp_paint(tvb, pinfo, tree, r);
+    iwarp_late_shown(pinfo, tvb, r);
     if (r->waits) {
         pinfo->desegment_offset = (int)r->wait_at;
         pinfo->desegment_len = r->wait_for;
@@ -286,7 +293,7 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
     }
     r = (struct iwarp_record *)p_get_proto_data(wmem_file_scope(), pinfo, proto_iwarp, tcp->seq);
     if (r) {
-        iwarp_paint(tvb, pinfo, tree, r);
+        paint_handed(tvb, pinfo, tree, r);
         return true;
     }
     if (PINFO_FD_VISITED(pinfo)) {
@@ -315,7 +322,7 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
         return false;
     }
     p_add_proto_data(wmem_file_scope(), pinfo, proto_iwarp, tcp->seq, r);
-    iwarp_paint(tvb, pinfo, tree, r);
+    paint_handed(tvb, pinfo, tree, r);
     return true;
 }
 

@@ -7,6 +7,11 @@
  *
  * Only from places where an FPDU is known to begin: nothing is searched here. Kept octets are
  * bounded, the oldest are given up.
+ *
+ * A segment that comes after others behind it is handed over by the TCP of Wireshark 4.6 on the
+ * first pass, if it completes an FPDU, and on later passes it is not: by then it counts as one that
+ * came again. So what such a frame was handed is kept, too, and later passes show it if TCP
+ * does not.
  */
 #include "state.h"
 
@@ -17,6 +22,7 @@
 #include <epan/prefs.h>
 
 enum { SPANS = 32, RUNS = 32, HEADERS_WITHIN = 400 };
+enum { HANDED }; /* key of what belongs to one dissection of a frame */
 #define LARGEST_KEPT (UINT32_C(4) << 20)
 #define OLDEST_SPAN  (UINT32_C(1) << 30)
 
@@ -39,13 +45,24 @@ struct iwarp_late {
     size_t kept;
     bool waits; /* an FPDU at `start` is whole once octet `end` is behind us */
     uint32_t start, end;
+    bool has_highest;
+    uint32_t highest; /* end of what was captured */
 };
 
-/* What a frame shows beside what TCP handed over. */
+/* What a frame shows beside what TCP hands over, or in its place. */
 struct late_record {
+    struct late_record *next;
     struct iwarp_record *record;
     uint8_t *p;
     size_t n;
+    bool handed; /* TCP handed it over on the first pass */
+};
+
+/* What TCP handed over, and this pass has shown, of the frame that is being dissected. */
+struct handed {
+    struct handed *next;
+    struct iwarp_record *record;
+    tvbuff_t *tvb;
 };
 
 struct payload {
@@ -292,19 +309,25 @@ uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo)
     return get_tcp_conversation_data(conversation, pinfo)->fwd->base_seq;
 }
 
-/* Without what was handed over. */
-static void trim(const struct iwarp_late *l, struct payload *new)
+/* Keeps what was not handed over, which may lie on both sides of what was. */
+static void keep_rest(struct iwarp_late *l, struct payload new)
 {
-    for (unsigned i = 0; i < l->n_handed && new->n > 0; i++) {
+    const uint32_t end = new.seq + (uint32_t)new.n;
+
+    for (unsigned i = 0; i < l->n_handed; i++) {
         const struct span *s = &l->handed[i];
-        const uint32_t end = new->seq + (uint32_t)new->n;
-        if (is_in(new->seq, s->from, s->to)) {
-            const size_t known = MIN(s->to - new->seq, new->n);
-            *new = (struct payload){new->p + known, new->n - known, s->to};
-        } else if (is_in(end - 1, s->from, s->to)) {
-            new->n = s->from - new->seq;
+        if (!is_before(s->from, end) || !is_before(new.seq, s->to)) {
+            continue;
         }
+        if (is_before(new.seq, s->from)) {
+            keep_rest(l, (struct payload){new.p, s->from - new.seq, new.seq});
+        }
+        if (is_before(s->to, end)) {
+            keep_rest(l, (struct payload){new.p + (s->to - new.seq), end - s->to, s->to});
+        }
+        return;
     }
+    keep(l, new.seq, new.p, new.n);
 }
 
 static bool find_start(const struct iwarp_conn *c, unsigned side, const struct run *r,
@@ -327,6 +350,67 @@ static bool find_start(const struct iwarp_conn *c, unsigned side, const struct r
     return any;
 }
 
+static void add_record(struct iwarp_conn *c, packet_info *pinfo, struct iwarp_record *r,
+                       const uint8_t *p, size_t n, bool handed)
+{
+    void *key = GUINT_TO_POINTER(pinfo->num);
+    struct late_record *late = (struct late_record *)iwarp_keep(sizeof *late);
+    struct late_record *first = (struct late_record *)wmem_map_lookup(c->late_records, key);
+
+    *late = (struct late_record){.record = r, .n = n, .handed = handed};
+    late->p = (uint8_t *)wmem_memdup(wmem_file_scope(), p, n);
+    if (!first) {
+        wmem_map_insert(c->late_records, key, late);
+        return;
+    }
+    while (first->next) {
+        first = first->next;
+    }
+    first->next = late;
+}
+
+void iwarp_late_shown(packet_info *pinfo, tvbuff_t *tvb, struct iwarp_record *r)
+{
+    struct handed *new = wmem_new0(pinfo->pool, struct handed);
+    struct handed *last =
+        (struct handed *)p_get_proto_data(pinfo->pool, pinfo, proto_iwarp, HANDED);
+
+    *new = (struct handed){.record = r, .tvb = tvb};
+    if (!last) {
+        p_add_proto_data(pinfo->pool, pinfo, proto_iwarp, HANDED, new);
+        return;
+    }
+    while (last->next) {
+        last = last->next;
+    }
+    last->next = new;
+}
+
+static bool is_shown(packet_info *pinfo, const struct iwarp_record *r)
+{
+    const struct handed *h =
+        (const struct handed *)p_get_proto_data(pinfo->pool, pinfo, proto_iwarp, HANDED);
+
+    while (h && h->record != r) {
+        h = h->next;
+    }
+    return h;
+}
+
+/* This segment comes after others behind it: may be that TCP hands nothing over a second time. */
+static void keep_handed(struct iwarp_conn *c, packet_info *pinfo)
+{
+    const struct handed *h =
+        (const struct handed *)p_get_proto_data(pinfo->pool, pinfo, proto_iwarp, HANDED);
+
+    for (; h; h = h->next) {
+        const size_t n = tvb_captured_length(h->tvb);
+        if (h->record->conn == c && h->record->count > 0) {
+            add_record(c, pinfo, h->record, tvb_get_ptr(h->tvb, 0, (int)n), n, true);
+        }
+    }
+}
+
 /* Shows what begins at `start` and is whole by now. */
 static void show(struct iwarp_conn *c, unsigned side, packet_info *pinfo, const struct run *run,
                  uint32_t start)
@@ -339,7 +423,7 @@ static void show(struct iwarp_conn *c, unsigned side, packet_info *pinfo, const 
                                      .seq = start,
                                      .may_wait = true};
     struct iwarp_record *r = iwarp_walk_over(pinfo, c, side, &o);
-    struct late_record *late;
+    size_t n;
 
     l->waits = false;
     if (r && r->waits && r->wait_for != DESEGMENT_ONE_MORE_SEGMENT) {
@@ -350,14 +434,10 @@ static void show(struct iwarp_conn *c, unsigned side, packet_info *pinfo, const 
     if (!r || r->count == 0) {
         return;
     }
-    late = (struct late_record *)iwarp_keep(sizeof *late);
-    late->record = r;
-    late->n = r->waits ? r->wait_at : o.captured;
-    r->waits = false;
-    late->p = (uint8_t *)wmem_memdup(wmem_file_scope(), o.p, late->n);
-    wmem_map_insert(c->late_records, GUINT_TO_POINTER(pinfo->num), late);
-    add_span(l, (struct span){start, start + (uint32_t)late->n});
-    drop(l, start, start + (uint32_t)late->n);
+    n = r->waits ? r->wait_at : o.captured;
+    add_record(c, pinfo, r, o.p, n, false);
+    add_span(l, (struct span){start, start + (uint32_t)n});
+    drop(l, start, start + (uint32_t)n);
 }
 
 static void look(tvbuff_t *tvb, packet_info *pinfo, conversation_t *conversation,
@@ -366,28 +446,33 @@ static void look(tvbuff_t *tvb, packet_info *pinfo, conversation_t *conversation
     const unsigned side = iwarp_side_of(c, pinfo);
     struct iwarp_late *l = late_of(c, side);
     struct payload new = {0};
-    uint32_t start = 0, seq;
+    uint32_t start = 0, behind;
 
     if (!find_payload(tvb, pinfo, &new)) {
         return;
     }
     new.seq -= iwarp_late_origin(conversation, pinfo);
-    seq = new.seq;
-    trim(l, &new);
-    if (new.n > 0) {
-        keep(l, new.seq, new.p, new.n);
+    behind = new.seq + (uint32_t)new.n;
+    if (l->has_highest && is_before(new.seq, l->highest)) {
+        keep_handed(c, pinfo);
     }
+    if (!l->has_highest || is_before(l->highest, behind)) {
+        l->has_highest = true;
+        l->highest = behind;
+    }
+    keep_rest(l, new);
     /* What was handed over and skipped is kept too: that may have been the last piece. */
     for (unsigned i = 0; i < l->n_runs; i++) {
         const struct run *r = &l->runs[i];
         const uint32_t end = r->seq + (uint32_t)r->n;
-        if ((!is_in(seq, r->seq, end) && !is_in(new.seq, r->seq, end)) ||
+        const unsigned before = l->n_runs;
+        if (!is_before(r->seq, behind) || !is_before(new.seq, end) ||
             !find_start(c, side, r, &start)) {
             continue;
         }
         if (!l->waits || start != l->start || !is_before(end, l->end)) {
             show(c, side, pinfo, r, start);
-            return;
+            i -= before - l->n_runs;
         }
     }
 }
@@ -397,6 +482,7 @@ static int dissect_late(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, voi
     conversation_t *conversation;
     struct iwarp_conn *c;
     const struct late_record *late;
+    bool any = false;
     tvbuff_t *shown;
 
     (void)data;
@@ -414,13 +500,16 @@ static int dissect_late(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, voi
     }
     late =
         (const struct late_record *)wmem_map_lookup(c->late_records, GUINT_TO_POINTER(pinfo->num));
-    if (!late) {
-        return 0;
+    for (; late; late = late->next) {
+        if (late->handed && is_shown(pinfo, late->record)) {
+            continue;
+        }
+        shown = tvb_new_child_real_data(tvb, late->p, (unsigned)late->n, (int)late->n);
+        add_new_data_source(pinfo, shown, "Reassembled out of order");
+        iwarp_paint(shown, pinfo, tree, late->record);
+        any = true;
     }
-    shown = tvb_new_child_real_data(tvb, late->p, (unsigned)late->n, (int)late->n);
-    add_new_data_source(pinfo, shown, "Reassembled out of order");
-    iwarp_paint(shown, pinfo, tree, late->record);
-    return (int)tvb_captured_length(tvb);
+    return any ? (int)tvb_captured_length(tvb) : 0;
 }
 
 void iwarp_late_register(void)

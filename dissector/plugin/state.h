@@ -180,6 +180,8 @@ void iwarp_late_register(void);
 uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo);
 void iwarp_late_handed(struct iwarp_conn *c, unsigned side, const struct dissect_octets *o,
                        const struct iwarp_record *r);
+/* This pass has shown what TCP handed over of this frame. */
+void iwarp_late_shown(packet_info *pinfo, tvbuff_t *tvb, struct iwarp_record *r);
 
 /* --- paint_start.c, paint_fpdu.c, paint_terminate.c --- */
 

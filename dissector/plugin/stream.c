@@ -93,6 +93,7 @@ static void paint_handed(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
                          struct iwarp_record *r)
 {
     iwarp_paint(tvb, pinfo, tree, r);
+    iwarp_late_shown(pinfo, tvb, r);
     if (r->waits) {
         pinfo->desegment_offset = (int)r->wait_at;
         pinfo->desegment_len = r->wait_for;

@@ -10,7 +10,7 @@
 
 #define GONE 3000 /* more than a channel keeps: twice the least backlog, which is 1024 */
 
-static const char mpa_request[20] = "MPA ID Req Frame\x40\x01\x00\x00";
+static const char mpa_request[20] = "MPA ID Req Frame\x40\x01\x00"; /* and the NUL */
 
 /* A raw peer from 127.0.0.host that has sent its Request. */
 static int ask_from(unsigned host, uint16_t port)

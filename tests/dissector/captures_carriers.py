@@ -3,6 +3,7 @@
 # Captures of the same conversations over other link layers, headers and sizes of segments, and of
 # what TCP does beside carrying octets: wrapping, probing, closed windows. See captures.py.
 import struct
+from itertools import permutations
 
 from cases import CASES, case, text
 from encode import *
@@ -126,6 +127,23 @@ def carriers_sizes(c):
         x = Carried(c, ports=(40000 + i, 7174))
         x.talk(size)
     clean(c)
+
+
+@case
+def carriers_orders(c):
+    """Four segments in each order they can have, of FPDUs larger and smaller than they are."""
+    c.truth['any_order'] = True
+    for k, order in enumerate(permutations(range(4))):
+        x = Carried(c, ports=(40000 + k, 7174)).start()
+        for i, n in enumerate((90, 700, 60, 80, 1500, 300)):
+            x.way[0].fpdu(send(i + 1, text(n, i)))
+        x.piece(0, x.sent[0], x.sent[0] + 311)
+        begin = x.sent[0]
+        for i in order:
+            x.piece(0, begin + 517 * i, begin + 517 * (i + 1))
+        x.flush(0, 517)
+        x.true(0)
+    c.count('iwarp.mpa.crc.bad', 0)
 
 
 @case

@@ -84,6 +84,9 @@ def compare_fpdus(found, truth):
     if not truth.get('payloads', True):  # upper layers have it
         found, wanted = without_payload(found), without_payload(wanted)
     found, wanted = by_sender(found), by_sender(wanted)
+    if truth.get('any_order'):
+        for fpdus in [*found.values(), *wanted.values()]:
+            fpdus.sort(key=lambda f: f['msn'])
     for sender in sorted(set(found) | set(wanted)):
         mine, theirs = found.get(sender, []), wanted.get(sender, [])
         if len(mine) != len(theirs):

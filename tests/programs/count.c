@@ -44,7 +44,7 @@ static struct kind kinds[KINDS];
 static unsigned n_kinds;
 static uint64_t fpdus, bad, unchecked;
 
-enum { BLOCK_MAX = 1 << 24, FIO_MAGIC = 0xacca, FIO_HEADER = 36, FIO_HEADERS = 44 };
+enum { BLOCK_MAX = 1 << 24, FIO_MAGIC = 0xacca };
 static int fio;
 static uint8_t block[BLOCK_MAX]; /* the RDMA Write under way */
 static size_t block_len;
@@ -192,23 +192,28 @@ static void tally(unsigned side, unsigned opcode, uint64_t octets)
 
 /*
  * fio's header: magic and kind (16 bits each), octets of the block, seed and offset (64 bits each),
- * time, thread, number, and at 36 a CRC32c of all that; behind it one of the data. Neither is
- * inverted at the end.
+ * time, thread, number, and a CRC32c of all that; behind it one of the data. Neither is inverted at
+ * the end. The number has 16 bits in fio 3.33 and 3.39, which puts the CRC at 36, and is larger in
+ * 3.41, where the CRC is at 44.
  */
+static int is_fio_block(const uint8_t *p, size_t n, size_t header)
+{
+    const size_t data = header + 8;
+
+    return n >= data && (p[0] | p[1] << 8) == FIO_MAGIC && little(p + 4) == n &&
+           (little(p + 16) | (uint64_t)little(p + 20) << 32) == blocks * n &&
+           little(p + header) == ~dissect_crc32c(0, p, header) &&
+           little(p + header + 4) == ~dissect_crc32c(0, p + data, n - data);
+}
+
 static void take_block(void)
 {
-    const uint8_t *p = block;
-    size_t n = block_len;
-
-    block_len = 0;
-    if (n < FIO_HEADERS || (p[0] | p[1] << 8) != FIO_MAGIC || little(p + 4) != n ||
-        (little(p + 16) | (uint64_t)little(p + 20) << 32) != blocks * n ||
-        little(p + FIO_HEADER) != ~dissect_crc32c(0, p, FIO_HEADER) ||
-        little(p + FIO_HEADER + 4) != ~dissect_crc32c(0, p + FIO_HEADERS, n - FIO_HEADERS)) {
+    if (is_fio_block(block, block_len, 36) || is_fio_block(block, block_len, 44)) {
+        blocks++;
+    } else {
         bad++;
-        return;
     }
-    blocks++;
+    block_len = 0;
 }
 
 static void add_to_block(const uint8_t *p, size_t n, int last)

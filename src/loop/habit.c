@@ -21,6 +21,14 @@ void iwarp_habit_end(struct iwarp_habit *h)
     h->slow = 0;
 }
 
+void iwarp_habit_slip(struct iwarp_habit *h)
+{
+    unsigned streak = h->streak / 2;
+
+    iwarp_habit_end(h);
+    h->streak = streak;
+}
+
 void iwarp_habit_pause(struct iwarp_habit *h)
 {
     bool had = h->earned;

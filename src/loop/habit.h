@@ -14,6 +14,7 @@
  *   | earned   | SLOW_UNITS slow units in a row | as for a pause               | as for a pause  |
  *   | earned   | pause after GOOD units         | none                         | counting        |
  *   | earned   | pause before, or lost          | owe the penalty, double it   | owing           |
+ *   | earned   | slip                           | halve the count              | counting        |
  *   | any      | end                            | set the count to 0           | counting, owing |
  *
  * A zeroed struct is a thread that nobody knows yet.  One thread at a time; it owns no memory.
@@ -34,6 +35,9 @@ struct iwarp_habit {
 
 /* The thread has shown one unit.  True: it has the lease, from now on or still. */
 bool iwarp_habit_unit(struct iwarp_habit *h, bool quick);
+
+/* The thread was slow with the lease, where one slow unit is enough to lose it. */
+void iwarp_habit_slip(struct iwarp_habit *h);
 
 /* The thread gives the lease back, which cost nobody anything. */
 void iwarp_habit_end(struct iwarp_habit *h);

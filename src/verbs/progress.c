@@ -255,7 +255,7 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
     if (g->led && !out) {
         iwarp_habit_lost(&g->waiting);
     } else if (had && !quick) {
-        iwarp_habit_end(&g->waiting);
+        iwarp_habit_slip(&g->waiting);
     } else if (iwarp_habit_unit(&g->waiting, quick) && !had && !iwarp_loop_may_fault()) {
         iwarp_habit_lost(&g->waiting);
     }

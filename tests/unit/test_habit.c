@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum what { QUICK, SLOW, END, PAUSE, LOST };
+enum what { QUICK, SLOW, SLIP, END, PAUSE, LOST };
 
 struct step {
     enum what what;
@@ -33,6 +33,8 @@ static const struct {
      {{SLOW, 1, false}, {QUICK, 1, false}, {SLOW, 1, false}, {QUICK, 1, false}}},
     {"four slow ones in a row end it",
      {{QUICK, 16, true}, {SLOW, 3, true}, {QUICK, 1, true}, {SLOW, 3, true}, {SLOW, 1, false}}},
+    {"a slip halves what was shown",
+     {{QUICK, 16, true}, {SLIP, 1, false}, {QUICK, 7, false}, {QUICK, 1, true}}},
     {"an end costs nothing",
      {{QUICK, 16, true}, {END, 1, false}, {QUICK, 15, false}, {QUICK, 1, true}}},
     {"a pause without the lease costs what was shown",
@@ -85,6 +87,9 @@ static void apply(struct iwarp_habit *h, enum what what)
     case SLOW:
         earned = iwarp_habit_unit(h, what == QUICK);
         assert_int_equal(earned, h->earned);
+        break;
+    case SLIP:
+        iwarp_habit_slip(h);
         break;
     case END:
         iwarp_habit_end(h);

@@ -3,10 +3,21 @@
  * Full Operation: moving octets between a stream and its endpoint, and acting on where the stream
  * stands in its life. Any thread may send; the worker receives, watches and closes.
  */
+#include "verbs/conn_drive.h"
 #include "base/log.h"
+#include "loop/loop.h"
 #include "peers/peers.h"
+#include "stream/stream.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_setup.h"
+#include "verbs/conn_tap.h"
+#include "verbs/conn_timer.h"
+#include "verbs/cq.h"
+#include "verbs/qp.h"
+#include "verbs/stats.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 
@@ -120,8 +131,7 @@ void iwarp_conn_send(struct iwarp_conn *conn)
     }
 }
 
-/* --- a peer that overlooks the first FPDU
- * --------------------------------------------------------- */
+/* --- a peer that overlooks the first FPDU ---------------------------------------------------- */
 
 /* Has no limit of time to keep: whatever starts the timer for one takes it over. */
 void iwarp_conn_remind_later(struct iwarp_conn *conn)

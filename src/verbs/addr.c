@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Socket addresses of connections: checking what callers give, and keeping them in little room. */
-#include "verbs/verbs.h"
+#include "verbs/addr.h"
+#include "base/fault.h"
 
 #include <string.h>
 

@@ -4,8 +4,17 @@
  * allocates; the eventfd is readable while the list is not empty. Connection events are another
  * queue (eq.c). Verbs 9.5.
  */
+#include "verbs/async.h"
+#include "base/fault.h"
+#include "base/mutex.h"
+#include "base/process.h"
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/progress.h"
+#include "verbs/qp.h"
+#include "verbs/srq.h"
 
 #include <errno.h>
 #include <poll.h>

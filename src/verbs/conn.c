@@ -3,11 +3,27 @@
  * Connections as the application sees them: connect, accept, reject, disconnect, waiting,
  * information. The work is done on the connection's worker (conn_setup.c, conn_drive.c).
  */
+#include "verbs/conn.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "loop/clock.h"
+#include "loop/loop.h"
+#include "mpa/mpa_setup.h"
+#include "stream/stream.h"
+#include "transport/transport.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_adopt.h"
+#include "verbs/conn_drive.h"
+#include "verbs/conn_options.h"
+#include "verbs/conn_setup.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/inject.h"
+#include "verbs/progress.h"
+#include "verbs/qp.h"
+#include "verbs/stats.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -16,7 +16,11 @@
 #include "verbs/conn_admit.h"
 
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/conn_setup.h"
+#include "verbs/crowd.h"
+#include "verbs/device.h"
+#include "verbs/listen.h"
 
 #include <limits.h>
 #include <sys/resource.h>

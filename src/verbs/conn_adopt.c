@@ -6,8 +6,22 @@
  *
  * RFC 5044 7.1 and 7.1.2 (rules 2, 3 and 6: after a rejection TCP stays open).
  */
+#include "verbs/conn_adopt.h"
 #include "base/guard.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "loop/loop.h"
+#include "mpa/mpa_setup.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
+#include "verbs/conn_connect.h"
+#include "verbs/conn_options.h"
+#include "verbs/conn_setup.h"
+#include "verbs/conn_tap.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <netinet/in.h>

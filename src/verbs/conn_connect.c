@@ -4,10 +4,23 @@
  * peers that hang up on a Request of revision 2 (RFC 6581 10). What follows the connection of TCP
  * is in conn_setup.c.
  */
+#include "verbs/conn_connect.h"
 #include "base/guard.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "loop/loop.h"
+#include "mpa/mpa_setup.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
+#include "verbs/conn_options.h"
+#include "verbs/conn_setup.h"
+#include "verbs/conn_timer.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,10 +3,21 @@
  * Full Operation: moving octets between a stream and its endpoint, and acting on where the stream
  * stands in its life. Any thread may send; the worker receives, watches and closes.
  */
+#include "verbs/conn_drive.h"
 #include "base/log.h"
+#include "loop/loop.h"
 #include "peers/peers.h"
+#include "stream/stream.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_setup.h"
+#include "verbs/conn_tap.h"
+#include "verbs/conn_timer.h"
+#include "verbs/cq.h"
+#include "verbs/qp.h"
+#include "verbs/stats.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 

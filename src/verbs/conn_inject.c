@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "mpa/mpa_frame.h"
 #include "mpa/mpa_marker.h"
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/conn_tap.h"
+#include "verbs/inject.h"
 
 #include <errno.h>
 #include <time.h>

@@ -3,9 +3,12 @@
  * What a connection may be asked for: its options, their defaults and bounds, and what they mean
  * for the MPA start-up (RFC 6581 9). Touches no connection.
  */
+#include "verbs/conn_options.h"
+#include "base/fault.h"
 #include "base/limits.h"
 #include "base/settings.h"
-#include "verbs/verbs.h"
+#include "mpa/mpa_setup.h"
+#include "verbs/addr.h"
 
 #include <limits.h>
 #include <netinet/in.h>

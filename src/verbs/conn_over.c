@@ -4,8 +4,19 @@
  * (iwarp/transport.h), or two joined in memory.
  */
 #include "base/guard.h"
+#include "base/process.h"
 #include "capture/flow.h"
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
+#include "verbs/conn_connect.h"
+#include "verbs/conn_options.h"
+#include "verbs/conn_setup.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
 
 struct over {
     struct iwarp_conn *conn;

@@ -5,32 +5,37 @@
  *
  * All functions run on the connection's worker with conn.lock held.
  */
+#include "verbs/conn_setup.h"
 #include "base/guard.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "loop/clock.h"
+#include "loop/hot.h"
 #include "mpa/mpa_frame.h"
+#include "mpa/mpa_setup.h"
+#include "stream/stream.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_adopt.h"
+#include "verbs/conn_connect.h"
+#include "verbs/conn_drive.h"
+#include "verbs/conn_options.h"
+#include "verbs/conn_tap.h"
+#include "verbs/conn_timer.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/listen.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/stats.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- phases and endpoint --------------------------------------------------------------------- */
-
-void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used)
-{
-    iwarp_conn_start_timer(conn, ms > *used ? ms - *used : 1);
-    conn->timer_ms = ms;
-    conn->phase_began = iwarp_now_ms();
-}
-
-void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
-{
-    *used += (unsigned)(iwarp_now_ms() - conn->phase_began);
-    iwarp_conn_stop_timer(conn);
-}
+/* --- the endpoint ----------------------------------------------------------------------------- */
 
 static void on_endpoint_closed(void *user)
 {

@@ -2,10 +2,14 @@
 /*
  * The border between a connection and its endpoint, when what crosses it is recorded: the device's
  * capture sees each octet that was sent or received, whatever the transport. Without a capture none
- * of this is reached (inline functions in verbs.h).
+ * of this is reached (inline functions in conn_tap.h).
  */
+#include "verbs/conn_tap.h"
 #include "capture/flow.h"
-#include "verbs/verbs.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
 
 #include <errno.h>
 #include <inttypes.h>

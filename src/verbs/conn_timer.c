@@ -7,7 +7,13 @@
  *
  * All functions run on the connection's worker.
  */
-#include "verbs/verbs.h"
+#include "verbs/conn_timer.h"
+#include "loop/clock.h"
+#include "stream/stream.h"
+#include "verbs/conn.h"
+#include "verbs/conn_drive.h"
+#include "verbs/conn_setup.h"
+#include "verbs/worker.h"
 
 /* The list is looked through so often at most, by limits that are reached one after the other. */
 #define GRAIN_MS 10
@@ -131,4 +137,17 @@ void iwarp_conn_stop_timer(struct iwarp_conn *conn)
         w->timer_due = UINT64_MAX;
         uv_timer_stop(&w->timer);
     }
+}
+
+void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used)
+{
+    iwarp_conn_start_timer(conn, ms > *used ? ms - *used : 1);
+    conn->timer_ms = ms;
+    conn->phase_began = iwarp_now_ms();
+}
+
+void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
+{
+    *used += (unsigned)(iwarp_now_ms() - conn->phase_began);
+    iwarp_conn_stop_timer(conn);
 }

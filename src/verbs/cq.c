@@ -3,10 +3,18 @@
  * Completion queues: a bounded ring that can be resized, one-shot notification through an eventfd.
  * Verbs 6.1, 8.2.5.
  */
+#include "verbs/cq.h"
+#include "base/fault.h"
 #include "base/limits.h"
+#include "base/mutex.h"
 #include "base/pause.h"
+#include "base/process.h"
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "verbs/async.h"
+#include "verbs/device.h"
+#include "verbs/progress.h"
+#include "verbs/qp.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -185,8 +193,8 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
     return "unknown completion status";
 }
 
-/* [VERBS-8.2.5-01 VERBS-8.2.5-02] One-shot: the armed kind has come. cq.lock held. */
-/* [VERBS-8.2.5-01] */
+/* One-shot: the armed kind has come. cq.lock held. */
+/* [VERBS-8.2.5-01] [VERBS-8.2.5-02] */
 static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
     bool solicited = (wc->flags & IWARP_WC_SOLICITED) || wc->status != IWARP_WC_SUCCESS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See crowd.h. */
-#include "verbs/verbs.h"
+#include "verbs/crowd.h"
+#include "verbs/conn.h"
 
 #include <string.h>
 #include <sys/random.h>

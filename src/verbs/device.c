@@ -2,13 +2,22 @@
 /*
  * Devices and protection domains: what everything else hangs on.
  */
+#include "verbs/device.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "capture/capture.h"
+#include "loop/loop.h"
 #include "mpa/crc32c.h"
+#include "verbs/async.h"
+#include "verbs/conn.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_setup.h"
+#include "verbs/crowd.h"
+#include "verbs/inject.h"
+#include "verbs/mr.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,10 +4,12 @@
  * calls check (base/limits.h); nothing here changes while the device is open, so no lock is taken.
  * Verbs draft 9.2. How much of it is in use: stats.c.
  */
+#include "base/fault.h"
 #include "base/limits.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "verbs/device.h"
 
-#include <iwarp/device.h>
+#include <iwarp/protocol.h>
 
 enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
                                      struct iwarp_device_info *info)

@@ -3,8 +3,15 @@
  * Event queues: a list whose nodes lie in the connections, so that reporting never allocates. The
  * eventfd is readable while the list is not empty.
  */
+#include "verbs/eq.h"
+#include "base/fault.h"
+#include "base/mutex.h"
+#include "base/process.h"
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "verbs/device.h"
+#include "verbs/progress.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,10 +3,19 @@
  * Listeners: accept sockets, bound how many start-ups run at a time, hand each connection to a
  * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
  */
+#include "verbs/listen.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "loop/clock.h"
+#include "loop/loop.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_options.h"
+#include "verbs/crowd.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>

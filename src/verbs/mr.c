@@ -3,8 +3,15 @@
  * Memory regions: registration is an entry in the STag table, deregistration waits until nobody
  * touches the memory. Verbs draft 7.3, 7.9. Where STags come from: stag.c; windows: mw.c.
  */
+#include "verbs/mr.h"
+#include "base/fault.h"
 #include "base/log.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "ddp/ddp_bind.h"
+#include "ddp/ddp_region.h"
+#include "verbs/device.h"
+#include "verbs/inject.h"
+#include "verbs/qp.h"
 
 void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t len,
                            unsigned access)

@@ -3,8 +3,14 @@
  * Memory windows: an STag each, bound by work requests (post.c, stream_local.c, ddp_bind.c) to part
  * of a region. Verbs draft 7.10.
  */
+#include "base/fault.h"
 #include "base/log.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "ddp/ddp_bind.h"
+#include "ddp/ddp_region.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type, struct iwarp_mw **mw)
 {

@@ -2,9 +2,17 @@
 /*
  * Posting: check a request, copy it into its ring, let the stream know. Verbs 8.2, 9.3.
  */
+#include "verbs/post.h"
+#include "base/guard.h"
 #include "base/guard_copy.h"
 #include "base/log.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "verbs/conn.h"
+#include "verbs/conn_drive.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/trace.h"
 
 #define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
 

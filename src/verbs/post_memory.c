@@ -4,7 +4,12 @@
  * known to be wrong now is misuse here; what depends on how things are when the request's turn
  * comes is checked then, in ddp_bind.c. Verbs draft 8.1.
  */
-#include "verbs/verbs.h"
+#include "base/fault.h"
+#include "ddp/ddp_bind.h"
+#include "stream/wq.h"
+#include "verbs/mr.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 
 static enum iwarp_status check_register(const struct iwarp_qp *qp, const struct iwarp_bind *b)
 {

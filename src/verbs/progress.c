@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/progress.h"
 
+#include "base/process.h"
 #include "loop/clock.h"
 #include "loop/habit.h"
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "verbs/device.h"
+#include "verbs/worker.h"
 
 #define DEVICES 4 /* that a thread has a habit at */
-#define ROUND                                                                                      \
-    64           /* polls in vain that are one unit; and polls until a thread looks after others   \
-                  */
+
+/* Polls in vain that are one unit; after so many, a thread looks after other threads' loops. */
+#define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
 #define ROUND_NS 128000 /* of a quick round */

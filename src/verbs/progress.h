@@ -15,8 +15,6 @@
 
 struct iwarp_device;
 
-#define IWARP_EVERY_WORKER UINT64_MAX
-
 /*
  * Not embedded: the application has polled in vain a queue that these workers serve, a bit each.
  * True: their loops were run, look again.

@@ -2,10 +2,21 @@
 /*
  * Queue pairs: creation, destruction, and turning finished work into completions. Verbs 6 and 8.
  */
+#include "verbs/qp.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/pause.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "ddp/ddp_bind.h"
+#include "stream/stream.h"
+#include "verbs/async.h"
+#include "verbs/conn.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/srq.h"
+#include "verbs/trace.h"
+#include "verbs/worker.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,16 @@
  * starting anew. Verbs 6.2, 9.2. What follows by itself is in conn_drive.c.
  */
 #include "base/limits.h"
-#include "verbs/verbs.h"
+#include "base/process.h"
+#include "loop/loop.h"
+#include "stream/stream.h"
+#include "verbs/conn.h"
+#include "verbs/conn_drive.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,16 @@
  * connections' locks; srq.lock guards the lists and is never held while anything else is locked.
  * Verbs 6.3.
  */
+#include "verbs/srq.h"
+#include "base/fault.h"
 #include "base/limits.h"
-#include "verbs/verbs.h"
+#include "base/mutex.h"
+#include "base/process.h"
+#include "stream/wq.h"
+#include "verbs/async.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/post.h"
 
 #include <stdlib.h>
 #include <string.h>

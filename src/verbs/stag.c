@@ -3,8 +3,13 @@
  * STags of a device: drawing them, and the pool of what they name, for regions and windows alike.
  * STags are unpredictable (RFC 5042 6.1.1): index and key are random.
  */
+#include "base/fault.h"
 #include "base/huge.h"
-#include "verbs/verbs.h"
+#include "base/mutex.h"
+#include "ddp/ddp_bind.h"
+#include "ddp/ddp_region.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,12 @@
  * is asked of a device is the sum over its connections and over those that are gone. How streams
  * ended is counted once per stream, here.
  */
-#include "verbs/verbs.h"
+#include "verbs/stats.h"
+#include "base/process.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work requests and completions in words, one line each, for IWARP_LOG=trace. */
+#include "verbs/trace.h"
 #include "base/log.h"
-#include "verbs/verbs.h"
+#include "verbs/qp.h"
 
 #include <inttypes.h>
 #include <stdio.h>

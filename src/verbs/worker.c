@@ -2,8 +2,14 @@
 /*
  * Workers: a loop and one staging area each; a connection belongs to one worker.
  */
+#include "verbs/worker.h"
+#include "base/budget.h"
+#include "base/process.h"
+#include "loop/loop.h"
+#include "verbs/conn.h"
 #include "verbs/conn_admit.h"
-#include "verbs/verbs.h"
+#include "verbs/conn_timer.h"
+#include "verbs/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,9 +6,12 @@
  * device for which RFC 7306 is switched off, as the peer of one for which it is not.
  */
 #include "progress.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/listen.h"
+#include "verbs/mr.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -26,8 +26,11 @@
 #include "octets.h"
 #include "progress.h"
 #include "raw_peer.h"
-
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/crowd.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/listen.h"
 
 #define MANY       5000
 #define GOOD       20

@@ -6,9 +6,12 @@
  */
 #include "progress.h"
 #include "raw_peer.h"
+#include "stream/stream.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/listen.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -18,10 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "loop/loop.h"
 #include "progress.h"
 #include "tcp_host.h"
-
-#include "verbs/verbs.h"
+#include "verbs/device.h"
 
 #define V01       "00174143 00000000 00000000 00000001 00000000 68656c6c 6f000000 b990b10c"
 #define V16       "00164147 00000000 00000002 00000001 00000000 20020000 7fe42585"

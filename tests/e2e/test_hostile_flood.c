@@ -20,8 +20,8 @@
 
 #include "progress.h"
 #include "tcp_host.h"
-
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
 
 #define REQUEST    "4d504120494420526571204672616d65"
 #define CROWD      64

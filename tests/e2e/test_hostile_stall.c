@@ -24,8 +24,8 @@
 
 #include "progress.h"
 #include "tcp_host.h"
-
-#include "verbs/verbs.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
 
 #define V24      "000ec140 00000001 00000000 00000000 ebd34c5f"
 #define BIG      (8u << 20) /* octets of the large region */

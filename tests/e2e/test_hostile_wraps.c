@@ -19,9 +19,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "stream/stream.h"
 #include "tcp_host.h"
 #include "vectors.h"
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/mr.h"
+#include "verbs/srq.h"
 
 #define NEAR 0xfffffffeu /* two in front of 0 */
 

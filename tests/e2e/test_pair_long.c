@@ -12,7 +12,10 @@
  */
 #include "verbs_pair.h"
 
-#include "verbs/verbs.h"
+#include "stream/stream.h"
+#include "verbs/conn.h"
+#include "verbs/cq.h"
+#include "verbs/mr.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -10,12 +10,11 @@
  *
  * SPIN_MESSAGES in the environment: how many, instead of a few (make test-spin).
  */
+#include "base/guard.h"
 #include "octets.h"
 #include "seconds.h"
+#include "verbs/conn.h"
 #include "verbs_pair.h"
-
-#include "base/guard.h"
-#include "verbs/verbs.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -4,9 +4,11 @@
  * completion queues, and the position in the stream, with and without markers. RFC 5041 4.3.
  */
 #include "octets.h"
+#include "stream/stream.h"
+#include "verbs/conn.h"
+#include "verbs/cq.h"
+#include "verbs/qp.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #define ROUNDS 60u
 #define BELOW  20u /* steps in front of the end, where it has one */

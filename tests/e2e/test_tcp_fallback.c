@@ -5,9 +5,8 @@
  */
 #include "progress.h"
 #include "raw_peer.h"
+#include "verbs/conn.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <time.h>
 #include <unistd.h>

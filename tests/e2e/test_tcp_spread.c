@@ -4,9 +4,9 @@
  * and data flows over all of them at the same time.
  */
 #include "progress.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <stdio.h>
 

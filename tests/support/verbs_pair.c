@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See verbs_pair.h. */
 #include "verbs_pair.h"
+#include "loop/lease.h"
 #include "progress.h"
-
-#include "verbs/verbs.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/listen.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

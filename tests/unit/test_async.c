@@ -5,7 +5,9 @@
  */
 #include "verbs_pair.h"
 
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -4,10 +4,10 @@
  * limit, and what can be asked at which time.
  */
 #include "alloc_fault.h"
-#include "verbs_pair.h"
-
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/qp.h"
+#include "verbs_pair.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -3,13 +3,16 @@
  * Driving a connection: a peer that never says goodbye, memory for what is unsent that runs out,
  * one connection that has much to do beside one that has little, and how much it sends in one turn.
  */
-#include "raw_peer.h"
-#include "verbs_pair.h"
-
 #include "base/log.h"
 #include "loop/clock.h"
+#include "loop/loop.h"
 #include "mpa/mpa_frame.h"
-#include "verbs/verbs.h"
+#include "raw_peer.h"
+#include "stream/stream.h"
+#include "verbs/conn.h"
+#include "verbs/conn_drive.h"
+#include "verbs/worker.h"
+#include "verbs_pair.h"
 
 #include <errno.h>
 #include <stdio.h>

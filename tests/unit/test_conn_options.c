@@ -4,7 +4,10 @@
  */
 #include "verbs_pair.h"
 
-#include "verbs/verbs.h"
+#include "mpa/mpa_setup.h"
+#include "verbs/conn.h"
+#include "verbs/conn_options.h"
+#include "verbs/listen.h"
 
 #include <limits.h>
 #include <netinet/in.h>

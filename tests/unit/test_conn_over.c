@@ -3,9 +3,13 @@
  * Connections over an endpoint of the application: a scripted one, whose octets are literals. What
  * goes down to it, what comes up from it, and that it is closed exactly once.
  */
+#include "loop/loop.h"
 #include "recording.h"
 #include "scratch.h"
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/conn_connect.h"
+#include "verbs/conn_setup.h"
+#include "verbs/worker.h"
 #include "verbs_pair.h"
 
 #include <errno.h>

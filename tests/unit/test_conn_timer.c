@@ -3,11 +3,14 @@
  * Time limits of many connections on one worker: each fails at its own, whatever limits the others
  * have, and nothing is left running once nobody has one.
  */
-#include "raw_peer.h"
-#include "verbs_pair.h"
-
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "raw_peer.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
+#include "verbs_pair.h"
 
 #include <unistd.h>
 

@@ -4,12 +4,13 @@
  * pair that goes leaves behind.
  */
 #include "alloc_fault.h"
-#include "octets.h"
-#include "verbs_pair.h"
-
+#include "base/fault.h"
 #include "base/limits.h"
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "octets.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs_pair.h"
 
 #include <poll.h>
 #include <pthread.h>

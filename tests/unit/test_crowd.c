@@ -16,7 +16,8 @@
 
 #include "octets.h"
 
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/crowd.h"
 
 #define MOST 600
 

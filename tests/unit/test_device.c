@@ -4,9 +4,9 @@
  * without leaving anything, and what an idle one costs.
  */
 #include "alloc_fault.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

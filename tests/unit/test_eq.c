@@ -4,11 +4,11 @@
  * the connection they tell of.
  */
 #include "alloc_fault.h"
-#include "octets.h"
-#include "verbs_pair.h"
-
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "octets.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs_pair.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -5,7 +5,9 @@
  */
 #include "verbs_pair.h"
 
-#include "verbs/verbs.h"
+#include "transport/transport.h"
+#include "verbs/conn.h"
+#include "verbs/worker.h"
 
 #include <pthread.h>
 #include <stdlib.h>

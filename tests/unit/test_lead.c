@@ -5,9 +5,11 @@
  * cancelled, or when others wait and call.
  */
 #include "child.h"
+#include "loop/lease.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/worker.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <pthread.h>
 #include <signal.h>

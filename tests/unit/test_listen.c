@@ -3,12 +3,14 @@
  * Listeners: what they refuse, requests that nobody has taken, peers that never finish their
  * Request, and how many start-ups run at a time.
  */
+#include "loop/clock.h"
 #include "octets.h"
 #include "raw_peer.h"
+#include "verbs/conn.h"
+#include "verbs/device.h"
+#include "verbs/eq.h"
+#include "verbs/listen.h"
 #include "verbs_pair.h"
-
-#include "loop/clock.h"
-#include "verbs/verbs.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

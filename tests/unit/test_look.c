@@ -7,7 +7,9 @@
  */
 #include "verbs_pair.h"
 
-#include "verbs/verbs.h"
+#include "loop/loop.h"
+#include "verbs/device.h"
+#include "verbs/worker.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -6,7 +6,11 @@
 #include "verbs_pair.h"
 
 #include "loop/clock.h"
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/worker.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -5,9 +5,11 @@
  * draft-hilland-rddp-verbs-00 6.2, RFC 5040 4.8.
  */
 #include "tcp_host.h"
+#include "verbs/conn.h"
+#include "verbs/mr.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <poll.h>
 #include <stdlib.h>

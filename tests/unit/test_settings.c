@@ -6,10 +6,10 @@
 #include "base/settings.h"
 
 #include "scratch.h"
-#include "verbs/verbs.h"
+#include "verbs/device.h"
 
+#include <iwarp/conn.h>
 #include <iwarp/device.h>
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

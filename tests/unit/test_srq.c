@@ -4,9 +4,10 @@
  * what a stream that ends takes with it, and what it leaves.
  */
 #include "alloc_fault.h"
+#include "verbs/conn.h"
+#include "verbs/qp.h"
+#include "verbs/srq.h"
 #include "verbs_pair.h"
-
-#include "verbs/verbs.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

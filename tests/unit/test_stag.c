@@ -4,10 +4,11 @@
  * and without a pattern from one to the next.
  */
 #include "alloc_fault.h"
-#include "verbs_pair.h"
-
 #include "base/limits.h"
-#include "verbs/verbs.h"
+#include "ddp/ddp_region.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs_pair.h"
 
 #include <stdlib.h>
 

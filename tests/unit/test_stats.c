@@ -6,7 +6,7 @@
  */
 #include "verbs_pair.h"
 
-#include "verbs/verbs.h"
+#include "verbs/conn.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "verbs_pair.h"
 
 #include "base/log.h"
-#include "verbs/verbs.h"
+#include "verbs/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

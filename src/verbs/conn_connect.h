@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The active side of a connection: its Request, and the second try with revision 1. */
+#ifndef IWARP_VERBS_CONN_CONNECT_H
+#define IWARP_VERBS_CONN_CONNECT_H
+
+#include <iwarp/conn.h>
+
+/* A connection that will send a Request, tied to qp.  NULL: see *status. */
+struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
+                                            const struct iwarp_conn_options *options,
+                                            const void *pd, size_t pd_len, struct iwarp_eq *eq,
+                                            void *user, enum iwarp_status *status);
+
+/*
+ * The peer hung up (by FIN, error 0, or with that errno) before an octet of a Reply: connect again
+ * with revision 1.  False: that is not to be tried.  On the worker, conn.lock held.
+ */
+bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error);
+
+/* The fault to report for this one: failures of the second try have names of their own. */
+enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
+                                            enum iwarp_fault_code code);
+
+#endif

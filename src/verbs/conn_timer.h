@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time limits of connections (conn_timer.c).  A connection with a limit has an endpoint.  All
+ * functions run on the worker, those of a connection with conn.lock held.
+ */
+#ifndef IWARP_VERBS_CONN_TIMER_H
+#define IWARP_VERBS_CONN_TIMER_H
+
+struct iwarp_conn;
+struct iwarp_worker;
+
+void iwarp_worker_open_timer(struct iwarp_worker *w);
+
+/* A connection has one limit at a time; the new one replaces the old one. */
+void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);
+void iwarp_conn_stop_timer(struct iwarp_conn *conn);
+
+/*
+ * The limit of a part of the start-up that may take ms altogether, of which *used are gone already;
+ * and its end, which adds to *used.
+ */
+void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used);
+void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A listener.
+ *
+ * Life: the application creates and closes it.  Closing waits until the loop has closed its
+ * handles; with embedded progress the loop does the rest later (`detached`).  A connection points
+ * to its listener until the application has answered its Request; the listener ends those
+ * connections before it goes.
+ *
+ * Lock: listener.lock guards `handles` while the listener is being closed.  It is innermost.  The
+ * device's list of listeners is under device.lock; the rest belongs to the worker.
+ */
+#ifndef IWARP_VERBS_LISTEN_H
+#define IWARP_VERBS_LISTEN_H
+
+#include "verbs/crowd.h"
+
+#include <iwarp/conn.h>
+#include <pthread.h>
+#include <uv.h>
+
+struct iwarp_worker;
+
+struct iwarp_listener {
+    struct iwarp_device *device;
+    struct iwarp_worker *worker;
+    struct iwarp_conn_options options; /* of its connections */
+    struct iwarp_eq *eq;
+    void *user;
+    int fd;
+    struct iwarp_crowd waiting;  /* Requests that wait for an answer */
+    struct iwarp_listener *next; /* of the device */
+    uv_poll_t poll;
+    uv_timer_t retry; /* accepting is paused until it fires */
+    unsigned handles; /* of these two, how many are open */
+    bool detached;    /* embedded: closed by the application; free it with the last handle */
+    pthread_mutex_t lock;
+    pthread_cond_t gone; /* a handle is closed */
+    struct sockaddr_storage addr;
+    socklen_t addr_len;
+};
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A queue pair: two work queues, and the connection that carries them out.
+ *
+ * Life: the application creates and destroys it.  It holds a reference to its connection, from
+ * iwarp_qp_bind until it is destroyed or starts anew.  Destroying waits for posters that have
+ * claimed the connection (`drivers`).
+ *
+ * Locks: qp.post_lock guards the producer side of both work queues, and `conn`.  conn.lock guards
+ * the consumer side, changes of `state`, and the removal of `conn`.
+ */
+#ifndef IWARP_VERBS_QP_H
+#define IWARP_VERBS_QP_H
+
+#include "base/mutex.h"
+#include "stream/wq.h"
+#include "verbs/async.h"
+
+#include <iwarp/conn.h>
+#include <iwarp/qp.h>
+
+struct iwarp_qp {
+    struct iwarp_pd *pd;
+    struct iwarp_qp_options options;
+    uint32_t num;
+    struct iwarp_mutex post_lock;
+    struct iwarp_wq sq, rq;
+    struct iwarp_conn *conn;           /* its connection, counted; NULL: none */
+    _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
+    _Atomic unsigned drivers;          /* posters that have claimed the connection */
+    _Atomic int state;                 /* enum iwarp_qp_state */
+    _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
+    _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
+    struct iwarp_async_source async;
+};
+
+/* Slots of its asynchronous events. */
+enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };
+
+/* Rights that a queue pair can allow or withhold. */
+#define IWARP_QP_ACCESS                                                                            \
+    ((unsigned)IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ | IWARP_ACCESS_REMOTE_ATOMIC | \
+     IWARP_ACCESS_MW_BIND)
+
+/* --- its connection: qp.c, qp_modify.c ------------------------------------------------------- */
+
+/* Tie qp to conn: MISUSE if it has a connection already. */
+enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
+
+/* Undo that, and end the connection: connecting could not even begin. */
+void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn);
+
+/* Its connection, counted; NULL: none. */
+struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp);
+
+/* Lower a connection's depths to what the queue pair allows. */
+void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o);
+
+/* --- completions: qp.c ----------------------------------------------------------------------- */
+
+/*
+ * Turn everything that has finished since the last time into completions, and flush the rest if the
+ * connection has ended.  conn.lock held.
+ */
+void iwarp_qp_reap(struct iwarp_conn *conn);
+
+/* Tell the application of what was pushed to the queues of qp. */
+void iwarp_qp_tell(struct iwarp_qp *qp);
+
+/* The opcode in the completion of this request. */
+enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w);
+
+/* In ERROR without ever having had a connection: flush both queues.  post_lock held. */
+void iwarp_qp_flush_unconnected(struct iwarp_qp *qp);
+
+/* The stream has ended, after Full Operation: report how.  conn.lock held, after reaping. */
+void iwarp_qp_report_end(struct iwarp_conn *conn);
+void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
+
+#endif

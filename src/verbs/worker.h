@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A worker: a loop, a staging area, and the time limits of its connections.
+ *
+ * Life: workers are an array at the end of their device.  iwarp_device_open starts them; they stop
+ * when the device is freed, after the last connection.  A connection belongs to one worker.
+ *
+ * Locks: wait_lock is for application threads that sleep until a connection of the worker changes.
+ * It guards `changes` of the connections, and is innermost.  The loop has locks of its own
+ * (loop/loop.h, loop/lease.h).  The other fields belong to the thread that runs the loop.
+ */
+#ifndef IWARP_VERBS_WORKER_H
+#define IWARP_VERBS_WORKER_H
+
+#include "base/budget.h"
+#include "loop/loop.h"
+
+#include <iwarp/status.h>
+#include <pthread.h>
+#include <uv.h>
+
+struct iwarp_conn;
+struct iwarp_device;
+
+struct iwarp_worker {
+    struct iwarp_device *device;
+    struct iwarp_loop loop;
+    _Atomic unsigned visits_seen; /* polled: visits of the loop when another poller looked last */
+    uv_timer_t timer;             /* of all its connections: conn_timer.c */
+    uint64_t timer_due;           /* when it fires; UINT64_MAX: it is stopped */
+    struct iwarp_conn *timed;     /* connections with a time limit */
+    pthread_mutex_t wait_lock;
+    pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
+    uint8_t *staging;       /* where a read puts octets that have no place in memory yet */
+    size_t staging_len;
+    struct iwarp_spare spare; /* a send block for its connections */
+};
+
+enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device);
+void iwarp_worker_stop(struct iwarp_worker *w);
+void iwarp_worker_fini(struct iwarp_worker *w); /* embedded: instead of stop */
+
+/* Make the worker look at a connection soon (iwarp_conn_kicked).  Any thread, any lock held. */
+void iwarp_worker_kick(struct iwarp_conn *conn);
+
+#endif

@@ -38,7 +38,7 @@ void iwarp_conn_decline_crowded(struct iwarp_conn *conn);
 /*
  * A crowd has dropped the connection: have its worker call iwarp_conn_turn_away, which ends it if
  * it has not gone on meanwhile. The first takes over a reference of the caller's, who may hold any
- * lock but worker.lock.
+ * lock but loop.lock.
  */
 void iwarp_worker_turn_away(struct iwarp_conn *conn);
 void iwarp_conn_turn_away(struct iwarp_conn *conn);

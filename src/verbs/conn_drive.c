@@ -327,7 +327,7 @@ static void follow_life(struct iwarp_conn *conn)
 
 void iwarp_conn_settle(struct iwarp_conn *conn)
 {
-    if (!conn->has_stream || !conn->ep || conn->lingering) {
+    if (!conn->has_stream || !conn->ep || iwarp_conn_lingers(conn)) {
         return;
     }
     unsigned interest = iwarp_stream_interest(&conn->stream);
@@ -368,7 +368,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         iwarp_conn_startup_readable(conn);
     } else if (conn->state == CONN_REQUEST && conn->ep && iwarp_tcp_is(conn->ep)) {
         iwarp_conn_request_gone(conn);
-    } else if (conn->lingering && conn->ep && readable) {
+    } else if (iwarp_conn_lingers(conn) && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);
     } else if (conn->has_stream && conn->ep) {
         if (writable && !conn->tx_error) {
@@ -390,12 +390,10 @@ void iwarp_conn_kicked(void *arg)
     struct iwarp_conn *conn = arg;
 
     iwarp_mutex_lock(&conn->lock);
-    if (conn->has_accepted_fd) {
-        iwarp_conn_take_accepted(conn);
-    }
+    iwarp_conn_take_accepted(conn);
     iwarp_conn_turn_away(conn);
     struct iwarp_endpoint *ep = conn->ep;
-    bool unwanted = conn->user_gone || conn->qp_gone;
+    bool unwanted = conn->user_gone || (conn->startup && conn->startup->qp_gone);
     if (ep && unwanted && conn->state == CONN_REQUEST) {
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_ABORT, 0);
     } else if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {

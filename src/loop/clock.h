@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The clock for waits of the application; the protocol has none. */
-#ifndef IWARP_VERBS_CLOCK_H
-#define IWARP_VERBS_CLOCK_H
+#ifndef IWARP_LOOP_CLOCK_H
+#define IWARP_LOOP_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -24,11 +24,13 @@ const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
 /* `run` is held: this thread is the current one. */
 static void begin(struct iwarp_loop *l)
 {
-    struct iwarp_lease *s = &l->lease;
-
-    assert(iwarp_lease_is_out(s)); /* invariant 1 */
-    s->outer = current;
+    assert(iwarp_lease_is_out(&l->lease)); /* invariant 1 */
+    l->lease.outer = current;
     current = l;
+}
+
+static void count_visit(struct iwarp_lease *s)
+{
     /* No other visitor counts at the same time; a guest that asks does, and loses nothing. */
     unsigned visits = atomic_load_explicit(&s->visits, memory_order_relaxed);
     atomic_store_explicit(&s->visits, visits + 1, memory_order_relaxed);
@@ -72,6 +74,7 @@ bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms)
         within_ms > 0 ? iwarp_lock_within(&s->run, within_ms) : pthread_mutex_trylock(&s->run) == 0;
     if (held) {
         begin(l);
+        count_visit(s);
     }
     return held;
 }
@@ -97,6 +100,7 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
     }
     if (pthread_mutex_trylock(&s->run) == 0) {
         begin(l);
+        count_visit(s);
         iwarp_loop_turn(l);
         iwarp_lease_leave(l);
         return true;
@@ -106,6 +110,15 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
         ask(l);
     }
     return out;
+}
+
+void iwarp_lease_help(struct iwarp_loop *l)
+{
+    if (!is_over(&l->lease) && pthread_mutex_trylock(&l->lease.run) == 0) {
+        begin(l);
+        iwarp_loop_turn(l);
+        iwarp_lease_leave(l);
+    }
 }
 
 static void on_late(uv_timer_t *limit)

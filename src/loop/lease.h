@@ -72,6 +72,10 @@ void iwarp_lease_leave(struct iwarp_loop *l);
 /* Run what is ready, without waiting.  False: the lease is over, the home runs the loop or will. */
 bool iwarp_lease_visit(struct iwarp_loop *l);
 
+/* The same for a loop that is out on lease and that nobody visits: does not keep its home parked.
+ */
+void iwarp_lease_help(struct iwarp_loop *l);
+
 /*
  * After take: run the loop until done(arg), sleeping in it, and leave it.  False: patience, 2 to 4
  * ms, was over first.  Whoever makes done(arg) true on another thread wakes the loop.

@@ -13,7 +13,6 @@
 #include "stream/stream.h"
 #include "transport/transport.h"
 #include "verbs/conn_admit.h"
-#include "verbs/conn_adopt.h"
 #include "verbs/conn_drive.h"
 #include "verbs/conn_options.h"
 #include "verbs/conn_setup.h"
@@ -35,37 +34,51 @@
 static void conn_free(struct iwarp_conn *conn)
 {
     iwarp_mutex_fini(&conn->lock);
+    iwarp_startup_free(conn->startup);
+    free(conn->private_data);
     free(conn->inject);
     free(conn);
 }
 
+/* NULL: see *status. */
+static struct iwarp_conn *conn_alloc(struct iwarp_device *device, enum iwarp_startup_origin origin,
+                                     enum iwarp_status *status)
+{
+    struct iwarp_conn *conn = calloc(1, sizeof *conn);
+    struct iwarp_startup *startup = conn ? iwarp_startup_new(origin) : NULL;
+
+    if (!startup) {
+        *status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection");
+    } else if (device->injector) {
+        *status = iwarp_inject_open(device->injector, &conn->inject);
+    }
+    if (*status != IWARP_OK) {
+        iwarp_startup_free(startup);
+        free(conn);
+        return NULL;
+    }
+    conn->startup = startup;
+    iwarp_mutex_init(&conn->lock, device->embedded);
+    return conn;
+}
+
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
-                                  const struct iwarp_conn_options *options, bool responder,
-                                  enum iwarp_status *status)
+                                  const struct iwarp_conn_options *options,
+                                  enum iwarp_startup_origin origin, enum iwarp_status *status)
 {
     struct iwarp_worker *worker = iwarp_device_pick_worker(device, options->worker);
-    struct iwarp_conn *conn = worker ? calloc(1, sizeof *conn) : NULL;
 
     *status = worker ? IWARP_OK : IWARP_MISUSE;
+    struct iwarp_conn *conn = worker ? conn_alloc(device, origin, status) : NULL;
     if (!conn) {
-        *status = worker ? iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection") : *status;
         return NULL;
     }
     conn->worker = worker;
-    if (device->injector) {
-        *status = iwarp_inject_open(device->injector, &conn->inject);
-        if (*status != IWARP_OK) {
-            free(conn);
-            return NULL;
-        }
-    }
     conn->device = device;
     conn->options = *options;
-    conn->responder = responder;
-    conn->spare_fd = -1;
+    conn->responder = origin != STARTUP_OVER && origin != STARTUP_CONNECTS;
     atomic_store(&conn->refs, 1);
     conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};
-    iwarp_mutex_init(&conn->lock, device->embedded);
     iwarp_mutex_lock(&device->lock);
     /* Those that are turned away are as good as gone. */
     if (device->conn_count >= device->options.max_connections + atomic_load(&device->leaving)) {
@@ -114,11 +127,6 @@ void iwarp_conn_put(struct iwarp_conn *conn)
     if (d->embedded) {
         iwarp_device_maybe_free(d);
     }
-    iwarp_conn_drop_spare(conn);
-    free(conn->member);
-    free(conn->setup);
-    free(conn->request);
-    free(conn->private_data);
     conn_free(conn);
 }
 
@@ -139,12 +147,14 @@ void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
     if (!conn->eq || conn->user_gone) {
         return;
     }
-    conn->reported = true;
+    if (conn->startup) {
+        conn->startup->reported = true;
+    }
     (void)iwarp_eq_remove(conn->eq, node); /* a REQUEST not yet taken is superseded */
     node->event = (struct iwarp_event){.type = type,
                                        .status = iwarp_fault_status(&conn->fault),
                                        .conn = conn,
-                                       .listener = conn->listener,
+                                       .listener = conn->startup ? conn->startup->listener : NULL,
                                        .user = conn->user,
                                        .fault = conn->fault.code ? &conn->fault : NULL};
     iwarp_eq_push(conn->eq, node);
@@ -185,7 +195,6 @@ struct answer {
 
 static enum iwarp_status check_answer(const struct answer *a)
 {
-    const struct iwarp_mpa_setup *setup = a->conn->setup;
     size_t room = IWARP_MPA_PRIVATE_DATA_MAX;
 
     if (a->conn->state != CONN_REQUEST) {
@@ -193,7 +202,7 @@ static enum iwarp_status check_answer(const struct answer *a)
                    ? iwarp_fail(IWARP_CLOSED, "the connection request has gone already")
                    : iwarp_fail(IWARP_MISUSE, "the connection does not wait for an answer");
     }
-    if (setup->settled.enhanced) {
+    if (a->conn->startup->setup.settled.enhanced) {
         room -= IWARP_MPA_ENHANCED_LEN;
     }
     if (a->pd_len > 0 && !a->pd) {
@@ -594,7 +603,7 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
                                          .peer_ird = c->settled.peer_ird,
                                          .peer_ord = c->settled.peer_ord};
     }
-    if (c->was_established) {
+    if (iwarp_conn_was_established(c)) {
         info->crc = c->settled.crc;
         info->ird = c->stream.config.ird;
         info->ord = c->stream.config.ord;

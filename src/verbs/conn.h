@@ -23,6 +23,7 @@
 #include "transport/transport.h"
 #include "verbs/addr.h"
 #include "verbs/eq.h"
+#include "verbs/startup.h"
 #include "verbs/stats.h"
 
 #include <iwarp/conn.h>
@@ -30,17 +31,15 @@
 struct iwarp_device;
 struct iwarp_flow;
 struct iwarp_inject;
-struct iwarp_listener;
-struct iwarp_member;
 struct iwarp_worker;
 
 /* clang-format off */
 /*
- *   CONNECTING --(TCP up)--> STARTUP --(Reply)-------------------> ESTABLISHED --(end of stream)--> ENDED
- *                               |                                       ^
- *                               +--(Request)--> REQUEST --(accepted)----+
+ *   CONNECTING --(TCP up)--> STARTUP --(Reply)-----------------> ESTABLISHED --(end)--> ENDED
+ *                               |                                     ^
+ *                               +--(Request)--> REQUEST --(accept)----+
  *
- *   any of them --(failure)--> ENDED
+ *   CONNECTING, STARTUP, REQUEST --(failure, rejection)--> ENDED
  */
 /* clang-format on */
 enum iwarp_conn_state {
@@ -54,68 +53,63 @@ enum iwarp_conn_state {
 struct iwarp_conn {
     struct iwarp_device *device;
     struct iwarp_worker *worker;
-    struct iwarp_conn *prev, *next; /* device list */
+    struct iwarp_conn *prev, *next; /* device list, under device.lock */
     _Atomic unsigned refs;
     struct iwarp_mutex lock;
-    unsigned changes; /* under worker.wait_lock */
+    unsigned changes; /* how often its state has changed; under worker.wait_lock */
     enum iwarp_conn_state state;
     struct iwarp_conn_options options;
-    struct iwarp_qp *qp;         /* NULL: none, or destroyed */
-    struct iwarp_endpoint *ep;   /* NULL: none, or closed */
-    struct iwarp_flow *flow;     /* what the capture knows it as; NULL: it is not recorded */
-    uint32_t flow_number;        /* of its made-up addresses; 0: none yet */
-    struct iwarp_inject *inject; /* faults on request; NULL: none */
-    struct iwarp_conn *timed_next, **timed_at; /* list of those with a time limit; NULL: none */
+    struct iwarp_startup *startup; /* NULL once it is established, and ever after */
+    struct iwarp_qp *qp;           /* NULL: none, or destroyed */
+    struct iwarp_endpoint *ep;     /* NULL: none, or closed */
+    struct iwarp_flow *flow;       /* in the capture; NULL: the connection is not recorded */
+    struct iwarp_inject *inject;   /* faults on request; NULL: none */
+
+    struct iwarp_conn *timed_next, **timed_at; /* worker.timed; timed_at NULL: not in it */
     uint64_t due;                              /* on the loop's clock */
-    bool timer_on;                             /* it is a limit, and no reminder */
-    unsigned timer_ms;                         /* of which time-out, for the text */
-    unsigned connecting_ms, startup_ms; /* how much of each is used up, by both tries together */
-    int64_t phase_began;
-    struct iwarp_mpa_setup *setup; /* during start-up */
-    uint8_t *private_data;         /* the peer's */
-    size_t private_data_len;
-    uint8_t *request; /* initiator: the frame to send once TCP is up */
-    size_t request_len;
+    unsigned timer_ms;                         /* the limit, for the text of the fault */
+    bool timer_on; /* something fails at `due`; else the peer may need a reminder then */
+
+    bool responder;  /* it waits for the peer's Request, and does not send one */
+    bool adopted;    /* its socket was the application's, and goes back if the start-up fails */
+    bool has_stream; /* `stream` is initialised, and to be finished with the connection */
+    bool hold_told;  /* the log has said why this responder holds work back */
+    bool fin_sent;   /* the endpoint is half-closed after the stream's last octet */
+    bool swept;      /* iwarp_device_close has closed its endpoint; under device.lock */
+    bool pushed;     /* it has pushed completions, and the application was not told yet */
+    bool tx_blocked; /* the endpoint is full, or failed: the worker waits before it sends */
+    _Atomic bool tx_pending; /* somebody posted and found conn.lock taken */
+    _Atomic bool user_gone;  /* the application has no handle, so nothing is reported */
+
+    uint8_t reminders;            /* of iwarp_peers_remind_ms that are over */
+    int tx_error;                 /* errno of a failed write; what came before it is read first */
+    uint32_t unfitted;            /* octets sent since the last iwarp_conn_fit */
+    _Atomic unsigned turned_away; /* how often crowds have dropped it: conn_admit.c */
     struct iwarp_mpa_settled settled;
-    bool responder;
-    bool reconnects; /* initiator over TCP to `peer`: may connect again */
-    bool retried;    /* and has done so, with revision 1 */
-    bool qp_gone;    /* there was one, and it was destroyed */
-    bool was_established;
-    bool has_stream;   /* `stream` was initialised */
-    bool tx_blocked;   /* the transport is full: the worker waits for room */
-    int tx_error;      /* errno of a write that failed; first everything that came is read */
-    uint8_t reminders; /* of iwarp_peers_remind_ms that are over */
-    uint32_t unfitted; /* octets sent since the last iwarp_conn_fit */
-    bool hold_told;    /* the log says why early work of a responder waits */
-    bool fin_sent;
-    bool lingering;         /* never established, last words said: waits for the peer's FIN */
-    bool reported;          /* an event has told of it */
-    bool known;             /* responder: the application had the handle before the Request */
-    _Atomic bool user_gone; /* no handle: nobody to report to */
-    bool auto_accept;       /* responder of a pair in memory */
-    bool adopted;           /* over a socket that was the application's */
-    int spare_fd;           /* that socket, and what was read from it: to be taken back; -1: none */
-    uint8_t *spare;
-    size_t spare_len;
-    bool has_accepted_fd; /* responder, until its worker has taken it over */
-    int accepted_fd;
-    bool swept;              /* by iwarp_device_close, under device.lock */
-    _Atomic bool tx_pending; /* somebody posted */
-    bool pushed;             /* completions, and nobody was told yet */
     struct iwarp_stream stream;
     struct iwarp_stream_counts counts; /* never reset: read without a lock */
     struct iwarp_conn_ends ends;
-    struct iwarp_fault fault;        /* start-up failures; stream faults are copied here */
-    struct iwarp_listener *listener; /* responder, for its REQUEST event */
-    struct iwarp_member *member;     /* of a listener's, until it is established; else NULL */
-    _Atomic unsigned turned_away;    /* how often crowds have dropped it, see conn_admit.c */
+    struct iwarp_fault fault; /* of the start-up; at the end, of the stream */
+    uint8_t *private_data;    /* the peer's, for the application */
+    size_t private_data_len;
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_event_node open_event, end_event;
-    struct iwarp_addr peer, local, source; /* source: to connect from */
-    struct iwarp_task kick;                /* the worker looks at the connection */
+    struct iwarp_addr peer, local;
+    struct iwarp_task kick; /* the worker looks at the connection */
 };
+
+/* Was it ever in Full Operation? */
+static inline bool iwarp_conn_was_established(const struct iwarp_conn *conn)
+{
+    return !conn->startup;
+}
+
+/* Never established, it has said its last words, and waits for the peer's FIN. */
+static inline bool iwarp_conn_lingers(const struct iwarp_conn *conn)
+{
+    return conn->startup && conn->startup->lingers;
+}
 
 /* conn.lock is not held, as the last reference frees the connection. */
 void iwarp_conn_put(struct iwarp_conn *conn);
@@ -123,8 +117,8 @@ void iwarp_conn_get(struct iwarp_conn *conn);
 
 /* NULL: see *status. */
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
-                                  const struct iwarp_conn_options *options, bool responder,
-                                  enum iwarp_status *status);
+                                  const struct iwarp_conn_options *options,
+                                  enum iwarp_startup_origin origin, enum iwarp_status *status);
 
 /* Give up one that nobody has heard of. */
 void iwarp_conn_drop(struct iwarp_conn *conn);

@@ -27,22 +27,23 @@
 
 void iwarp_conn_leave_crowd(struct iwarp_conn *conn)
 {
-    if (conn->member) {
-        iwarp_crowd_leave(conn->member);
+    if (conn->startup) {
+        iwarp_crowd_leave(&conn->startup->member);
     }
 }
 
 void iwarp_conn_leave_listener(struct iwarp_conn *conn)
 {
     iwarp_conn_leave_crowd(conn);
-    conn->listener = NULL;
+    conn->startup->listener = NULL;
 }
 
 bool iwarp_conn_join(struct iwarp_conn *conn, struct iwarp_crowd *crowd)
 {
+    struct iwarp_member *member = conn->startup ? &conn->startup->member : NULL;
     struct iwarp_conn *dropped =
-        conn->member ? iwarp_crowd_join(crowd, conn->member, &conn->peer.any, iwarp_now_ms())
-                     : NULL;
+        member && member->conn ? iwarp_crowd_join(crowd, member, &conn->peer.any, iwarp_now_ms())
+                               : NULL;
 
     if (dropped == conn) {
         iwarp_conn_put(conn); /* of the crowd; the caller has another */
@@ -87,7 +88,8 @@ unsigned iwarp_descriptors(void)
 void iwarp_conn_decline_crowded(struct iwarp_conn *conn)
 {
     atomic_fetch_add(&conn->device->stats.turned_away, 1);
-    iwarp_conn_decline(conn, IWARP_FAULT_MPA_BACKLOG, atomic_load(&conn->listener->waiting.count));
+    iwarp_conn_decline(conn, IWARP_FAULT_MPA_BACKLOG,
+                       atomic_load(&conn->startup->listener->waiting.count));
 }
 
 void iwarp_conn_turn_away(struct iwarp_conn *conn)
@@ -96,7 +98,7 @@ void iwarp_conn_turn_away(struct iwarp_conn *conn)
         return;
     }
     atomic_fetch_sub(&conn->device->leaving, atomic_exchange(&conn->turned_away, 0));
-    if (conn->member && iwarp_crowd_has(conn->member)) {
+    if (conn->startup && iwarp_crowd_has(&conn->startup->member)) {
         return;
     }
     if (conn->state == CONN_STARTUP && conn->ep) {
@@ -105,13 +107,13 @@ void iwarp_conn_turn_away(struct iwarp_conn *conn)
             return;
         }
     }
-    if (conn->state == CONN_REQUEST && !conn->qp && conn->listener) {
+    if (conn->state == CONN_REQUEST && !conn->qp && conn->startup->listener) {
         iwarp_conn_decline_crowded(conn);
     } else if (conn->state < CONN_REQUEST) {
         atomic_fetch_add(&conn->device->stats.turned_away, 1);
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_CROWDED, IWARP_SIDE_LOCAL,
                         atomic_load(&conn->device->startups.count), 0);
-    } else if (conn->lingering && conn->ep) {
+    } else if (iwarp_conn_lingers(conn) && conn->ep) {
         iwarp_conn_close_endpoint(conn, true);
     }
 }

@@ -167,12 +167,11 @@ enum iwarp_status iwarp_accept_socket(struct iwarp_device *device, int fd, const
         return status;
     }
     struct adoption a = {.fd = fd, .received = received, .received_len = received_len};
-    a.conn = iwarp_conn_new(device, &o, true, &status);
+    a.conn = iwarp_conn_new(device, &o, STARTUP_GIVEN, &status);
     if (!a.conn) {
         return status;
     }
     a.conn->user = user;
-    a.conn->known = true;
     iwarp_conn_use_eq(a.conn, eq);
     atomic_fetch_add(&device->stats.arrivals, 1);
     status = adopt(&a, out);
@@ -199,24 +198,24 @@ static bool may_have_it_back(enum iwarp_fault_code code)
 /* The octets of half a frame are nobody's yet: they go in front of the early ones behind them. */
 static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_len)
 {
-    const struct iwarp_mpa_setup *s = conn->setup;
-    size_t half = s && s->step == IWARP_MPA_MORE ? s->have : 0;
+    struct iwarp_startup *s = conn->startup;
+    size_t half = s->setup.step == IWARP_MPA_MORE ? s->setup.have : 0;
 
     if (half == 0) {
-        conn->spare = early;
-        conn->spare_len = early_len;
+        s->spare = early;
+        s->spare_len = early_len;
         return true;
     }
-    conn->spare = malloc(half + early_len);
-    if (conn->spare) {
-        memcpy(conn->spare, s->frame, half);
+    s->spare = malloc(half + early_len);
+    if (s->spare) {
+        memcpy(s->spare, s->setup.frame, half);
         if (early_len > 0) {
-            memcpy(conn->spare + half, early, early_len);
+            memcpy(s->spare + half, early, early_len);
         }
-        conn->spare_len = half + early_len;
+        s->spare_len = half + early_len;
     }
     free(early);
-    return conn->spare != NULL;
+    return s->spare != NULL;
 }
 
 /* What the application has not lent is closed: nobody else could use it. */
@@ -235,45 +234,37 @@ bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
     conn->ep = NULL;
     iwarp_conn_close_endpoint(conn, false); /* the timer */
     if (keep_octets(conn, early, early_len)) {
-        conn->spare_fd = fd;
+        conn->startup->spare_fd = fd;
     } else {
         close(fd);
     }
     return true;
 }
 
-void iwarp_conn_drop_spare(struct iwarp_conn *conn)
-{
-    if (conn->spare_fd >= 0) {
-        close(conn->spare_fd);
-        conn->spare_fd = -1;
-    }
-    free(conn->spare);
-    conn->spare = NULL;
-}
-
 static enum iwarp_status take(struct iwarp_conn *conn, int *fd, void *received, size_t size,
                               size_t *received_len)
 {
+    struct iwarp_startup *s = conn->startup;
+
     if (!conn->adopted) {
         return iwarp_fail(IWARP_MISUSE, "the connection has no socket of the application");
     }
     if (conn->state < CONN_ESTABLISHED) {
         return iwarp_fail(IWARP_AGAIN, "the start-up is not over");
     }
-    if (conn->spare_fd < 0) {
+    if (iwarp_conn_was_established(conn) || s->spare_fd < 0) {
         return iwarp_fail(IWARP_CLOSED, "the socket is in use, closed, or taken already");
     }
-    *received_len = conn->spare_len;
-    if (conn->spare_len > size) {
+    *received_len = s->spare_len;
+    if (s->spare_len > size) {
         return iwarp_fail(IWARP_MISUSE, "%zu octets were received, there is room for %zu",
-                          conn->spare_len, size);
+                          s->spare_len, size);
     }
-    if (conn->spare_len > 0) {
-        memcpy(received, conn->spare, conn->spare_len);
+    if (s->spare_len > 0) {
+        memcpy(received, s->spare, s->spare_len);
     }
-    *fd = conn->spare_fd;
-    conn->spare_fd = -1;
+    *fd = s->spare_fd;
+    s->spare_fd = -1;
     return IWARP_OK;
 }
 

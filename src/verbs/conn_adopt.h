@@ -11,7 +11,4 @@
  */
 bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code);
 
-/* The application did not take it: close it. */
-void iwarp_conn_drop_spare(struct iwarp_conn *conn);
-
 #endif

@@ -29,17 +29,13 @@
 /* Lay out the Request, so that too long private data is refused at once. */
 static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
 {
+    struct iwarp_startup *s = conn->startup;
     struct iwarp_mpa_wish wish;
 
-    conn->setup = malloc(sizeof *conn->setup);
-    conn->request = malloc(IWARP_MPA_FRAME_MAX);
-    if (!conn->setup || !conn->request) {
-        return iwarp_fail(IWARP_NO_MEMORY, "no memory for an MPA start-up");
-    }
     iwarp_conn_wish(&conn->options, &wish);
-    iwarp_mpa_setup_init(conn->setup, IWARP_MPA_INITIATOR, &wish);
-    conn->request_len = iwarp_mpa_setup_request(conn->setup, pd, pd_len, conn->request);
-    if (conn->request_len == 0) {
+    iwarp_mpa_setup_init(&s->setup, IWARP_MPA_INITIATOR, &wish);
+    s->request_len = iwarp_mpa_setup_request(&s->setup, pd, pd_len, s->request);
+    if (s->request_len == 0) {
         return iwarp_fail(
             IWARP_MISUSE, "%zu octets of private data, an MPA revision %u Request carries %d",
             pd_len, conn->options.mpa_rev,
@@ -63,7 +59,7 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
         return NULL;
     }
     iwarp_qp_bound(qp, &o);
-    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, false, status);
+    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, STARTUP_OVER, status);
     if (!conn) {
         return NULL;
     }
@@ -85,8 +81,9 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
 static int begin_tcp(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = NULL;
+    struct iwarp_startup *s = conn->startup;
     const struct iwarp_conn_options *o = &conn->options;
-    int fd = iwarp_tcp_connect(&conn->peer.any, conn->peer.len, &conn->source.any, conn->source.len,
+    int fd = iwarp_tcp_connect(&conn->peer.any, conn->peer.len, &s->source.any, s->source.len,
                                o->traffic_class);
     int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop.uv, fd, &ep);
 
@@ -97,7 +94,7 @@ static int begin_tcp(struct iwarp_conn *conn)
     (void)iwarp_conn_attach(conn, ep);
     iwarp_tcp_patience(ep, o->user_timeout_ms, o->keepalive_s);
     ep->ops->watch(ep, false, true);
-    iwarp_conn_start_phase(conn, o->connect_timeout_ms, &conn->connecting_ms);
+    iwarp_conn_start_phase(conn, o->connect_timeout_ms, &s->connecting_ms);
     return 0;
 }
 
@@ -113,27 +110,24 @@ static void connect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* The same Request in revision 1; its private data is that of the first. */
-static bool lay_out_revision_1(struct iwarp_conn *conn)
+/* The same Request in revision 1, which has room for the private data of the first. */
+static void lay_out_revision_1(struct iwarp_conn *conn)
 {
     const size_t skip = IWARP_MPA_FRAME_HDR_LEN + IWARP_MPA_ENHANCED_LEN;
-    uint8_t *first = conn->request;
-    size_t pd_len = conn->request_len - skip;
+    size_t pd_len = conn->startup->request_len - skip;
+    uint8_t pd[IWARP_MPA_PRIVATE_DATA_MAX];
 
-    free(conn->setup);
-    conn->setup = NULL;
-    conn->request = NULL;
+    memcpy(pd, conn->startup->request + skip, pd_len);
     conn->options.mpa_rev = 1;
-    enum iwarp_status status = prepare_request(conn, first + skip, pd_len);
-    free(first);
-    return status == IWARP_OK;
+    (void)prepare_request(conn, pd, pd_len);
 }
 
 bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
 {
     bool hung_up = error == 0 || error == ECONNRESET || error == EPIPE;
-    bool possible = hung_up && !conn->responder && conn->reconnects && conn->options.mpa_rev == 2 &&
-                    conn->options.mpa_fallback && conn->setup->have == 0 && conn->qp &&
+    struct iwarp_startup *s = conn->startup;
+    bool possible = hung_up && s->origin == STARTUP_CONNECTS && conn->options.mpa_rev == 2 &&
+                    conn->options.mpa_fallback && s->setup.have == 0 && conn->qp &&
                     !conn->user_gone;
 
     if (!possible) {
@@ -144,14 +138,10 @@ bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
         "qp %u: the peer hung up on a Request of MPA revision 2: connecting again with revision "
         "1, without peer-to-peer mode and without agreeing on read depths (mpa_fallback)",
         conn->qp->num);
-    conn->retried = true;
-    iwarp_conn_end_phase(conn, &conn->startup_ms);
+    s->retried = true;
+    iwarp_conn_end_phase(conn, &s->startup_ms);
     iwarp_conn_drop_endpoint(conn);
-    if (!lay_out_revision_1(conn)) {
-        iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL, sizeof *conn->setup,
-                        0);
-        return true;
-    }
+    lay_out_revision_1(conn);
     int rc = begin_tcp(conn);
     if (rc < 0) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
@@ -162,7 +152,7 @@ bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
 enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                                             enum iwarp_fault_code code)
 {
-    if (!conn->retried) {
+    if (!conn->startup->retried) {
         return code;
     }
     return code == IWARP_FAULT_TCP_CONNECT || code == IWARP_FAULT_TCP_LOST
@@ -202,9 +192,9 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
     }
     iwarp_addr_set(&conn->peer, addr, addr_len);
     if (options && options->source_len > 0) {
-        iwarp_addr_set(&conn->source, options->source, options->source_len);
+        iwarp_addr_set(&conn->startup->source, options->source, options->source_len);
     }
-    conn->reconnects = true;
+    conn->startup->origin = STARTUP_CONNECTS;
     *out = conn; /* before the first event can tell of it */
     iwarp_loop_call(&conn->worker->loop, connect_on_worker, conn);
     return IWARP_OK;

@@ -342,7 +342,7 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
     } else if (reasons & IWARP_TURN_DIRECT) {
         (void)receive_once(conn);
     }
-    if (conn->lingering) {
+    if (iwarp_conn_lingers(conn)) {
         iwarp_conn_send(conn);
     } else if (!(reasons & IWARP_TURN_DIRECT) || !is_settled(conn)) {
         settle(conn);
@@ -411,7 +411,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         iwarp_conn_startup_readable(conn);
     } else if (conn->state == CONN_REQUEST && conn->ep && iwarp_tcp_is(conn->ep)) {
         iwarp_conn_request_gone(conn);
-    } else if (conn->lingering && conn->ep && readable) {
+    } else if (iwarp_conn_lingers(conn) && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);
     } else {
         turn_of_loop(conn,
@@ -426,12 +426,10 @@ void iwarp_conn_kicked(void *arg)
     struct iwarp_conn *conn = arg;
 
     iwarp_mutex_lock(&conn->lock);
-    if (conn->has_accepted_fd) {
-        iwarp_conn_take_accepted(conn);
-    }
+    iwarp_conn_take_accepted(conn);
     iwarp_conn_turn_away(conn);
     struct iwarp_endpoint *ep = conn->ep;
-    bool unwanted = conn->user_gone || conn->qp_gone;
+    bool unwanted = conn->user_gone || (conn->startup && conn->startup->qp_gone);
     if (ep && unwanted && conn->state == CONN_REQUEST) {
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_ABORT, 0);
     } else if (ep && unwanted && conn->state != CONN_ENDED && !conn->has_stream) {

@@ -105,12 +105,11 @@ enum iwarp_status iwarp_accept_over(struct iwarp_device *device, struct iwarp_en
                                         "of it, and a place for the connection");
     }
     IWARP_ON_LOOP(device);
-    struct iwarp_conn *conn = iwarp_conn_new(device, &o, true, &status);
+    struct iwarp_conn *conn = iwarp_conn_new(device, &o, STARTUP_GIVEN, &status);
     if (!conn) {
         return status;
     }
     conn->user = user;
-    conn->known = true;
     iwarp_conn_use_eq(conn, eq);
     atomic_fetch_add(&device->stats.arrivals, 1);
     *out = conn;
@@ -142,13 +141,13 @@ static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct iwarp_eq *eq,
                                        struct over side[2])
 {
     enum iwarp_status status;
-    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &side[0].conn->options, true, &status);
+    struct iwarp_conn *conn =
+        iwarp_conn_new(qp->pd->device, &side[0].conn->options, STARTUP_PAIRED, &status);
 
     if (!conn) {
         return status;
     }
     iwarp_qp_bound(qp, &conn->options);
-    conn->auto_accept = true;
     iwarp_conn_use_eq(conn, eq);
     status = iwarp_qp_bind(qp, conn); /* last: another thread may end it from here on */
     if (status == IWARP_OK &&
@@ -202,7 +201,9 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
         return status;
     }
     if (device->capture) {
-        side[0].conn->flow_number = side[1].conn->flow_number = iwarp_flow_number();
+        uint32_t number = iwarp_flow_number();
+        side[0].conn->startup->flow_number = number;
+        side[1].conn->startup->flow_number = number;
     }
     atomic_fetch_add(&device->stats.arrivals, 1);
     *initiator_conn = side[0].conn;

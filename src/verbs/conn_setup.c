@@ -85,7 +85,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
-    conn->lingering = true;
+    conn->startup->lingers = true;
     (void)iwarp_conn_join(conn, &conn->device->startups); /* drops the oldest, not this one */
     iwarp_conn_shutdown_write(conn);
     iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
@@ -132,7 +132,8 @@ static void forget(struct iwarp_conn *conn)
 /* A Request of a listener that the application has not seen: it never will. */
 static bool not_taken(struct iwarp_conn *conn)
 {
-    return !conn->known && conn->eq && iwarp_eq_remove(conn->eq, &conn->open_event);
+    return conn->startup->origin == STARTUP_ARRIVED && conn->eq &&
+           iwarp_eq_remove(conn->eq, &conn->open_event);
 }
 
 /* [MPA-7.1.2-04] [MPA-8-05] [MPA-7.1.2-11] */
@@ -140,16 +141,14 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1)
 {
     /* A responder whose Request has not come yet is known to nobody. */
-    bool unknown = conn->responder && !conn->auto_accept && !conn->known && !conn->reported;
+    bool unknown = conn->startup->origin == STARTUP_ARRIVED && !conn->startup->reported;
     bool asked = conn->state == CONN_REQUEST && !conn->qp;
 
     code = iwarp_conn_retry_code(conn, code);
     iwarp_fault_set(&conn->fault, code, side, d0, d1, 0);
-    if (conn->setup) {
-        conn->fault.rx_pos = conn->setup->have;
-    }
+    conn->fault.rx_pos = conn->startup->setup.have;
     log_fault(conn, unknown);
-    if (!conn->lingering && !iwarp_conn_hand_back(conn, code)) {
+    if (!iwarp_conn_lingers(conn) && !iwarp_conn_hand_back(conn, code)) {
         iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
     }
     conn->state = CONN_ENDED;
@@ -253,15 +252,10 @@ static void established(struct iwarp_conn *conn)
 {
     iwarp_conn_stop_timer(conn);
     iwarp_conn_leave_crowd(conn);
-    free(conn->member);
-    conn->member = NULL;
+    iwarp_startup_free(conn->startup);
+    conn->startup = NULL;
     iwarp_guard_refresh(); /* the application may have installed handlers meanwhile */
-    free(conn->setup);
-    conn->setup = NULL;
-    free(conn->request);
-    conn->request = NULL;
     conn->state = CONN_ESTABLISHED;
-    conn->was_established = true;
     atomic_fetch_add(&conn->device->stats.established, 1);
     iwarp_qp_set_state(conn->qp, IWARP_QP_RTS);
     iwarp_log(IWARP_LOG_INFO, "conn",
@@ -278,7 +272,7 @@ static void established(struct iwarp_conn *conn)
 /* False: no memory. */
 static bool keep_private_data(struct iwarp_conn *conn)
 {
-    const void *pd = iwarp_mpa_setup_private_data(conn->setup, &conn->private_data_len);
+    const void *pd = iwarp_mpa_setup_private_data(&conn->startup->setup, &conn->private_data_len);
 
     conn->private_data = malloc(conn->private_data_len ? conn->private_data_len : 1);
     if (!conn->private_data) {
@@ -314,7 +308,7 @@ static void reply_came(struct iwarp_conn *conn)
 {
     const struct iwarp_fault no_means = {.code = IWARP_FAULT_MPA_LOCAL, .side = IWARP_SIDE_LOCAL};
 
-    conn->settled = conn->setup->settled;
+    conn->settled = conn->startup->setup.settled;
     bool kept = keep_private_data(conn);
     if (!conn->qp) {
         iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_ABORT, IWARP_SIDE_LOCAL, 0, 0);
@@ -334,14 +328,16 @@ static void request_came(struct iwarp_conn *conn)
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_MPA_PRIVATE_DATA_MAX);
         return;
     }
-    conn->settled = conn->setup->settled; /* what the peer announced, for whoever is to answer */
+    /* What the peer announced, for the application that is to answer. */
+    conn->settled = conn->startup->setup.settled;
     conn->state = CONN_REQUEST;
-    if (conn->listener && !iwarp_conn_join(conn, &conn->listener->waiting)) {
+    struct iwarp_listener *l = conn->startup->listener;
+    if (l && !iwarp_conn_join(conn, &l->waiting)) {
         iwarp_conn_decline_crowded(conn);
         return;
     }
     conn->ep->ops->watch(conn->ep, false, false); /* what follows waits in the kernel */
-    if (conn->auto_accept) {
+    if (conn->startup->origin == STARTUP_PAIRED) {
         iwarp_conn_reply(conn, false, NULL, 0);
     } else {
         iwarp_tcp_watch_end(conn->ep);
@@ -360,10 +356,11 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
     uint8_t frame[IWARP_MPA_FRAME_MAX];
 
     iwarp_conn_wish(&conn->options, &wish);
-    size_t len = iwarp_mpa_setup_reply(conn->setup, reject, &wish, private_data, pd_len, frame);
+    size_t len =
+        iwarp_mpa_setup_reply(&conn->startup->setup, reject, &wish, private_data, pd_len, frame);
     struct iovec iov = {frame, len};
 
-    conn->settled = conn->setup->settled;
+    conn->settled = conn->startup->setup.settled;
     /* The first FPDU may follow within a round trip: be ready before the Reply is out. */
     if (!reject) {
         begin_stream(conn);
@@ -397,7 +394,7 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     struct iwarp_mpa_wish wish;
 
     iwarp_conn_wish(&conn->options, &wish);
-    size_t len = iwarp_mpa_setup_reply(conn->setup, true, &wish, NULL, 0, frame);
+    size_t len = iwarp_mpa_setup_reply(&conn->startup->setup, true, &wish, NULL, 0, frame);
     struct iovec iov = {frame, len};
     bool sent = iwarp_conn_writev(conn, &iov, 1) == (ssize_t)len;
     bool wanted = conn->adopted && code != IWARP_FAULT_LOCAL_ABORT; /* its socket is handed back */
@@ -425,14 +422,14 @@ void iwarp_conn_request_gone(struct iwarp_conn *conn)
 
 static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
 {
-    const struct iwarp_fault *f = &conn->setup->fault;
+    const struct iwarp_fault *f = &conn->startup->setup.fault;
     char text[160];
 
     if (step == IWARP_MPA_MORE) {
         return;
     }
     if (iwarp_log_on(IWARP_LOG_DEBUG)) {
-        iwarp_mpa_setup_describe(conn->setup, text, sizeof text);
+        iwarp_mpa_setup_describe(&conn->startup->setup, text, sizeof text);
         iwarp_log(IWARP_LOG_DEBUG, "conn", "peer's start-up frame: %s", text);
     }
     if (step == IWARP_MPA_FRAME && conn->responder) {
@@ -441,10 +438,10 @@ static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
         reply_came(conn);
     } else if (step == IWARP_MPA_REJECTED) {
         (void)keep_private_data(conn);
-        conn->settled = conn->setup->settled;
+        conn->settled = conn->startup->setup.settled;
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_REJECTED, IWARP_SIDE_PEER, 0, 0);
     } else {
-        conn->settled = conn->setup->settled;
+        conn->settled = conn->startup->setup.settled;
         refuse_reply(conn, f);
     }
 }
@@ -456,7 +453,8 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 
     while (conn->state == CONN_STARTUP && conn->ep) {
         /* Never more than the frame: what follows it are FPDUs, which are not ours yet. */
-        struct iovec iov = {buf, (size_t)(conn->setup->need - conn->setup->have)};
+        struct iwarp_mpa_setup *setup = &conn->startup->setup;
+        struct iovec iov = {buf, (size_t)(setup->need - setup->have)};
         ssize_t got = iwarp_conn_readv(conn, &iov, 1);
         size_t used = 0;
         if (got == -EAGAIN) {
@@ -466,7 +464,7 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
             return;
         }
         if (got == 0) {
-            iwarp_conn_fail(conn, IWARP_FAULT_MPA_CLOSED, IWARP_SIDE_PEER, conn->setup->have,
+            iwarp_conn_fail(conn, IWARP_FAULT_MPA_CLOSED, IWARP_SIDE_PEER, setup->have,
                             conn->options.mpa_rev);
             return;
         }
@@ -474,16 +472,20 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
             iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT, (uint64_t)-got, 0);
             return;
         }
-        frame_step(conn, iwarp_mpa_setup_feed(conn->setup, buf, (size_t)got, &used));
+        frame_step(conn, iwarp_mpa_setup_feed(setup, buf, (size_t)got, &used));
     }
 }
 
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
+    struct iwarp_startup *s = conn->startup;
     struct iwarp_endpoint *ep;
-    int rc = iwarp_tcp_attach(conn->worker->loop.uv, conn->accepted_fd, &ep);
 
-    conn->has_accepted_fd = false;
+    if (!s || s->accepted_fd < 0) {
+        return;
+    }
+    int rc = iwarp_tcp_attach(conn->worker->loop.uv, s->accepted_fd, &ep);
+    s->accepted_fd = -1;
     if (rc < 0) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
         return;
@@ -498,29 +500,24 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 /* [MPA-7.1.2-01] */
 void iwarp_conn_begin_startup(struct iwarp_conn *conn)
 {
-    struct iovec iov = {conn->request, conn->request_len};
+    struct iwarp_startup *s = conn->startup;
+    struct iovec iov = {s->request, s->request_len};
     unsigned ms = conn->options.startup_timeout_ms;
 
     conn->state = CONN_STARTUP;
     iwarp_tap_open(conn);
-    iwarp_conn_start_phase(conn, conn->responder ? ms - ms / 2 : ms, &conn->startup_ms);
+    iwarp_conn_start_phase(conn, conn->responder ? ms - ms / 2 : ms, &s->startup_ms);
     if (conn->responder) {
         const struct iwarp_mpa_wish wish = {
             .rev = 2, .crc = conn->options.crc, .strict = conn->options.strict};
-        conn->setup = malloc(sizeof *conn->setup);
-        if (!conn->setup) {
-            iwarp_conn_fail(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_SIDE_LOCAL,
-                            sizeof *conn->setup, 0);
-            return;
-        }
-        iwarp_mpa_setup_init(conn->setup, IWARP_MPA_RESPONDER, &wish);
+        iwarp_mpa_setup_init(&s->setup, IWARP_MPA_RESPONDER, &wish);
     } else {
         /* One write: several peers cannot take a frame in pieces (RFC 5044 asks for nothing). */
         ssize_t sent = iwarp_conn_writev(conn, &iov, 1);
         if (sent < 0 && iwarp_conn_try_revision_1(conn, (int)-sent)) {
             return;
         }
-        if (sent != (ssize_t)conn->request_len) {
+        if (sent != (ssize_t)s->request_len) {
             iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT,
                             sent < 0 ? (uint64_t)-sent : ENOBUFS, 0);
             return;
@@ -538,6 +535,6 @@ void iwarp_conn_startup_writable(struct iwarp_conn *conn)
         return;
     }
     iwarp_addr_ask(&conn->local, conn->ep, iwarp_tcp_local_addr);
-    iwarp_conn_end_phase(conn, &conn->connecting_ms);
+    iwarp_conn_end_phase(conn, &conn->startup->connecting_ms);
     iwarp_conn_begin_startup(conn);
 }

@@ -21,7 +21,7 @@ bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset);
 void iwarp_conn_drop_endpoint(struct iwarp_conn *conn);
 
-/* Wrap the socket that a listener accepted, and wait for the Request. */
+/* If a listener accepted a socket for it: wrap the socket, and wait for the Request. */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn);
 
 /* --- frames ---------------------------------------------------------------------------------- */

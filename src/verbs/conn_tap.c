@@ -33,7 +33,8 @@ static void addresses(struct iwarp_conn *conn, struct iwarp_headers_addr addr[2]
             return;
         }
     }
-    iwarp_flow_made_up(conn->flow_number ? conn->flow_number : iwarp_flow_number(), addr);
+    uint32_t number = conn->startup->flow_number;
+    iwarp_flow_made_up(number ? number : iwarp_flow_number(), addr);
 }
 
 void iwarp_tap_name_qp(struct iwarp_conn *conn)

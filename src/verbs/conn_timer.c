@@ -52,14 +52,14 @@ static void timed_out(struct iwarp_conn *conn)
         break;
     case CONN_STARTUP:
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms,
-                        conn->setup->have);
+                        conn->startup->setup.have);
         break;
     case CONN_REQUEST:
         iwarp_conn_decline(conn, IWARP_FAULT_MPA_UNANSWERED, conn->timer_ms);
         break;
     case CONN_ESTABLISHED:
     case CONN_ENDED: /* a close that takes too long */
-        if (limit && conn->lingering) {
+        if (limit && iwarp_conn_lingers(conn)) {
             iwarp_conn_close_endpoint(conn, true);
         } else if (limit && conn->has_stream) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
@@ -143,11 +143,11 @@ void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned
 {
     iwarp_conn_start_timer(conn, ms > *used ? ms - *used : 1);
     conn->timer_ms = ms;
-    conn->phase_began = iwarp_now_ms();
+    conn->startup->phase_began = iwarp_now_ms();
 }
 
 void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
 {
-    *used += (unsigned)(iwarp_now_ms() - conn->phase_began);
+    *used += (unsigned)(iwarp_now_ms() - conn->startup->phase_began);
     iwarp_conn_stop_timer(conn);
 }

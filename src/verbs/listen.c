@@ -71,13 +71,13 @@ static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *w
 static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockaddr *peer)
 {
     enum iwarp_status status;
-    struct iwarp_conn *conn = iwarp_conn_new(l->device, &l->options, true, &status);
+    struct iwarp_conn *conn = iwarp_conn_new(l->device, &l->options, STARTUP_ARRIVED, &status);
     unsigned own = conn ? 0
                         : iwarp_crowd_share_of(&l->device->startups, peer) +
                               iwarp_crowd_share_of(&l->waiting, peer);
 
     if (!conn && status == IWARP_LIMIT && iwarp_device_make_room(l->device, own + 1)) {
-        conn = iwarp_conn_new(l->device, &l->options, true, &status);
+        conn = iwarp_conn_new(l->device, &l->options, STARTUP_ARRIVED, &status);
     }
     return conn;
 }
@@ -85,28 +85,24 @@ static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockad
 static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
                   socklen_t peer_len)
 {
-    struct iwarp_member *member = calloc(1, sizeof *member);
-    struct iwarp_conn *conn = member ? new_conn(l, (const struct sockaddr *)peer) : NULL;
+    struct iwarp_conn *conn = new_conn(l, (const struct sockaddr *)peer);
 
     atomic_fetch_add(&l->device->stats.arrivals, 1);
     if (!conn) {
         iwarp_log_rarely(&refused, IWARP_LOG_WARN, "listen", "connection refused: %s",
-                         member ? iwarp_last_error() : "no memory");
+                         iwarp_last_error());
         atomic_fetch_add(&l->device->stats.refused, 1);
         iwarp_process_close(fd);
-        free(member);
         return;
     }
     iwarp_mutex_lock(&conn->lock); /* the device's list has it already */
     iwarp_addr_set(&conn->peer, (const struct sockaddr *)peer, peer_len);
-    conn->listener = l;
     conn->user = l->user;
     conn->eq = l->eq;
     iwarp_eq_use(l->eq, conn->worker);
-    conn->member = member;
-    member->conn = conn;
-    conn->accepted_fd = fd;
-    conn->has_accepted_fd = true;
+    conn->startup->listener = l;
+    conn->startup->member.conn = conn;
+    conn->startup->accepted_fd = fd;
     (void)iwarp_conn_join(conn, &l->device->startups); /* drops the oldest, not the newcomer */
     iwarp_worker_kick(conn); /* while it is locked: once it has joined, others may have it ended */
     iwarp_mutex_unlock(&conn->lock);
@@ -415,10 +411,11 @@ enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct soc
 static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
 {
     iwarp_mutex_lock(&conn->lock);
+    bool comes = conn->startup && conn->startup->listener == l;
     bool ours =
-        conn->listener == l && !conn->user_gone &&
+        comes && !conn->user_gone &&
         (conn->state < CONN_REQUEST || (conn->eq && iwarp_eq_remove(conn->eq, &conn->open_event)));
-    if (conn->listener == l) {
+    if (comes) {
         iwarp_conn_leave_listener(conn);
     }
     if (ours) {

@@ -30,7 +30,7 @@ struct guest {
     int64_t waited_ns; /* when the last wait was over */
     bool led;          /* the last wait ran the loop, and nobody has needed it since */
     unsigned idle;     /* polls in vain while a loop was out on lease and nobody in it */
-    bool visits;       /* those visit it now */
+    bool visits;       /* from now on each of those runs the loop */
 };
 
 static _Thread_local struct {
@@ -85,7 +85,7 @@ static void visit_if_deserted(struct iwarp_worker *w)
     unsigned seen = atomic_load_explicit(&w->visits_seen, memory_order_relaxed);
 
     if (iwarp_lease_is_out(s) && atomic_load_explicit(&s->visits, memory_order_relaxed) == seen) {
-        (void)iwarp_lease_visit(&w->loop);
+        iwarp_lease_help(&w->loop);
     }
     seen = atomic_load_explicit(&s->visits, memory_order_relaxed);
     atomic_store_explicit(&w->visits_seen, seen, memory_order_relaxed);
@@ -201,7 +201,11 @@ static bool visit_deserted(struct iwarp_device *device, struct guest *g)
     if (++g->idle == FEW) {
         g->visits = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
     }
-    return g->idle >= FEW && g->visits && iwarp_lease_visit(l);
+    if (g->idle < FEW || !g->visits) {
+        return false;
+    }
+    iwarp_lease_help(l);
+    return true;
 }
 
 static bool poll_threaded(struct iwarp_device *device, uint64_t workers)

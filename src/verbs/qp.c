@@ -168,7 +168,9 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     if (conn) {
         iwarp_mutex_lock(&conn->lock);
         conn->qp = NULL;
-        conn->qp_gone = true;
+        if (conn->startup) {
+            conn->startup->qp_gone = true;
+        }
         if (conn->has_stream) {
             iwarp_stream_detach(&conn->stream);
         }

@@ -202,6 +202,36 @@ static void questions__before_there_is_an_answer__are_misuse(void **state)
     pair_close(&p);
 }
 
+/* Both ends; a connection that never was established has it to its own end. */
+static void conn__established__has_freed_what_the_start_up_needs(void **state)
+{
+    const enum pair_transport transports[] = {PAIR_MEMORY, PAIR_TCP4};
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof transports / sizeof *transports; i++) {
+        pair_options_init(&o, transports[i]);
+        pair_open(&p, &o);
+        for (int side = 0; side < 2; side++) {
+            struct iwarp_conn *conn = p.side[side].conn;
+            iwarp_mutex_lock(&conn->lock);
+            assert_null(conn->startup);
+            iwarp_conn_unlock(conn);
+        }
+        pair_close(&p);
+    }
+    pair_prepare(&p, &o);
+    must(iwarp_listener_addr(p.listener, &addr, &len));
+    must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, NULL, NULL, 0, NULL, NULL,
+                       &p.side[0].conn));
+    must(iwarp_abort(p.side[0].conn));
+    assert_non_null(p.side[0].conn->startup);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +241,7 @@ int main(void)
         cmocka_unit_test(connect__without_memory__leaves_the_queue_pairs_alone),
         cmocka_unit_test(accept__out_of_order__is_misuse),
         cmocka_unit_test(questions__before_there_is_an_answer__are_misuse),
+        cmocka_unit_test(conn__established__has_freed_what_the_start_up_needs),
     };
 
     return cmocka_run_group_tests_name("conn", tests, NULL, NULL);

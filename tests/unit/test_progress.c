@@ -269,6 +269,33 @@ static void polled__a_queue__runs_the_workers_that_use_it_only(void **state)
     pair_close(&p);
 }
 
+/* To look after a loop now and then is no visit: its home comes back to it. */
+static void polled__another_queue_from_now_on__lets_the_first_loop_have_its_home(void **state)
+{
+    struct pair_options o;
+    struct iwarp_wc wc;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = IWARP_PROGRESS_POLLED;
+    o.device.workers = 2;
+    o.conn[0].worker = 2;
+    o.conn[1].worker = 1;
+    pair_open(&p, &o);
+    const struct iwarp_lease *first = &p.device->worker[0].loop.lease;
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+    while (!iwarp_lease_is_out(first)) {
+        assert_int_equal(iwarp_cq_poll(p.side[1].recv_cq, &wc, 1), 0);
+        assert_true(iwarp_now_ms() < end);
+    }
+    while (iwarp_lease_is_out(first)) {
+        assert_int_equal(iwarp_cq_poll(p.side[0].recv_cq, &wc, 1), 0);
+        assert_true(iwarp_now_ms() < end);
+    }
+    pair_close(&p);
+}
+
 static int by_size(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -568,6 +595,7 @@ int main(void)
         cmocka_unit_test(polled__beside_threads_that_wait__loses_nothing),
         cmocka_unit_test(polled__a_queue__runs_the_workers_that_use_it_only),
         cmocka_unit_test(polled__another_queue_from_now_on__has_the_first_workers_looked_after),
+        cmocka_unit_test(polled__another_queue_from_now_on__lets_the_first_loop_have_its_home),
         cmocka_unit_test(embedded__from_another_thread__is_misuse_but_for_the_call),
         cmocka_unit_test(device_call__before_the_close__is_run_by_it),
         cmocka_unit_test(device_call__in_other_modes__is_misuse),

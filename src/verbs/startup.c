@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See startup.h.  What happens during the start-up is in conn_setup.c. */
+#include "verbs/startup.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct iwarp_startup *iwarp_startup_new(enum iwarp_startup_origin origin)
+{
+    bool initiator = origin == STARTUP_OVER || origin == STARTUP_CONNECTS;
+    struct iwarp_startup *s = calloc(1, sizeof *s + (initiator ? IWARP_MPA_FRAME_MAX : 0));
+
+    if (s) {
+        s->origin = origin;
+        s->accepted_fd = -1;
+        s->spare_fd = -1;
+    }
+    return s;
+}
+
+void iwarp_startup_free(struct iwarp_startup *s)
+{
+    if (!s) {
+        return;
+    }
+    if (s->spare_fd >= 0) {
+        close(s->spare_fd);
+    }
+    free(s->spare);
+    free(s);
+}

@@ -28,6 +28,8 @@ struct guest {
     bool led;          /* the last wait ran the loop, and nobody has needed it since */
     unsigned idle;     /* polls in vain while a loop was out on lease and nobody in it */
     bool visits;       /* those visit it now */
+    int64_t few_ns;    /* when the last few of them were over */
+    unsigned seen;     /* visits by anybody until then */
 };
 
 static _Thread_local struct {
@@ -158,6 +160,8 @@ static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers
 
 static void give_back(struct iwarp_device *device, struct guest *g)
 {
+    IWARP_UNCANCELLED;
+
     iwarp_habit_pause(&g->polling);
     g->taken = 0;
     iwarp_progress_recall(device);
@@ -187,9 +191,22 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
     return all;
 }
 
+/* Those polls come seldom, and nobody else visits the loop: others that it serves would wait. */
+static bool is_seldom(struct guest *g, const struct iwarp_lease *s)
+{
+    int64_t now = iwarp_now_ns();
+    unsigned visits = atomic_load_explicit(&s->visits, memory_order_relaxed);
+    bool seldom = g->idle > FEW && now - g->few_ns > ROUND_NS && visits - g->seen <= FEW;
+
+    g->few_ns = now;
+    g->seen = visits;
+    return seldom;
+}
+
 /* The loop is out on lease, and its guest may be away for long: this thread visits it, too. */
 static bool visit_deserted(struct iwarp_device *device, struct guest *g)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_loop *l = &device->worker[0].loop;
 
     if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
@@ -197,6 +214,11 @@ static bool visit_deserted(struct iwarp_device *device, struct guest *g)
     }
     if (++g->idle == FEW) {
         g->visits = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
+    }
+    if (g->idle % FEW == 0 && is_seldom(g, &l->lease)) {
+        g->idle = 0;
+        iwarp_lease_recall(l);
+        return false;
     }
     return g->idle >= FEW && g->visits && iwarp_lease_visit(l);
 }
@@ -207,7 +229,11 @@ static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
 
     bool round = ++g->polls % ROUND == 0;
     if (!g->taken && !(round && earns(device, g, workers))) {
-        return iwarp_lease_is_out(&device->worker[0].loop.lease) && visit_deserted(device, g);
+        if (iwarp_lease_is_out(&device->worker[0].loop.lease)) {
+            return visit_deserted(device, g);
+        }
+        g->idle = 0;
+        return false;
     }
     if (is_slow(g) || !visit_taken(device, g, workers)) {
         give_back(device, g);

@@ -32,20 +32,25 @@ static bool is_asked(void *lease)
 static bool live(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
-    bool alive = true;
+    bool alive;
 
     pthread_mutex_lock(&s->run);
     s->seen = atomic_load(&s->visits);
-    atomic_store(&s->owner, IWARP_LEASE_HOME); /* after `seen`: a guest asks once it reads HOME */
+    /* In this order: a recall that finds HOME and not asleep comes once a guest has asked. */
+    atomic_store(&s->asleep, true);
+    atomic_store(&s->wanted, 0); /* from here on, recalls count that come once a guest has asked */
+    atomic_store(&s->owner, IWARP_LEASE_HOME);
     (void)iwarp_loop_enter(l);
     uv_timer_stop(&l->limit);
+    iwarp_hot_end(l);
+    alive = uv_run(l->uv, UV_RUN_NOWAIT) != 0; /* one turn at least, however many guests ask */
     while (alive && !is_asked(s)) {
-        atomic_store(&s->asleep, true); /* before is_asked is called again: invariant 2 */
+        /* Again: a guest that asked for an earlier lease may have cleared it.  is_asked follows. */
+        atomic_store(&s->asleep, true);
         alive = iwarp_loop_await(l, is_asked, s);
     }
     atomic_store(&s->asleep, false);
     (void)iwarp_loop_enter(NULL);
-    atomic_store(&s->wanted, 0); /* before GUEST: recalls count from there on */
     if (alive) {
         atomic_store(&s->owner, IWARP_LEASE_GUEST);
     }
@@ -125,8 +130,8 @@ void iwarp_lease_recall(struct iwarp_loop *l)
     struct iwarp_lease *s = &l->lease;
 
     /* The caller has made known before what it waits for: invariant 2. */
-    if (atomic_load(&s->owner) == IWARP_LEASE_HOME) {
-        return;
+    if (atomic_load(&s->owner) == IWARP_LEASE_HOME && atomic_load(&s->asleep)) {
+        return; /* else a guest has asked, and the home is about to leave */
     }
     /* A guest that sleeps in the loop serves everybody, and wakes the home when it leaves. */
     if (atomic_fetch_add(&s->wanted, 1) == 0 && !atomic_load(&s->asleep)) {

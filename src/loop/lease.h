@@ -13,7 +13,7 @@
  *   | GUEST | no visit for a park time             | the home wakes up and runs        | HOME  |
  *   | GUEST | somebody recalls the lease           | wake the home, or have the guest  | HOME  |
  *   |       |                                      | that sleeps in the loop do so     |       |
- *   | HOME  | somebody recalls the lease           | none: the home runs the loop      | HOME  |
+ *   | HOME  | somebody recalls the lease           | none, unless a guest has asked    | HOME  |
  *
  * Invariants, which tests/model/lease.pml checks:
  *   1. Whoever runs the loop holds `run`.  `owner` is written with `run` held, by the home only:

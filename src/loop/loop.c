@@ -127,6 +127,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_unlock(&l->lock);
     if (is_for_visitors(l) && iwarp_lease_enter(l, IWARP_PARK_MS)) {
         iwarp_loop_run_calls(l);
+        uv_run(l->uv, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
         iwarp_lease_leave(l);
     } else {
         iwarp_loop_wake(l);

@@ -161,6 +161,8 @@ static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers
 
 static void give_back(struct iwarp_device *device, struct guest *g)
 {
+    IWARP_UNCANCELLED;
+
     iwarp_habit_pause(&g->polling);
     g->taken = 0;
     iwarp_progress_recall(device);
@@ -193,6 +195,7 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
 /* The loop is out on lease, and its guest may be away for long: this thread visits it, too. */
 static bool visit_deserted(struct iwarp_device *device, struct guest *g)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_loop *l = &device->worker[0].loop;
 
     if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
@@ -214,7 +217,11 @@ static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
 
     bool round = ++g->polls % ROUND == 0;
     if (!g->taken && !(round && earns(device, g, workers))) {
-        return iwarp_lease_is_out(&device->worker[0].loop.lease) && visit_deserted(device, g);
+        if (iwarp_lease_is_out(&device->worker[0].loop.lease)) {
+            return visit_deserted(device, g);
+        }
+        g->idle = 0;
+        return false;
     }
     if (is_slow(g) || !visit_taken(device, g, workers)) {
         give_back(device, g);

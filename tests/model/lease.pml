@@ -20,7 +20,8 @@
  * holds: WAITER
  * fails: SLEEPER NO_SLEEPERS_IN_PARK  park() does not look for sleepers
  * fails: SLEEPER NO_NUDGE  stay() does not wake the home after a recall
- * fails: WAITER RESET_AFTER  live() forgets recalls after it has written GUEST
+ * fails: WAITER RESET_AT_END  live() forgets recalls that came once a guest had asked
+ * fails: WAITER LOST_IF_HOME  recall() does nothing though a guest has asked
  * fails: ASLEEP_TOO_LATE  live() sets `asleep` after it has looked for guests that ask
  * fails: GUEST_OWNS  a guest does not take `run`
  */
@@ -33,7 +34,7 @@ byte owner = GUEST;
 byte wanted, visits, seen, sleepers;
 bool asleep, nudge, wake; /* wake: libuv's async handle */
 bool event;            /* something in the loop for the sleeper */
-bool told, armed;
+bool told, armed, waiting;
 byte inside;           /* threads that run the loop; ghost */
 
 inline loop_turn() /* what is ready */
@@ -54,8 +55,15 @@ inline loop_turn() /* what is ready */
 
 inline recall()
 {
+    here = (owner == HOME);
+#ifndef LOST_IF_HOME
     if
-    :: owner == HOME
+    :: here -> here = asleep
+    :: else
+    fi;
+#endif
+    if
+    :: here
     :: else ->
         if
         :: atomic { wanted == 0 -> wanted++ } ->
@@ -74,30 +82,32 @@ active proctype Home()
     :: /* live() */
         atomic { !mutex -> mutex = true };
         seen = visits;
+#ifndef ASLEEP_TOO_LATE
+        asleep = true;
+#endif
+#ifndef RESET_AT_END
+        wanted = 0;
+#endif
         owner = HOME;
+        loop_turn();
         do
         :: visits != seen -> break
         :: else ->
-#ifndef ASLEEP_TOO_LATE
             asleep = true;
+#ifndef ASLEEP_TOO_LATE
             if
             :: visits != seen -> break
             :: else
             fi;
-#else
-            asleep = true;
 #endif
             (wake || event); /* sleeps in the loop */
             loop_turn()
         od;
         asleep = false;
-#ifndef RESET_AFTER
-        wanted = 0;
-        owner = GUEST;
-#else
-        owner = GUEST;
+#ifdef RESET_AT_END
         wanted = 0;
 #endif
+        owner = GUEST;
         mutex = false;
         /* park() */
         do
@@ -219,6 +229,8 @@ active proctype Leader()
 #ifdef SLEEPER
 active proctype Sleeper()
 {
+    bool here;
+
     sleepers++;
     recall();
     armed = true;
@@ -231,17 +243,20 @@ active proctype Sleeper()
 #ifdef WAITER
 active proctype Waiter()
 {
+    bool here;
+
+    waiting = true;
+    waiting = false;
     recall()
 }
 #endif
 
 #define ASKED    (owner == HOME && visits != seen)
-#define RECALLED (owner == GUEST && wanted > 0)
 
 #if defined(SLEEPER) /* invariants 1, 2 and 4 */
 ltl told { [] (armed -> <> told) }
 #elif defined(WAITER) /* invariant 5 */
-ltl recall_ends { [] (RECALLED -> <> (owner == HOME)) }
+ltl recall_ends { [] (waiting -> <> (owner == HOME && asleep)) }
 #else /* invariant 2 */
 ltl asked_is_heard { [] (ASKED -> <> (owner == GUEST)) }
 #endif

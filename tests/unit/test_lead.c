@@ -183,6 +183,33 @@ static void lead__and_then_polling__is_served(void **state)
     pair_close(&p);
 }
 
+/* Its polls are visits, but too seldom for a loop that serves others, too: the worker takes over.
+ */
+static void lead__and_then_polling_seldom__the_worker_takes_over(void **state)
+{
+    unsigned polls, most = 0;
+    struct pair p, other[OTHERS];
+    struct iwarp_wc wc;
+
+    (void)state;
+    open_threaded(&p);
+    open_others(other);
+    for (unsigned round = 0; round < 4; round++) {
+        forget_penalties(other);
+        (void)come_to_lead(&p, 5);
+        for (polls = 0; polls < 500 && iwarp_lease_is_out(&p.device->worker[0].loop.lease);
+             polls++) {
+            assert_int_equal(iwarp_cq_poll(p.side[0].recv_cq, &wc, 1), 0);
+            usleep(200);
+        }
+        most = polls > most ? polls : most;
+    }
+    print_message("# the worker is back after %u polls at most\n", most);
+    assert_true(most < 500);
+    close_others(other);
+    pair_close(&p);
+}
+
 static void lead__with_nothing_to_come__keeps_to_its_time(void **state)
 {
     struct pair p, other[OTHERS];
@@ -380,6 +407,39 @@ static void *wait_for_ever(void *arg)
     }
 }
 
+static void *poll_while_cancelled(void *arg)
+{
+    struct other *me = arg;
+    struct iwarp_wc wc;
+
+    pthread_cancel(pthread_self()); /* takes effect where it can be cancelled next */
+    for (unsigned i = 0; i < 64; i++) {
+        (void)iwarp_cq_poll(me->pair->side[0].recv_cq, &wc, 1);
+    }
+    pthread_testcancel();
+    return NULL;
+}
+
+/* It visits the loop of a thread that is away. */
+static void lead__and_a_poller_is_cancelled__that_holds_nothing(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    open_threaded(&p);
+    for (unsigned round = 0; round < 3; round++) {
+        struct other other = {0};
+        void *result;
+        (void)come_to_lead(&p, 5);
+        start(&other, &p, poll_while_cancelled);
+        assert_int_equal(pthread_join(other.thread, &result), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        wait_until_taken_over(&p);
+        once(&p, round);
+    }
+    pair_close(&p);
+}
+
 static void lead__when_cancelled__ends_and_holds_nothing(void **state)
 {
     struct other other = {0};
@@ -410,6 +470,7 @@ int main(void)
         cmocka_unit_test(lead__and_then_away__the_worker_takes_over),
         cmocka_unit_test(lead__lost_again_and_again__is_earned_by_more_waits_each_time),
         cmocka_unit_test(lead__and_then_polling__is_served),
+        cmocka_unit_test(lead__and_then_polling_seldom__the_worker_takes_over),
         cmocka_unit_test(lead__with_nothing_to_come__keeps_to_its_time),
         cmocka_unit_test(lead__with_faults_blocked__is_the_workers),
         cmocka_unit_test(lead__in_vain__adds_nothing_to_the_time),
@@ -417,6 +478,7 @@ int main(void)
         cmocka_unit_test(lead__and_the_connection_ends__hears_of_it),
         cmocka_unit_test(lead__of_two_threads__both_are_served),
 #if CHILD_SANITIZED != 1
+        cmocka_unit_test(lead__and_a_poller_is_cancelled__that_holds_nothing),
         cmocka_unit_test(lead__when_cancelled__ends_and_holds_nothing),
 #endif
     };

@@ -4,13 +4,13 @@
  * request. One queue per device, any thread may take from it. draft-hilland-rddp-verbs-00 9.5.
  *
  * Acknowledging. An event that was taken names its object, so the object stays until the event is
- * acknowledged: destroying it before returns AGAIN. Events that were not taken vanish with their
- * object. Who never takes events has nothing to acknowledge.
+ * acknowledged: destroying the object earlier returns AGAIN. Events that were not taken vanish with
+ * their object. An application that never takes events has nothing to acknowledge.
  *
  * Neither a device nor an SRQ can fail as a whole, so no event says that they have.
  *
- * An event that is waiting is not queued again: at most one of each kind waits per object, so
- * that reporting needs no memory and an application that never looks costs none.
+ * At most one event of each type waits for each object: an event that waits is not queued again.
+ * So reporting allocates no memory, and an application that takes no events uses none.
  */
 #ifndef IWARP_ASYNC_H
 #define IWARP_ASYNC_H
@@ -51,25 +51,25 @@ IWARP_API const char *iwarp_async_text(enum iwarp_async_type type);
 IWARP_API int iwarp_async_fd(struct iwarp_device *device);
 
 /*
- * Take the next event, waiting for at most timeout_ms (< 0: for ever). AGAIN: there was none. Each
- * event taken is to be given to iwarp_async_ack once its object is not looked at any more.
+ * Take the next event, waiting for at most timeout_ms (< 0: for ever). AGAIN: none came in time.
+ * Pass each event to iwarp_async_ack when its object is no longer used for it.
  */
 IWARP_API enum iwarp_status iwarp_async_get(struct iwarp_device *device,
                                             struct iwarp_async_event *event, int timeout_ms);
 
 /*
- * Instead of this queue: deliver(event, arg) is called for each event as it comes, by the thread
- * that found it, with locks of the library held. So it returns soon and calls nothing of the
- * library. There is nothing to acknowledge, and an object that is destroyed has been delivered its
- * last event. Once, before there are objects. MISUSE: events wait, or there is a function already,
- * or it is NULL.
+ * Have deliver(event, arg) called for each event, instead of queueing it. The thread that detects
+ * the event calls it, with locks of the library held. Therefore deliver must return soon and must
+ * not call the library. These events are not acknowledged. After the destroy function of an object
+ * has returned, no event of the object is delivered. Set it once, before the device has objects.
+ * MISUSE: events wait, or the device has a function already, or deliver is NULL.
  */
 IWARP_API enum iwarp_status iwarp_async_deliver_by(
     struct iwarp_device *device, void (*deliver)(const struct iwarp_async_event *event, void *arg),
     void *arg);
 
-/* Once for each event taken. Too often, or for no event: nothing happens, and iwarp_last_error says
- * so. */
+/* Acknowledge an event: once for each event taken. An acknowledgement too many does nothing but set
+ * iwarp_last_error. */
 IWARP_API void iwarp_async_ack(const struct iwarp_async_event *event);
 
 IWARP_END_DECLS

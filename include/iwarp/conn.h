@@ -4,8 +4,8 @@
  * them.
  *
  * A connection (struct iwarp_conn) carries the stream of one queue pair from the MPA start-up
- * (RFC 5044 7.1, RFC 6581) to the close. All calls return at once; what became of them arrives as
- * an event, or can be waited for with iwarp_conn_wait.
+ * (RFC 5044 7.1, RFC 6581) to the close. Calls that start an operation return at once. Its result
+ * arrives as an event in an event queue; iwarp_conn_wait and iwarp_conn_wait_end wait for it.
  */
 #ifndef IWARP_CONN_H
 #define IWARP_CONN_H
@@ -40,18 +40,19 @@ struct iwarp_conn_options {
     bool mpa_fallback; /* initiator, revision 2: if the peer hangs up without an octet of a Reply,
                         * connect again with revision 1, once (RFC 6581 10); default true. The
                         * time-outs hold for both tries together */
-    bool crc;          /* ask for CRC32c (default true); it is off only if both say so */
-    bool markers;      /* ask the peer for markers (default false); it gets them if it asks */
+    bool crc;          /* ask for CRC32c (default true); it is off only if neither end asks */
+    bool markers;      /* ask the peer to send markers (default false); this end sends markers
+                        * if the peer asks for them, whatever this option says */
     bool peer_to_peer; /* initiator, revision 2: the responder may send first (default true); with
                         * revision 1, and at a responder, it has no effect */
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
                         * initiator, all as responder. Read takes an ord of at least 1 */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
-    unsigned ulpdu_max; /* octets, 128 to 64768, 0 (default): from the path's segment size,
-                         * which is followed, and some RNICs drop what is longer */
+    unsigned ulpdu_max; /* octets, 128 to 64768; 0 (default): follow the path's segment size, since
+                         * some RNICs drop FPDUs that are longer than a segment */
     unsigned ird;       /* RDMA Reads the peer may have outstanding here; default 32 */
     unsigned ord;       /* RDMA Reads outstanding towards the peer; default 32 */
-    /* Times are at least 1. */
+    /* The next four times are at least 1 ms. */
     unsigned connect_timeout_ms; /* TCP set-up, default 10000 */
     unsigned
         startup_timeout_ms;    /* MPA start-up, default 10000 (initiator), half of it (responder) */
@@ -59,46 +60,49 @@ struct iwarp_conn_options {
     unsigned
         accept_timeout_ms; /* responder: a Request that nobody answers is rejected, default 60000 */
     /*
-     * A peer that vanishes (kernel TCP only): sent octets that stay without acknowledgement, or
-     * find no room at the peer, for user_timeout_ms end the connection; a silent one is asked for
-     * signs of life after keepalive_s, and ended within twice that plus user_timeout_ms.
+     * How TCP detects that the peer is gone (kernel TCP only: TCP_USER_TIMEOUT, keepalive). The
+     * connection ends when the peer does not acknowledge octets, or has no room for them, for
+     * user_timeout_ms. TCP probes a silent peer after keepalive_s; if no answer comes, the
+     * connection ends within 2 * keepalive_s plus user_timeout_ms.
      */
-    unsigned user_timeout_ms;      /* default 60000, 0: as the system has it, at most 2^31-1 */
-    unsigned keepalive_s;          /* default 30, 0: never asked, at most 32767 */
+    unsigned user_timeout_ms;      /* default 60000; 0: the system's default; at most 2^31-1 */
+    unsigned keepalive_s;          /* default 30; 0: no probes; at most 32767 */
     const struct sockaddr *source; /* iwarp_connect: from this address, port 0: any; copied */
     socklen_t source_len;          /* of it; 0 (default): the system chooses */
     /*
-     * Take nothing that the RFCs do not allow, though known peers send it (default false): a Reject
-     * in the older format, a Reply of revision 2 to a Request of revision 1, FPDUs of a responder
-     * before the initiator's first, an RDMA Read with ird 0 in revision 1; and read Terminates as
-     * RFC 5040 4.8 has them only. For testing peers.
+     * Refuse what known peers send against the RFCs (default false: accept it): a Reject in the
+     * older format, a Reply of revision 2 to a Request of revision 1, FPDUs of a responder before
+     * the initiator's first, an RDMA Read with ird 0 in revision 1. Also parse Terminates only in
+     * the layout of RFC 5040 4.8. Meant for testing peers.
      */
     bool strict;
     /*
-     * Initiator over TCP: if the peer has not sent an octet 100, 400 and 1600 ms after its Reply
-     * though something was sent to it, send a zero-length RDMA Write (default true). The siw of
-     * Linux can overlook the first FPDU until more octets come, and both sides would wait for ever.
+     * Initiator over TCP: send a zero-length RDMA Write 100, 400 and 1600 ms after the peer's Reply
+     * if this end has sent FPDUs and the peer has not sent an octet since (default true). Linux's
+     * siw can overlook the first FPDU until more octets arrive; without the Write both ends would
+     * wait for ever.
      */
     bool remind;
-    int traffic_class; /* iwarp_connect: IP_TOS or IPV6_TCLASS of what is sent, 0 to 255, whose
-                        * two low bits are TCP's own (ECN); -1 (default): the system's */
+    int traffic_class; /* iwarp_connect: IP_TOS or IPV6_TCLASS of sent packets, 0 to 255; TCP sets
+                        * the two low bits (ECN) itself; -1 (default): the system's default */
     /*
-     * Which of the device's workers drives the connection, or the listener and all that it gets: 1
-     * to their number; 0 (default): one after the other. With polled progress, polling a completion
-     * or event queue runs those workers whose connections and listeners use it, or did, so threads
-     * that poll queues of their own, with workers of their own, do not disturb each other (to arm a
-     * queue, or to wait, calls back all workers); each of them may listen on the same port, with
-     * SO_REUSEPORT and iwarp_listen_socket. MISUSE: the device has fewer.
+     * Number of the worker that drives the connection, or the listener and its connections: 1 to
+     * the device's number of workers; 0 (default): the workers in turn. With polled progress,
+     * polling a completion or event queue runs the workers whose connections and listeners use the
+     * queue or have used it. So threads that poll their own queues on their own workers do not
+     * disturb each other, but a thread that arms a queue or waits makes all workers take over
+     * their loops. The threads may listen on the same port, with SO_REUSEPORT and
+     * iwarp_listen_socket. MISUSE: the device has fewer workers.
      */
     unsigned worker;
     /*
-     * Listeners: asked about each connection as soon as TCP has accepted it, before the MPA
-     * start-up; false: it is reset, takes no place among the start-ups, and no event tells of it.
-     * NULL (default): all are admitted. peer is as accept(2) gives it, so a listener on an address
-     * of IPv6 may see addresses of IPv4 mapped into it. Called on the listener's worker (embedded:
-     * the application's thread), which does nothing else meanwhile: it may not wait, nor call
-     * functions of the library that do. Everything it uses has to live until iwarp_listener_close
-     * has returned.
+     * Listeners: the library calls admit for each connection when TCP has accepted it, before the
+     * MPA start-up. If admit returns false, the connection is reset, does not count as a start-up,
+     * and causes no event. NULL (default): all peers are admitted. peer is the address that
+     * accept(2) returns; a listener on an IPv6 address may see IPv4-mapped addresses. The
+     * listener's worker makes the call (embedded: the application's thread) and does nothing else
+     * meanwhile: admit must not wait, nor call functions of the library that wait. Everything that
+     * it uses must live until iwarp_listener_close has returned.
      */
     bool (*admit)(const struct sockaddr *peer, socklen_t peer_len, void *arg);
     void *admit_arg;
@@ -111,7 +115,7 @@ IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
 enum iwarp_event_type {
     IWARP_EVENT_REQUEST = 1, /* a listener got a valid MPA Request: accept or reject `conn` */
     IWARP_EVENT_ESTABLISHED, /* the queue pair is in RTS */
-    IWARP_EVENT_REJECTED,    /* the peer's ULP said no; its private data is at `conn` */
+    IWARP_EVENT_REJECTED,    /* the peer's ULP sent a Reject; iwarp_conn_private_data */
     IWARP_EVENT_FAILED,      /* never established: refused, timed out, not an iWARP peer */
     IWARP_EVENT_DISCONNECTED /* was established, has ended; `status` OK if in order */
 };
@@ -132,8 +136,9 @@ IWARP_API enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct 
 IWARP_API enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq);
 
 /*
- * Readable while events wait; owned by the queue, for poll/epoll only. An event may vanish before
- * it is taken, so ask with time-out 0 then.
+ * Return a descriptor that is readable while events wait. The queue owns it: use it for poll/epoll
+ * only. An event may vanish before it is taken, so call iwarp_eq_get with time-out 0 when the
+ * descriptor becomes readable.
  */
 IWARP_API int iwarp_eq_fd(struct iwarp_eq *eq);
 
@@ -146,17 +151,18 @@ IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event
 
 /*
  * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
- * NULL. backlog, at least 1: how many TCP connections the kernel keeps for later, and how many
- * Requests may wait for an answer, where less than 64 counts as 64, and more than a quarter of the
- * process's descriptors as that. REQUEST events go to eq. MISUSE: what cannot be meant (NULL for
- * device, addr, eq or listener, too short an address, an option out of its bounds); TRANSPORT: what
- * the system refuses.
+ * NULL. backlog, at least 1, bounds the TCP connections that the kernel holds until they are
+ * accepted, and the Requests that wait for an answer (for these it counts as at least 64, and as at
+ * most a quarter of the process's descriptors). REQUEST events go to eq. MISUSE: device, addr, eq
+ * or listener is NULL, the address is too short, or an option is out of its bounds. TRANSPORT: the
+ * system refuses the address or the socket.
  *
- * A Request that waits for an answer is rejected after accept_timeout_ms, and ends if its peer
- * goes. If one too many waits, one is rejected: the newest of the address that has most of them; so
- * is one of an address with several when max_connections or the descriptors are used up. If the
- * event of such a Request was not taken yet, it vanishes; if it was, no further event tells,
- * accepting it returns CLOSED, and it is to be destroyed all the same.
+ * A Request that waits for an answer is rejected after accept_timeout_ms, and ends when its peer
+ * closes. When more Requests wait than the backlog allows, the library rejects the newest Request
+ * of the address with the most Requests. When max_connections or the descriptors are used up, it
+ * may reject a Request of an address with several. If the application has not taken the event of
+ * such a Request, the event vanishes. If it has, no other event follows and iwarp_accept returns
+ * CLOSED; the application must still destroy the connection.
  */
 IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                          socklen_t addr_len,
@@ -166,9 +172,10 @@ IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const stru
 
 /*
  * The same on a TCP socket that the application has bound, with options of its own (SO_REUSEADDR,
- * IPV6_V6ONLY, IP_TOS, ...), listening or not. fd belongs to the library from a successful call on;
- * on failure it stays the application's, but may listen and not block. MISUSE: it is no such
- * socket, or the library's already. TRANSPORT: what the system refuses.
+ * IPV6_V6ONLY, IP_TOS, ...). The socket may listen already. After a successful call the library
+ * owns fd; after a failure the application still owns it, but it may be listening and non-blocking.
+ * MISUSE: fd is no such socket, or the library owns it already. TRANSPORT: the system refuses a
+ * call on it.
  */
 IWARP_API enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
                                                 const struct iwarp_conn_options *options,
@@ -184,17 +191,18 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
  * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict and timeouts are
- * looked at. ESTABLISHED or FAILED follows. Send queue work waits until the peer's first FPDU has
- * come (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, too much private data, a conn that
- * waits for no answer, an option out of its bounds. CLOSED: the request has gone already.
+ * used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
+ * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
+ * conn waits for no answer, or an option is out of its bounds. CLOSED: the Request has ended.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
                                          const void *private_data, size_t pd_len, void *user);
 
 /*
- * Answer with a Reply that says no, and close. conn must still be destroyed. To disconnect or
- * destroy a connection that waits for an answer sends the same Reply; iwarp_abort resets.
+ * Answer a REQUEST with a Reply that has the R (reject) bit set (RFC 5044 7.1.1), and close. The
+ * application must still destroy conn. iwarp_disconnect and iwarp_conn_destroy send the same Reply
+ * for a connection that waits for an answer; iwarp_abort resets it.
  */
 IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data,
                                          size_t pd_len);
@@ -218,15 +226,16 @@ IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sock
 /* --- sockets that are connected already ------------------------------------------------------ */
 
 /*
- * Go over from an application's own protocol on a TCP socket to iWARP, as iSER does: both ends at
- * the same octet of each direction (RFC 5044 7.1). Either end of the socket may be the initiator;
- * the application has read everything of its own protocol, and hands in what it has read beyond
- * that (received, copied; of any length). Events and the rest are as for iwarp_connect, without
- * mpa_fallback, and as for iwarp_accept_over: REQUEST goes to eq, with no listener.
+ * Switch a TCP socket from the application's own protocol to iWARP, as iSER does. Both ends must
+ * switch at the same octet of each direction (RFC 5044 7.1). Either end of the socket may be the
+ * initiator. The application reads its own protocol to the end and passes the octets that it has
+ * read beyond that in `received` (copied, of any length). iwarp_connect_socket behaves otherwise as
+ * iwarp_connect without mpa_fallback, and iwarp_accept_socket as iwarp_accept_over: the REQUEST
+ * event goes to eq and names no listener.
  *
- * fd, a connected TCP socket, belongs to the library from a successful call on; on failure nothing
- * has happened to it. MISUSE: it is none, or belongs to the library already, or the other arguments
- * are wrong. LIMIT: max_connections, or the event loop cannot watch it.
+ * fd is a connected TCP socket. After a successful call the library owns it; a call that fails
+ * leaves it as it was. MISUSE: fd is no such socket, the library owns it already, or another
+ * argument is wrong. LIMIT: max_connections, or the event loop cannot watch fd.
  */
 IWARP_API enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *received,
                                                  size_t received_len,
@@ -241,15 +250,16 @@ IWARP_API enum iwarp_status iwarp_accept_socket(struct iwarp_device *device, int
                                                 struct iwarp_conn **conn);
 
 /*
- * Take the socket back when no connection came of it: after REJECTED, after iwarp_reject, and where
- * the start-up timed out, ran out of memory or met the peer's FIN. It is open and set as it was
- * before (flags, no-delay, keepalive). *received_len octets of `received` were read from it and
- * belong to no start-up frame; what follows them is still in the socket. Whoever does not take it
- * has it closed with the connection's handle.
+ * Take the socket back after a start-up that established no connection: after REJECTED, after
+ * iwarp_reject, and when the start-up timed out, ran out of memory or received the peer's FIN. The
+ * socket is open, and its settings (flags, no-delay, keepalive) are restored. The library has read
+ * *received_len octets that belong to no start-up frame and returns them in `received`; the octets
+ * behind them are still in the socket. The application owns *fd then. iwarp_conn_destroy closes a
+ * socket that was not taken.
  *
- * AGAIN: the start-up is not over. CLOSED: there is nothing to take; a frame that was not MPA's has
- * TCP closed (RFC 5044 7.1.1), and so have iwarp_abort and iwarp_disconnect. MISUSE: the connection
- * is of another kind, or `size` is too small; *received_len says how large.
+ * AGAIN: the start-up is not over. CLOSED: no socket is left, since a frame that is not MPA's
+ * (RFC 5044 7.1.1), iwarp_abort or iwarp_disconnect has closed it. MISUSE: the connection was not
+ * made from a socket, or `size` is too small (*received_len is the size needed).
  */
 IWARP_API enum iwarp_status iwarp_conn_take_socket(struct iwarp_conn *conn, int *fd, void *received,
                                                    size_t size, size_t *received_len);
@@ -279,10 +289,10 @@ IWARP_API enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout
 IWARP_API enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms);
 
 /*
- * Close in order: work posted before is finished first (bounded by close_timeout_ms), then FIN.
- * What is posted from now on is not carried out; receives still serve what the peer sends before
- * its own FIN (RFC 5041 6.2.1). When that has come, what is left is flushed, and DISCONNECTED
- * follows.
+ * Close in order: finish the requests that are posted (within close_timeout_ms), then send a FIN.
+ * Requests that are posted later are not carried out. Posted receives still take what the peer
+ * sends before its own FIN (RFC 5041 6.2.1). After the peer's FIN the remaining work is flushed,
+ * and DISCONNECTED follows.
  */
 IWARP_API enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn);
 
@@ -290,9 +300,9 @@ IWARP_API enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn);
 IWARP_API enum iwarp_status iwarp_abort(struct iwarp_conn *conn);
 
 /*
- * Release the object: its waiting events vanish from the queue. A connection that lives is aborted,
- * unless iwarp_disconnect was called before: then the close is finished in the background, within
- * close_timeout_ms (the queue pair may be destroyed as soon as its work is done).
+ * Release the object. Its waiting events vanish from the queue. If the connection has not ended, it
+ * is aborted, unless iwarp_disconnect was called: then the library finishes the close in the
+ * background, within close_timeout_ms (the queue pair may be destroyed when its work is done).
  */
 IWARP_API enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn);
 
@@ -312,9 +322,10 @@ IWARP_API void *iwarp_conn_user(const struct iwarp_conn *conn);
 IWARP_API const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn);
 
 /*
- * What the start-up settled. Known from the peer's frame on are mpa_rev, peer_ird and peer_ord:
- * also of a Request before it is answered, and of a Reply that says no (RFC 6581 9.1). The rest is
- * 0 until the connection is established. MISUSE as long as no frame that is in order has come.
+ * What the two ends negotiated. mpa_rev, peer_ird and peer_ord are known when the peer's frame has
+ * arrived: also for a Request that is not answered yet, and for a Reply that rejects (RFC
+ * 6581 9.1). All other members are 0 until the connection is established. MISUSE: no valid frame
+ * has arrived.
  */
 struct iwarp_conn_info {
     size_t size;                 /* set by the caller to sizeof(struct iwarp_conn_info) */

@@ -4,9 +4,9 @@
  * Included by verbs.h, whose head says what holds for threads and for memory that is not there.
  *
  * An STag is 24 bits of index, which the library draws, and 8 bits of key; all 32 have to match.
- * It is valid or invalid. Whatever makes it invalid has waited, when it returns or completes, until
- * no transfer touches the memory by it: from then on no octet changes or is read that way (RFC 5042
- * 6.2.2). An STag may be
+ * It is valid or invalid. A call or request that makes an STag invalid waits for all transfers that
+ * use the STag. So after it has returned or completed, no octet is read or changed through that
+ * STag (RFC 5042 6.2.2). These operations change what an STag stands for:
  *
  *   registered     iwarp_mr_register, iwarp_mr_create; iwarp_mr_reregister; work request REG_MR
  *   bound          a window to part of a region: iwarp_mw_bind, work request BIND_MW
@@ -16,8 +16,8 @@
  * The work requests REG_MR, BIND_MW and LOCAL_INV send nothing. They are carried out in the order
  * of the send queue and before any later request begins. LOCAL_INV and BIND_MW wait until earlier
  * Sends and Writes have been handed to TCP, and with IWARP_WR_FENCE all three wait for all earlier
- * requests, RDMA Reads too. One that is not possible completes as IWARP_WC_LOCAL_BIND and ends the
- * stream; the completion's fault says what is wrong.
+ * requests, RDMA Reads too. A request that cannot be carried out completes as IWARP_WC_LOCAL_BIND
+ * and ends the stream; the fault of the completion gives the reason.
  *
  * A peer may invalidate (RFC 5040 5.3, 8.1.1) what has a remote right, no windows bound to it, and
  * cannot be used by another stream: windows of type 2, regions limited to the queue pair, and other
@@ -74,10 +74,11 @@ IWARP_API void iwarp_mr_options_init(struct iwarp_mr_options *options, void *add
                                      unsigned access);
 
 /*
- * Register memory. O(1): a table entry, no pinning, no page walk; the memory need not even be
- * mapped yet. Memory that is not there when it is used ends the stream that used it with a fault,
- * and nothing else. STags are unpredictable (RFC 5042 6.1.1). MISUSE, LIMIT (max_regions),
- * NO_MEMORY.
+ * Register memory. The cost does not depend on the length: the library makes a table entry and pins
+ * no page. The memory need not be mapped yet. If it is not mapped when a stream uses it, that
+ * stream alone ends with a fault. STags are unpredictable (RFC 5042 6.1.1). MISUSE: an argument is
+ * wrong. LIMIT: the device has max_regions regions and windows. NO_MEMORY: there is no memory for
+ * the entry.
  */
 IWARP_API enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd,
                                             const struct iwarp_mr_options *options,
@@ -95,26 +96,29 @@ IWARP_API enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr 
 
 /*
  * Make a region stand for other memory, rights or a protection domain of the same device (pd may be
- * NULL: as before), valid or not before; the STag's key changes. MISUSE while windows are bound to
- * it; then nothing has changed. Returns when no transfer touches the memory of before any more. Not
- * while another thread uses *mr.
+ * NULL: keep the domain). The STag may be valid or invalid before; its key changes. The call
+ * returns when no transfer uses the former memory any more. No other thread may use *mr meanwhile.
+ * MISUSE: windows are bound to the region, which is then unchanged.
  */
 IWARP_API enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
                                                 const struct iwarp_mr_options *options);
 
 /*
- * Returns when no transfer touches the region any more; segments that arrive for its STag later end
- * their stream only. Freeing the memory is safe afterwards. MISUSE while windows are bound to it.
+ * Invalidate the STag and release *mr. The call returns when no transfer uses the memory any more,
+ * so the application may free the memory then. A segment that arrives later for the STag ends its
+ * own stream only. MISUSE: windows are bound to the region.
  */
 IWARP_API enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr);
 
 /*
- * The STag; serves as the lkey of SGEs, and is what a peer is told if it has remote rights. After a
- * REG_MR was posted it is the new one, which is valid once that is carried out.
+ * Return the STag: the lkey for SGEs, and the value to give to a peer if the region has remote
+ * rights. After a REG_MR was posted, this is the new STag; it becomes valid when the request is
+ * carried out.
  */
 IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
 
-/* What was registered last; not while a REG_MR for it is under way. */
+/* What was registered last. Do not call these while a REG_MR for the region is posted and not
+ * completed. */
 IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
 IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
 IWARP_API unsigned iwarp_mr_access(const struct iwarp_mr *mr);
@@ -123,16 +127,16 @@ IWARP_API uint64_t iwarp_mr_to_base(const struct iwarp_mr *mr);
 /* --- windows --------------------------------------------------------------------------------- */
 
 /*
- * A window opens part of a region to peers, with rights of its own, for a while: binding and
- * invalidating cost no registration. The region needs MW_BIND, and LOCAL_WRITE if a peer may write;
- * it may not be ZERO_BASED (the window may). The region's own remote rights do not matter.
+ * A window gives peers access to part of a region for some time, with rights of its own. Binding
+ * and invalidating it need no registration. The region needs MW_BIND, and LOCAL_WRITE if a peer may
+ * write; it may not be ZERO_BASED (the window may). The region's own remote rights do not matter.
  *
  * A window of type 2 belongs to its queue pair, not to the connection: it stays bound when that
  * ends, and when the queue pair goes to IDLE and is connected anew the new peer may use it, if it
  * knows the STag (verbs draft 6.2.4). To prevent that, free it, or post a LOCAL_INV for it as the
  * first request in IDLE: that is carried out before anything of the new peer is taken. A queue pair
- * may be destroyed with windows bound to it, other than the draft says; nobody can use or
- * invalidate them any more, and only iwarp_mw_free lets go of their regions.
+ * may be destroyed while windows are bound to it (unlike in the draft). No queue pair can use or
+ * invalidate such a window any more, and only iwarp_mw_free unbinds it from its region.
  */
 enum iwarp_mw_type {
     IWARP_MW_TYPE_1 = 1, /* usable by all queue pairs of the PD; bound again at any time, and not
@@ -144,10 +148,11 @@ enum iwarp_mw_type {
 IWARP_API enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type,
                                            struct iwarp_mw **mw);
 
-/* Valid or not. Returns when no transfer touches memory by the window any more. */
+/* Release a window, valid or not. Returns when no transfer uses memory through it any more. */
 IWARP_API enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw);
 
-/* The STag; after a bind was posted the new one, which is valid once that is carried out. */
+/* Return the STag. After a bind was posted, this is the new STag; it becomes valid when the bind is
+ * carried out. */
 IWARP_API uint32_t iwarp_mw_stag(const struct iwarp_mw *mw);
 
 /*
@@ -188,7 +193,8 @@ struct iwarp_stag_info {
     uint64_t to_base;
 };
 
-/* What requests that were carried out have made of it. Waits for a change that is under way. */
+/* Return the state after all requests that were carried out. If a change is in progress, the call
+ * waits for its end. */
 IWARP_API enum iwarp_status iwarp_mr_query(struct iwarp_mr *mr, struct iwarp_stag_info *info);
 IWARP_API enum iwarp_status iwarp_mw_query(struct iwarp_mw *mw, struct iwarp_stag_info *info);
 

@@ -11,8 +11,9 @@
  *   TERMINATE    -           -               -           -            by itself
  *   ERROR        start anew  -               -           -            -
  *
- * What is not there is MISUSE. A queue pair whose connection was closed in order is in ERROR, too,
- * without a fault. While it connects it is IDLE, and has no attributes to be changed.
+ * All other transitions return MISUSE. A queue pair whose connection was closed in order is in
+ * ERROR, too, without a fault. While a queue pair connects, it is IDLE and its attributes cannot be
+ * changed.
  */
 #ifndef IWARP_QP_H
 #define IWARP_QP_H
@@ -60,8 +61,8 @@ struct iwarp_qp_changes {
 };
 
 /*
- * Change a queue pair, completely or, with MISUSE or AGAIN (another thread connects it at this
- * moment), not at all.
+ * Change the state or attributes of a queue pair. All changes are made or none. MISUSE: a change is
+ * not allowed in this state. AGAIN: another thread is connecting the queue pair.
  *
  * Attributes, in IDLE: bounds for the depths that its connection options ask for. In RTS: the ORD
  * in use, from 1 to what it is, for Reads not sent yet (the bound for the next connection with it).
@@ -71,9 +72,10 @@ struct iwarp_qp_changes {
  * reset), and flushes. TERMINATE sends a Terminate 0/0/00, and the queue pair is in ERROR when it
  * is out. From IDLE without a connection ERROR flushes what is posted, then and afterwards.
  *
- * ERROR to IDLE: its connection has ended, and all work is flushed. Completions that were not
- * polled are discarded, faults of those that were are no longer valid; a new connection begins with
- * MSN 1. No other thread may use the queue pair meanwhile. The old connection keeps its handle.
+ * ERROR to IDLE requires that the connection has ended and all work is flushed. Completions that
+ * were not polled are discarded. Fault pointers of completions that were polled become invalid. A
+ * new connection starts with MSN 1. No other thread may use the queue pair meanwhile. The handle of
+ * the old connection stays valid.
  */
 IWARP_API enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp,
                                             const struct iwarp_qp_changes *changes);

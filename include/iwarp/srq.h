@@ -5,9 +5,9 @@
  *
  * Completions go to the receive CQ of the queue pair that took the entry, in the order of its
  * peer's Sends. A message that finds the queue empty ends its stream as with a receive queue of its
- * own (RFC 5041 7.2, Terminate 1/2/02). When a stream ends, the entry that it has taken is flushed,
- * and IWARP_ASYNC_QP_LAST_WQE tells that it takes none any more; all others stay for other queue
- * pairs.
+ * own (RFC 5041 7.2, Terminate 1/2/02). When a stream ends, the entry that it has taken is flushed.
+ * The event IWARP_ASYNC_QP_LAST_WQE then says that its queue pair takes no further entry. All other
+ * entries stay for other queue pairs.
  *
  * Threads: as verbs.h; posting is safe from any thread.
  */
@@ -28,7 +28,8 @@ struct iwarp_srq_options {
 
 IWARP_API void iwarp_srq_options_init(struct iwarp_srq_options *options);
 
-/* The lkeys of its receives are of this PD, which may be another one than the queue pairs'. */
+/* Create a queue in pd. The lkeys of its receives belong to pd; the queue pairs may be in others.
+ */
 IWARP_API enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd,
                                              const struct iwarp_srq_options *options,
                                              struct iwarp_srq **srq);
@@ -41,8 +42,9 @@ IWARP_API enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq);
 IWARP_API void *iwarp_srq_user(const struct iwarp_srq *srq);
 
 /*
- * Ask for one IWARP_ASYNC_SRQ_LIMIT when fewer than `limit` receives are posted, at once if that is
- * so already. 0 takes the request back. MISUSE: more than max_wr.
+ * Request one IWARP_ASYNC_SRQ_LIMIT event when fewer than `limit` receives are posted; it is
+ * reported at once if fewer are posted already. 0 cancels the request. MISUSE: limit is more than
+ * max_wr.
  */
 IWARP_API enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit);
 

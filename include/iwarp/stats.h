@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Statistics: what went over the streams of a device or a queue pair, and how they ended. They may
- * be read at any time from any thread and stop nobody; numbers that are read while work goes on
- * need not be of the same instant.
+ * Statistics: traffic of the streams of a device or a queue pair, and how they ended. Any thread
+ * may read them at any time and blocks no other thread. Numbers that are read during transfers need
+ * not be of the same instant.
  */
 #ifndef IWARP_STATS_H
 #define IWARP_STATS_H

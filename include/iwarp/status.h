@@ -3,7 +3,7 @@
  * What calls return, and how errors explain themselves.
  *
  * Every call that can fail returns `enum iwarp_status`: a small closed set that programs branch on.
- * The story behind it is in two places:
+ * The reason is in two places:
  *  - iwarp_last_error(): a sentence for the last call that failed on this thread (misuse, limits,
  *    operating system errors).
  *  - struct iwarp_fault: why a stream ended. Each fault is a row of faults.def: status, Terminate
@@ -39,7 +39,7 @@ enum iwarp_fault_code {
     IWARP_FAULT_COUNT
 };
 
-/* Who noticed. */
+/* Which side detected the fault. */
 enum iwarp_fault_side {
     IWARP_SIDE_LOCAL = 0,    /* this end, in what the peer sent or in the local work */
     IWARP_SIDE_PEER = 1,     /* the peer, which said so in a Terminate or Reject */

@@ -21,8 +21,8 @@
  *                                         something
  *
  * No operation blocks. `ready` and `closed` are called on the worker's thread, out of `poll` or
- * `close`; after `close` was called `ready` is not. An endpoint that wants `poll` to be called asks
- * for it with iwarp_endpoint_wake, on any thread, until `close` was called.
+ * `close`. An endpoint must not call `ready` after `close` was called. Until then it may request a
+ * call of `poll` with iwarp_endpoint_wake, on any thread.
  */
 #ifndef IWARP_TRANSPORT_H
 #define IWARP_TRANSPORT_H

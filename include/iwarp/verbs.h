@@ -8,36 +8,39 @@
  * and polling are safe from any thread; the one rule is that an object is not used while or after
  * another thread destroys it. Destroying an object that others refer to returns IWARP_MISUSE.
  *
- * Signals. Memory that is not there shows as SIGSEGV or SIGBUS, which the library turns into a
- * fault of the stream. From the first connection on it has handlers for these two, which pass on
- * everything else to the handlers that the application had, with their flags, or to the default
- * action. An application that installs its own later should do so before it connects or accepts, or
- * pass on what it does not know to the handler it displaced. A thread that posts may be the one
- * that sends, and one that polls with IWARP_PROGRESS_POLLED the one that receives: they must not
- * block these two. SIGPIPE is never raised.
+ * Signals. An access to memory that is not mapped raises SIGSEGV or SIGBUS. The library turns the
+ * signals that its own accesses raise into a fault of the stream. It installs handlers for both at
+ * the first connection. They pass every other signal to the handler that the application had, with
+ * the flags of that handler, or to the default action. An application that installs handlers of its
+ * own should do so before it connects or accepts, or pass unknown signals to the handler that it
+ * replaced. A thread that posts may also send, and a thread that polls may also receive (see
+ * iwarp_progress): such threads must not block SIGSEGV and SIGBUS. The library raises no SIGPIPE.
  *
- * Processes. A fork does the parent no harm. In the child every call for an object of the parent's
- * does nothing and returns MISUSE (NULL or nothing where there is no status to return), and the
- * library's sockets are closed without a word to the peers; the child may open a device of its own.
- * A process may exit at any time, from any thread, without closing anything. Threads may be
- * cancelled (deferred) inside calls: iwarp_cq_wait, iwarp_eq_get, iwarp_async_get, iwarp_conn_wait
- * and iwarp_conn_wait_end end while they sleep; all others finish first, and are no cancellation
- * points.
+ * Processes. The parent may fork at any time. In the child, a call for an object of the parent does
+ * nothing and returns MISUSE (NULL or nothing if the function returns no status). The child's
+ * copies of the library's sockets are closed, and the peers receive nothing. The child may open a
+ * device of its own. A process may exit at any time, from any thread, without closing any object.
+ * Threads may be cancelled (deferred): iwarp_cq_wait, iwarp_eq_get, iwarp_async_get,
+ * iwarp_conn_wait and iwarp_conn_wait_end are cancellation points while they sleep; all other
+ * functions are none.
  *
- * Misuse. A handle that is NULL is IWARP_MISUSE with a sentence, and where there is no status to
- * return 0 or NULL (the state ERROR) and the sentence; one that was destroyed cannot be noticed.
+ * Misuse. A NULL handle makes a call return IWARP_MISUSE and set iwarp_last_error. A function that
+ * returns no status returns 0 or NULL (iwarp_qp_state: ERROR) and sets iwarp_last_error. The
+ * library cannot detect the use of a handle that was destroyed.
  *
- * Memory. The application owns registered memory until iwarp_mr_deregister returns, and lends the
- * buffers of a posted work request to the library until its completion has been polled.
+ * Memory. The application owns registered memory and must keep it until iwarp_mr_deregister
+ * returns. It lends the buffers of a posted work request to the library until it has polled the
+ * completion of that request.
  *
- * Spinning on memory. An RDMA Write arrives without any call at its target, so a program may spin
- * on memory (with acquire loads) to see it. With CRC and IWARP_PLACE_VERIFIED (the default) the
- * last octet of each segment of a Write becomes visible after all octets before it, and an aligned
- * 2, 4 or 8 octets at the end are never seen in halves; segments come in order. Where payload goes
- * directly (IWARP_PLACE_EARLY, or CRC negotiated off) nothing holds for the order within one
- * segment of 512 or more octets of payload, and with PLACE_EARLY what is seen may not be what was
- * sent: there spin on a flag that is a Write of its own, of at most 511 octets. It becomes visible
- * after all Writes posted before it, and only once their CRCs were right.
+ * Spinning on memory. The target of an RDMA Write calls no function to receive it, so a program may
+ * spin on memory (with acquire loads) until the Write arrives. With CRC and IWARP_PLACE_VERIFIED
+ * (the default) the last octet of each segment becomes visible after all octets before it; an
+ * aligned word of 2, 4 or 8 octets at the end of a segment becomes visible as a whole; segments
+ * become visible in order. With direct placement (IWARP_PLACE_EARLY, or CRC negotiated off) the
+ * octets of a segment with 512 or more octets of payload become visible in any order, and with
+ * PLACE_EARLY they may be wrong until their CRC was checked. In these modes spin on a flag that a
+ * separate Write of at most 511 octets sets. The flag becomes visible after all Writes that were
+ * posted before it, and only after their CRCs were found right.
  */
 #ifndef IWARP_VERBS_H
 #define IWARP_VERBS_H
@@ -60,33 +63,38 @@ struct iwarp_srq; /* srq.h */
 /* --- device ---------------------------------------------------------------------------------- */
 
 /*
- * Who moves the octets.
+ * Progress modes: which thread moves octets between the transport and memory.
  *
- * - THREADED: the library's own threads, `workers` of them; transfers go on while the application
- *   computes. Every function may be called from any thread. With one worker, a thread that waits in
- *   iwarp_cq_wait again and again, is back within 50 us each time and is the only one that waits
- *   for completions may move the octets itself meanwhile: one thread switch less. So may a thread
- *   that polls without a pause, for as long as it does, with any number of workers: it is then as
- *   with POLLED. It begins after 1024 polls in vain in a row, after twice as many each time it did
- *   so for short only, and not while a completion queue is armed. The worker comes back at once for
- *   other threads that arm, wait or call, after some pauses of 200 us, else within about 4 ms.
- *   Whoever moves the octets sleeps when there is nothing to do, but while that is never for long
- *   may first look for up to 100 us. Option `look`.
+ * - THREADED: the library starts `workers` threads. Transfers continue while the application
+ *   computes. Any thread may call any function.
+ *     An application thread may take over a worker's loop and move the octets itself. This saves
+ *   one thread switch for each message. There are two ways to take over:
+ *     - With one worker: the thread waits in iwarp_cq_wait repeatedly, each wait ends within 50 us,
+ *       and no other thread waits for completions.
+ *     - With any number of workers: the thread polls without a pause, and 1024 polls in a row have
+ *       found nothing. The loop then runs as in POLLED for as long as the thread polls.
+ *   After a short takeover the same thread needs more waits or polls for the next one. The number
+ *   doubles with each short takeover, and long ones halve it. No thread takes over while a
+ *   completion queue is armed. The worker takes its loop back at once when another
+ *   thread arms a queue, waits or needs the loop for a call, after some pauses of 200 us between
+ *   polls, and in all other cases within about 4 ms.
+ *     A thread that runs a loop sleeps when there is nothing to do. While its sleeps are short, it
+ *   may spin for up to 100 us first (option `look`).
  *
- * - POLLED: the same, but a thread that polls (iwarp_cq_poll, iwarp_eq_get without waiting) moves
- *   the octets itself and pays no thread switch; the workers step back meanwhile, and take over
- *   again at once when a queue is armed or waited for, else within about 4 ms of the last poll.
- *   Polling a queue runs the workers whose connections and listeners use it, or did (`worker` in
- *   conn.h chooses), before the first one all of them. A worker whose queues are not polled any
- *   more is run at every 64th poll of the others until it takes over. Every function may be called
- *   from any thread.
+ * - POLLED: as THREADED, but a thread that polls (iwarp_cq_poll, or iwarp_eq_get with time-out 0)
+ *   moves the octets itself and pays no thread switch. The workers sleep meanwhile. They take over
+ *   at once when a thread arms a queue or waits for one, otherwise within about 4 ms of the last
+ *   poll. Polling a queue runs the workers whose connections and listeners use the queue or have
+ *   used it (`worker` in conn.h chooses the worker); before the first connection or listener it
+ *   runs all workers. If the queues of a worker are no longer polled, every 64th poll of other
+ *   queues runs that worker until it takes over. Any thread may call any function.
  *
- * - EMBEDDED: the application's own libuv loop: no thread and no lock of the library. Every
- *   function is called on the thread that opened the device, which is the one that runs the loop
- *   (others get MISUSE); the way in from elsewhere is iwarp_device_call. Functions that wait run
- *   the loop meanwhile, so they are not for callbacks of the loop; there, use time-out 0 and the
- *   descriptors of the queues. The loop stays alive until the device is closed; run it once more
- *   after that, before uv_loop_close.
+ * - EMBEDDED: the device runs in the application's libuv loop. The library starts no thread and
+ *   takes no lock. The thread that opened the device runs the loop and calls all functions; calls
+ *   from other threads return MISUSE, except iwarp_device_call. Functions that wait run the loop
+ *   meanwhile, so callbacks of the loop must not call them: a callback uses time-out 0 and the
+ *   descriptors of the queues. The device keeps the loop alive until it is closed. After
+ *   iwarp_device_close run the loop once more, then call uv_loop_close.
  */
 enum iwarp_progress {
     IWARP_PROGRESS_DEFAULT =
@@ -99,8 +107,8 @@ enum iwarp_progress {
 /*
  * The RDMA extensions of RFC 7306: Immediate Data and Atomic operations. There is no negotiation:
  * a peer that does not know them ends the stream at the first one (Terminate 0/2/06), so the two
- * applications have to agree beforehand (RFC 7306 1.1). OFF: this end is such a peer, and posting
- * them is MISUSE. What holds is told by iwarp_device_query (device.h).
+ * applications have to agree beforehand (RFC 7306 1.1). OFF: this end does not accept them either,
+ * and posting them is MISUSE. iwarp_device_query (device.h) returns the setting in use.
  */
 enum iwarp_rfc7306 {
     IWARP_RFC7306_DEFAULT = 0, /* IWARP_RFC7306 in the environment: on or off; on */
@@ -115,11 +123,11 @@ struct iwarp_device_options {
     size_t size;              /* sizeof(struct iwarp_device_options), set by init */
     unsigned workers;         /* threads that drive streams; default 1, at most 64 */
     unsigned max_connections; /* default 65536; more are refused with LIMIT */
-    unsigned max_half_open;   /* inbound start-ups at a time, with rejected peers that have not
+    unsigned max_half_open;   /* inbound start-ups at a time, including rejected peers that have not
                                * closed yet; default 1024, and never more than half of
-                               * max_connections or of the process's descriptors. When there are as
-                               * many, the oldest of the address that has most of them is ended for
-                               * the next one, but not before it is 200 ms old */
+                               * max_connections or of the process's descriptors. At the limit
+                               * the oldest start-up of the address with the most start-ups is ended
+                               * for the next one, once it is 200 ms old */
     unsigned max_regions;     /* default 1048576, at most 4194304 */
     size_t max_buffer_bytes;  /* library memory for partly received or unsent FPDUs; default 1 GiB,
                                * at least 1 */
@@ -131,31 +139,31 @@ struct iwarp_device_options {
                               * IWARP_PCAP in the environment names, if any; "": not */
     uint64_t pcap_max_bytes; /* of that file; 0: IWARP_PCAP_MAX in the environment; 1 GiB. At least
                               * 4096 */
-    bool look; /* THREADED: while traffic leaves less than 100 us to sleep at a time, find out now
-                * and then whether more is moved by looking for that long before sleeping, and do
-                * so if it is. Costs processor time that nobody else wants. And have a thread that
-                * polls without a pause move the octets. IWARP_LOOK in the environment: on or off;
-                * on */
+    bool look; /* THREADED: spin for up to 100 us before a sleep, while sleeps are shorter than
+                * that and a trial now and then shows that spinning moves more octets; and let a
+                * thread that polls without a pause run the loop. Spinning stops where other
+                * threads need the processor. Default: IWARP_LOOK in the environment (on or off),
+                * else on */
 };
 
 /*
  * A recording is a pcapng file for Wireshark, needs no root, and holds what this device's
  * connections send and receive, over any transport, from the MPA Request on (RFC 5044 7.1): the TCP
- * payload of each direction, exactly. Headers, handshake, sequence numbers and segmentation are
- * made up, and the section header says so: one packet for each call to the transport, cut at 65000
- * octets; real addresses with the kernel's TCP. Comments name queue pairs, and
- * regions and windows of this device where they are used. If both ends of a connection record into
- * one file, each octet is there once, as sent.
+ * payload of each direction, exactly. The library invents headers, handshake, sequence numbers
+ * and segmentation (the section header of the file says so): one packet for each call to the
+ * transport, cut at 65000 octets. With the kernel's TCP the addresses are real. Comments name queue
+ * pairs, and regions and windows of this device where they are used. If both ends of a connection
+ * record into one file, each octet is there once, as sent.
  *
- * In the name %p is the process id, and %% is %. A file that exists is left alone: the process id,
- * after that a number, is put before the name's suffix, and the log (IWARP_LOG) says so. Devices of
- * one process that give the same name share the file, with the first one's bound; a forked child
- * makes its own. At the bound the packet that does not fit is recorded without payload, with a
- * comment, and nothing after it. A file that cannot be made, and an error while writing (disk
- * full), are a line in the log and the end of the recording: no call fails, and no connection
- * notices. The file has mode 0600, since it contains the application's data; programs that run with
- * more rights than their user do not look at the environment. Who sends or receives waits for
- * write(2).
+ * In the name %p is the process id, and %% is %. The library never overwrites a file that exists:
+ * it inserts the process id, and then a number, before the suffix, and logs the name (IWARP_LOG).
+ * Devices of one process that give the same name share the file, with the first one's bound; a
+ * forked child makes its own. At the bound the packet that does not fit is recorded without
+ * payload, with a comment, and nothing after it. If the file cannot be created or written (disk
+ * full), the library logs that and ends the recording; no call fails, and no connection is
+ * affected. The file has mode 0600, since it contains the application's data; programs that run
+ * with more rights than their user do not look at the environment. The thread that sends or
+ * receives waits for write(2).
  */
 
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
@@ -169,9 +177,9 @@ IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options 
 IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
 
 /*
- * EMBEDDED only, and the one function there for any thread: run fn(arg) on the loop's thread, soon.
- * Calls are run in the order in which they came; iwarp_device_close runs what is left of them
- * first. MISUSE in other modes, NO_MEMORY.
+ * Run fn(arg) soon on the thread that runs the loop. EMBEDDED only, where this is the one function
+ * that any thread may call. The functions run in the order of the calls; iwarp_device_close first
+ * runs those that have not run yet. MISUSE: another progress mode. NO_MEMORY: nothing is queued.
  */
 IWARP_API enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg),
                                               void *arg);
@@ -224,7 +232,7 @@ struct iwarp_wc {
                           octets (READ) */
     uint32_t flags;    /* enum iwarp_wc_flags */
     uint32_t invalidated_stag;
-    uint32_t qp_num; /* of qp, also for a poller that another thread's iwarp_qp_destroy meets */
+    uint32_t qp_num; /* of qp, valid even if another thread destroys qp meanwhile */
     struct iwarp_qp *qp;
     const struct iwarp_fault
         *fault;   /* the first fault of the stream; until qp is gone or IDLE again */
@@ -265,27 +273,29 @@ IWARP_API int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n);
 IWARP_API enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only);
 
 /*
- * A descriptor (eventfd) that becomes readable at each notification; -1 with a LIMIT in
- * iwarp_last_error if none can be had. Owned by the queue; for poll/epoll only: read it with
- * iwarp_cq_drain, which makes it unreadable again.
+ * Return a descriptor (eventfd) that becomes readable at each notification, or -1 if the system
+ * gives none (iwarp_last_error says so). The queue owns the descriptor: use it for poll/epoll only,
+ * and call iwarp_cq_drain instead of read(2) to make it unreadable again.
  */
 IWARP_API int iwarp_cq_fd(struct iwarp_cq *cq);
 IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
 
 /*
- * Instead of that descriptor: notify(arg) is called at each notification, by a thread that produces
- * completions of the queue, maybe by two of them at the same time, with locks of the library held.
- * So it returns soon and calls nothing of the library; iwarp_cq_destroy waits until it has. Once,
- * before the queue is used; iwarp_cq_wait is not for such a queue. MISUSE: there is a descriptor or
- * a function already, or notify is NULL.
+ * Have notify(arg) called at each notification, instead of making a descriptor readable. Any thread
+ * that produces completions of the queue calls it, possibly two threads at the same time, with
+ * locks of the library held. Therefore notify must return soon and must not call the library.
+ * iwarp_cq_destroy waits until notify has returned. Set it once, before the queue is used, and do
+ * not call iwarp_cq_wait for such a queue. MISUSE: the queue has a descriptor or a function
+ * already, or notify is NULL.
  */
 IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *arg),
                                                void *arg);
 
 /*
- * Poll, and sleep while there is nothing, for the descriptor or in the worker's place (see
- * iwarp_progress). timeout_ms < 0 waits for ever. n is at least 1. Returns as iwarp_cq_poll; 0
- * after the timeout. One thread at a time per queue.
+ * Take up to n completions (n is at least 1), and wait for at most timeout_ms (< 0: for ever) while
+ * the queue is empty. The thread sleeps on the descriptor, or runs a worker's loop meanwhile (see
+ * iwarp_progress). Returns as iwarp_cq_poll does, and 0 after the time-out. Only one thread at a
+ * time may wait for a queue.
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 
@@ -311,13 +321,14 @@ struct iwarp_qp_options {
     unsigned max_recv_sge;    /* 1 to 32; default 4 */
     unsigned max_inline;      /* octets of inline data per request, 0 to 1024; default 64 */
     bool signal_all;          /* every send request completes visibly; default false */
-    /* What it allows at most, beside the rights of STags: REMOTE_WRITE, REMOTE_READ and
-     * REMOTE_ATOMIC to its peer, MW_BIND to BIND_MW. Default all. */
+    /* Rights that the queue pair grants; an access needs them in addition to the rights of the
+     * STag. REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC: its peer; MW_BIND: BIND_MW requests.
+     * Default: all. */
     unsigned access;
     void *user;
-    /* An RDMA Read is refused whose sink does not allow REMOTE_WRITE when it is posted: the rule of
-     * RNICs, for which its answer is a tagged message like others. Default false: LOCAL_WRITE is
-     * enough. */
+    /* Require REMOTE_WRITE for the sink of an RDMA Read when the Read is posted. RNICs have this
+     * rule, since they treat the RDMA Read Response as any tagged message. Default false:
+     * LOCAL_WRITE is enough. */
     bool remote_sinks;
 };
 
@@ -327,10 +338,10 @@ IWARP_API enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd,
                                             struct iwarp_qp **qp);
 
 /*
- * Destroy a queue pair. One that is connected is aborted first (RST); destroy its connection object
- * separately, before or after. Completions not yet polled are discarded. Pending requests are
- * released without completions. AGAIN while an event of it was taken and not acknowledged
- * (async.h).
+ * Destroy a queue pair. If it is connected, the connection is aborted first (RST); destroy the
+ * connection object separately, before or after. Completions that were not polled are discarded.
+ * Pending requests are released without completions. AGAIN while an event of it was taken and not
+ * acknowledged (async.h).
  */
 IWARP_API enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp);
 IWARP_API void *iwarp_qp_user(const struct iwarp_qp *qp);
@@ -354,20 +365,20 @@ struct iwarp_sge {
  * which take a posted receive of the peer (or its SRQ) as a Send does, and show in its completion:
  * flag WITH_IMM, its buffers untouched. WRITE_IMM is an RDMA Write and, behind it, Immediate Data:
  * one request, one completion (of the opcode WRITE) here, one receive at the peer, which completes
- * when the Write is in place, and whose byte_len is the octets of that. On the wire nothing tells
- * it from a WRITE and an IMM right behind; byte_len is 0 if no RDMA Write came right before the
- * Immediate Data. If there is nothing to write, the Immediate Data alone is sent, or, behind a
- * WRITE, a Write of no octets and then that. SOLICITED holds for both.
+ * when the Write is in place, and whose byte_len is the octets of that. On the wire WRITE_IMM
+ * is the same as a WRITE followed by an IMM; byte_len is 0 if no RDMA Write came immediately before
+ * the Immediate Data. A WRITE_IMM without octets sends the Immediate Data alone; if it follows a
+ * WRITE, it sends a Write of no octets first, so that byte_len is 0. SOLICITED may be set for both.
  *
  * On the wire `imm` is big-endian, most significant octet first: imm 0x0102030405060708 is the
  * octets 01 02 03 04 05 06 07 08. A value of 32 bits is in the low half, the last four octets
  * (00 00 00 00 and then the value, big-endian), so that `imm = value` is all it takes.
  *
  * ATOMIC_FETCH_ADD and ATOMIC_CMP_SWAP are of RFC 7306 5. They change the 8 octets at remote_stag,
- * remote_to, which must be aligned there and allow REMOTE_ATOMIC, in one step, once, and put what
- * these held before into the one SGE of 8 octets (LOCAL_WRITE). All numbers are in the byte order
- * of the hosts that hold them. As with RDMA Reads, of which and of ORD they take their share, the
- * completion says that it is done, and FENCE waits for it.
+ * remote_to, which must be aligned there and allow REMOTE_ATOMIC, atomically, exactly once, and
+ * store the former value in their one SGE of 8 octets (LOCAL_WRITE). All numbers are in the byte
+ * order of the host that holds them. Atomics share ORD with RDMA Reads. As for RDMA Reads, the
+ * completion says that the operation is done, and FENCE waits for it.
  *   FETCH_ADD  adds `operand`. A bit set in `mask` is the top bit of a field: carries do not leave
  *              it; 0: one field of 64 bits.
  *   CMP_SWAP   if the word equals `compare` in the bits set in `compare_mask`, puts `operand`
@@ -424,17 +435,17 @@ struct iwarp_recv_wr {
 };
 
 /*
- * Post a chain. Requests are carried out in order. Stops at the first request that cannot be
- * posted: its status is returned and *bad (may be NULL) points to it; earlier ones are posted.
- * AGAIN: the send queue is full. CLOSED/PROTOCOL/PEER/TRANSPORT never come back from here: posting
- * to an ended queue pair succeeds and completes as FLUSHED. MISUSE: qp is NULL, too many SGEs or
- * sg_list is NULL with any, or too long. Requests posted before ESTABLISHED, in IDLE too, wait
- * until then (draft-hilland-rddp-verbs-00 6.2.1).
+ * Post a chain of requests. They are carried out in order. The call stops at the first request that
+ * cannot be posted, returns its status and sets *bad to it (bad may be NULL); the requests before
+ * it are posted. AGAIN: the send queue is full. MISUSE: qp is NULL, a request has too many SGEs or
+ * is too long, or sg_list is NULL and num_sge is not 0. The call never returns CLOSED, PROTOCOL,
+ * PEER or TRANSPORT: requests posted to a queue pair that has ended complete as FLUSHED. Requests
+ * posted before ESTABLISHED, in IDLE too, wait until then (draft-hilland-rddp-verbs-00 6.2.1).
  */
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);
 
-/* The same, but where it stops, nothing of the chain is posted. */
+/* Post a whole chain or nothing: as iwarp_post_send, but after a failure no request is posted. */
 IWARP_API enum iwarp_status iwarp_post_send_together(struct iwarp_qp *qp,
                                                      const struct iwarp_send_wr *wr,
                                                      const struct iwarp_send_wr **bad);

@@ -15,15 +15,15 @@ struct iwarp_budget {
     size_t limit;
 };
 
-/* Free memory of one size, kept for the next that needs it. Not counted. */
+/* One free block of a fixed size, kept for reuse. It does not count against the budget. */
 struct iwarp_spare {
     void *_Atomic memory; /* or NULL */
 };
 
 /*
- * Memory that is needed again and again, always of the same size: from the spare if there is any,
- * so that most of the time no allocator is asked. spare: NULL for none. NULL: over the limit (*over
- * true) or out of memory (*over false).
+ * Allocate a block of a size that is needed often: from the spare if it holds one, which saves a
+ * call of the allocator. spare may be NULL. Returns NULL if the budget is exceeded (*over true) or
+ * memory is out (*over false).
  */
 static inline void *iwarp_budget_alloc_kept(struct iwarp_budget *b, struct iwarp_spare *spare,
                                             size_t size, bool *over)
@@ -56,7 +56,7 @@ static inline void iwarp_budget_free(struct iwarp_budget *b, void *p, size_t siz
     }
 }
 
-/* Give it back, and keep it for the next if nothing is kept. */
+/* Free a block into the spare, or to the allocator if the spare holds one already. */
 static inline void iwarp_budget_keep(struct iwarp_budget *b, struct iwarp_spare *spare, void *p,
                                      size_t size)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fence between "say what is wanted" and "see whether somebody looks for it". ThreadSanitizer
- * knows no fences, and is for processors where a locked instruction comes before each of ours.
+ * The fence between a store of this thread and its next load, where two threads each store their
+ * own flag and then load the other's: one of the two must see the other's store. ThreadSanitizer
+ * does not support fences; it runs only on processors where a locked instruction precedes each use.
  */
 #ifndef IWARP_BASE_FENCE_H
 #define IWARP_BASE_FENCE_H

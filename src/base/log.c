@@ -206,7 +206,7 @@ static void choose(const char *spec)
     }
     atomic_store_explicit(&iwarp_log_highest, highest, memory_order_relaxed);
     if (unknown[0] != '\0') {
-        /* Whatever the level: who asked for something should not be left to wonder. */
+        /* At any level: the user has set IWARP_LOG and must learn that part of it is wrong. */
         put(elapsed_us(), IWARP_LOG_WARN, "log",
             "IWARP_LOG: ignored %s; levels are off, error, warn, info, debug, trace or 0 to 5, "
             "for one module MODULE=LEVEL, with commas between",

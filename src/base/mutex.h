@@ -48,11 +48,12 @@ static inline void iwarp_mutex_unlock(struct iwarp_mutex *m)
 }
 
 /*
- * A thread that finds the lock taken leaves a note and tries once more; who has given it back looks
- * for notes. Either has to be seen before that thread goes on: this stands between the note and the
- * second try, and between giving back and looking (seq_cst). The lock is given back by one locked
- * instruction on x86, and by a release store on ARMv8, behind which seq_cst loads stay: nothing is
- * needed there (tests/model/note.pml, docs/memory-order.md). POSIX promises none of it.
+ * A thread that finds the lock taken leaves a note and tries once more; a thread that has released
+ * the lock looks for notes. No note may be lost: either the second try succeeds, or the other
+ * thread sees the note. So this fence stands between the note and the second try, and between the
+ * release and the look (seq_cst). x86 releases a mutex by a locked instruction, and ARMv8 by a
+ * release store, which no later seq_cst load overtakes: nothing is needed there
+ * (tests/model/note.pml, docs/memory-order.md). POSIX promises none of it.
  */
 static inline void iwarp_mutex_fence(void)
 {

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* The round-th time in a row that it was not done yet, from 0 on. */
+/* Called in a loop until the other thread is done; `round` counts the calls, from 0 on. */
 static inline void iwarp_pause(unsigned round)
 {
     if (round < 100) {

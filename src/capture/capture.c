@@ -22,11 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Room that is left for the packet that says that there is no more room. */
+/* Octets kept free for the last packet, whose comment says that the file is full. */
 #define LAST_PACKET (IWARP_PCAPNG_HEAD + IWARP_HEADERS_MAX + IWARP_PCAPNG_TAIL_MAX)
 
 #define BLOCK (LAST_PACKET + IWARP_CAPTURE_PAYLOAD)
-#define NAMES 1000 /* that are tried */
+#define NAMES 1000 /* names that are tried, if files with these names are there */
 
 static const char made_up[] =
     "Recorded inside a program by libiwarp, at the border to its transport. The TCP payload of "
@@ -65,7 +65,7 @@ static void watch(void)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* The name with %p and %% carried out. */
+/* The name with %p (process id) and %% expanded. */
 static char *expanded(const char *wish, bool *has_pid)
 {
     char *name = NULL;
@@ -167,7 +167,7 @@ static void write_block(struct iwarp_capture *c, const uint8_t *block, size_t n)
     c->at += n;
 }
 
-/* False: some of it is gone. */
+/* False: some of the memory is gone. */
 static bool copy_payload(uint8_t *to, const struct iwarp_capture_packet *p)
 {
     size_t skip = p->skip, left = p->len;

@@ -11,23 +11,23 @@
 
 #define NOTE    64
 #define COMMENT 380
-#define RECENT  16 /* STags that were told */
+#define RECENT  16 /* STags described last: not described again at once */
 
 struct iwarp_flow {
-    struct iwarp_flow *next; /* of its set, under flows_lock; so are joined and there */
+    struct iwarp_flow *next; /* in its set; under flows_lock, as `joined` and `there` */
     struct iwarp_capture *capture;
     struct iwarp_headers_addr addr[2];
-    bool there[2]; /* this end records now */
+    bool there[2]; /* that end is recorded now */
 
     pthread_mutex_t lock; /* of what is below */
-    bool joined[2];       /* ever; both: nobody records what it receives */
+    bool joined[2];       /* that end was ever recorded; if both were, only sent octets are */
     uint32_t seq[2];      /* of the next octet that the side sends */
     bool fin[2], reset;
     char note[2][NOTE];
     struct iwarp_stags stags[2]; /* of what the side sends */
     iwarp_flow_describe_fn *describe[2];
     void *describe_arg[2];
-    uint64_t told[RECENT]; /* side and STag */
+    uint64_t told[RECENT]; /* side and STag, described in a comment */
     unsigned n_told;
 };
 
@@ -145,7 +145,7 @@ static void tell_stag(void *arg, uint32_t stag, bool of_sender)
     }
 }
 
-/* What the next packet is to say: the note, and what the STags in it stand for. */
+/* The comment of the next packet: the note, and which regions or windows its STags name. */
 static void look_at(struct iwarp_flow *f, struct comment *c, unsigned who, unsigned side,
                     const struct iovec *iov, size_t skip, size_t len)
 {
@@ -199,7 +199,7 @@ static struct iwarp_flow **set_of(struct iwarp_capture *c, const struct iwarp_he
     return &c->flow[(addr[0].port ^ (addr[1].port << 3)) % IWARP_CAPTURE_FLOWSETS];
 }
 
-/* flows_lock held. The flow whose other end only is recorded so far. */
+/* flows_lock held. The flow of which only the other end is recorded so far. */
 static struct iwarp_flow *other_end(struct iwarp_capture *c,
                                     const struct iwarp_headers_addr addr[2], unsigned side)
 {

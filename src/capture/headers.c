@@ -6,7 +6,7 @@
 
 enum { ETHERNET = 14, IPV4 = 20, IPV6 = 40, TCP = 20, SYN_OPTIONS = 8, PROTOCOL_TCP = 6 };
 
-/* So large that nobody takes a window for full; the scale is in both SYNs (RFC 7323). */
+/* So large that no analyser reports a full window; the scale is in both SYNs (RFC 7323). */
 enum { WINDOW = 0xffff, WINDOW_SCALE = 14, SEGMENT_SIZE = 65000 };
 
 static size_t ip_size(const struct iwarp_headers *h)

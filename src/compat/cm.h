@@ -2,12 +2,29 @@
 /*
  * The inside of our librdmacm.so.1: ids, event channels and the thread that turns events of the
  * native connections into those of rdma_cm. No protocol, no queues: connections are iwarp/conn.h,
- * everything of libibverbs is reached as a program would, except for compat.h.
+ * and libibverbs is called as a program calls it, except for compat.h.
  *
- * One lock, cm_lock, guards ids, channels and their events; no call of the program is made and
- * nothing is waited for with it held, but native calls are: it comes before all locks of those.
- * A thread that holds the lock cannot be cancelled. Only cm_hold takes it, and only cm_release
- * gives it back. A member without a comment belongs to it.
+ * One lock, cm_lock, guards ids, channels and their events, and each member without a comment about
+ * its guard. A thread that holds it calls nothing of the program and does not block, except that
+ * cm_hold_wait releases it meanwhile; it may make native calls, so cm_lock comes before all native
+ * locks. A thread that holds it cannot be cancelled. Only cm_hold takes it, and only cm_release
+ * gives it back.
+ *
+ * States of an id. No state is entered twice: an id makes one connection in its life.
+ *
+ *   IDLE --bind--> BOUND --resolve_addr--> ADDR_RESOLVED --resolve_route--> ROUTE_RESOLVED
+ *     |              |                                                            |
+ *     |--listen------+--> LISTEN ..new id..> REQUEST --accept--> CONNECTING <--connect
+ *     |                                         |                    |
+ *     `--resolve_addr, without a bind           |               CONNECTED --disconnect--.
+ *                                             reject                 |                  |
+ *                                               |           peer's end, failure   DISCONNECTING
+ *                                               v                    v                  |
+ *                                             OVER <------------------------------------'
+ *
+ * Calls of the program make all transitions but three, which cm_engine.c makes for native events:
+ * to REQUEST, to CONNECTED, and to OVER because of the peer or a failure. An id that is CONNECTING
+ * can also be disconnected, fail or be rejected.
  */
 #ifndef IWARP_COMPAT_CM_H
 #define IWARP_COMPAT_CM_H
@@ -20,7 +37,7 @@
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 
-/* At least so many connections wait in the kernel: bursts are larger than programs ask for. */
+/* The kernel's backlog between bind and listen: bursts are larger than programs ask for. */
 #define CM_BACKLOG 128
 
 enum cm_state {
@@ -41,12 +58,12 @@ struct cm_id;
 struct cm_event {
     struct rdma_cm_event ev; /* the program's */
     struct cm_event *next;
-    struct cm_id *owner; /* whose count it is in: a request is its listener's */
+    struct cm_id *owner; /* the id that counts it: for a request the listener, not the new id */
     uint8_t private_data[COMPAT_MAX_PRIVATE_DATA + 1];
 };
 
 struct cm_channel {
-    struct rdma_event_channel channel; /* fd: eventfd, semaphore; one for each event that waits */
+    struct rdma_event_channel channel; /* fd: a semaphore eventfd; it counts the waiting events */
     struct cm_event *first, *last;
     unsigned generation; /* as of an id */
 };
@@ -56,10 +73,10 @@ struct cm_id {
     enum cm_state state;
     unsigned generation;              /* forks before the process that made it */
     bool sync;                        /* calls wait for their events; the channel is its own */
-    bool attached;                    /* counts for the default PD */
-    unsigned delivered, acknowledged; /* events */
-    struct cm_id *next, **at;         /* in the list of all, or of the dead */
-    struct cm_event *reserve; /* for events that cannot be told otherwise for want of memory */
+    bool attached;                    /* verbs and pd are set: cm_id_attach */
+    unsigned delivered, acknowledged; /* events that the program has taken, and acknowledged */
+    struct cm_id *next, **at;         /* in the list of all ids, or of the ended ones */
+    struct cm_event *reserve;         /* allocated in advance: cm_event_reserve */
 
     int fd; /* socket that holds the bound address; -1: none, or the listener's */
     bool bound;
@@ -85,7 +102,7 @@ struct cm_id {
 void cm_hold(void);
 void cm_release(void);
 
-/* Lets others have it until the condition is told. */
+/* Wait for the condition; the lock is released meanwhile, and cancellation stays off. */
 void cm_hold_wait(pthread_cond_t *cond);
 
 /* The process may fork from here on: its child calls `forget`, with cm_lock held. Any number of
@@ -123,21 +140,22 @@ struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, in
 void cm_event_push(struct cm_event *event);
 
 /*
- * What a connection is still to tell: that it is established, or why not, and that it has ended.
- * 0, or -1 with errno: no memory, and nothing is to be begun that could end in silence.
+ * Allocate the two events that a connection reports: that it is established, or why not, and that
+ * it has ended. Called before a connection begins, since a program waits for these events without a
+ * time limit. 0, or -1 with errno: no memory, and the connection must not begin.
  */
 int cm_event_reserve(struct cm_id *id);
 
 /* A new event with no data. 0 or -1 with errno. */
 int cm_event_tell(struct cm_id *id, enum rdma_cm_event_type type, int status);
 
-/* The oldest, which is the program's from here on; NULL: there is none. */
+/* The oldest event, which belongs to the program until it is acknowledged; NULL: there is none. */
 struct cm_event *cm_event_take(struct cm_channel *channel);
 
 /*
- * Take the waiting events of an id out of its channel; or of a listener only those requests whose
- * connections have ended. The list is the caller's, for cm_events_discard: an id that is named by a
- * request in it has no other owner.
+ * Take the waiting events of an id out of its channel; the second call takes only a listener's
+ * requests whose connections have ended. The caller owns the list and passes it to
+ * cm_events_discard: the new ids in its requests are known to nobody else.
  */
 struct cm_event *cm_events_take(struct cm_id *id);
 struct cm_event *cm_events_take_ended(struct cm_id *listener);
@@ -148,13 +166,13 @@ void cm_events_move(struct cm_id *id, struct cm_channel *to);
 /* Wait until the program has acknowledged all events of the id that it has taken. */
 void cm_events_wait_acknowledged(struct cm_id *id);
 
-/* Acknowledge the event that stays in id->event. Not with cm_lock held. */
+/* Acknowledge the event that was left in id->event. Not with cm_lock held. */
 void cm_ack_held(struct rdma_cm_id *id);
 
 /* --- taking events (cm_event.c); not with cm_lock held --------------------------------------- */
 
-/* For an id without a channel of the program: wait for the next event, which stays in id->event.
- * 0, or -1 with errno as its status says. */
+/* For an id without a channel of the program: wait for the next event and leave it in id->event.
+ * 0, or -1 with errno from its status. Returns 0 at once for any other id. */
 int cm_complete(struct rdma_cm_id *id);
 
 /* --- native connections (cm_engine.c); cm_lock held ------------------------------------------ */
@@ -167,34 +185,35 @@ struct iwarp_eq *cm_engine_eq(void);
 /* NULL: errno. */
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
 
-/* id->verbs and id->pd from here on: of the device with the id's source address. 0 or -1 with
+/* Set id->verbs and id->pd: those of the device that has the id's source address. 0 or -1 with
  * errno. */
 int cm_id_attach(struct cm_id *id);
 
-/* End whatever it does, and free it as soon as no native event can name it. Events that wait must
- * have been taken out. */
+/* End what the id does, and free it once no native event can name it. The caller has taken its
+ * waiting events out of the channel. */
 void cm_id_end(struct cm_id *id);
 
-/* Events that nobody will see: their peers get a no. */
+/* Free events that no program will see. Requests among them are rejected. */
 void cm_events_discard(struct cm_event *list);
 
 /*
- * For the thread of native events (cm_engine.c): it begins, and from here on ids that have ended
- * are kept for it; it names none of them now, so they are freed. The second not with cm_lock held.
+ * For the thread of native events (cm_engine.c). The first: the thread has started, so from here on
+ * ended ids are kept until it frees them. The second: the thread holds no event at this moment, so
+ * it frees them; not with cm_lock held.
  */
 void cm_ids_expect_events(void);
 void cm_ids_free_ended(void);
 
-/* The id's type of service, if it has one, for a socket that holds its address; -1: none does. What
- * a listener accepts inherits it. */
+/* Set the id's type of service, if it has one, on the socket that holds its address (-1: there is
+ * none). Connections that a listener accepts inherit it. */
 void cm_id_set_tos(const struct cm_id *id, int fd);
 
 /* --- addresses (cm_addr.c) ------------------------------------------------------------------- */
 
-/* Octets of an address, by its family; 0: of a family that iWARP does not have. */
+/* Octets of an address, by its family; 0: neither IPv4 nor IPv6. */
 socklen_t cm_addr_len(const struct sockaddr *addr);
 
-/* An IPv4 address in the clothes of IPv6 becomes itself. */
+/* Turn an IPv4-mapped IPv6 address into the IPv4 address. */
 void cm_addr_plain(struct sockaddr_storage *addr);
 
 /* Bind the id's socket; cm_lock held. 0 or -1 with errno. */
@@ -208,7 +227,7 @@ void cm_addr_from_conn(struct cm_id *id);
 /* The queue pair that the id is to connect: its own, or the program's by number. NULL: errno. */
 struct compat_qp *cm_qp_to_connect(struct cm_id *id, const struct rdma_conn_param *param);
 
-/* In line with what happened to the connection; not with cm_lock held. */
+/* Bring the queue pair's state in line with an event of its connection; not with cm_lock held. */
 void cm_qp_follow(struct cm_id *id, enum rdma_cm_event_type type);
 
 #endif

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels of rdma_cm: a list of events, and a semaphore eventfd that counts them, so that a
- * plain read takes one and blocks, is interrupted, cancelled or refused (EAGAIN) as the program has
- * set it up. Where events come from is cm_engine.c and the calls themselves.
+ * Event channels of rdma_cm: a list of events, and an eventfd in semaphore mode that counts them. A
+ * plain read takes one count; it blocks, is interrupted or cancelled, or returns EAGAIN, as the
+ * program has set up its descriptor. Events come from cm_engine.c and from the calls themselves.
+ *
+ * Invariant, with cm_lock held: the count plus the counts that readers have taken and not yet used
+ * is at least the number of events in the list. So no event waits unseen; a reader with a count too
+ * many finds no event and reads again.
  */
 #include "compat/cm.h"
 
@@ -15,16 +19,16 @@
 
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
 
-/* In a forked child, where nobody waits. */
+/* In a forked child no thread waits, but the condition still counts those of the parent. */
 static void forget_waiters(void)
 {
     pthread_cond_init(&acknowledged, NULL);
 }
 
 /*
- * Some programs destroy a channel while one of their threads is about to ask it for events (rping
- * does, at its end). That thread has to get EBADF, as with rdma-core, and not read freed memory: so
- * the channels destroyed last are kept, without a descriptor. Under cm_lock.
+ * Some programs destroy a channel while another thread is about to call rdma_get_cm_event with it
+ * (rping, at its end). That thread must get EBADF, as with rdma-core, and must not read freed
+ * memory. So the channels destroyed last are kept, without a descriptor. Under cm_lock.
  */
 enum { RESTING = 64 };
 static struct cm_channel *resting[RESTING];
@@ -119,6 +123,7 @@ int cm_event_reserve(struct cm_id *id)
     return 0;
 }
 
+/* The event is in the list before the count is raised: a reader that has the count finds it. */
 static void append(struct cm_channel *c, struct cm_event *event)
 {
     const uint64_t one = 1;
@@ -164,9 +169,9 @@ struct cm_event *cm_event_take(struct cm_channel *c)
 }
 
 /*
- * Takes the events of the id that are wanted (NULL: all) out of its channel. Each event takes
- * its count in the eventfd with it; where a reader has that already, it finds no event and reads
- * again.
+ * Takes the events of the id for which `wanted` is true (NULL: all) out of its channel, and for
+ * each of them one count out of the eventfd, without blocking. If a reader has taken that count
+ * already, the reader finds no event and reads again.
  */
 static struct cm_event *take_out(struct cm_id *id, bool (*wanted)(const struct cm_event *event))
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections of ids: listen, connect, accept, reject, establish, disconnect, and the attributes
- * that a program sets on a queue pair of its own. What becomes of them is told by cm_engine.c.
+ * that a program sets on a queue pair of its own. Each call checks and changes the id's state with
+ * cm_lock held and starts a native operation; cm_engine.c reports the result as an event.
  */
 #include "compat/cm.h"
 
@@ -11,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Requests that the program has not looked at. */
+/* The least backlog of a listener, whatever the program asks for. */
 #define REQUESTS_LEAST 1024
 
 /* --- listening ------------------------------------------------------------------------------- */
@@ -24,7 +25,7 @@ static int listen_bound(struct cm_id *i, int backlog)
     if (!eq) {
         return -1;
     }
-    /* For the next one here, while connections of this one linger. */
+    /* Lets the next listener bind this port while connections of this one are in TIME_WAIT. */
     (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (backlog < REQUESTS_LEAST) {
         backlog = REQUESTS_LEAST;
@@ -38,7 +39,7 @@ static int listen_bound(struct cm_id *i, int backlog)
         return cm_failed(status, "rdma_listen");
     }
     i->fd = -1;
-    i->backlog = 2 * (unsigned)backlog; /* the library has a bound for those that live */
+    i->backlog = 2 * (unsigned)backlog; /* ended requests, too; the library bounds the live ones */
     i->state = CM_LISTEN;
     return 0;
 }
@@ -67,13 +68,14 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 
 /* --- parameters ------------------------------------------------------------------------------ */
 
-/* rdma_cm's maximum stands for the device's. RDMA Reads of the start-up need one, either way. */
+/* RDMA_MAX_RESP_RES means the device's maximum. At least 1, since the start-up of a connection may
+ * use an RDMA Read in either direction. */
 static unsigned depth(uint8_t wished)
 {
     return wished == 0 ? 1 : wished == RDMA_MAX_RESP_RES ? COMPAT_MAX_RD_ATOM : wished;
 }
 
-/* NULL is a conn_param with the most of all. */
+/* param may be NULL: then both depths are the device's maximum. */
 static int options_of(const struct rdma_conn_param *param, const char *call,
                       struct iwarp_conn_options *o)
 {
@@ -100,7 +102,7 @@ static int options_of(const struct rdma_conn_param *param, const char *call,
     return 0;
 }
 
-/* Those of rdma_create_ep's address info, if conn_param has none. */
+/* From conn_param, or else what rdma_create_ep took from the address info (ai_connect). */
 static const void *private_data(const struct cm_id *i, const struct rdma_conn_param *param,
                                 size_t *len)
 {
@@ -114,7 +116,8 @@ static const void *private_data(const struct cm_id *i, const struct rdma_conn_pa
 
 /* --- connecting ------------------------------------------------------------------------------ */
 
-/* A bound address is the native connection's from here on; its socket was only to hold it. */
+/* The native connection binds its own socket to the address, so the socket that held the address is
+ * closed first. Another process could take the port in between. */
 static void use_bound_address(struct cm_id *i, struct iwarp_conn_options *o)
 {
     if (i->bound) {
@@ -127,6 +130,8 @@ static void use_bound_address(struct cm_id *i, struct iwarp_conn_options *o)
     }
 }
 
+/* cm_lock held. `connecting` is set before the native call: once that has begun, its events may
+ * come, and the program may post sends. */
 static int begin_connecting(struct cm_id *i, const struct rdma_conn_param *param)
 {
     struct iwarp_conn_options o;
@@ -174,8 +179,8 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
     return result == 0 ? cm_complete(id) : -1;
 }
 
-/* For programs with a queue pair of their own: with iWARP it is ready when the peer's answer is
- * there, and nothing remains to be sent. */
+/* For programs with a queue pair of their own. InfiniBand sends a message (RTU) here; with iWARP
+ * the queue pair is connected when the peer's Reply has arrived, so there is nothing to do. */
 int rdma_establish(struct rdma_cm_id *id)
 {
     int result = 0;
@@ -213,7 +218,7 @@ static int accept_request(struct cm_id *i, const struct rdma_conn_param *param)
     if (status != IWARP_OK) {
         atomic_store(&qp->connecting, false);
     }
-    if (status == IWARP_CLOSED) { /* no event tells of it before, as with the kernel's iWARP */
+    if (status == IWARP_CLOSED) { /* as with the kernel's iWARP, no event has reported it before */
         i->state = CM_OVER;
         (void)iwarp_compat_refuse_peer("cm", ECONNRESET,
                                        "rdma_accept: the peer has gone, or was told no after the "
@@ -270,10 +275,10 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 /* --- ending ---------------------------------------------------------------------------------- */
 
 /*
- * What the peer or a failure has ended needs nothing more, as with the kernel's iWARP: programs
- * answer DISCONNECTED with this call. An id without a channel waits for that event; when it was
- * taken already, there would be nothing to wait for. Nor is there for a request that waits for its
- * answer: it goes on to wait.
+ * Programs answer the event DISCONNECTED with rdma_disconnect, so as with the kernel's iWARP it
+ * succeeds for a connection that the peer or a failure has ended. For an id without a channel the
+ * call then waits for an event; it is refused where none can come: after DISCONNECTED was taken,
+ * and for a request that is not answered. With a channel the latter succeeds and changes nothing.
  */
 static int begin_disconnecting(struct cm_id *i)
 {
@@ -306,7 +311,8 @@ int rdma_disconnect(struct rdma_cm_id *id)
 
 /* --- for queue pairs of the program's own ---------------------------------------------------- */
 
-/* InfiniBand's way to tell the other side that data came first; iWARP has its own. */
+/* InfiniBand needs this when data arrives before the message that establishes the connection. iWARP
+ * sends both over one TCP connection, in order. */
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
     (void)event;

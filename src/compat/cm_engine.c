@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread that takes the events of native connections and makes those of rdma_cm from them.
- * There is one queue and one thread for the process, both made by the first listen or connect, and
- * anew in a forked child; the thread never waits with cm_lock held and touches no memory of the
- * program but ids.
+ * The thread that takes the events of native connections and turns them into events of rdma_cm.
+ * There is one queue and one thread per process, both made by the first listen or connect, and anew
+ * in a forked child. The thread never blocks with cm_lock held, and the only memory of the program
+ * that it touches is ids.
  *
- * A native event names an id. One that was taken from the queue just before its id was destroyed
- * still does, so this thread alone frees ids, before it waits for the next event.
+ * Life of an id: a native event names its id by pointer, also if the program destroys the id
+ * between the moment when this thread takes the event from the queue and the moment when it gets
+ * cm_lock. So this thread alone frees ids, and does so when it holds no event: before it waits for
+ * the next.
  */
 #include "compat/cm.h"
 
@@ -17,12 +19,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct iwarp_eq *eq; /* under cm_lock, as its generation */
-static unsigned eq_born;
+static struct iwarp_eq *eq; /* both under cm_lock */
+static unsigned eq_born;    /* the generation that made eq: a child does not use its parent's */
 
 /* --- what an event says ---------------------------------------------------------------------- */
 
-/* With 8 bits for them; revision 1 says nothing of depths: what this end has then. */
+/* rdma_cm has 8 bits for a depth. With MPA revision 1 the peer states none. */
 static uint8_t depth_of(const struct iwarp_conn_info *info, unsigned depth)
 {
     if (info->mpa_rev < 2) {
@@ -31,6 +33,7 @@ static uint8_t depth_of(const struct iwarp_conn_info *info, unsigned depth)
     return (uint8_t)(depth < COMPAT_MAX_RD_ATOM ? depth : COMPAT_MAX_RD_ATOM);
 }
 
+/* Seen from the program: what the peer accepts bounds what this end may send, and the other way. */
 static void depths(const struct iwarp_conn *conn, struct rdma_conn_param *param)
 {
     struct iwarp_conn_info info = {.size = sizeof info};
@@ -55,8 +58,9 @@ static struct cm_event *event_with_data(struct cm_id *id, enum rdma_cm_event_typ
 }
 
 /*
- * Requests that the program has not looked at yet. The library bounds those that wait, address by
- * address; what has ended meanwhile, by its peer or for want of room, is still in the channel.
+ * May one more request wait in the channel? The native library bounds the live requests for each
+ * address of a peer, but a request whose connection has ended stays in the channel until the
+ * program takes it. Those are discarded when the bound is reached.
  */
 static bool has_room(struct cm_id *listener)
 {
@@ -66,7 +70,8 @@ static bool has_room(struct cm_id *listener)
     return listener->waiting_requests < listener->backlog;
 }
 
-/* A new id for the peer's request; only its listener's channel knows of it so far. */
+/* Make an id for a peer's request. Until the program takes the event, only the event knows the id.
+ * If anything is missing, the connection is destroyed, which rejects the request. */
 static void on_request(struct cm_id *listener, struct iwarp_conn *conn)
 {
     struct cm_event *event = NULL;
@@ -94,13 +99,14 @@ static void on_request(struct cm_id *listener, struct iwarp_conn *conn)
     }
     free(event);
     if (id) {
-        cm_id_end(id); /* the peer is told no */
+        cm_id_end(id); /* destroys conn, too */
     } else {
         (void)iwarp_conn_destroy(conn);
     }
 }
 
-/* The kinds of failure that programs tell apart: refused, timed out, and others. */
+/* Programs distinguish three kinds of failure: refused or reset (REJECTED), timed out
+ * (UNREACHABLE), and all others. */
 static void failure(const struct iwarp_event *e, enum rdma_cm_event_type *type, int *status)
 {
     const struct iwarp_fault *f = e->fault;
@@ -124,7 +130,7 @@ static void failure(const struct iwarp_event *e, enum rdma_cm_event_type *type, 
 
 static void on_established(struct cm_id *id, bool active)
 {
-    /* A queue pair of the program's own is to be brought to RTS by the program. */
+    /* Without id.qp the program brings its own queue pair to RTS and calls rdma_establish. */
     enum rdma_cm_event_type type =
         active && !id->id.qp ? RDMA_CM_EVENT_CONNECT_RESPONSE : RDMA_CM_EVENT_ESTABLISHED;
     struct cm_event *event = event_with_data(id, type, 0, id->conn);
@@ -145,18 +151,19 @@ static void on_failed(struct cm_id *id, const struct iwarp_event *e, bool active
 
     failure(e, &type, &status);
     if (!active && type == RDMA_CM_EVENT_REJECTED) {
-        type = RDMA_CM_EVENT_CONNECT_ERROR; /* it is the side that accepted */
+        type = RDMA_CM_EVENT_CONNECT_ERROR; /* this side has accepted: nobody rejected it */
     }
     id->state = CM_OVER;
     (void)cm_event_tell(id, type, status);
 }
 
+/* cm_lock held. An event of a connection that the id no longer has is dropped. */
 static void on_event(const struct iwarp_event *e)
 {
     struct cm_id *id = e->user;
 
     if (e->type == IWARP_EVENT_REQUEST) {
-        on_request(id, e->conn); /* one that has ended does not listen */
+        on_request(id, e->conn); /* a listener that has ended is in state OVER: it rejects */
         return;
     }
     if (id->conn != e->conn) {
@@ -198,6 +205,7 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* With all signals blocked: those of the process belong to threads of the program. */
 static int start_thread(struct iwarp_eq *queue)
 {
     pthread_t thread;
@@ -222,7 +230,7 @@ struct iwarp_eq *cm_engine_eq(void)
     if (eq && eq_born == iwarp_compat_generation()) {
         return eq;
     }
-    eq = NULL; /* otherwise it is the parent's */
+    eq = NULL; /* if there is one, it is the parent's, which refuses calls of this process */
     struct iwarp_device *device = iwarp_compat_device();
     if (!device) {
         return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What makes connecting short for programs: rdma_getaddrinfo, and endpoints (rdma_create_ep,
- * rdma_get_request), which are ids whose calls wait for their events. Only getaddrinfo(3) is asked,
- * no service of InfiniBand.
+ * The short way to connect: rdma_getaddrinfo, and endpoints (rdma_create_ep, rdma_get_request),
+ * which are ids whose calls wait for their events. Names are resolved by getaddrinfo(3) alone;
+ * ibacm, InfiniBand's service, is not asked.
  */
 #include "compat/cm.h"
 
@@ -64,6 +64,8 @@ static int look_up(const char *node, const char *service, struct rdma_addrinfo *
     return error;
 }
 
+/* Take from the hints what look_up has not set. `all`: no name was given, so the destination, too.
+ */
 static int from_hints(const struct rdma_addrinfo *hints, bool all, struct rdma_addrinfo *rai)
 {
     int error = 0;
@@ -94,7 +96,7 @@ static int from_hints(const struct rdma_addrinfo *hints, bool all, struct rdma_a
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
                      struct rdma_addrinfo **res)
 {
-    IWARP_UNCANCELLED; /* the C library has locks and sockets while it asks, until its time is up */
+    IWARP_UNCANCELLED; /* getaddrinfo holds locks and sockets; it returns at its own time-out */
     const bool named = node || service;
 
     if (!res || (!named && !hints)) {
@@ -147,7 +149,7 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 
 /* --- endpoints ------------------------------------------------------------------------------- */
 
-/* Its queue pairs are made for each request, with these attributes. */
+/* A listening endpoint. rdma_get_request makes a queue pair with these attributes per request. */
 static int create_passive(struct rdma_cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                           const struct ibv_qp_init_attr *attr)
 {
@@ -169,6 +171,7 @@ static int create_passive(struct rdma_cm_id *id, const struct rdma_addrinfo *res
     return 0;
 }
 
+/* A connecting endpoint: address and route are resolved here, so that rdma_connect can follow. */
 static int create_active(struct rdma_cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                          struct ibv_qp_init_attr *attr)
 {
@@ -201,7 +204,7 @@ static int create_active(struct rdma_cm_id *id, const struct rdma_addrinfo *res,
 int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd,
                    struct ibv_qp_init_attr *attr)
 {
-    IWARP_UNCANCELLED; /* what it waits for is there already */
+    IWARP_UNCANCELLED; /* does not block: resolving queues its event before it waits for it */
     struct rdma_cm_id *id;
 
     if (!out || !res) {

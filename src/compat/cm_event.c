@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Taking an event from a channel, as programs do and as calls of an id without a channel do for
- * them. The queue pair follows its connection when the event is taken, not when it happens: until
- * then the program may rely on the state that it knows.
+ * Taking an event from a channel: rdma_get_cm_event, and the calls of an id without a channel,
+ * which wait for their event. The state of the queue pair changes when the program takes the event,
+ * not when the connection changes: until then the program relies on the state that it knows.
  */
 #include "compat/cm.h"
 
 #include <errno.h>
 
+/*
+ * The read takes one count and blocks with no lock held, so signals and cancellation work. A count
+ * without an event is possible: the event was taken out (cm_events_take) between read and lock.
+ */
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
     struct cm_event *event = NULL;
@@ -31,6 +35,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
     return 0;
 }
 
+/* The event of the previous call is acknowledged first: programs read id->event until then. */
 int cm_complete(struct rdma_cm_id *id)
 {
     if (!cm_id_of(id)->sync) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Communication ids: made, given options, moved between channels, destroyed; and the devices behind
- * them: the context and default protection domain of each are shared by all ids of its addresses.
+ * Communication ids: create, set options, move between channels, destroy. Also their devices: all
+ * ids with an address of one device share its context and its default protection domain.
  */
 #include "compat/cm.h"
 
@@ -11,11 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct cm_id *all; /* these under cm_lock */
-static bool named;        /* native events may name ids that have ended */
-static struct cm_id *ended;
+static struct cm_id *all;   /* ids of this process; this and what follows under cm_lock */
+static bool named;          /* the thread of native events runs: its event may name an ended id */
+static struct cm_id *ended; /* waiting for cm_ids_free_ended, linked by `next` */
 
-/* Of each device, in no order; they stay: programs leave regions behind in them. */
+/* One for each device in use, in no order. They are never freed: programs leave regions in them. */
 static struct ibv_pd *default_pds[COMPAT_MAX_DEVICES];
 
 bool cm_id_usable(struct rdma_cm_id *id, const char *what)
@@ -55,7 +55,9 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
     return i;
 }
 
-/* In a forked child: sockets of the parent are closed, its ids left alone. */
+/* In a forked child: close the sockets that bound ids of the parent hold, or the ports would stay
+ * in use as long as the child lives. The ids themselves are not freed: the program may point to
+ * them. */
 static void forget_all(void)
 {
     for (struct cm_id *i = all; i; i = i->next) {
@@ -124,7 +126,7 @@ void cm_ids_free_ended(void)
     }
 }
 
-/* A native event that was taken already may still name it: see cm_ids_free_ended. */
+/* The thread of native events may hold an event that names it: see the head of cm_engine.c. */
 static void free_later(struct cm_id *i)
 {
     if (!named) {
@@ -135,6 +137,10 @@ static void free_later(struct cm_id *i)
     ended = i;
 }
 
+/*
+ * Orderly close only of an established connection; destroying any other one aborts it, or rejects
+ * the request.
+ */
 void cm_id_end(struct cm_id *i)
 {
     if (i->listener) {
@@ -167,6 +173,7 @@ void cm_id_end(struct cm_id *i)
     free_later(i);
 }
 
+/* A request that waits owns its id: see on_request in cm_engine.c. */
 void cm_events_discard(struct cm_event *event)
 {
     while (event) {
@@ -180,7 +187,8 @@ void cm_events_discard(struct cm_event *event)
     }
 }
 
-/* A forked child frees the parent's channel, but leaves the events in it to the parent. */
+/* A forked child may free the parent's channel; the events in it name ids of the parent and are
+ * left alone. */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     if (!channel) {
@@ -237,13 +245,16 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
     return i ? 0 : -1;
 }
 
-/* One that a parent made: only its memory is here, and others may point to it. */
+/* An id that the parent made. Its memory is not freed, since channels and events may point to it.
+ */
 static int destroy_foreign(struct rdma_cm_id *id)
 {
     id->qp = NULL;
     return 0;
 }
 
+/* As in rdma-core, it waits until the program has acknowledged each event of the id that it took.
+ */
 int rdma_destroy_id(struct rdma_cm_id *id)
 {
     if (!id) {
@@ -268,6 +279,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     return 0;
 }
 
+/* Waits for acknowledgements like rdma_destroy_id. Waiting events move to the new channel. */
 int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
     struct rdma_event_channel *own = NULL, *old;
@@ -340,7 +352,7 @@ static int set_octet(struct cm_id *i, int name, const uint8_t *value, size_t len
         return cm_refuse(EINVAL, "rdma_set_option: acknowledgement time-out %u, at most 31",
                          *value);
     }
-    /* TCP has its own; it is kept for programs that look at it again. */
+    /* TCP has time-outs of its own; the value is kept only for ibv_query_qp to return. */
     i->ack_timeout = *value;
     i->ack_timeout_set = true;
     if (i->id.qp) {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The one lock of librdmacm.so.1, and what a fork means for what it guards. See cm.h.
+ *
+ * Cancellation is off while the lock is held: a thread that was cancelled with it held would leave
+ * it locked for ever. The previous setting of that thread is kept under the lock itself, so that
+ * callers need no variable for it.
  */
 #include "compat/cm.h"
 
@@ -9,9 +13,9 @@
 #include <assert.h>
 
 static pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
-static int cancel_before; /* of the thread that holds it; under it, as all that follows */
+static int cancel_before; /* of the thread that holds cm_lock, which guards this and what follows */
 
-/* For the child of a fork, one of each file that has something to forget. */
+/* Called in a forked child: one function of each file that must forget what the parent had. */
 enum { FORGETTERS = 2 };
 static void (*forgetters[FORGETTERS])(void);
 
@@ -31,6 +35,7 @@ void cm_release(void)
     iwarp_process_cancel_back(&before);
 }
 
+/* Other threads use cancel_before while this one waits, so it is saved and stored again. */
 void cm_hold_wait(pthread_cond_t *cond)
 {
     int before = cancel_before;
@@ -41,6 +46,7 @@ void cm_hold_wait(pthread_cond_t *cond)
 
 /* --- fork ------------------------------------------------------------------------------------ */
 
+/* A fork waits for the lock, so the child gets ids and channels in a consistent state. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&cm_lock);
@@ -51,7 +57,8 @@ static void after_fork(void)
     pthread_mutex_unlock(&cm_lock);
 }
 
-/* The parent's ids are out of bounds (cm_id_usable), its native objects refuse by themselves. */
+/* Calls with ids of the parent are refused (cm_id_usable), and native objects refuse calls of a
+ * child by themselves; here lists and sockets are given up. */
 static void after_fork_in_child(void)
 {
     IWARP_UNCANCELLED;
@@ -64,7 +71,9 @@ static void after_fork_in_child(void)
 
 static void watch(void)
 {
-    (void)iwarp_compat_generation(); /* libibverbs' handlers are to run inside of these */
+    /* Prepare handlers run in reverse order of registration. Those of libibverbs are registered
+     * first, so a fork takes cm_lock before its lock, in the order of all other code. */
+    (void)iwarp_compat_generation();
     (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 

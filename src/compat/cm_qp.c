@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs and shared receive queues of ids. They are made by libibverbs, as a program would;
- * here is only what rdma_cm adds: completion queues where the program gives none, the default
- * protection domain, and states that follow the connection.
+ * Queue pairs and shared receive queues of ids. They are created by the calls of libibverbs, as a
+ * program does; this file adds what rdma_cm adds: completion queues where the program gives none,
+ * the default protection domain, and states that follow the connection.
  */
 #include "compat/cm.h"
 
@@ -12,9 +12,10 @@
 
 /* --- completion queues ----------------------------------------------------------------------- */
 
+/* Only queues that this file has created have a channel in the id: those of the program stay. */
 static void destroy_queue(struct ibv_cq **cq, struct ibv_comp_channel **channel)
 {
-    if (*channel) { /* otherwise it is the program's */
+    if (*channel) {
         if (*cq) {
             (void)ibv_destroy_cq(*cq);
         }
@@ -41,7 +42,7 @@ static int create_queue(struct rdma_cm_id *id, unsigned entries, struct ibv_cq *
     return *cq ? 0 : -1;
 }
 
-/* Those that the program does not give. On failure none is left behind. */
+/* Create the completion queues that the program does not give. On failure none is left behind. */
 static int complete_queues(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
     if ((!attr->send_cq &&
@@ -157,7 +158,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
     cm_hold();
     if (i->conn && i->state == CM_CONNECTED) {
-        (void)iwarp_disconnect(i->conn); /* in order, as far as nothing is unfinished */
+        (void)iwarp_disconnect(i->conn); /* an orderly close, if nothing is unfinished */
         i->state = CM_DISCONNECTING;
     }
     id->qp = NULL;
@@ -188,6 +189,10 @@ struct compat_qp *cm_qp_to_connect(struct cm_id *i, const struct rdma_conn_param
     return qp;
 }
 
+/*
+ * The table of queue pairs is asked by number, since the program may have destroyed the queue pair
+ * while the event waited. After a failure it goes to ERR, so that posted receives are flushed.
+ */
 void cm_qp_follow(struct cm_id *i, enum rdma_cm_event_type type)
 {
     struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};

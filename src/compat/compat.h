@@ -8,8 +8,14 @@
  * node IWARP_PRIVATE_1, together with the native API (iwarp/...h); librdmacm.so.1 has no copy of
  * either.
  *
- * Lock order: queue pair table -> nothing; channel and context locks are leaves. Native notifiers
- * run with native locks held and take leaves only.
+ * Locks: the process lock (iwarp_compat_hold) guards the native device and the list of contexts;
+ * native locks and leaves may be taken with it held. Leaves are the lock of the queue pair table,
+ * compat_channel.lock, compat_context.lock and the mutex in each object of rdma-core: with one of
+ * them held no other is taken. Native notifiers run with native locks held and take leaves only.
+ *
+ * Forks: `born` of an object is the generation (iwarp_compat_generation) of the process that made
+ * it. In a forked child the native half of an object of the parent does not exist: its memory may
+ * be freed, and every other use is refused.
  */
 #ifndef IWARP_COMPAT_H
 #define IWARP_COMPAT_H
@@ -20,13 +26,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Of what follows the public part of an object, given a pointer to that part. */
+/* The whole object, from a pointer to its public part. */
 #define compat_of(pointer, type, member)                                                           \
     ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 /* --- asynchronous events --------------------------------------------------------------------- */
 
-/* Part of each object that events tell of: one of a kind may wait. Under context.lock. */
+/* Part of each object that can have asynchronous events: at most one event of a kind waits, so that
+ * reporting needs no memory. Under context.lock. */
 struct compat_async {
     struct compat_async *next; /* in its context's list, while waiting */
     struct ibv_async_event event;
@@ -67,9 +74,9 @@ struct compat_mw {
 struct compat_cq;
 
 struct compat_channel {
-    struct ibv_comp_channel ibv; /* fd: eventfd, semaphore; one for each event that waits */
+    struct ibv_comp_channel ibv; /* fd: a semaphore eventfd; it counts the waiting events */
     pthread_mutex_t lock;
-    struct compat_cq *first, *last; /* queues with events that nobody has taken */
+    struct compat_cq *first, *last; /* lock: queues with events that no program has taken */
     unsigned born;
 };
 
@@ -110,7 +117,7 @@ struct compat_qp {
     unsigned access;             /* IBV_ACCESS_*, as modified last */
     bool rfc7306;                /* of the device, asked once */
     uint8_t ird, ord;            /* max_dest_rd_atomic, max_rd_atomic as modified last */
-    _Atomic bool connecting;     /* the id has begun: posting sends is allowed from here on */
+    _Atomic bool connecting;     /* rdma_connect or rdma_accept was called: sends may be posted */
     _Atomic uint8_t ack_timeout; /* of RDMA_OPTION_ID_ACK_TIMEOUT, for ibv_query_qp */
     unsigned born;
     struct compat_async async[COMPAT_QP_EVENTS];
@@ -160,10 +167,10 @@ static inline struct compat_qp *compat_qp(struct ibv_qp *qp)
 
 /* --- device ---------------------------------------------------------------------------------- */
 
-/* Limits that the device states; what programs ask for beyond them is refused. */
+/* Limits that the device reports. A request for more is refused. */
 enum {
-    COMPAT_MAX_DEVICES = 64,  /* one per interface, if that is wished */
-    COMPAT_MAX_RD_ATOM = 128, /* librdmacm's callers truncate to 8 bits: 255 and less only */
+    COMPAT_MAX_DEVICES = 64,  /* one per interface, if IWARP_DEVICES asks for that */
+    COMPAT_MAX_RD_ATOM = 128, /* callers of librdmacm truncate it to 8 bits: at most 255 */
     COMPAT_MAX_PRIVATE_DATA = 255
 };
 
@@ -180,14 +187,14 @@ struct iwarp_device *iwarp_compat_device(void);
 struct ibv_context *iwarp_compat_shared_context(const struct sockaddr *local);
 struct ibv_context **iwarp_compat_shared_contexts(int *n);
 
-/* The address of this family that is to be used where the program leaves it open (IWARP_ADDR); port
- * 0. False: none is wished. */
+/* The address of this family to use where the program names none (IWARP_ADDR); its port is 0.
+ * False: IWARP_ADDR has none. */
 bool iwarp_compat_wished_addr(int family, struct sockaddr_storage *addr);
 
 /*
- * Forks between the first use of the library and this process: 0, 1, ... The first call makes forks
- * be watched: fork handlers of the caller that are registered behind it run with their locks held
- * before the library's run.
+ * The number of forks between the first use of the library and this process: 0, 1, ... The first
+ * call registers the library's fork handlers. Prepare handlers that the caller registers after it
+ * run before the library's, so its locks are taken first.
  */
 unsigned iwarp_compat_generation(void);
 
@@ -201,8 +208,8 @@ void iwarp_compat_qp_refresh(struct compat_qp *qp);
 
 /* --- event descriptors ----------------------------------------------------------------------- */
 
-/* Waits for one count of a semaphore and takes it, as its flags say, with no lock held: 0, or -1
- * with errno. A thread that is cancelled in it has taken none. */
+/* Take one count of a semaphore eventfd; blocks unless its flags say O_NONBLOCK. Called with no
+ * lock held. 0, or -1 with errno. A thread that is cancelled in it has taken no count. */
 int iwarp_compat_semaphore_wait(int fd);
 
 /* --- inside libibverbs.so.1 ------------------------------------------------------------------ */
@@ -213,7 +220,8 @@ void iwarp_compat_fill_operations(struct compat_context *context);
 /* verbs_process.c: the lock of the native device and of all contexts, which a fork waits for. */
 void iwarp_compat_hold(void);
 void iwarp_compat_release(void);
-/* From here on a forked child calls this one function. The lock is held now, and then. */
+/* Register the one function that a forked child calls. The lock is held now and during that call.
+ */
 void iwarp_compat_renew_in_child(void (*renew)(void));
 
 /* verbs_device.c: our devices by number, up to a NULL; the number of one, -1: it is none of ours;
@@ -225,11 +233,12 @@ const struct compat_identity *iwarp_compat_identity(struct ibv_device *device);
 
 /* verbs_async.c */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused);
-/* The native object is gone: forget what waits, and wait until all else is acknowledged. */
+/* The native object is destroyed: drop its waiting events, and wait until the program has
+ * acknowledged those that it took. */
 void iwarp_compat_async_leave(struct compat_context *context, struct compat_async *async, int n,
                               pthread_mutex_t *mutex, pthread_cond_t *cond,
                               const uint32_t *completed);
-/* One less to be read from a semaphore, without blocking. */
+/* Take one count from a semaphore eventfd, if there is one, without blocking. */
 void iwarp_compat_semaphore_take(int fd);
 
 /* verbs_qp.c: entered in and taken from the table of numbers. */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asynchronous events as programs take them: ibv_get_async_event and ibv_ack_async_event. The
- * native device gives each event to iwarp_compat_async_deliver, which puts it into the list of the
- * object's context and makes that context's descriptor, a semaphore, readable.
+ * Asynchronous events: ibv_get_async_event and ibv_ack_async_event. The native device passes each
+ * event to iwarp_compat_async_deliver, which appends it to the list of the object's context and
+ * raises the count of that context's semaphore eventfd.
  *
- * What iWARP devices do not report is left out: how a connection that was closed in order, or lost,
- * ended is the connection manager's to tell.
+ * Events that iWARP devices do not report are left out: the connection manager reports how a
+ * connection has ended.
+ *
+ * An object is destroyed in three steps: the native object, after which no new event comes; then
+ * the events that wait, with their counts; then a wait for the acknowledgement of those that the
+ * program has taken. So no event ever names freed memory.
  */
 #include "compat/compat.h"
 
@@ -16,6 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* Runs with native locks held, so it takes only context.lock. A second event of a kind is dropped
+ * while the first waits: it would say the same. */
 static void report(struct ibv_context *context, struct compat_async *async,
                    const struct ibv_async_event *event)
 {
@@ -83,6 +89,7 @@ void iwarp_compat_semaphore_take(int fd)
     (void)!preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 }
 
+/* Argument of the cancellation handler of iwarp_compat_semaphore_wait. */
 struct taking {
     int fd;
     uint64_t count; /* 0 until the kernel has stored what was taken */
@@ -97,8 +104,9 @@ static void put_back(void *arg)
     }
 }
 
-/* A thread may be cancelled when its read is over and before it knows, and the count with it: the
- * event would wait in its list, and no descriptor would tell of it. */
+/* A thread may be cancelled after the kernel has taken the count and before read returns. The count
+ * would be lost, and its event would wait in a list that no descriptor reports. So the handler puts
+ * back what the kernel has stored. */
 int iwarp_compat_semaphore_wait(int fd)
 {
     struct taking t = {.fd = fd};
@@ -168,11 +176,12 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
             atomic_fetch_add(&async->delivered, 1);
         }
         pthread_mutex_unlock(&c->lock);
-    } while (!async); /* its object went meanwhile */
+    } while (!async); /* the object of the count was destroyed between read and lock */
     return 0;
 }
 
-/* What a parent made may have been locked by another thread of it, and nobody waits here. */
+/* In a forked child the mutex of a parent's object may be locked for ever, by a thread that only
+ * the parent has; and no thread of the child waits. So nothing is done there. */
 static void acknowledge(unsigned born, pthread_mutex_t *mutex, pthread_cond_t *cond,
                         uint32_t *completed)
 {

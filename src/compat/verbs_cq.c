@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues and completion channels. A channel's descriptor is a semaphore: one count for
- * each event that waits, so that the blocking read is plain, may be interrupted, and holds no lock.
- * An event is queued after its completion is in the queue: the native queue calls notify() then.
+ * Completion queues and completion channels. A channel's descriptor is an eventfd in semaphore mode
+ * with one count for each waiting event. So ibv_get_cq_event blocks in a plain read, which holds no
+ * lock and can be interrupted. The native queue calls notify() after the completion is in the
+ * queue, so a program that takes the event finds the completion.
  */
 #include "compat/compat.h"
 
@@ -77,6 +78,7 @@ static void count_reference(struct ibv_comp_channel *channel, int change)
 }
 
 /* By any thread that has pushed, two of them at a time too. */
+/* Called by the native queue with native locks held: takes only channel.lock, and never blocks. */
 static void notify(void *arg)
 {
     struct compat_cq *cq = arg;
@@ -137,7 +139,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
             }
         }
         pthread_mutex_unlock(&c->lock);
-    } while (!cq); /* it went meanwhile */
+    } while (!cq); /* the queue of the count was destroyed between read and lock */
     return 0;
 }
 
@@ -221,7 +223,8 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     return 0;
 }
 
-/* The native queue is gone: no event comes any more. Those that wait go, too. */
+/* The native queue is destroyed, so no new event comes. Drop the waiting events with their counts,
+ * and wait until the program has acknowledged those that it took. */
 static void leave_channel(struct compat_cq *cq)
 {
     struct compat_channel *c = cq->channel;
@@ -243,7 +246,7 @@ static void leave_channel(struct compat_cq *cq)
 
 int ibv_destroy_cq(struct ibv_cq *ibv)
 {
-    IWARP_UNCANCELLED; /* it may wait for acknowledgements, with the lock that these need */
+    IWARP_UNCANCELLED; /* a thread cancelled in pthread_cond_wait would keep the mutex locked */
     struct compat_cq *cq = compat_cq(ibv);
     struct compat_context *context = compat_context(ibv->context);
 
@@ -410,7 +413,7 @@ static uint32_t read_byte_len(struct ibv_cq_ex *ex)
 
 static __be32 read_imm_data(struct ibv_cq_ex *ex)
 {
-    return current(ex)->imm_data; /* or the invalidated rkey: the same place */
+    return current(ex)->imm_data; /* a union with invalidated_rkey */
 }
 
 static uint32_t read_qp_num(struct ibv_cq_ex *ex)
@@ -423,7 +426,7 @@ static unsigned read_wc_flags(struct ibv_cq_ex *ex)
     return current(ex)->wc_flags;
 }
 
-/* What only InfiniBand has is 0. */
+/* Fields that only InfiniBand has are 0. */
 static uint32_t read_zero(struct ibv_cq_ex *ex)
 {
     (void)ex;

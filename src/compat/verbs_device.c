@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices that programs see (identity.h): their list and what it says of each. Opening them is
- * in verbs_open.c. Nothing happens before the first call.
+ * The devices that programs see (identity.h): their list, names and GUIDs. Opening them is in
+ * verbs_open.c. Nothing happens before the first call.
  */
 #include "base/process.h"
 #include "compat/compat.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Providers read the pointer behind the public part to see whether the device is theirs. */
+/* Providers (libmlx5, ...) compare the pointer behind the public part with the address of their own
+ * operations to see whether a device is theirs. It must be readable, and never equal. */
 struct device {
     struct ibv_device ibv;
     const void *ops;

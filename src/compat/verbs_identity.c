@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See identity.h. Interfaces are looked for once per process, whose address is whose each time;
- * getifaddrs needs no privilege. The machine id is hashed (FNV-1a), since it is not to be shown to
- * others as it is: machine-id(5).
+ * See identity.h. The interfaces are listed once per process; which interface has an address is
+ * asked each time, since addresses change. getifaddrs needs no privilege. The machine id is hashed
+ * (FNV-1a), since machine-id(5) forbids to show it to others as it is.
  */
 #include "compat/identity.h"
 
@@ -149,7 +149,7 @@ static void add(const struct ifaddrs *all, const char *interface)
     n_identities++;
 }
 
-/* Loopback's addresses are the first device's, as programs that choose none have it. */
+/* Loopback addresses belong to the first device, the one that programs open if they choose none. */
 static void find_each(const struct ifaddrs *all)
 {
     for (const struct ifaddrs *a = all; a && n_identities < COMPAT_MAX_DEVICES; a = a->ifa_next) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection domains, memory regions and windows over the native ones. lkey and rkey are the STag.
- * Optional access flags are ignored, as verbs.h wants it; registering pins nothing.
+ * Optional access flags are ignored, as verbs.h demands; registering pins nothing.
  */
 #include "compat/compat.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What belongs to the process that forked this one has no native half here. */
+/* Was the object made by the process that forked this one? Then it has no native half here. */
 static bool is_foreign(unsigned born)
 {
     return born != iwarp_compat_generation();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Contexts: opened, closed, shared by ids (one for each device, which is never closed), and made
- * anew in a forked child. This file stands above the table of operations (verbs_context.c), which
- * a context is given when it is opened, and so above all that works with contexts.
+ * Contexts: open, close, share between ids (one per device, which is never closed), and renew in a
+ * forked child. Opening fills in the table of operations (verbs_context.c), so this file is above
+ * all files whose functions are in it.
  */
 #include "base/process.h"
 #include "compat/compat.h"
@@ -15,10 +15,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct compat_context *contexts; /* those that are open; these under iwarp_compat_hold */
+static struct compat_context *contexts; /* open ones; this and `shared` under iwarp_compat_hold */
 static struct ibv_context *shared[COMPAT_MAX_DEVICES]; /* of each device; kept over forks */
 
-/* The program and its copy would take events from one another, and a lock may be held for ever. */
+/* In a forked child: with one descriptor, parent and child would take events from one another, and
+ * a thread of the parent may have held a lock. The number of the descriptor stays, as the program
+ * may have stored it. */
 static void renew_context(struct compat_context *c)
 {
     int *at = &c->v.context.async_fd, flags = fcntl(*at, F_GETFL);
@@ -26,7 +28,7 @@ static void renew_context(struct compat_context *c)
     pthread_mutex_init(&c->v.context.mutex, NULL);
     pthread_mutex_init(&c->lock, NULL);
     c->first = c->last = NULL;
-    close(*at); /* so that there is a descriptor to be had */
+    close(*at); /* first, so that eventfd cannot fail for want of a descriptor */
     int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC | (flags & EFD_NONBLOCK));
     if (fd >= 0 && fd != *at) {
         (void)dup3(fd, *at, O_CLOEXEC);
@@ -101,7 +103,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
     return context;
 }
 
-/* The memory stays while objects of the context are left: an event may still name them. */
+/* A context with objects left, or shared by ids, is kept: objects and events point to it. */
 int ibv_close_device(struct ibv_context *context)
 {
     IWARP_UNCANCELLED;

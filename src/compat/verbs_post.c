@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting: ibv_send_wr and ibv_recv_wr become native work requests, a few at a time, so that a
- * chain stays a chain and goes out together. What the native queue pair would let wait until there
- * is a connection is refused here, as RNICs do.
+ * Posting: ibv_send_wr and ibv_recv_wr become native work requests, CHUNK at a time, so that a
+ * chain is posted together and may be sent in one batch. A send before there is a connection is
+ * refused, as RNICs do, although the native queue pair would keep it until there is one.
  */
 #include "compat/compat.h"
 
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-/* A list of pieces is handed on as it is: both structures have this layout on 64 bits. */
+/* Scatter/gather lists are passed on without a copy: both structures have one layout on 64 bits. */
 #if UINTPTR_MAX != UINT64_MAX
 #error "struct ibv_sge and struct iwarp_sge differ on this machine"
 #endif
@@ -39,7 +39,7 @@ unsigned iwarp_compat_send_flags(unsigned flags)
            (flags & IBV_SEND_FENCE ? IWARP_WR_FENCE : 0u);
 }
 
-/* Not in IDLE, unless a connection is on its way; what has ended flushes. */
+/* Not in IDLE, unless a connection has begun. After the end sends are accepted and flushed. */
 bool iwarp_compat_may_send(struct compat_qp *qp)
 {
     return atomic_load_explicit(&qp->connecting, memory_order_relaxed) ||
@@ -138,7 +138,7 @@ static int refuse_send(const char *why)
 
 static int error_of_post(enum iwarp_status status, const char *call)
 {
-    if (status == IWARP_AGAIN) { /* the program's to deal with: nothing to explain */
+    if (status == IWARP_AGAIN) { /* a full queue is ordinary: no line in the log */
         errno = ENOMEM;
         return ENOMEM;
     }

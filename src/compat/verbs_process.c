@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Things that a process has once: the lock, the number of forks that led to it, and the native
- * device behind all contexts. The device starts (with its thread) when it is first needed, and once
- * more in a forked child. Nothing happens before the first call.
+ * What a process has once: the lock, the number of forks that led to it, and the native device
+ * behind all contexts. The device is opened (with its thread) when it is first needed, and again in
+ * a forked child, where the parent's device is neither used nor closed. Nothing happens before the
+ * first call.
  */
 #include "base/process.h"
 #include "compat/compat.h"
@@ -24,6 +25,7 @@ void iwarp_compat_release(void)
 
 /* --- fork ------------------------------------------------------------------------------------ */
 
+/* The forking thread has taken the lock in its prepare handler, so the child may give it back. */
 static void after_fork_in_child(void)
 {
     IWARP_UNCANCELLED;
@@ -36,7 +38,7 @@ static void after_fork_in_child(void)
 
 static void watch(void)
 {
-    iwarp_process_watch(); /* first, so that its handler runs with our lock held already */
+    iwarp_process_watch(); /* first: prepare handlers run in reverse order, ours before its */
     (void)pthread_atfork(iwarp_compat_hold, iwarp_compat_release, after_fork_in_child);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: said to be in INIT when new, as RNICs do; found by number; modified and queried by
- * the rules of iWARP, where the connection manager alone connects. Transitions that a program makes
- * on its way to RTS are accepted and do nothing, unless they name a peer: the program would wait
- * for ever for one that nobody calls.
+ * Queue pairs: create, find by number, modify, query. A new one reports INIT, as an RNIC's does.
+ * With iWARP only the connection manager connects, so transitions that a program makes on its way
+ * to RTS are accepted and do nothing. One that names a peer is refused: no connection would come of
+ * it, and the program would wait for ever.
  */
 #include "base/process.h"
 #include "base/settings.h"
@@ -20,6 +20,7 @@ static struct compat_qp *table[BUCKETS]; /* under lock */
 
 /* --- by number ------------------------------------------------------------------------------- */
 
+/* The lock covers the table only: the caller of find sees to it that the queue pair stays. */
 static void enter(struct compat_qp *qp)
 {
     struct compat_qp **bucket = &table[qp->ibv.qp_num % BUCKETS];
@@ -53,7 +54,7 @@ struct compat_qp *iwarp_compat_qp_find(uint32_t num)
     return qp;
 }
 
-/* In a forked child, whose numbers begin anew; another thread of the parent may have held it. */
+/* In a forked child, where numbers begin anew. A thread of the parent may have held the lock. */
 void iwarp_compat_qp_forget_all(void)
 {
     pthread_mutex_init(&lock, NULL);
@@ -118,7 +119,8 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
     o.max_recv_wr = a->srq ? 0 : a->cap.max_recv_wr;
     o.max_send_sge = at_least_one(a->cap.max_send_sge);
     o.max_recv_sge = a->srq ? 1 : at_least_one(a->cap.max_recv_sge);
-    if (o.max_inline < a->cap.max_inline_data) { /* programs post some without having asked */
+    /* Never below the native default: some programs post inline data without asking for room. */
+    if (o.max_inline < a->cap.max_inline_data) {
         o.max_inline = a->cap.max_inline_data;
     }
     o.signal_all = a->sq_sig_all != 0;
@@ -151,7 +153,7 @@ static void fill(struct compat_qp *qp, struct ibv_context *context,
     qp->ibv.srq = a->srq;
     qp->ibv.qp_type = a->qp_type;
     qp->ibv.qp_num = qp->ibv.handle = iwarp_qp_num(qp->native);
-    qp->ibv.state = IBV_QPS_RESET; /* asked, it says INIT: ibv_query_qp */
+    qp->ibv.state = IBV_QPS_RESET; /* ibv_query_qp reports INIT */
     qp->access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                  IBV_ACCESS_MW_BIND;
     qp->rfc7306 = iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
@@ -210,9 +212,10 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
     return compat_qp(qp)->extended ? &compat_qp(qp)->ex : NULL;
 }
 
+/* Leaves the table first, so that no event thread finds a queue pair whose native half is gone. */
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
-    IWARP_UNCANCELLED; /* it may wait for acknowledgements, with the lock that these need */
+    IWARP_UNCANCELLED; /* a thread cancelled in pthread_cond_wait would keep the mutex locked */
     struct compat_qp *qp = compat_qp(ibv);
     struct compat_context *context = compat_context(ibv->context);
 
@@ -312,6 +315,7 @@ static int to_state(struct compat_qp *qp, enum iwarp_qp_state state)
     return status == IWARP_OK ? 0 : iwarp_compat_failed("verbs", status, "ibv_modify_qp");
 }
 
+/* To RESET or INIT: a queue pair in ERROR becomes IDLE and can be connected again. */
 static int start_anew(struct compat_qp *qp, enum iwarp_qp_state now)
 {
     if (now == IWARP_QP_ERROR) {
@@ -328,6 +332,8 @@ static int start_anew(struct compat_qp *qp, enum iwarp_qp_state now)
                                                       "connected or closing; first to ERR");
 }
 
+/* RTR needs no connection, since programs go there before they connect. RTS needs one, or one that
+ * has begun. */
 static int to_rtr_or_rts(struct compat_qp *qp, enum ibv_qp_state to, int mask,
                          enum iwarp_qp_state now)
 {
@@ -352,7 +358,7 @@ static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
 
     switch (to) {
     case IBV_QPS_INIT:
-        /* What programs with a queue pair of their own do between rdma_connect and RTS. */
+        /* Programs with a queue pair of their own do this between rdma_connect and RTS. */
         return now == IWARP_QP_RTS ? 0 : start_anew(qp, now);
     case IBV_QPS_RESET:
         return start_anew(qp, now);
@@ -362,7 +368,7 @@ static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
     case IBV_QPS_SQD:
         return now == IWARP_QP_CLOSING ? 0 : to_state(qp, IWARP_QP_CLOSING);
     case IBV_QPS_ERR:
-        /* What is closing or sends a Terminate gets there by itself. */
+        /* A queue pair that is closing, or sends a Terminate, goes to ERROR by itself. */
         return now == IWARP_QP_IDLE || now == IWARP_QP_RTS ? to_state(qp, IWARP_QP_ERROR) : 0;
     case IBV_QPS_SQE:
     case IBV_QPS_UNKNOWN:
@@ -371,7 +377,7 @@ static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
     return iwarp_compat_refuse("verbs", EINVAL, "ibv_modify_qp: no state %d on iWARP", (int)to);
 }
 
-/* Rights count at once; depths until the connection is made. */
+/* Rights take effect at once; depths only until the connection is made. */
 static int change_attributes(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     enum iwarp_qp_state now = iwarp_qp_state(qp->native);
@@ -394,7 +400,7 @@ static int change_attributes(struct compat_qp *qp, const struct ibv_qp_attr *att
         changes.mask |= now == IWARP_QP_IDLE ? IWARP_QP_CHANGE_ORD : 0;
         changes.ord = qp->ord;
     }
-    /* While it connects it takes none, and what has ended needs none. */
+    /* A queue pair that is connecting accepts no change, and one that has ended needs none. */
     bool takes = now == IWARP_QP_RTS || (now == IWARP_QP_IDLE && !atomic_load(&qp->connecting));
     if (changes.mask == 0 || !takes) {
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the device says of itself, as an iWARP RNIC does: limits, its one port, GID and P_Key, and
- * the words for numbers. Numbers that are only for InfiniBand are 0.
+ * Attributes of the device, as an iWARP RNIC reports them: limits, its one port, GID and P_Key.
+ * Attributes that only InfiniBand has are 0.
  */
 #include "base/process.h"
 #include "compat/compat.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PLENTY             65536      /* where memory is the limit */
+#define PLENTY             65536      /* for counts that only memory limits */
 #define PORT_CAPABILITIES  0x00090000 /* CM_SUP, DEVICE_MGMT: as siw says */
 #define PHYS_STATE_LINK_UP 5
 #define VENDOR_ID          0x697770 /* nobody else's: programs adapt themselves to those that they know */
@@ -106,7 +106,7 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
         .pkey_tbl_len = 1,
         .max_vl_num = 1,
         .active_width = 2, /* 4 lanes */
-        .active_speed = 4, /* of 10 Gbit/s: nobody knows what is below */
+        .active_speed = 4, /* of 10 Gbit/s; the real speed of the path is not known */
         .phys_state = PHYS_STATE_LINK_UP,
         .link_layer = IBV_LINK_LAYER_ETHERNET,
     };
@@ -119,7 +119,7 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
     return 0;
 }
 
-/* Callers of the exported function know the structure up to `flags`. */
+/* Programs built with old headers call the exported function; their structure ends with `flags`. */
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How refused calls explain themselves: errno for the program, a sentence for the person. Both
- * libraries use it; IWARP_LOG chooses what is shown (base/log.h).
+ * Refused calls set errno for the program and write a sentence to the log for its user. Both
+ * libraries use this; IWARP_LOG chooses what is shown (base/log.h).
  */
 #include "base/log.h"
 #include "compat/compat.h"
@@ -58,7 +58,8 @@ static int error_of(enum iwarp_status status)
     return EINVAL;
 }
 
-/* For want of descriptors programs are told so; native calls leave errno as the system set it. */
+/* If descriptors ran out, errno says so (EMFILE, ENFILE): native calls leave it as the system set
+ * it. */
 int iwarp_compat_failed(const char *module, enum iwarp_status status, const char *what)
 {
     bool descriptors = status == IWARP_LIMIT && (errno == EMFILE || errno == ENFILE);

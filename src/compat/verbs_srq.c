@@ -16,7 +16,7 @@ static int create(struct compat_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr
     iwarp_srq_options_init(&o);
     o.max_wr = attr->max_wr > 0 ? attr->max_wr : 1;
     o.max_sge = attr->max_sge > 0 ? attr->max_sge : 1;
-    o.limit = 0; /* attr.srq_limit does not count here: ibv_create_srq(3) */
+    o.limit = 0; /* attr.srq_limit is ignored here: ibv_create_srq(3) */
     o.user = srq;
     enum iwarp_status status = iwarp_srq_create(compat_pd(pd)->native, &o, &srq->native);
     if (status != IWARP_OK) {
@@ -92,7 +92,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 int ibv_destroy_srq(struct ibv_srq *ibv)
 {
-    IWARP_UNCANCELLED; /* it may wait for acknowledgements, with the lock that these need */
+    IWARP_UNCANCELLED; /* a thread cancelled in pthread_cond_wait would keep the mutex locked */
     struct compat_srq *srq = compat_srq(ibv);
     struct compat_context *context = compat_context(ibv->context);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Words for the numbers of verbs.h, and its rates as numbers: nothing here depends on the device.
+ * Names for the enumerations of verbs.h, and its rates as numbers. Nothing here depends on a
+ * device.
  */
 #include "compat/compat.h"
 

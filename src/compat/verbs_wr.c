@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The extended way to post: between ibv_wr_start and ibv_wr_complete a program calls one function
- * for each request and one or more for its data. What it says is kept as a list of ibv_send_wr and
- * posted at the end: all of it, or nothing, if anything that was said was wrong or there is no
- * room. Inline data is copied when it is said.
+ * for each request and one or more for its data. The requests are collected as a list of
+ * ibv_send_wr and posted at the end: all of them, or none if one was wrong or the queue has no
+ * room. Inline data is copied by the call that names it.
  */
 #include "compat/compat.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists grow, so what a request refers to is kept by place until all are known. */
+/* The lists move when they grow, so a request keeps indexes of its pieces until all are known. */
 struct request {
     struct ibv_send_wr wr;
     size_t sge, octets; /* where its pieces and its inline data begin */
@@ -20,7 +20,7 @@ struct request {
 
 struct compat_wr_list {
     pthread_mutex_t lock; /* from ibv_wr_start to ibv_wr_complete or ibv_wr_abort */
-    int error;            /* what was wrong first */
+    int error;            /* the first error; nothing is posted then */
     struct request *request;
     size_t requests, request_room;
     struct iwarp_send_wr *native; /* what becomes of them */
@@ -58,7 +58,7 @@ static void fail(struct compat_wr_list *l, int error)
 
 static struct ibv_send_wr *add(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
-    static struct ibv_send_wr nowhere; /* after a failure: nothing of it is posted */
+    static struct ibv_send_wr nowhere; /* written to after a failure, and never posted */
     struct compat_wr_list *l = qp_of(ex)->list;
     struct request *r = grow(l->request, l->requests, 1, &l->request_room, sizeof *r);
 
@@ -164,7 +164,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
     wr->bind_mw.bind_info = *info;
 }
 
-/* Reliable connections have none of these. */
+/* None of these operations exists on reliable connections. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *header, uint16_t size, uint16_t mss)
 {
     (void)header;
@@ -255,7 +255,8 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 /* --- begin and end --------------------------------------------------------------------------- */
 
-/* Another thread of the parent may have been between begin and end. */
+/* In a forked child the list may be locked, by a thread of the parent between start and complete.
+ */
 static bool is_foreign(const struct compat_qp *qp)
 {
     return qp->born != iwarp_compat_generation();
@@ -274,7 +275,7 @@ static void wr_start(struct ibv_qp_ex *ex)
     l->requests = l->sges = l->octets = 0;
 }
 
-/* One more piece for each request, and what all become. */
+/* Room for one more piece per request (its inline data), and for the native requests. */
 static bool room_to_post(struct compat_wr_list *l)
 {
     void *sge = grow(l->sge, l->sges, l->requests, &l->sge_room, sizeof *l->sge);
@@ -286,7 +287,7 @@ static bool room_to_post(struct compat_wr_list *l)
     return sge && native && bind;
 }
 
-/* Places become addresses; inline data is one piece of ours. */
+/* Indexes become addresses; inline data becomes one piece, in memory of the list. */
 static int post(struct compat_qp *qp)
 {
     struct compat_wr_list *l = qp->list;

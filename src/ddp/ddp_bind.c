@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bind, register, invalidate: see ddp_bind.h, and ddp_region.h for how a change and the lock-free
- * lookups keep out of each other's way. A valid window counts in its region's `windows`, and while
- * that is not zero the region stays as it is.
+ * Bind, register, invalidate: see ddp_bind.h, and ddp_region.h for the protocol between a change
+ * and the lock-free lookups. A valid window counts in its region's `windows`, and a region does not
+ * change while that is not zero.
  */
 #include "ddp/ddp_bind.h"
 
@@ -14,8 +14,10 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 }
 
 /*
- * The region with this STag's index if it is of the PD, claimed; or NULL. Who has claimed a window
- * already asks for memory only: two that each wanted the other's window would wait for ever.
+ * Claim the region with this STag's index, if it belongs to the PD; else NULL. A thread that has
+ * claimed a window claims only memory besides (memory_only): two threads that each claimed the
+ * other's window would wait for ever. The table may grow meanwhile, so a miss repeats with its new
+ * mask.
  */
 static struct iwarp_region *claim(const struct iwarp_binder *who, uint32_t stag, bool memory_only)
 {
@@ -54,7 +56,8 @@ void iwarp_region_fill(struct iwarp_region *r, const void *pd, const struct iwar
 /* [VERBS-7.10.4-01] */
 void iwarp_region_end(struct iwarp_region *r)
 {
-    /* Sequentially consistent against the increment in lend: one side sees the other. */
+    /* Sequentially consistent, as the increment in lend: either the lookup sees that the STag is
+     * cleared, or the wait sees its increment. */
     atomic_store(&r->stag, 0);
     iwarp_region_wait(r);
     if (r->parent) {
@@ -129,7 +132,7 @@ static bool open_window(const struct iwarp_binder *who, struct iwarp_region *w,
         as.to_base =
             b->access & IWARP_ACCESS_ZERO_BASED ? 0 : p->to_base + (uint64_t)(b->addr - p->addr);
         as.qp = w->kind == REGION_WINDOW_2 ? who->qp : p->qp;
-        atomic_fetch_add(&p->windows, 1); /* from now on the region stays */
+        atomic_fetch_add(&p->windows, 1); /* from here on the region cannot change */
     }
     iwarp_region_unclaim(p);
     if (good) {

@@ -44,8 +44,8 @@ bool iwarp_ddp_check_version(const struct iwarp_ddp_header *h, struct iwarp_faul
                  version, 0, 0);
 }
 
-/* RFC 5041 7.1 speaks of placement, RFC 5040 5.2 of RDMA Read sources, and what Atomics change is
- * no other matter: same checks, other codes. */
+/* Placement (RFC 5041 7.1), RDMA Read sources (RFC 5040 5.2) and targets of Atomics (RFC 7306) go
+ * through the same checks; only the codes that a Terminate reports differ. */
 struct remote_faults {
     enum iwarp_fault_code stream, qp, access, wrap, bounds;
 };
@@ -91,7 +91,8 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
     return NULL;
 }
 
-/* A local SGE piece: inside a region of this PD that has the rights. Windows are for peers. */
+/* A piece of a local SGE. Its lkey must name memory of this PD with the rights: a window gives
+ * rights to peers only. */
 static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_lends *lends,
                             const void *pd, uint32_t qp, const struct iwarp_sge *sge, uint64_t off,
                             uint64_t len, unsigned access)
@@ -103,7 +104,8 @@ static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_len
         (r->access & access) != access) {
         return NULL;
     }
-    /* The whole SGE has to lie in the region, not only the piece: a request is right or wrong. */
+    /* The whole SGE has to lie in the region, not only this piece: otherwise a wrong request would
+     * fail after its first segments were sent. */
     if (to < r->to_base || to - r->to_base > r->len || sge->len > r->len - (to - r->to_base)) {
         return NULL;
     }
@@ -164,7 +166,8 @@ static bool place_write(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *
     return true;
 }
 
-/* A Read Response continues exactly where the outstanding RDMA Read stands, and ends with it. */
+/* Each segment of a Read Response must begin where the one before ended, and the last must end
+ * where the RDMA Read ends. */
 static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
                            const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
                            struct iwarp_fault *fault)
@@ -188,7 +191,7 @@ static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
                              IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 
-/* RFC 5041 7.1, untagged: buffer there, MSN in order, MO in order, message fits. */
+/* RFC 5041 7.1, untagged: MSN in order, MO in order, a buffer posted, the message fits. */
 /* [DDP-4.1-02] [DDP-7.1-01] [DDP-7.1-03] [DDP-7.1-05] [DDP-7.1-06] [VERBS-8.1.2.1-01] */
 /* [DDP-7.1-07] [RDMAP-7.2-04] [RDMAX-8.2-02] [RDMAX-6.3-03] [RDMAP-5.4-03] */
 static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,

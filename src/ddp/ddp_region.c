@@ -13,10 +13,10 @@
 #define SLOT_BYTES  sizeof(_Atomic(struct iwarp_region *))
 #define TABLE_BYTES (INDEX_COUNT * SLOT_BYTES)
 
-/* Entries looked at ahead of the one that may move. */
+/* Prefetch distance of move_up, in entries. */
 #define AHEAD 16u
 
-/* Addresses for the largest table; memory comes with use. */
+/* Reserves the address range of the largest table; the kernel gives pages as they are used. */
 bool iwarp_region_table_init(struct iwarp_region_table *table)
 {
     *table = (struct iwarp_region_table){.mask = FIRST_COUNT - 1};
@@ -24,7 +24,7 @@ bool iwarp_region_table_init(struct iwarp_region_table *table)
     if (!table->slot) {
         return false;
     }
-    /* Until there is use for as much as that; see grow. */
+    /* No huge pages while the table is small: one would be 2 MiB for a few entries. See grow. */
     (void)madvise(table->slot, TABLE_BYTES, MADV_NOHUGEPAGE);
     return true;
 }
@@ -50,11 +50,12 @@ static void end_move(struct iwarp_region_table *table)
     atomic_store_explicit(&table->moving, false, memory_order_release);
 }
 
-/* Which entries move up? For each of them. */
+/* For each entry whose index has the bit `count` set: copy it to the upper half, or, with `clear`,
+ * clear it in the lower half. */
 static void move_up(struct iwarp_region_table *table, uint32_t count, bool clear)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (i + AHEAD < count) { /* regions lie anywhere */
+        if (i + AHEAD < count) { /* regions are scattered: each would be a cache miss */
             const struct iwarp_region *next =
                 atomic_load_explicit(&table->slot[i + AHEAD], memory_order_relaxed);
             __builtin_prefetch(next);
@@ -67,7 +68,7 @@ static void move_up(struct iwarp_region_table *table, uint32_t count, bool clear
     }
 }
 
-/* Twice the size; the head of ddp_region.h says why nobody misses what he looks for meanwhile. */
+/* Double the table. The head of ddp_region.h says why no concurrent lookup misses its entry. */
 static void grow(struct iwarp_region_table *table)
 {
     uint32_t count = iwarp_region_mask(table) + 1;
@@ -126,7 +127,8 @@ void iwarp_region_revoke(struct iwarp_region_table *table, struct iwarp_region *
     atomic_store_explicit(&table->slot[region->index & iwarp_region_mask(table)], NULL,
                           memory_order_release);
     end_move(table);
-    /* Sequentially consistent against the increment in lend: one side sees the other. */
+    /* Sequentially consistent, as the increment in lend: either the lookup sees that the STag is
+     * cleared, or the wait for the lends sees its increment. */
     atomic_store(&region->stag, 0);
 }
 

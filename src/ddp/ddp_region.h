@@ -7,12 +7,12 @@
  * of it is touched (RFC 5041 8.3.1, RFC 5042 6.2.2). Regions are never given back to the allocator
  * while the table lives, so a stale pointer is always readable.
  *
- * The table is one array of pointers, at most half of them in use. The low bits of an STag's index
- * say which one: as many bits as its size has, so a lookup is the same few instructions for one
- * region and for a million, and two STags that agree in those bits are not given out together.
- * When the table grows, which it does where it lies, entries whose next bit is set move up: they
- * are in both places when the new size becomes known, and who has missed one looks at the size
- * once more.
+ * The table is one array of pointers, at most half of them in use. The low bits of an STag's index,
+ * as many as the table's size has, select the entry. So a lookup is the same few instructions for
+ * one region and for a million, and two STags that agree in those bits are never valid together.
+ * The table grows in place: entries whose next bit is set are copied to the upper half, then the
+ * new size is published, then the old copies are cleared. A lookup that misses reads the size once
+ * more, and repeats if it has changed.
  *
  * What an STag stands for may change while streams look it up: whoever changes it claims the
  * region, makes the STag invalid, waits until nobody holds it lent, writes the fields, and makes
@@ -20,7 +20,7 @@
  * while it holds lends, or claims a region while it claims another, but for a window and then its
  * region.
  *
- * insert and reserve are serialised by the caller; all else may run anywhere, any time.
+ * The caller serialises insert and reserve; every other function may run on any thread at any time.
  */
 #ifndef IWARP_DDP_REGION_H
 #define IWARP_DDP_REGION_H
@@ -52,7 +52,7 @@ struct iwarp_region {
     uint32_t generation;      /* counts what the STag has stood for */
     uint32_t index;           /* of the STag, also after it became invalid */
     uint32_t last_stag;       /* the STag, or what it was when it became invalid */
-    _Atomic bool claimed;     /* somebody changes the region, lends apart */
+    _Atomic bool claimed;     /* a thread is changing the region (not its lends) */
     _Atomic unsigned windows; /* valid ones that have this parent */
     struct iwarp_region *parent; /* of a valid window */
 };

@@ -50,8 +50,9 @@ uint32_t iwarp_crc32c(uint32_t crc, const void *data, size_t len)
 
 #if defined(IWARP_HAVE_ISAL)
 /*
- * Long runs go in steps, and the next step is asked for while one is summed up: the processor alone
- * does not look far enough ahead for memory outside its innermost caches. Whole cache lines of 64.
+ * Long input is processed in steps, and the next step is prefetched during each: the processor's
+ * own prefetcher does not reach far enough ahead for memory outside the innermost caches. A
+ * multiple of a cache line, 64 octets.
  */
 #define ISAL_STEP ((size_t)4096)
 
@@ -83,14 +84,15 @@ __attribute__((noinline)) static uint32_t crc32c_isal(uint32_t crc, const void *
 }
 #endif
 
-/* Up to this many octets the instruction, in one row, is ahead of ISA-L and the call of it. */
+/* Up to this many octets a plain loop over the CRC instruction (a "row") is faster than a call of
+ * ISA-L. */
 #if defined(IWARP_HAVE_ISAL) && defined(__x86_64__)
 #define ROW_MAX      256
 #define ROW          iwarp_crc32c_x86_row
 #define ROW_USABLE   iwarp_crc32c_x86_has_instruction()
 #define ISAL_IS_FAST true
 #elif defined(IWARP_HAVE_ISAL) && defined(IWARP_CRC32C_ON_ARM)
-#define ROW_MAX      1023 /* ISA-L goes in one row, too */
+#define ROW_MAX      1023 /* up to here ISA-L uses the same loop */
 #define ROW          iwarp_crc32c_arm
 #define ROW_USABLE   iwarp_crc32c_arm_usable()
 #define ISAL_IS_FAST iwarp_crc32c_arm_has_multiplier() /* else mostly a table, octet by octet */
@@ -228,7 +230,7 @@ int iwarp_crc32c_select(enum iwarp_crc32c_impl impl)
     return rc;
 }
 
-/* An implementation for sure: whoever asks cannot go on without, and must not go on in silence. */
+/* Select an implementation, or end the process with a message: the caller has no way to fail. */
 static crc32c_fn *crc32c_demand(void)
 {
     crc32c_fn *fn;

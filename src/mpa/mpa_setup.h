@@ -38,7 +38,7 @@ struct iwarp_mpa_wish {
     bool peer_to_peer; /* initiator: A=1; the responder follows the Request */
     uint8_t rtr;       /* RTR messages possible here; 0: Read as initiator, all as responder */
     uint16_t ird, ord; /* 0..0x3ffe; 0x3fff = unspecified, not to be negotiated */
-    bool strict;       /* nothing is accepted for the sake of known peers (peers/peers.h) */
+    bool strict;       /* accept no deviation of known peers (peers/peers.h) */
 };
 
 /*
@@ -60,7 +60,7 @@ struct iwarp_mpa_settled {
 enum iwarp_mpa_step {
     IWARP_MPA_MORE,     /* the frame is not complete */
     IWARP_MPA_FRAME,    /* a complete valid frame is there; as initiator: accepted */
-    IWARP_MPA_REJECTED, /* initiator: a valid Reply that says no; fault is MPA_REJECTED */
+    IWARP_MPA_REJECTED, /* initiator: a valid Reply with R set; fault is MPA_REJECTED */
     IWARP_MPA_FAULT     /* see fault */
 };
 

@@ -24,8 +24,8 @@
 
 /*
  * A Reject without the enhanced words in answer to a Request with them (RFC 6581 10: the format of
- * the Request). A responder that knows revision 1 alone has said no, in its own words; a format
- * error instead would hide that from the ULP.
+ * the Request). A responder that knows revision 1 alone rejects in its own format; a format error
+ * instead would hide the rejection from the ULP.
  */
 static inline bool iwarp_peers_reject_is_plain(bool strict, bool reject, bool enhanced)
 {

@@ -14,7 +14,8 @@
  * it.
  *
  * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
- * ended is in `fault`. One caller at a time; RFC 5040, 5041, 5044.
+ * ended is in `fault`. A stream has no lock: its driver makes one call at a time (verbs holds
+ * conn.lock). RFC 5040, 5041, 5044.
  *
  *             close()                 everything sent, peer's FIN
  *   RUNNING ----------> CLOSING ------------------------------------> ENDED
@@ -55,7 +56,7 @@ enum iwarp_stream_life {
 
 enum iwarp_stream_rx_state {
     RX_HEAD,    /* collecting the first octets of an FPDU: its length and DDP header */
-    RX_CARRY,   /* collecting a whole FPDU that arrived in pieces */
+    RX_CARRY,   /* collecting an FPDU that arrived in pieces, until it is whole */
     RX_PAYLOAD, /* direct placement: payload goes straight to its destination */
     RX_TRAILER  /* direct placement: padding and CRC */
 };
@@ -75,14 +76,14 @@ struct iwarp_stream_config {
     struct iwarp_spare *spare; /* for send blocks */
     struct iwarp_stream_counts *counts;
     bool crc;
-    bool markers_rx; /* the peer inserts markers; payload is then always collected first */
+    bool markers_rx; /* the peer inserts markers: no direct placement, each FPDU is collected */
     bool markers_tx; /* the peer wants markers */
-    bool hold_tx;    /* responder: nothing may be sent before the first FPDU came */
+    bool hold_tx;    /* responder: send nothing before the first valid FPDU has arrived */
     bool responder;
-    bool strict;               /* nothing is accepted for the sake of known peers (peers/peers.h) */
+    bool strict;               /* accept no deviation of known peers (peers/peers.h) */
     bool rfc7306;              /* Immediate Data and Atomics are known */
     bool early;                /* place before the CRC is checked */
-    bool plain;                /* no runs (stream_run.h): for tests that compare */
+    bool plain;                /* no runs (stream_run.h): tests compare with and without */
     enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
     uint32_t mulpdu;           /* of what is framed from now on */
     uint32_t ird, ord;
@@ -103,14 +104,14 @@ struct iwarp_stream_rx {
     uint64_t fpdu_pos; /* where the current FPDU began */
     uint64_t fpdus;    /* received whole */
     uint64_t direct;   /* payload octets that were never copied */
-    uint32_t written;  /* octets of the RDMA Write that the latest segment was of */
-    bool write_ended;  /* with that segment; both are 0 if it was of another message */
+    uint32_t written;  /* octets so far of the RDMA Write that the latest segment belongs to */
+    bool write_ended;  /* that segment was its last; both are 0 after any other segment */
 };
 
 struct iwarp_tx_block;
 
-/* One FPDU is of a send request, of the answer to a Read or Atomic, or a message of the stream's
- * own: the ready-to-receive message, the Terminate. */
+/* An FPDU carries a send request, the response to a Read or Atomic, or one of the two messages that
+ * the stream itself sends: the ready-to-receive message and the Terminate. */
 enum iwarp_tx_kind { TX_NONE, TX_REQUEST, TX_RESPONSE, TX_RTR, TX_TERMINATE };
 
 struct iwarp_stream_tx {
@@ -120,7 +121,7 @@ struct iwarp_stream_tx {
     bool response_turn;           /* requests and responses alternate */
     bool terminate_framed;
     bool extended;                   /* a message of RFC 7306 was framed */
-    bool behind_write;               /* the latest request was an RDMA Write without more */
+    bool behind_write;               /* the latest request was an RDMA Write, not a WRITE_IMM */
     uint32_t send_msn, read_msn;     /* next, queues 0 and 1 */
     uint32_t atomic_msn;             /* next, queue 3 */
     uint64_t framed, sent, released; /* stream positions */
@@ -133,11 +134,11 @@ struct iwarp_stream {
     bool eof;        /* the peer has sent FIN */
     bool shut;       /* the driver was told to half-close: nothing can be sent any more */
     bool abort;      /* ENDED, and TCP should be reset rather than closed */
-    uint32_t sq_end; /* CLOSING: what was posted from here on came too late */
+    uint32_t sq_end; /* CLOSING: requests posted from this position on are flushed, not sent */
     struct iwarp_fault fault;
     struct iwarp_term_cause cause;
-    bool terminate_received; /* else, with a length, framed */
-    uint8_t terminate_len;   /* octets of it that are kept; 0: there was none */
+    bool terminate_received; /* true: `terminate` came from the peer; false: this end framed it */
+    uint8_t terminate_len;   /* octets of it that are kept; 0: there was no Terminate */
     uint8_t terminate[IWARP_TERM_MAX_LEN];
     struct iwarp_ddp_rx ddp;
     struct iwarp_rdmap_reads reads;
@@ -152,37 +153,39 @@ void iwarp_stream_fini(struct iwarp_stream *s);
 
 /*
  * Where do the next octets of the stream belong? Fills iov with at most max (at least 1) entries
- * and returns how many: 0 if the next octets are headers. *staging is how many octets behind them
- * the driver should offer in a buffer of its own (in one vectored read), a hint. Every want is
- * followed by one placed, possibly of 0 octets; until then the regions are lent, and *lends, which
- * need not be initialised, is the stream's.
+ * and returns their number: 0 if the next octets are headers. *staging is a hint: so many octets
+ * the driver should read, in the same vectored read, into a buffer of its own behind these entries.
+ * The driver calls placed once after each want, with 0 if nothing was read. Until then the regions
+ * in iov are lent, and *lends, which need not be initialised, belongs to the stream.
  */
 unsigned iwarp_stream_want(struct iwarp_stream *s, struct iwarp_lends *lends, struct iovec *iov,
                            unsigned max, size_t *staging);
 
-/* n octets have arrived where the last want said. */
+/* The driver has read n octets into the entries of the last want. Ends its lends. */
 void iwarp_stream_placed(struct iwarp_stream *s, size_t n);
 
-/* n further octets of the stream; all are consumed. After the end they are dropped. */
+/* The next n octets of the stream. All are consumed: what belongs to an unfinished FPDU is copied,
+ * and after the end of the stream the octets are dropped. */
 void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n);
 
 /* --- send ------------------------------------------------------------------------------------ */
 
 /*
  * The octets to write next: *iov (valid until sent) and its number of entries; 0 if there is
- * nothing to send now. The user memory in it is lent until sent is called, which must follow.
+ * nothing to send now. The user memory in it is lent until the driver calls sent, which it must do.
  */
 unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov);
 
 /* The transport has taken n octets (0 is allowed). */
 void iwarp_stream_sent(struct iwarp_stream *s, size_t n);
 
-/* The transport refers to n more octets no longer: work completes. */
+/* The transport no longer refers to the next n octets: requests that end in them complete. */
 void iwarp_stream_released(struct iwarp_stream *s, size_t n);
 
 /*
- * Something was sent at the start and the peer has not sent an octet: send a zero-length RDMA Write
- * between two messages, see iwarp_peers_remind_ms. False: it is not called for.
+ * If this initiator has sent something and received no octet yet, queue a zero-length RDMA Write as
+ * the next message: the peer may have overlooked the first FPDU (iwarp_peers_remind_ms). False: not
+ * in that state, and nothing is queued.
  */
 bool iwarp_stream_remind(struct iwarp_stream *s);
 
@@ -191,7 +194,7 @@ bool iwarp_stream_remind(struct iwarp_stream *s);
 /* The peer's FIN (error 0), or an errno value that ended the connection. */
 void iwarp_stream_eof(struct iwarp_stream *s, int error);
 
-/* Finish the requests posted so far, then say goodbye. */
+/* Send the requests posted so far, then half-close. */
 void iwarp_stream_close(struct iwarp_stream *s);
 
 /*
@@ -200,7 +203,7 @@ void iwarp_stream_close(struct iwarp_stream *s);
  */
 void iwarp_stream_detach(struct iwarp_stream *s);
 
-/* End now. The fault is recorded unless there is one already. */
+/* End now, without a Terminate, by a reset. The fault is recorded unless there is one already. */
 void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
                        enum iwarp_fault_side side, uint64_t detail);
 
@@ -208,6 +211,7 @@ enum iwarp_stream_interest {
     IWARP_STREAM_WRITE = 1,   /* gather has something */
     IWARP_STREAM_SHUTDOWN = 2 /* nothing more will be sent: half-close */
 };
+/* What the driver should do next. Also takes the steps of `life` that are due once all is sent. */
 unsigned iwarp_stream_interest(struct iwarp_stream *s);
 
 /*
@@ -222,7 +226,7 @@ static inline bool iwarp_stream_tx_waits(const struct iwarp_stream *s)
     return iwarp_stream_next(s) != TX_NONE;
 }
 
-/* Nothing framed is unsent. */
+/* Everything that was framed is sent. */
 static inline bool iwarp_stream_drained(const struct iwarp_stream *s)
 {
     return s->tx.sent == s->tx.framed;
@@ -236,8 +240,8 @@ void iwarp_stream_check(struct iwarp_stream *s);
 
 /* --- between the files of this folder -------------------------------------------------------- */
 
-/* End for s->fault, found here, by a Terminate if its row owes one. If a segment is to blame, it is
- * in s->cause. */
+/* End the stream because of s->fault, which this end found; with a Terminate if the fault's row
+ * demands one. If a segment caused the fault, s->cause holds its headers. */
 void iwarp_stream_fail(struct iwarp_stream *s);
 
 /* One behind the last request that is to be carried out. */
@@ -247,7 +251,8 @@ static inline uint32_t iwarp_stream_sq_end(const struct iwarp_stream *s)
 }
 
 /*
- * stream_atomic.c. The target of a peer's Atomic, if all is right with it; lent then. NULL: fault.
+ * stream_atomic.c. Checks a peer's Atomic and returns its target, whose region is then lent. NULL:
+ * s->fault.
  */
 void *iwarp_stream_atomic_target(struct iwarp_stream *s, struct iwarp_lends *lends,
                                  const struct iwarp_rdmap_atomic_request *op);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Atomic operations: the peer's, carried out in the memory of this end when it is their turn to be
- * answered, and the results of this end's own. RFC 7306 5 and 8.2.
+ * Atomic operations. The peer's Atomics act on memory of this end; each is carried out when its
+ * response is framed, so that effects and responses have one order. The responses to Atomics of
+ * this end bring the original value. RFC 7306 5 and 8.2.
  *
  * Queue, depth and order are those of RDMA Reads (rdmap_read.h); headers and arithmetic are in
  * rdmap_atomic.c.
@@ -9,6 +10,7 @@
 #include "base/guard.h"
 #include "stream/stream.h"
 
+/* Always false, so that a check can return it. */
 static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
                   uint64_t d2)
 {
@@ -18,6 +20,11 @@ static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d
 
 /* --- the peer's ------------------------------------------------------------------------------ */
 
+/*
+ * The order of the checks is the order of what they need: the operation code needs nothing, the
+ * rights of the queue pair no region, and alignment is that of the address in this process, known
+ * only once the region has turned the TO into it.
+ */
 /* [RDMAX-5.2.1-05] [RDMAX-5.2.1-11] [RDMAX-8.2-01] [RDMAX-8.2-05] [RDMAX-8.2-06] */
 /* [RDMAX-5.1.1-01] [RDMAX-5.1.1-02] [RDMAX-5.1.1-03] [RDMAX-5.1.1-04] */
 /* [RDMAX-5.1.2-02] [RDMAX-5.1.2-03] [RDMAX-5.1.2-04] [RDMAX-5.1.2-05] [RDMAX-5.1.2-06] */
@@ -46,6 +53,7 @@ void *iwarp_stream_atomic_target(struct iwarp_stream *s, struct iwarp_lends *len
     return p;
 }
 
+/* The access to memory runs under guard: a mapping that is gone is a fault of the stream. */
 struct execution {
     void *target;
     const struct iwarp_rdmap_atomic_request *op;
@@ -82,6 +90,10 @@ bool iwarp_stream_atomic_do(struct iwarp_stream *s, const struct iwarp_read_in *
 
 /* --- this end's ------------------------------------------------------------------------------ */
 
+/*
+ * The sink was checked before the request went out (frame_fetch), but its region may have been
+ * deregistered since: it is resolved anew, as a stream keeps no pointers between batches.
+ */
 /* [RDMAX-5.2.2-05] [RDMAX-5.4-07] [RDMAX-5.4-01] */
 bool iwarp_stream_atomic_done(struct iwarp_stream *s, const struct iwarp_read_out *out,
                               const uint8_t *p)

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The send block: memory, references, iovec. See stream_block.h. Knows nothing of FPDUs. */
+/*
+ * The send block: its memory, its references to regions, its iovec (stream_block.h). This file
+ * knows nothing of FPDUs.
+ *
+ * Lends and references: while a batch is framed, and until the transport has taken what it will,
+ * each region in `ref` is lent (b->lent). Between two batches none is, so that a deregistration
+ * never waits for a peer that reads slowly. The next batch lends the same regions again by STag and
+ * compares pointer and generation.
+ */
 #include "stream/stream_block.h"
 
 #include <assert.h>
 
-/* A block with room for that much; all else in it is 0. Moved: made to measure. */
+/*
+ * One allocation holds the block and its three arrays. `moved`: a block of exactly the size that
+ * the unsent octets need; it never comes from or goes to the worker's spare, which has the full
+ * size.
+ */
 static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, bool moved,
                                         unsigned iov, unsigned refs, size_t bytes, size_t *size,
                                         bool *over)
@@ -22,7 +34,7 @@ static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, boo
     return b;
 }
 
-/* The first fault counts. What follows from it, the caller decides. */
+/* Record a fault unless there is one already: the first one tells the cause. Always false. */
 static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d0, uint64_t d1)
 {
     if (s->fault.code == IWARP_FAULT_NONE) {
@@ -32,6 +44,7 @@ static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d
     return false;
 }
 
+/* A new block. It has no references yet, so "all of them are lent" is true of it. */
 static bool begin(struct iwarp_stream *s)
 {
     bool over = false;
@@ -54,6 +67,11 @@ static bool is_inside(const struct iwarp_tx_block *b, const struct iovec *v)
     return (uintptr_t)v->iov_base - (uintptr_t)b->bytes < b->used;
 }
 
+/*
+ * Copies what lies in the block, in the order of the iovec, and keeps entries that refer to user
+ * memory as they are. Below the threshold of scarce memory it does nothing: a full transport is
+ * usual, and a block that can take more FPDUs is worth keeping.
+ */
 void iwarp_tx_block_shrink(struct iwarp_stream *s)
 {
     struct iwarp_tx_block *b = s->tx.block;
@@ -71,7 +89,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     struct iwarp_tx_block *m =
         block_new(&s->config, true, b->n - b->first, b->refs, bytes, &size, &over);
     if (!m) {
-        return; /* the large one does as well */
+        return; /* the stream goes on with the large block */
     }
     for (unsigned i = b->first; i < b->n; i++) {
         const struct iovec *from = &b->iov[i];
@@ -90,6 +108,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     s->tx.block = m;
 }
 
+/* Idempotent: `lent` says whether there is anything to settle. */
 void iwarp_tx_block_settle(struct iwarp_tx_block *b)
 {
     for (unsigned i = 0; b->lent && i < b->refs; i++) {
@@ -98,6 +117,11 @@ void iwarp_tx_block_settle(struct iwarp_tx_block *b)
     b->lent = false;
 }
 
+/*
+ * Called when all is sent, and also when the stream ends with octets unsent. These are dropped, and
+ * `framed` goes back to `sent`, so that the stream counts as drained. A block of full size becomes
+ * the worker's spare.
+ */
 void iwarp_stream_tx_fini(struct iwarp_stream *s)
 {
     if (s->tx.block) {
@@ -112,7 +136,11 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
     }
 }
 
-/* Meanwhile another region may have got the STag, or this region other memory: false then, too. */
+/*
+ * The STag is not enough: between two batches it may have been given to another region, or this
+ * region may have been registered anew for other memory. In both cases the framed CRC is that of
+ * octets which are out of reach now. False.
+ */
 static bool lend_again(struct iwarp_stream *s, const struct iwarp_tx_ref *ref)
 {
     struct iwarp_region *r = iwarp_region_lend(s->config.regions, ref->stag);
@@ -135,13 +163,17 @@ bool iwarp_tx_block_open(struct iwarp_stream *s)
     b->lent = true;
     for (unsigned i = 0; i < b->refs; i++) {
         if (!lend_again(s, &b->ref[i])) {
-            b->refs = i; /* these alone are lent */
+            b->refs = i; /* only those before i are lent: settle must not touch the others */
             return found(s, IWARP_FAULT_LOCAL_DEREGISTERED, b->ref[i].stag, 0);
         }
     }
     return true;
 }
 
+/*
+ * One reference per region, however many FPDUs use it: a second lend is given back at once, and
+ * `end` moves to the last FPDU. iwarp_tx_block_room has kept IWARP_MAX_SGE references free.
+ */
 void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends)
 {
     struct iwarp_tx_block *b = s->tx.block;
@@ -182,6 +214,10 @@ void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov)
     b->open = false;
 }
 
+/*
+ * The state before an FPDU that might fail half-way. `last_len` is part of it, since append makes
+ * the last entry longer when its octets adjoin.
+ */
 struct iwarp_tx_mark iwarp_tx_block_mark(const struct iwarp_tx_block *b)
 {
     return (struct iwarp_tx_mark){b->n, b->used, b->open, b->n ? b->iov[b->n - 1].iov_len : 0};

@@ -13,22 +13,27 @@
 
 #include "stream/stream.h"
 
-#define TX_IOV   1024 /* what one sendmsg takes */
+#define TX_IOV   1024 /* what one sendmsg takes: Linux's UIO_MAXIOV */
 #define TX_BYTES (56 * 1024)
 
 /* Payload up to this is copied beside its header: cheaper than two iovec entries. */
 #define TX_COPY_MAX 512
 
-/* Room that any one FPDU may need besides its referenced payload. */
+/*
+ * The most that one FPDU may take of `bytes` and of `iov`: length field, largest DDP header, RDMAP
+ * header (the Terminate's is the longest), copied payload, padding, CRC, markers. Payload that is
+ * referred to takes no octets, but up to IWARP_MAX_SGE entries.
+ */
 #define TX_FPDU_BYTES (2 + 18 + IWARP_TERM_MAX_LEN + TX_COPY_MAX + 3 + 4 + 4 * TX_MARKERS_MAX)
 #define TX_FPDU_IOV   (IWARP_MAX_SGE + 2 + 2 * TX_MARKERS_MAX)
 
-/* Markers in the largest FPDU. */
+/* Markers in the largest FPDU: one for each 512 octets of the stream, at most 64 KiB of it. */
 #define TX_MARKERS_MAX 128
 
 /*
- * A region that unsent octets lie in: lent between gather and sent only, checked anew each time.
- * Forgotten once stream position `end` is sent, as its requests may complete before the batch does.
+ * A region that holds unsent octets. It is lent only between gather and sent, and checked anew each
+ * time. The reference is dropped once stream position `end` is sent: the requests before that may
+ * complete, and the application deregister the region, while later octets of the batch are unsent.
  */
 struct iwarp_tx_ref {
     struct iwarp_region *region;
@@ -42,12 +47,12 @@ struct iwarp_tx_ref {
 
 struct iwarp_tx_block {
     size_t size;       /* octets of the allocation, with the three arrays behind */
-    bool moved;        /* made to measure: has no room for more */
+    bool moved;        /* allocated at the exact size: no further FPDU fits */
     struct iovec *iov; /* TX_IOV of them, unless moved */
     unsigned first, n; /* entries first..n-1 are unsent */
     uint32_t used;     /* octets of `bytes` */
     bool open;         /* the last entry ends at bytes + used and may be extended */
-    bool lent;
+    bool lent;         /* the regions in `ref` are lent */
     unsigned refs;
     struct iwarp_tx_ref *ref; /* IWARP_MAX_LENDS of them, unless moved */
     uint8_t *bytes;           /* TX_BYTES of them, unless moved */
@@ -70,10 +75,10 @@ struct iwarp_tx_mark {
 bool iwarp_tx_block_open(struct iwarp_stream *s);
 void iwarp_tx_block_settle(struct iwarp_tx_block *b);
 
-/* The FPDU just framed refers to the regions that `lends` holds: they change hands. */
+/* The FPDU just framed refers to the regions in `lends`: the block takes over these lends. */
 void iwarp_tx_block_adopt(struct iwarp_stream *s, struct iwarp_lends *lends);
 
-/* Forget the regions whose octets are all sent. They are not lent now. */
+/* Drop the references to regions whose octets are all sent. Called with nothing lent. */
 void iwarp_tx_block_forget_sent(struct iwarp_stream *s);
 
 /*
@@ -101,8 +106,10 @@ static inline void iwarp_tx_block_append(struct iwarp_tx_block *b, uint32_t n)
     b->used += n;
 }
 
+/* Payload of the batch that stays where it lies, in a lent region. */
 void iwarp_tx_block_refer(struct iwarp_tx_block *b, const struct iovec *iov);
 
+/* Reset undoes what was added since the mark: the block ends behind the last whole FPDU again. */
 struct iwarp_tx_mark iwarp_tx_block_mark(const struct iwarp_tx_block *b);
 void iwarp_tx_block_reset(struct iwarp_tx_block *b, const struct iwarp_tx_mark *mark);
 

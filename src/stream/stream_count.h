@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a stream counts while it works. One writer at a time (who drives the stream), readers at any
- * time from any thread: relaxed atomics that are loaded and stored, never locked.
+ * The counters of a stream. The driver of the stream is the only writer; any thread may read at any
+ * time. So an increment is a relaxed load and a relaxed store, without the cost of a locked
+ * instruction. A reader sees each counter whole, but not all of them at one moment.
  */
 #ifndef IWARP_STREAM_COUNT_H
 #define IWARP_STREAM_COUNT_H
@@ -10,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_COUNT_OPCODES 12 /* those that there are; the others are refused */
+#define STREAM_COUNT_OPCODES 12 /* the known opcodes; a segment with another one is a fault */
 
 struct iwarp_stream_traffic {
-    _Atomic uint64_t messages[STREAM_COUNT_OPCODES]; /* whole ones, by RDMAP opcode */
+    _Atomic uint64_t messages[STREAM_COUNT_OPCODES]; /* finished ones, by RDMAP opcode */
     _Atomic uint64_t payload;                        /* octets, without any header */
     _Atomic uint64_t fpdus;
     _Atomic uint64_t octets; /* of the stream */
@@ -23,6 +24,7 @@ struct iwarp_stream_counts {
     struct iwarp_stream_traffic tx, rx;
 };
 
+/* Correct only because there is one writer: two could lose an increment. */
 static inline void iwarp_count(_Atomic uint64_t *c, uint64_t n)
 {
     atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One FPDU: length field, DDP header, payload, padding and CRC, laid into the send block. RFC 5044
- * 4.1 and 4.4. The user's memory is read under guard (base/guard.h).
+ * 4.1 and 4.4. There are three ways: payload is referred to in place, or copied beside its header,
+ * or either with markers between.
+ *
+ * User memory is read under guard (base/guard.h). The application must not change it before the
+ * request completes; if it does so after the CRC was computed, the peer finds a CRC error.
  */
 #include "stream/stream_frame.h"
 
@@ -10,6 +14,7 @@
 #include "mpa/mpa_frame.h"
 #include "mpa/mpa_marker.h"
 
+/* Argument and result of a CRC over user memory, which runs as a callback of the guard. */
 struct crc_pass {
     uint32_t crc;
     const struct iovec *iov;
@@ -28,7 +33,7 @@ static bool memory_gone(struct iwarp_stream *s, const struct iovec *v)
     return false;
 }
 
-/* Payload pieces into the iovec, CRC over them where they lie. */
+/* Add the pieces of payload to the iovec and continue the CRC over them in place. */
 static bool refer_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *pieces,
                           uint32_t *crc)
 {
@@ -44,7 +49,10 @@ static bool refer_payload(struct iwarp_stream *s, const struct iwarp_ddp_target 
     return true;
 }
 
-/* A large FPDU: its payload is referred to. The head lies at bytes + used. */
+/*
+ * An FPDU of more than TX_COPY_MAX octets of payload. Its head lies at bytes + used already. The
+ * trailer opens an iovec entry, which the head of the next FPDU extends (b->open).
+ */
 static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                            const struct iwarp_ddp_target *pieces)
 {
@@ -65,7 +73,7 @@ static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t u
     return true;
 }
 
-/* A small one lies in the block in one piece, so that one pass of the CRC does. */
+/* A small FPDU is copied into the block in one piece: one iovec entry, and one pass of the CRC. */
 static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                          const struct iwarp_ddp_target *pieces, uint32_t payload_len)
 {
@@ -80,14 +88,17 @@ static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulp
         }
         to += v->iov_len;
     }
-    iwarp_put_le32(to, 0); /* the padding, and nothing behind the FPDU */
+    iwarp_put_le32(to, 0); /* padding; what this store covers beyond it, the CRC overwrites */
     iwarp_put_le32(fpdu + crc_at, s->config.crc ? iwarp_crc32c(0, fpdu, crc_at) : 0);
     iwarp_tx_block_append(b, len);
     s->tx.framed += len;
     return true;
 }
 
-/* CRC over the woven FPDU, all but the CRC field at its end. False: memory that is gone. */
+/*
+ * The CRC over the FPDU with its markers, but without the CRC field at its end. It covers markers
+ * as they are sent (RFC 5044 4.4, erratum 1427). False: memory that is gone.
+ */
 static bool marked_crc(struct iwarp_stream *s, const struct iovec *iov, unsigned n, uint32_t *crc)
 {
     *crc = 0;
@@ -104,8 +115,10 @@ static bool marked_crc(struct iwarp_stream *s, const struct iovec *iov, unsigned
 }
 
 /*
- * The same FPDU with markers: its pieces are woven with them, then the CRC runs over all. The head
- * lies at bytes + used. RFC 5044 4.3, 4.4.
+ * An FPDU with markers. The pieces (head, payload, trailer) are listed first, then markers are
+ * inserted between them where the stream position asks for one, and the CRC runs over the result.
+ * Payload is still referred to or copied as without markers. The head lies at bytes + used. RFC
+ * 5044 4.3, 4.4.
  */
 static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                          const struct iwarp_ddp_target *pieces, uint32_t payload_len)
@@ -152,6 +165,10 @@ static void count(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint
                      payload_len);
 }
 
+/*
+ * All or nothing: after a failure the block is as it was before the call, and ends behind the last
+ * whole FPDU. So a Terminate can still be framed.
+ */
 /* [MPA-3-01] [MPA-4.1-01] [MPA-4.1-02] [MPA-4.4-10] */
 bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                         const uint8_t *more, uint32_t more_len,

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+/* Allocates nothing and cannot fail: the rings for RDMA Reads grow when the first is used. */
 /* [VERBS-6.2.1.2-01] */
 void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config)
 {
@@ -17,6 +18,10 @@ void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config 
     iwarp_rdmap_reads_init(&s->reads, config->ird, config->ord);
 }
 
+/*
+ * Give back what receiving holds. A fault may be found within feed, so lends of the current batch
+ * can be there; feed settles its empty list once more when it returns.
+ */
 static void rx_release(struct iwarp_stream *s)
 {
     if (s->ddp.lends) {
@@ -37,6 +42,7 @@ void iwarp_stream_fini(struct iwarp_stream *s)
     iwarp_rdmap_reads_fini(&s->reads);
 }
 
+/* From here on the stream holds no buffers and no lends. */
 static void end(struct iwarp_stream *s, bool with_reset)
 {
     s->life = STREAM_ENDED;
@@ -46,8 +52,10 @@ static void end(struct iwarp_stream *s, bool with_reset)
 }
 
 /*
- * A Terminate goes out if the row owes one and this end may send at all: the responder may not
- * before it has received a valid FPDU (RFC 5044 7.1.2 rule 4), nobody may twice or behind a FIN.
+ * A Terminate goes out if the fault's row demands one and this end may send at all: a responder may
+ * not before it has received a valid FPDU (RFC 5044 7.1.2 rule 4), neither end may send two, and
+ * nothing follows a FIN. Without a Terminate TCP is reset, unless the peer found the fault: then
+ * the peer has closed or terminated already.
  */
 /* [MPA-8-08] [DDP-6.2.2-04] [VERBS-8.3.2-01] */
 void iwarp_stream_fail(struct iwarp_stream *s)
@@ -78,14 +86,16 @@ void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
     end(s, true);
 }
 
+/* `done` also stays behind for a request that is sent and waits for the transport or a response. */
 bool iwarp_stream_busy(struct iwarp_stream *s)
 {
     return s->config.sq->done != iwarp_stream_sq_end(s) || s->reads.in_count > 0;
 }
 
 /*
- * RFC 5041 6.2, verbs 6.2: a FIN while nothing is unfinished is an orderly close; otherwise the
- * peer is told (0/2/07), which works as its other direction may still be open.
+ * RFC 5041 6.2, verbs draft 6.2: a FIN is an orderly close if nothing is unfinished: no request of
+ * either end, no FPDU, no Send of several segments. Otherwise the peer gets a Terminate (0/2/07);
+ * it can receive one, since its FIN closed the other direction only.
  */
 /* [VERBS-6.2.2-01] */
 static void peer_closed(struct iwarp_stream *s)
@@ -111,6 +121,7 @@ static void peer_closed(struct iwarp_stream *s)
     iwarp_stream_fail(s);
 }
 
+/* The call of interest at the end takes a stream that has sent everything to ENDED right away. */
 /* [DDP-3-10] [DDP-6.2.1-05] */
 void iwarp_stream_eof(struct iwarp_stream *s, int error)
 {
@@ -129,9 +140,9 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
 }
 
 /*
- * RFC 5041 6.2.1: requests posted before go out, requests posted from now on do not, and the peer
- * may go on until its own FIN. The verbs draft (6.2.5) would reset if anything is under way or
- * comes, which would destroy the octets that this end has sent last.
+ * RFC 5041 6.2.1: requests posted before this call are sent, later ones are not, and the peer may
+ * go on until its own FIN. The verbs draft (6.2.5) demands a reset if anything is in flight or
+ * arrives, but a reset would destroy the octets that this end has sent last.
  */
 /* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-02] [DDP-6.2.1-06] */
 void iwarp_stream_close(struct iwarp_stream *s)
@@ -143,8 +154,9 @@ void iwarp_stream_close(struct iwarp_stream *s)
 }
 
 /*
- * The ready-to-receive message is no work of the user's, but a FIN before the answer to an RDMA
- * Read would leave the peer with a Read that it cannot finish. After its FIN no answer can come.
+ * Is the ready-to-receive message unsent, or an RDMA Read with this role unanswered? It is no
+ * request of the user, so iwarp_stream_busy does not see it. But a FIN before the response would
+ * leave the peer with a Read that it cannot finish. After the peer's FIN no response can come.
  */
 static bool start_unfinished(const struct iwarp_stream *s)
 {
@@ -154,7 +166,7 @@ static bool start_unfinished(const struct iwarp_stream *s)
            (s->config.rtr != STREAM_RTR_NONE || (r->out_count > 0 && r->out[r->out_head].rtr));
 }
 
-/* Nothing more will ever be sent. */
+/* Will nothing be sent any more? True means that the driver may half-close. */
 static bool tx_finished(struct iwarp_stream *s)
 {
     if (s->life == STREAM_RUNNING || !iwarp_stream_drained(s)) {
@@ -173,6 +185,7 @@ static bool tx_finished(struct iwarp_stream *s)
     return true;
 }
 
+/* After this call the stream touches no work queue: the caller may free them. */
 void iwarp_stream_detach(struct iwarp_stream *s)
 {
     if (s->life == STREAM_CLOSING && iwarp_stream_drained(s) &&
@@ -184,6 +197,11 @@ void iwarp_stream_detach(struct iwarp_stream *s)
     }
 }
 
+/*
+ * Two steps of `life` happen here, since both wait for the transport and no other call comes at
+ * that moment: TERMINATING to DRAINING once the Terminate is sent, and the end once all is sent and
+ * the peer's FIN is there. Until then each call reports SHUTDOWN; `shut` remembers that one has.
+ */
 unsigned iwarp_stream_interest(struct iwarp_stream *s)
 {
     unsigned interest = 0;

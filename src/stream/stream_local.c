@@ -12,6 +12,10 @@ struct iwarp_binder iwarp_stream_binder(const struct iwarp_stream *s)
     return (struct iwarp_binder){s->config.regions, s->config.pd, s->config.qp};
 }
 
+/*
+ * end_pos is what is framed by now, as if the request were a message without octets: it completes
+ * behind all requests before it, and at once if these are released already.
+ */
 /* [VERBS-8.2.2.1-03] */
 bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
@@ -35,7 +39,11 @@ bool iwarp_stream_local_do(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
-/* Verbs draft 8.2.2.1: behind the response, before the completion. */
+/*
+ * Verbs draft 8.2.2.1: the STag becomes invalid after the response is placed and before the Read
+ * completes. The lends of this batch are settled first: the change waits until nobody has the
+ * region lent, and would wait for this thread.
+ */
 bool iwarp_stream_invalidate_sink(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     const struct iwarp_binder who = iwarp_stream_binder(s);

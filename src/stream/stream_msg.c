@@ -2,6 +2,10 @@
 /*
  * The meaning of received segments: RDMAP picks the sink, DDP computes the place, and the last
  * segment of a message is delivered. RFC 5040 5.1 to 5.4, 5.5; RFC 5041 5.4, 7.1; RFC 7306 6.
+ *
+ * A sink says what kind of memory a message may go to: a region that the segment names itself
+ * (Write), the buffers of a receive (Send), the sink of an RDMA Read, or none (CONTROL: requests
+ * and responses that this end reads itself).
  */
 #include "stream/stream_msg.h"
 
@@ -17,6 +21,7 @@ static enum iwarp_opcode opcode_of(const struct iwarp_ddp_header *h)
     return (enum iwarp_opcode)(h->ulp_control & IWARP_RDMAP_OPCODE_MASK);
 }
 
+/* Always false, so that a check can return it. */
 static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
                   uint64_t d2)
 {
@@ -26,6 +31,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 
 /* --- sinks ----------------------------------------------------------------------------------- */
 
+/* All segments of one Send go to one receive: it stays current until the last is delivered. */
 static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 {
     struct iwarp_wq *rq = s->config.rq;
@@ -42,7 +48,7 @@ static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
                                     .pd = rq->pd};
 }
 
-/* It takes a receive, but nothing is put into its buffers. */
+/* Immediate Data consumes a receive, but its 8 octets go to the completion, not to the buffers. */
 static void sink_immediate(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 {
     bool posted = iwarp_rq_current(s->config.rq) != NULL;
@@ -51,6 +57,11 @@ static void sink_immediate(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
                                     .capacity = IWARP_RDMAP_IMMEDIATE_LEN};
 }
 
+/*
+ * Responses come in the order of the requests (RFC 5040 5.5), so this one answers the oldest. The
+ * sink is computed from the work request: DDP compares what the peer names with it, and the peer
+ * can write nowhere else.
+ */
 static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                           struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
 {
@@ -69,6 +80,10 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
     return true;
 }
 
+/*
+ * A slot must be free before the request is accepted. No slot means either that the peer exceeds
+ * the IRD of this end, which is its fault, or that the ring could not grow: a fault of this end.
+ */
 /* [RDMAP-5.2.1-02] [RDMAP-5.2.2-02] [RDMAP-6.1-02] [RDMAP-6.1-06] */
 /* [RDMAX-5.2.2-03] */
 static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -87,7 +102,8 @@ static bool sink_read_request(struct iwarp_stream *s, const struct iwarp_ddp_hea
     return true;
 }
 
-/* Answers come in the order of the requests, RDMA Reads among them. RFC 7306 5.2.2 (8), 7 */
+/* Responses to Atomics and to RDMA Reads share one order, that of the requests. RFC 7306 5.2.2 (8),
+ * 7. */
 /* [RDMAX-5.2.2-04] */
 static bool sink_atomic_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                                  struct iwarp_ddp_sink *sink, struct iwarp_fault *fault)
@@ -122,7 +138,7 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         sink_receive(s, sink);
         return true;
     case IWARP_OP_TERMINATE:
-        /* Its quote may be cut short or have more behind it: any length from 4 is taken. */
+        /* Peers cut the quoted headers short or append octets: any length from 4 is accepted. */
         *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_CONTROL, .capacity = IWARP_MPA_ULPDU_MAX};
         return true;
     case IWARP_OP_IMMEDIATE:
@@ -135,6 +151,10 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     return found(fault, IWARP_FAULT_RDMAP_OPCODE, opcode_of(h), h->control, 0);
 }
 
+/*
+ * The checks go from the outer header inwards: DDP version, RDMAP opcode against queue and length,
+ * sink, then DDP's own. The first that fails decides which error the Terminate reports.
+ */
 /* [RDMAP-7.2-01] */
 bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                          struct iwarp_ddp_target *target, struct iwarp_fault *fault)
@@ -148,14 +168,15 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
         return false;
     }
     if (s->ddp.lends->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
-        iwarp_lends_settle(s->ddp.lends); /* earlier segments of the batch are in place already */
+        iwarp_lends_settle(s->ddp.lends); /* payload of earlier segments is in place already */
     }
     return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
 }
 
 /* --- segments that lie whole in memory ------------------------------------------------------- */
 
-/* For a Terminate: the headers of the segment to blame. RFC 5040 4.8. */
+/* For a Terminate: the headers of the segment that caused the fault. RFC 5040 4.8. A segment that
+ * is shorter than its header is quoted by its length alone. */
 /* [RDMAP-7.1-03] [RDMAP-7.1-04] */
 static void remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
@@ -176,6 +197,7 @@ static void remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t le
     }
 }
 
+/* Under guard: the application may have unmapped the memory, although the region is valid. */
 static bool copy_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const uint8_t *p)
 {
     for (unsigned i = 0; i < t->n; i++) {
@@ -188,6 +210,8 @@ static bool copy_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *
     return true;
 }
 
+/* An empty segment has no control octet that could tell its header's length: it is too short for
+ * either kind. */
 /* [DDP-7.1-14] */
 bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
@@ -211,7 +235,12 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
 
 /* --- delivery -------------------------------------------------------------------------------- */
 
-/* RFC 5040 5.3: on delivery the STag must be valid for this stream, then it becomes invalid. */
+/*
+ * RFC 5040 5.3: on delivery the STag must be valid for this stream, then it becomes invalid. A
+ * queue pair that withholds every remote right has nothing that its peer could invalidate. The
+ * lends of this batch are settled first: the change waits until nobody has the region lent, this
+ * thread included.
+ */
 static bool invalidate(struct iwarp_stream *s, uint32_t stag)
 {
     const struct iwarp_binder who = iwarp_stream_binder(s);
@@ -232,7 +261,7 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
                          uint32_t message_len)
 {
     struct iwarp_wq *rq = s->config.rq;
-    struct iwarp_rwqe *w = iwarp_rq_current(rq); /* its sink: it is there */
+    struct iwarp_rwqe *w = iwarp_rq_current(rq); /* never NULL: sink_receive has found it */
     enum iwarp_opcode op = opcode_of(h);
 
     w->byte_len = message_len;
@@ -253,8 +282,9 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
 }
 
 /*
- * No segment says how long its RDMA Write is, so the lengths of the segments are added up. Returns
- * the octets of the Write that has ended right before this segment; 0: none has.
+ * The completion of Immediate Data reports the length of the RDMA Write in front of it. No segment
+ * says how long its RDMA Write is, so the lengths of the segments are added up. Returns the octets
+ * of a Write whose last segment came directly before this one; otherwise 0.
  */
 static uint32_t count_written(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                               uint32_t len)
@@ -271,6 +301,7 @@ static uint32_t count_written(struct iwarp_stream *s, const struct iwarp_ddp_hea
     return before;
 }
 
+/* `behind`: octets of the RDMA Write that the Immediate Data follows directly. */
 /* [RDMAX-6.3-02] [RDMAX-6.3-03] */
 static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
                               uint32_t behind, const uint8_t *p)
@@ -288,7 +319,10 @@ static bool deliver_immediate(struct iwarp_stream *s, const struct iwarp_ddp_hea
     return true;
 }
 
-/* RFC 5040 5.2: the source is checked here, unless no octet is asked for; the send side answers. */
+/*
+ * RFC 5040 5.2: the request joins the queue that the send side answers. Its source is checked here
+ * only if no other request waits, and not at all if it asks for no octet.
+ */
 /* [RDMAP-5.2.1-03] [RDMAP-5.2.1-11] [RDMAP-5.2.1-04] [RDMAP-5.2.1-13] [RDMAP-7.2-09] */
 /* [RDMAP-5.2.1-14] */
 /* [RDMAP-5.5-05] [RDMAP-5.5-11] [VERBS-8.2.2-05] */
@@ -304,8 +338,8 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
     in->msn = h->msn;
     in->sent = 0;
     /*
-     * Requests are worked off in order, so one that is wrong waits for the answers to those before
-     * it; the send side checks each again. Without any before it, it is refused at once.
+     * Requests are answered in order, so a wrong one must wait for the responses to those before
+     * it; the send side checks each again. If none is before it, it is refused at once.
      */
     if (r->size > 0 && s->reads.in_count == 0) {
         const struct iwarp_region *region =
@@ -323,8 +357,8 @@ static bool deliver_read_request(struct iwarp_stream *s, const struct iwarp_ddp_
 }
 
 /*
- * Nothing is done yet: it is when its answer is due. One that is wrong is refused at once only if
- * no answer is due before, as with RDMA Reads.
+ * The operation is carried out when its response is framed, not here. As with RDMA Reads, a wrong
+ * request is refused at once only if no other request waits.
  */
 /* [RDMAX-5.2.1-08] [RDMAX-5.2.1-14] [RDMAX-5.4-08] */
 static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
@@ -344,7 +378,10 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
     return true;
 }
 
-/* The oldest request is answered. Its work request is w; NULL: it was the stream's own message. */
+/*
+ * The oldest Read or Atomic of this end has its response. w is its work request; NULL: it was the
+ * ready-to-receive message, which nobody posted. w completes now if its own octets are released.
+ */
 static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
     if (w) {
@@ -355,6 +392,7 @@ static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
+/* The sink of the original value is resolved and written in iwarp_stream_atomic_done. */
 static bool deliver_atomic_response(struct iwarp_stream *s, const uint8_t *p)
 {
     const struct iwarp_read_out *out = iwarp_rdmap_out_oldest(&s->reads);
@@ -362,6 +400,7 @@ static bool deliver_atomic_response(struct iwarp_stream *s, const uint8_t *p)
     return iwarp_stream_atomic_done(s, out, p) && answered(s, iwarp_sq_at(s->config.sq, out->wqe));
 }
 
+/* out->done is where the next segment must begin: DDP allows no gap and no overlap. */
 /* [RDMAP-5.2-01] [RDMAP-5.2.2-03] [RDMAP-5.5-16] [RDMAP-5.5-04] [RDMAP-5.5-13] */
 /* [VERBS-8.2.2.1-02] */
 static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
@@ -380,8 +419,9 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
 }
 
 /*
- * A Terminate that quotes one of this end's RDMA Read or Atomic Requests tells which of them
- * failed. RFC 5040 4.8. The quote chooses a status and nothing else: it may be wrong, or a lie.
+ * A Terminate that quotes an RDMA Read or Atomic Request of this end tells which one failed. RFC
+ * 5040 4.8. The quote is not trusted: its MSN must be one in flight, and it selects the status of
+ * that completion and nothing else.
  */
 static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
                        const struct iwarp_term_info *info)
@@ -403,7 +443,11 @@ static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
     }
 }
 
-/* Does the peer say by it that it does not know what RFC 7306 adds? RFC 7306 1.1 */
+/*
+ * A peer without RFC 7306 answers its opcodes with "unexpected opcode" (layer RDMAP, code 06). If
+ * this end has sent such a message, the fault says so: the remedy is an option of the device. RFC
+ * 7306 1.1
+ */
 static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
                                             const struct iwarp_quote *quote,
                                             const struct iwarp_term_info *info)
@@ -416,6 +460,10 @@ static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
                : IWARP_FAULT_PEER_TERMINATE;
 }
 
+/*
+ * The Terminate becomes the fault of the stream, with its quote, unless an earlier fault is there.
+ * Returns false, as after any fault: nothing that follows is looked at.
+ */
 /* [RDMAP-5.4-03] [RDMAP-5.4-05] [RDMAP-5.4-06] */
 static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
 {
@@ -439,6 +487,11 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
     return false;
 }
 
+/*
+ * The receive state of DDP advances with every segment, in order; only the last segment of a Send
+ * delivers it, and an RDMA Write is delivered to nobody (RFC 5040 5.1). The payload counter leaves
+ * out messages that carry only control information.
+ */
 /* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
 /* [VERBS-8.2.2-04] */
 bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,

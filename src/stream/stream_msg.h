@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What received segments mean: choosing the sink, placing, delivering. Used by stream_rx.c, which
- * knows how the octets arrive, and not by anybody else.
+ * What received segments mean: choosing the sink, placing, delivering. Only stream_rx.c, which
+ * knows how the octets arrive, uses it.
  */
 #ifndef IWARP_STREAM_MSG_H
 #define IWARP_STREAM_MSG_H

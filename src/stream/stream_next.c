@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a stream sends next: the rule alone, which changes nothing. Three places ask: stream_tx.c
- * before each FPDU, stream_life.c for what the driver should watch, and the driver itself. They
- * must agree, and so have one rule: the driver of a stream that waits to send, and then frames
- * nothing, would call it for ever.
+ * What a stream sends next. The rule changes nothing. Three callers ask: stream_tx.c before each
+ * FPDU, stream_life.c for what the driver should watch, and the driver itself. They must agree, so
+ * there is one rule: if interest said "write" and gather then framed nothing, the driver would
+ * spin.
  */
 #include "stream/stream_block.h"
 
 /*
- * May the next request, a local one, be carried out? One that makes an STag invalid waits until all
- * octets framed are sent, for two reasons: a Send and the invalidation of its buffer may be posted
- * together; and the change waits until nobody has the region lent, so this stream must not, or it
- * would wait for itself. With a fence a local request waits for all earlier requests, RDMA Reads
- * among them (verbs draft 8.2.2.2).
+ * May the next request, a local one, be carried out? If it makes an STag invalid, it waits until
+ * all framed octets are sent, for two reasons. A program may post a Send and the invalidation of
+ * its buffer together. And the change waits until no stream has the region lent: if this stream
+ * had, it would wait for itself. With a fence a local request waits for all earlier requests, RDMA
+ * Reads among them (verbs draft 8.2.2.2).
  */
 /* [VERBS-8.2.2.2-02] */
 static bool local_ready(const struct iwarp_stream *s, const struct iwarp_swqe *w)
@@ -37,14 +37,14 @@ static bool request_ready(const struct iwarp_stream *s)
     if (s->config.hold_tx || ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0)) {
         return false;
     }
-    /* With ORD 0 it will never be possible: framing it says so. */
+    /* With ORD 0 no Read can ever be sent: frame_fetch turns it into a fault. */
     return !iwarp_swqe_has_response(w) || s->reads.ord == 0 || s->reads.out_count < s->config.ord;
 }
 
 /*
- * Can the peer's oldest Read or Atomic be answered? An answer that is framed and refers to memory
- * has its CRC already: an Atomic that changed this memory before it is sent would spoil the CRC. So
- * an Atomic waits until nothing unsent refers to memory.
+ * Can the peer's oldest Read or Atomic be answered? A Read Response that is framed but unsent may
+ * refer to user memory, and has its CRC already. An Atomic that changed this memory now would make
+ * the CRC wrong. So an Atomic waits until the send block has no references.
  */
 static bool response_ready(const struct iwarp_stream *s)
 {
@@ -57,7 +57,7 @@ static enum iwarp_tx_kind next_message(const struct iwarp_stream *s)
 {
     bool response = false;
 
-    if (!s->config.hold_tx) { /* otherwise a local request is all there can be */
+    if (!s->config.hold_tx) { /* otherwise only a local request is possible: it sends nothing */
         if (s->config.rtr != STREAM_RTR_NONE) {
             return TX_RTR;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of small RDMA Writes, both ways. This one shape of message comes by the million, so it gets
- * a straight line of code in place of the many steps of the general way. A message of another
- * shape, or one that is wrong in any way, is left untouched for the general way, which alone knows
- * faults.
+ * Runs: the fast path for small RDMA Writes in a row, in both directions. One loop replaces the
+ * many steps of the general path, and pays for guard, lend and counters once per run instead of
+ * once per FPDU. It raises no fault: a message of another shape, or one that fails any check, is
+ * left untouched for the general path, which repeats the check and reports.
  */
 #ifndef IWARP_STREAM_RUN_H
 #define IWARP_STREAM_RUN_H
@@ -16,22 +16,24 @@
 /* Octets in front of the payload: length field and DDP header. */
 #define STREAM_RUN_HEAD (IWARP_MPA_LEN_FIELD + IWARP_DDP_TAGGED_HDR_LEN)
 
-/* Both control octets of a Write in one segment, no reserved bit set (4.2 of RFC 5041 and 5040). */
+/* Both control octets of a Write of one segment, with no reserved bit set: RFC 5041 4.2, RFC 5040
+ * 4.2. */
 #define STREAM_RUN_CONTROL                                                                         \
     ((IWARP_DDP_TAGGED | IWARP_DDP_LAST | IWARP_DDP_VERSION) << 8 | IWARP_RDMAP_VERSION |          \
      IWARP_OP_WRITE)
 
 /*
- * Whole FPDUs at the front of the n octets at p, without markers: as many as are such Writes and
- * right in every respect are placed, delivered and counted. Returns the octets of those. Called
- * only where iwarp_stream_run_payload is not 0: the guard of a run has its price.
+ * The n octets at p begin with an FPDU, without markers. Places, delivers and counts FPDUs from the
+ * front as long as each is whole, such a Write, and passes every check. Returns their octets. Call
+ * it only where iwarp_stream_run_payload is not 0: setting up the guard costs more than one small
+ * FPDU saves.
  */
 size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t n);
 
 /*
  * The n octets at p begin an FPDU. If its length field and its control octets are those of such a
- * Write, returns its payload octets, else 0. The length is looked at so that a larger Write does
- * not enter the loop of a run, and set up its guard, only to leave it.
+ * Write, returns its payload octets, else 0. The length is part of the test so that a larger Write
+ * does not set up the guard of a run for nothing.
  */
 static inline uint32_t iwarp_stream_run_payload(const uint8_t *p, size_t n)
 {
@@ -45,9 +47,10 @@ static inline uint32_t iwarp_stream_run_payload(const uint8_t *p, size_t n)
 }
 
 /*
- * The next request may be framed, and no response waits. As many as are such Writes and right are
- * framed into the send block, which has room for one: no further one is begun when it has room no
- * more or `most` octets are there. Returns the number of requests.
+ * Called when the next request may be framed. Frames requests as long as each is such a Write and
+ * passes every check. The send block has room for one FPDU; the run stops when it has room for no
+ * further one, or when `most` octets are framed. It does nothing if a response waits, since
+ * requests and responses alternate. Returns the number of requests.
  */
 unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most);
 

@@ -5,8 +5,8 @@
  * is arithmetic. An FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC
  * 5040 7.2.
  *
- * One guard stands around the whole run. The run stores how far it has come behind each FPDU, so a
- * copy that faults costs nothing but its own FPDU, which then goes the general way.
+ * One guard covers the whole run. The run records its progress after each FPDU, so if a copy faults
+ * only that FPDU is lost to the run; it then takes the general path, which reports the fault.
  */
 #include "stream/stream_run.h"
 
@@ -15,10 +15,16 @@
 #include "mpa/mpa_frame.h"
 #include "peers/peers.h"
 
-/* An STag's table entry, and its region, are brought into the cache so many FPDUs ahead. */
+/* Prefetch distances, in FPDUs: first an STag's table entry, and, once that is in the cache, the
+ * region that it points to. */
 #define AHEAD_ENTRY  32u
 #define AHEAD_REGION 16u
 
+/*
+ * A run in progress. The guard may leave take_run in the middle of a copy, so everything that must
+ * survive is here, in memory, and not in a local variable. `range` is volatile, since the signal
+ * handler reads it.
+ */
 struct run {
     volatile struct iwarp_guard_range range; /* the destination of the current FPDU */
     struct iwarp_stream *s;
@@ -26,10 +32,10 @@ struct run {
     size_t n;
     struct iwarp_region *region; /* that of `stag`, lent; NULL: none */
     uint32_t stag;
-    /* looking ahead, from the second STag on: */
-    size_t seen_at; /* the first FPDU that was not looked at */
-    uint32_t seen, expected;
-    uint32_t stags[AHEAD_ENTRY]; /* of those seen last */
+    /* prefetching, which begins with the second STag: */
+    size_t seen_at;              /* offset of the first FPDU whose STag was not read yet */
+    uint32_t seen, expected;     /* STags whose entry, or whose region, was prefetched */
+    uint32_t stags[AHEAD_ENTRY]; /* ring of the STags read last */
     /* done: */
     size_t used;
     uint64_t fpdus, payload;
@@ -61,8 +67,8 @@ static void lend(struct run *run, uint32_t stag)
 }
 
 /*
- * Look at one FPDU more. It is not checked yet, so nothing in it is believed: its STag is no more
- * than a hint, and its length may not lead behind the end.
+ * Prefetch the table entry for one more FPDU. That FPDU is not checked yet, so nothing in it is
+ * trusted: its STag is only a hint for the cache, and its length is clamped to what was received.
  */
 static inline void see_next(struct run *run)
 {
@@ -87,8 +93,8 @@ static inline void expect_next(struct run *run)
 }
 
 /*
- * Entries and regions of many STags lie anywhere in memory. Waiting for each of them when its turn
- * comes would take longer than all other work on an FPDU.
+ * With many STags, table entries and regions are scattered over memory. A cache miss for each would
+ * take longer than all other work on an FPDU. A run with one STag needs none of this.
  */
 static void look_ahead(struct run *run)
 {
@@ -105,7 +111,8 @@ static void look_ahead(struct run *run)
     expect_next(run);
 }
 
-/* Octets of the FPDU at p with this ULPDU length, if it is whole and its CRC is right; else 0. */
+/* The length of the FPDU at p, if it is whole and its CRC is right; else 0. The comparison with
+ * `left` comes first: without it the CRC could run beyond what was received. */
 static uint32_t whole_fpdu(const struct run *run, const uint8_t *p, size_t left, uint32_t ulpdu)
 {
     uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
@@ -117,6 +124,10 @@ static uint32_t whole_fpdu(const struct run *run, const uint8_t *p, size_t left,
     return len;
 }
 
+/*
+ * The callback of the guard. Before each copy it sets `range` to that copy's destination; after the
+ * copy it counts the FPDU. Nothing may be counted before that.
+ */
 static void take_run(void *arg)
 {
     struct run *run = arg;
@@ -130,7 +141,8 @@ static void take_run(void *arg)
         if (len == 0) {
             break;
         }
-        /* An STag may become invalid at any time; a region that is lent stays as it is. */
+        /* Another thread may make the STag invalid at any time. The lent region then keeps its
+         * memory, but its `stag` is cleared, which ends the use of it at the next FPDU. */
         uint32_t stag = iwarp_get_be32(p + 4);
         if (!run->region || run->stag != stag ||
             atomic_load_explicit(&run->region->stag, memory_order_relaxed) != stag) {
@@ -156,6 +168,8 @@ static void take_run(void *arg)
     }
 }
 
+/* The state of the stream changes here alone, after the guard, so a fault cannot leave it half
+ * updated. */
 /* [DDP-4.2-06] [DDP-7.1-08] [MPA-3-07] [MPA-6-01] */
 size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
@@ -166,7 +180,7 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
         iwarp_peers_fpdu_is_early(s->config.strict, s->config.responder, s->tx.fpdus)) {
         return 0;
     }
-    (void)iwarp_guard_batch(&run.range, take_run, &run); /* a fault: the next FPDU is not done */
+    (void)iwarp_guard_batch(&run.range, take_run, &run); /* after a fault run.used is less */
     settle(&run);
     if (run.used > 0) {
         s->config.hold_tx = false; /* RFC 5044 7.1.2 rule 4 */

@@ -5,8 +5,9 @@
  * request. A request of another kind, or a wrong one, ends the run. RFC 5044 4.1 and 4.4, RFC
  * 5041 5.2.
  *
- * One guard stands around the whole run. The run notes behind each FPDU that it is framed, so
- * memory that is gone costs nothing but its own FPDU, which then goes the general way.
+ * One guard covers the whole run. The run records its progress after each FPDU, so if the source of
+ * one is gone only that request is lost to the run; it then takes the general path, which reports
+ * the fault.
  */
 #include "stream/stream_run.h"
 
@@ -15,23 +16,28 @@
 #include "mpa/mpa_frame.h"
 #include "stream/stream_block.h"
 
-/* An lkey's table entry, and its region, are brought into the cache so many requests ahead. */
+/* Prefetch distances, in requests: for an lkey's table entry, and for the region it points to. */
 #define AHEAD_ENTRY  16u
 #define AHEAD_REGION 8u
 
+/* A run in progress: in memory, and not in local variables, as in stream_run_rx.c. */
 struct run {
     volatile struct iwarp_guard_range range; /* the source of the current FPDU */
     struct iwarp_stream *s;
     struct iwarp_region *region; /* that of lkey, lent; NULL: none */
     uint32_t lkey;
-    bool ahead;     /* there was more than one lkey: requests are looked at ahead */
-    uint32_t end;   /* of the requests that may be framed */
+    bool ahead;     /* the run has seen a second lkey: it prefetches */
+    uint32_t end;   /* position behind the last request that may be framed */
     uint32_t limit; /* octets after which no further FPDU is begun */
     /* framed: */
     uint32_t octets, requests;
     uint64_t payload;
 };
 
+/*
+ * A Write that fits one segment and one copy: 1 to STREAM_RUN_MAX octets (0 wraps), one buffer or
+ * inline data, and no fence that must wait for a Read.
+ */
 static bool is_small_write(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
     return w->opcode == IWARP_WR_WRITE && w->len - 1 < STREAM_RUN_MAX && w->remote_stag != 0 &&
@@ -49,8 +55,9 @@ static void settle(struct run *run)
 }
 
 /*
- * Lend the memory that this end may send from by this lkey, if there is such. Payload is copied
- * before the next request is looked at, so one at a time is enough.
+ * Lend the region of this lkey, if this stream may send from it: memory, not a window, since
+ * windows are for peers. Payload is copied before the next request is looked at, so one lend at a
+ * time is enough.
  */
 static void lend(struct run *run, uint32_t lkey)
 {
@@ -76,7 +83,8 @@ static inline uint32_t lkey_ahead(const struct run *run, uint32_t current, uint3
 }
 
 /*
- * Many regions, and their entries, lie anywhere in memory: see stream_run_rx.c.
+ * Prefetch, as in stream_run_rx.c. The first call fills the whole distance; each later one adds one
+ * request.
  */
 static void look_ahead(struct run *run, uint32_t current)
 {
@@ -91,7 +99,8 @@ static void look_ahead(struct run *run, uint32_t current)
     run->ahead = true;
 }
 
-/* Where the payload lies, guarded if it is the application's. NULL: not a matter for a run. */
+/* Where the payload lies; memory of the application becomes the guarded range. NULL: a check
+ * failed, and the general path has to find out which. */
 static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w, uint32_t current)
 {
     const struct iwarp_sge *sge = w->sgl;
@@ -99,7 +108,7 @@ static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w, uint32_t
     if (w->flags & IWARP_WR_INLINE) {
         return iwarp_swqe_inline(w);
     }
-    /* An STag may become invalid at any time; a region that is lent stays as it is. */
+    /* Another thread may make the STag invalid at any time: see take_run in stream_run_rx.c. */
     if (!run->region || run->lkey != sge->lkey ||
         atomic_load_explicit(&run->region->stag, memory_order_relaxed) != sge->lkey) {
         if (run->ahead || run->region) {
@@ -133,6 +142,10 @@ static uint32_t put_fpdu(const struct iwarp_stream *s, const struct iwarp_swqe *
     return len;
 }
 
+/*
+ * The callback of the guard. It writes behind what the block has used, and into the entries of the
+ * queue; both count only once iwarp_stream_frame_writes has moved `used` and `next` over them.
+ */
 static void frame_run(void *arg)
 {
     struct run *run = arg;
@@ -164,9 +177,10 @@ unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
         !is_small_write(s, iwarp_sq_at(s->config.sq, s->config.sq->next))) {
         return 0;
     }
+    /* An FPDU that begins below the limit fits, since the block has room for TX_FPDU_BYTES then. */
     run.limit = TX_BYTES - TX_FPDU_BYTES - b->used + 1;
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
-    (void)iwarp_guard_batch(&run.range, frame_run, &run); /* a fault: the next FPDU is not done */
+    (void)iwarp_guard_batch(&run.range, frame_run, &run); /* after a fault run.requests is less */
     settle(&run);
     if (run.requests > 0) {
         iwarp_tx_block_append(b, run.octets);

@@ -3,11 +3,12 @@
  * Receiving: octets in, payload in place. RFC 5044 6 (an FPDU is verified before its ULPDU is
  * passed on), RFC 5041 7.1, RFC 5040 5.
  *
- * An FPDU that lies whole in the octets fed is worked off where it lies. One that arrives in pieces
- * is either collected first (verified placement: `carry`), or its payload goes directly to its
- * destination and the CRC is taken over it there (early placement, or no CRC). Only Sends, Writes
- * and Read Responses with some payload go direct; everything else is small and is collected. With
- * markers every FPDU is collected, and its markers are taken out once its CRC was right.
+ * An FPDU that lies whole in the octets fed is processed in place. One that arrives in pieces is
+ * either collected first (verified placement: `carry`), or its payload goes directly to its
+ * destination and the CRC is computed over it there (early placement, or no CRC). Only Sends,
+ * Writes and Read Responses of at least DIRECT_MIN octets are placed directly; everything else is
+ * small and is collected. With markers every FPDU is collected, and its markers are removed after
+ * the CRC was found right.
  *
  * The meaning of a segment, once its header is decoded, is in stream_msg.c.
  */
@@ -22,13 +23,16 @@
 
 #include <assert.h>
 
-/* Payload below this is collected even if it could go direct: a copy is cheaper than a read. */
+/* Payload below this is collected even if it could be placed directly: a copy costs less than one
+ * more read. */
 #define DIRECT_MIN 512
 
-/* Staging that a driver should offer behind a direct payload: its trailer and the next header. */
+/* Staging that a driver should offer behind a direct payload: for its trailer and the next header,
+ * or for as much as the driver has. */
 #define STAGING_SMALL 32
 #define STAGING_FULL  SIZE_MAX
 
+/* In every other state of life received octets are counted and dropped. */
 /* [MPA-8-07] [RDMAP-7.1-05] [DDP-3-08] [DDP-3-09] [DDP-7.1-16] [RDMAP-7-01] [RDMAP-7-02] */
 static bool may_receive(const struct iwarp_stream *s)
 {
@@ -37,6 +41,7 @@ static bool may_receive(const struct iwarp_stream *s)
 
 /* --- whole FPDUs ----------------------------------------------------------------------------- */
 
+/* `field` is the CRC as received. The fault keeps both values and the position of the FPDU. */
 /* [MPA-4.1-04] [MPA-4.4-08] [MPA-7.1.1-09] [MPA-4.4-06] [MPA-4.4-07] [MPA-4.4-14] [MPA-6-03] */
 /* [DDP-3-06] */
 static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *field)
@@ -51,6 +56,7 @@ static bool crc_ok(struct iwarp_stream *s, uint32_t computed, const uint8_t *fie
     return false;
 }
 
+/* An FPDU of a responder before this initiator has sent one: allowed to known peers only. */
 static bool too_early(const struct iwarp_stream *s)
 {
     return iwarp_peers_fpdu_is_early(s->config.strict, s->config.responder, s->tx.fpdus);
@@ -99,13 +105,18 @@ static uint32_t fpdu_len(struct iwarp_stream *s, const uint8_t *p)
 
 /* --- FPDUs in pieces ------------------------------------------------------------------------- */
 
-/* Octets of a marker in front of the current FPDU's length field. */
+/* Octets of a marker in front of the current FPDU's length field: a marker belongs to the FPDU that
+ * follows it. */
 static uint32_t lead_len(const struct iwarp_stream *s)
 {
     return s->config.markers_rx ? iwarp_mpa_marker_left(s->rx.fpdu_pos) : 0;
 }
 
-/* Octets that must be in `head` before it can be said how the FPDU goes on. */
+/*
+ * Octets that must be in `head` before the next decision: first the length field and the control
+ * octet, which tells the header's length; then the header, or the whole FPDU if it is shorter than
+ * that. With markers the length field is enough, since the FPDU is collected in any case.
+ */
 static uint32_t head_need(const struct iwarp_stream *s)
 {
     const struct iwarp_stream_rx *rx = &s->rx;
@@ -121,6 +132,10 @@ static uint32_t head_need(const struct iwarp_stream *s)
     return header < whole ? header : whole;
 }
 
+/*
+ * The buffer has exactly the size of the FPDU and counts against max_buffer_bytes, so a peer that
+ * sends many beginnings and no ends is bounded. Lack of memory is a fault of this end.
+ */
 static void begin_carry(struct iwarp_stream *s, uint32_t len)
 {
     struct iwarp_stream_rx *rx = &s->rx;
@@ -142,8 +157,9 @@ static void begin_carry(struct iwarp_stream *s, uint32_t len)
 }
 
 /*
- * Go direct if the header stands every check. One that does not may just be corrupted: it is
- * collected and its CRC tells (the fault found here is forgotten).
+ * Begin direct placement if the header passes every check. A header that fails one may be corrupted
+ * on its way: its FPDU is collected, so that a wrong CRC is reported as such, and the fault found
+ * here is dropped. The target is not kept, only checked: rest_of_payload computes it for each read.
  */
 static bool begin_direct(struct iwarp_stream *s)
 {
@@ -174,6 +190,7 @@ static bool begin_direct(struct iwarp_stream *s)
     return true;
 }
 
+/* The end of one FPDU is the begin of the next: MPA has no other framing. */
 /* [MPA-6-02] */
 static void next_fpdu(struct iwarp_stream *s)
 {
@@ -182,7 +199,8 @@ static void next_fpdu(struct iwarp_stream *s)
     s->rx.fpdu_pos = s->rx.pos;
 }
 
-/* The same for one with markers, in the carry: they are in the CRC as received (erratum 1427). */
+/* Like take_fpdu, for a collected FPDU with markers. The CRC covers markers as received (RFC 5044
+ * erratum 1427), so it is checked before they are removed. */
 static bool take_marked_fpdu(struct iwarp_stream *s, uint8_t *p, uint32_t len)
 {
     uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
@@ -195,6 +213,8 @@ static bool take_marked_fpdu(struct iwarp_stream *s, uint8_t *p, uint32_t len)
     return validated(s) && iwarp_stream_take_segment(s, p + IWARP_MPA_LEN_FIELD, ulpdu);
 }
 
+/* The carry is taken from the stream before it is processed: if a fault ends the stream, rx_release
+ * must not free it. */
 static void carry_complete(struct iwarp_stream *s)
 {
     struct iwarp_stream_rx *rx = &s->rx;
@@ -268,7 +288,8 @@ static size_t feed_carry(struct iwarp_stream *s, const uint8_t *p, size_t n)
 
 /* --- direct placement ------------------------------------------------------------------------ */
 
-/* For a Terminate: the segment to blame was never whole in one place. RFC 5040 4.8. */
+/* For a Terminate: the headers of the segment that caused the fault, encoded again, since a segment
+ * that was placed directly was never whole in one place. RFC 5040 4.8. */
 static void remember_direct(struct iwarp_stream *s)
 {
     struct iwarp_term_cause *c = &s->cause;
@@ -316,6 +337,7 @@ static void crc_pass(void *arg)
     c->crc = iwarp_crc32c(c->crc, c->p, c->n);
 }
 
+/* The region is valid, but the application has unmapped or truncated the memory. Always false. */
 static bool memory_gone(struct iwarp_stream *s, const void *p, size_t n)
 {
     iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, (uint64_t)(uintptr_t)p,
@@ -324,8 +346,8 @@ static bool memory_gone(struct iwarp_stream *s, const void *p, size_t n)
 }
 
 /*
- * n payload octets: copy them to their places (from) or, if they are there already (NULL), only run
- * the CRC over them. The target's regions are lent. False: fault.
+ * n payload octets: copy them from `from` to their places, or, if `from` is NULL and they are there
+ * already, compute the CRC over them in place. The target's regions are lent. False: fault.
  */
 static bool land(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const uint8_t *from,
                  size_t n)
@@ -383,7 +405,8 @@ static size_t feed_payload(struct iwarp_stream *s, const uint8_t *p, size_t n)
     return take;
 }
 
-/* Padding and CRC of a payload that was placed directly. */
+/* Padding and CRC behind a payload that was placed directly. Only now is the segment delivered:
+ * until here nothing but memory that the peer may write has changed. */
 static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
     struct iwarp_stream_rx *rx = &s->rx;
@@ -413,7 +436,8 @@ static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
 
 /* --- the three calls ------------------------------------------------------------------------- */
 
-/* Whole FPDUs at the front of what was fed, in place. Returns the octets of those. */
+/* Process the whole FPDUs at the front of what was fed, in place. Returns their octets. `pos` moves
+ * before each FPDU is taken, so that a fault reports the position behind it. */
 static size_t feed_whole(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
     size_t used = 0;
@@ -478,7 +502,7 @@ void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)
         p += used;
         n -= used;
     }
-    s->rx.pos += n; /* after the end octets are counted and dropped, RFC 5041 6.2 */
+    s->rx.pos += n; /* left over once the stream has ended: counted, dropped; RFC 5041 6.2 */
     iwarp_lends_settle(s->ddp.lends);
     s->ddp.lends = NULL;
 }
@@ -509,11 +533,14 @@ unsigned iwarp_stream_want(struct iwarp_stream *s, struct iwarp_lends *lends, st
     for (unsigned i = 0; i < n; i++) {
         iov[i] = t.iov[i];
     }
-    /* Large FPDUs in a row: keep the next payload out of staging. Small ones: one read for many. */
+    /* Behind a large FPDU another is likely: little staging, so that its payload is not copied.
+     * Small FPDUs: much staging, so that one read brings many. */
     *staging = n < t.n ? 0 : s->rx.payload_len >= 8192 ? STAGING_SMALL : STAGING_FULL;
     return n;
 }
 
+/* The target is computed anew: its lends are those that `want` took, so the answer is the same
+ * unless the region was made invalid meanwhile. */
 void iwarp_stream_placed(struct iwarp_stream *s, size_t n)
 {
     struct iwarp_ddp_target t;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sending: work requests, Read Responses and the Terminate become segments, in batches. RFC
- * 5041 5.2 (segments), RFC 5040 5.5 (order). One FPDU is framed in stream_frame.c; what is unsent
- * lies in the block of stream_block.c.
+ * 5041 5.2 (segments), RFC 5040 5.5 (order). stream_frame.c frames one FPDU; unsent octets lie in
+ * the send block (stream_block.c).
  *
- * A Write with Immediate Data is two messages in a row (RFC 7306 6), the second of them framed when
- * all octets of the first are. Messages are never interleaved; at message borders requests and
- * responses alternate.
+ * Messages are never interleaved; at message borders requests and responses alternate. A Write with
+ * Immediate Data is two messages (RFC 7306 6): the Write, then the Immediate Data.
  */
 #include "stream/stream_frame.h"
 #include "stream/stream_run.h"
@@ -18,9 +17,9 @@
 #include <assert.h>
 
 /*
- * Octets framed ahead of the transport: two of the largest FPDUs. So few are still in the cache,
- * from the CRC, when the transport copies them, and the peer can work on the first while the next
- * are framed.
+ * Octets framed ahead of the transport: two of the largest FPDUs. That few are still in the cache
+ * after the CRC when the transport copies them, and the peer can process the first FPDU while this
+ * end frames the next.
  */
 #define TX_BATCH_MAX (124 * 1024)
 
@@ -34,7 +33,8 @@ static uint32_t segment_len(const struct iwarp_stream *s, uint32_t header, uint3
     return left < room ? left : room;
 }
 
-/* The local buffers of a request, as pieces. Inline data lies in the queue entry itself. */
+/* The local buffers of a request, as pieces. Inline data lies in the queue entry, which needs no
+ * region; verbs does not reuse the entry before the request is done. */
 static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_t off, uint32_t len,
                            struct iwarp_lends *lends, struct iwarp_ddp_target *pieces)
 {
@@ -48,9 +48,9 @@ static bool request_pieces(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_
 }
 
 /*
- * Is the next message of the request its Immediate Data? It is once the Write in front is framed
- * whole. A Write without octets is left out, unless the request before was a Write, too: the peer
- * would take that one for the Write that the Immediate Data belongs to.
+ * Is the next message of the request its Immediate Data? Yes, once the Write in front of it is
+ * framed whole. A Write of no octets is not sent at all, unless the request before was a Write: the
+ * peer would take that one for the Write that the Immediate Data belongs to.
  */
 /* [RDMAX-6.3-06] */
 static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *w)
@@ -59,6 +59,7 @@ static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *
                                          (w->len > 0 || !s->tx.behind_write));
 }
 
+/* The DDP header of the segment at `off`, but for `last`, which the caller knows. */
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
 /* [DDP-5.2-08] [DDP-4.3-02] [RDMAP-4.1-09] [RDMAP-4.1-03] [RDMAP-5.3-11] [RDMAP-5.1-01] */
@@ -98,7 +99,11 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
     }
 }
 
-/* The whole message is framed. */
+/*
+ * The last message of the request is framed. From here on the request is in flight: it completes
+ * when the transport has released its octets up to end_pos, or with the response. Message sequence
+ * numbers move here, since only a whole message uses one up.
+ */
 /* [DDP-4.3-08] [DDP-5.3-01] [DDP-5.3-02] [RDMAP-5.1-05] [RDMAP-5.3-08] [RDMAP-5.5-07] */
 /* [VERBS-8.2.2-01] */
 /* [RDMAX-6.3-06] */
@@ -124,7 +129,7 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
 static uint32_t put_read_request(const struct iwarp_swqe *w, uint8_t *wire)
 {
     const struct iwarp_rdmap_read_request r = {
-        .sink_stag = w->num_sge ? w->sgl[0].lkey : 1, /* some RNICs choke on STag 0 */
+        .sink_stag = w->num_sge ? w->sgl[0].lkey : 1, /* some RNICs fail on STag 0 */
         .sink_to = w->num_sge ? (uint64_t)(uintptr_t)w->sgl[0].addr : 0,
         .size = w->len,
         .src_stag = w->remote_stag,
@@ -152,7 +157,10 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
     return iwarp_rdmap_atomic_request_put(wire, &r);
 }
 
-/* The sink is checked before the peer is asked: it must lie in a region that may be written. */
+/*
+ * An RDMA Read or Atomic of this end. Everything that can fail is done before the request is
+ * framed: a slot for it, and the check that its sink lies in a region with local write.
+ */
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 /* [VERBS-8.2.2-06] */
 static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwarp_lends *batch)
@@ -206,7 +214,8 @@ static bool frame_immediate(struct iwarp_stream *s, struct iwarp_swqe *w)
 }
 
 /*
- * STag 0 is nobody's to advertise. Where no octet is named the STag does not matter (RFC 5041 5.2).
+ * No peer may advertise STag 0 (verbs draft 8.1.3.2.1), so a request for it is wrong. In a request
+ * of no octets the STag does not matter (RFC 5041 5.2).
  */
 /* [VERBS-8.1.3.2.1-01] */
 static bool names_stag_0(struct iwarp_stream *s, struct iwarp_swqe *w)
@@ -220,6 +229,11 @@ static bool names_stag_0(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
+/*
+ * Frame one segment of the next request, or carry the request out if it is local. Regions of
+ * payload that is referred to go into `own`, and with the FPDU to the send block; those of copied
+ * payload stay in `batch`. A local request settles `batch` first: it may have to wait for lends.
+ */
 /* [DDP-4.1-03] [DDP-4.1-04] [DDP-4.1-05] [DDP-4.1-06] [DDP-5.2-01] [DDP-5.2-02] [DDP-5.2-04] */
 /* [DDP-5.2-09] */
 static bool frame_request(struct iwarp_stream *s, struct iwarp_lends *batch)
@@ -284,6 +298,7 @@ static void response_cause(struct iwarp_stream *s, const struct iwarp_read_in *i
     iwarp_rdmap_read_request_put(s->cause.header + IWARP_DDP_UNTAGGED_HDR_LEN, &left);
 }
 
+/* The source is checked for each segment: the region may become invalid in the middle of a Read. */
 /* [RDMAP-5.2.1-14] [RDMAP-5.2.1-15] */
 static bool response_pieces(struct iwarp_stream *s, const struct iwarp_read_in *in, uint32_t len,
                             struct iwarp_lends *lends, struct iwarp_ddp_target *pieces)
@@ -328,7 +343,8 @@ static void atomic_cause(struct iwarp_stream *s, const struct iwarp_read_in *in)
     iwarp_ddp_header_put(s->cause.header, &h);
 }
 
-/* Carried out here, and never again: the request is gone before its answer is framed. */
+/* The request leaves its ring before the response is framed, so it is carried out once, whatever
+ * fails later. */
 /* [RDMAX-5-05] [RDMAX-5.2-02] [RDMAX-5.2.2-01] [RDMAX-5.2.2-02] [RDMAX-5.2.2-07] [RDMAX-5.4-09] */
 static bool frame_atomic_response(struct iwarp_stream *s, struct iwarp_read_in *in)
 {
@@ -347,6 +363,8 @@ static bool frame_atomic_response(struct iwarp_stream *s, struct iwarp_read_in *
     return iwarp_stream_frame(s, &h, wire, sizeof wire, NULL, 0);
 }
 
+/* One segment of the response to the peer's oldest request. The request leaves its ring with the
+ * last segment, which gives the peer its credit (IRD) back. */
 /* [RDMAP-4.4-02] [RDMAP-5.2.2-01] [RDMAP-5.2.2-07] [RDMAP-5.2.1-08] [RDMAP-5.2.2-05] */
 /* [RDMAP-5.5-14] */
 static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
@@ -383,8 +401,8 @@ static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
 }
 
 /*
- * RFC 6581 5: in peer-to-peer mode the initiator's first FPDU is the ready-to-receive message that
- * the start-up settled, of length zero.
+ * RFC 6581 5: in peer-to-peer mode the initiator's first FPDU is the ready-to-receive message, of
+ * length zero and of the kind that the start-up negotiated.
  */
 static bool frame_rtr(struct iwarp_stream *s)
 {
@@ -427,6 +445,7 @@ static bool frame_rtr(struct iwarp_stream *s)
     return iwarp_stream_frame(s, &h, wire, len, NULL, 0);
 }
 
+/* Only at a message border, and with nothing unsent: unsent octets would do the same work. */
 bool iwarp_stream_remind(struct iwarp_stream *s)
 {
     bool stuck = s->life == STREAM_RUNNING && !s->config.responder && s->rx.pos == 0 &&
@@ -438,7 +457,8 @@ bool iwarp_stream_remind(struct iwarp_stream *s)
     return stuck;
 }
 
-/* RFC 5040 5.4: QN 2, MSN 1, the last message of this direction. */
+/* RFC 5040 5.4: QN 2, MSN 1, the last message of this direction. A copy is kept for the application
+ * to query. */
 /* [RDMAP-5.4-01] [RDMAP-5.4-02] [RDMAP-7.1-02] */
 static bool frame_terminate(struct iwarp_stream *s)
 {
@@ -457,7 +477,8 @@ static bool frame_terminate(struct iwarp_stream *s)
 
 /* --- batches --------------------------------------------------------------------------------- */
 
-/* Requests and responses take turns, message by message. A side without work loses its turn. */
+/* Requests and responses alternate by message. If one of them has nothing to send, it loses its
+ * turn. */
 static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
     if (s->tx.kind == TX_NONE) {
@@ -466,9 +487,9 @@ static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
 }
 
 /*
- * Frame one more FPDU, or carry out one local request. `next` is iwarp_stream_next's answer. False:
- * the batch is over. Regions whose octets are copied stay lent for the whole batch, since many
- * small requests in a row mostly use the same few.
+ * Frame one more FPDU or a run, or carry out one local request. `next` is what iwarp_stream_next
+ * has returned. False: the batch is over. Regions whose octets are copied stay lent for the whole
+ * batch, since many small requests in a row mostly use the same few regions.
  */
 /* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
 static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_lends *batch)
@@ -502,6 +523,10 @@ static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_
     return s->life != STREAM_ENDED;
 }
 
+/*
+ * Octets that the transport did not take last time are still in the block: their regions are lent
+ * again, and new FPDUs are framed behind them as far as batch and block have room.
+ */
 unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
 {
     enum iwarp_tx_kind next = iwarp_stream_next(s);
@@ -530,6 +555,9 @@ unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
     return b->n - b->first;
 }
 
+/* Ends the lends of gather, whatever n is. If octets are left, the transport is full: the block
+ * then gives up what the rest does not need. No block: the stream ended between gather and this
+ * call. */
 void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
 {
     struct iwarp_tx_block *b = s->tx.block;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Send and receive queues of one stream: rings of work requests that verbs fills and the stream
- * works off in order. One producer (posting, serialised by verbs) and one consumer side (whoever
- * drives the stream) at a time; the counters are the whole synchronisation.
+ * processes in order. There is one producer at a time (a posting thread, under qp.post_lock) and
+ * one consumer at a time (the driver of the stream, under conn.lock). They share no lock: `head` is
+ * stored with release and loaded with acquire, and so is `reaped` in the other direction.
  *
  * An entry's life:   posted --(stream)--> next --(stream)--> done --(verbs)--> reaped
  * Positions count up for ever (modulo 2^32); an entry is found at position & mask.
  *
- * A receive queue may instead be a share of a common block of entries that belongs to verbs. Then
- * `take` gives the stream an entry when a message begins (it must neither call the stream nor
- * wait), `taken` is the one being worked on, and those that are done form a list, oldest first,
- * until verbs pops them. A stream holds no more than it has taken, and never takes two at a time.
+ * A receive queue may instead draw on a shared receive queue, a block of entries that belongs to
+ * verbs. Then `take` gives the stream an entry when a message begins (it must neither call the
+ * stream nor wait), `taken` is the entry of the current message, and finished entries form a list,
+ * oldest first, until verbs pops them. A stream never takes a second entry before it has finished
+ * the first.
  */
 #ifndef IWARP_STREAM_WQ_H
 #define IWARP_STREAM_WQ_H
@@ -47,13 +49,13 @@ struct iwarp_rwqe {
     uint8_t num_sge;
     uint8_t wc_flags; /* enum iwarp_wc_flags */
     uint8_t status;   /* enum iwarp_wc_status */
-    uint32_t link;    /* shared entries: the next in whatever list */
+    uint32_t link;    /* shared entries: number of the next in the list that this one is in */
     struct iwarp_sge sgl[];
 };
 
 #define IWARP_RQ_NONE UINT32_MAX /* no entry of a shared block */
 
-/* A ring of entries of equal size, or a share of a block of such. */
+/* A ring of entries of equal size, or a view of a shared block of such entries. */
 struct iwarp_wq {
     uint8_t *mem;
     uint32_t stride;         /* octets from entry to entry */
@@ -66,8 +68,8 @@ struct iwarp_wq {
 
     uint32_t (*take)(void *shared); /* NULL: a ring. Returns an entry's number or NONE */
     void *shared;
-    const void *pd; /* whose memory shared entries name; NULL: the stream's */
-    uint32_t taken, done_first, done_last;
+    const void *pd; /* protection domain of the shared entries' buffers; NULL: the stream's */
+    uint32_t taken, done_first, done_last; /* numbers of shared entries, or NONE */
 };
 
 _Static_assert(offsetof(struct iwarp_swqe, sgl) % sizeof(uint64_t) == 0, "what else lies there");
@@ -92,7 +94,8 @@ static inline void *iwarp_swqe_inline(struct iwarp_swqe *w)
     return w->sgl;
 }
 
-/* ATOMIC_*: behind the one SGE, aligned also where that has 12 octets. */
+/* ATOMIC_*: the operands lie behind the one SGE, aligned to 8 octets also on 32-bit machines, where
+ * an SGE has 12. */
 struct iwarp_operands {
     uint64_t operand, mask, compare, compare_mask;
 };
@@ -128,7 +131,7 @@ static inline bool iwarp_swqe_is_atomic(const struct iwarp_swqe *w)
     return w->opcode == IWARP_WR_ATOMIC_FETCH_ADD || w->opcode == IWARP_WR_ATOMIC_CMP_SWAP;
 }
 
-/* Done when the peer's response has come? */
+/* Does it complete with the peer's response, rather than when it is sent? */
 static inline bool iwarp_swqe_has_response(const struct iwarp_swqe *w)
 {
     return iwarp_swqe_is_read(w) || iwarp_swqe_is_atomic(w);
@@ -141,6 +144,7 @@ static inline bool iwarp_swqe_is_local(const struct iwarp_swqe *w)
            w->opcode == IWARP_WR_BIND_MW;
 }
 
+/* The acquire makes the entries before `head` visible that the producer has filled. */
 static inline uint32_t iwarp_wq_head(struct iwarp_wq *q)
 {
     return atomic_load_explicit(&q->head, memory_order_acquire);
@@ -164,6 +168,7 @@ static inline bool iwarp_wq_room(struct iwarp_wq *q)
     return iwarp_wq_room_at(q, atomic_load_explicit(&q->head, memory_order_relaxed));
 }
 
+/* By the producer, after it has filled the entry at `head`: the release publishes it. */
 static inline void iwarp_wq_push(struct iwarp_wq *q)
 {
     atomic_store_explicit(&q->head, atomic_load_explicit(&q->head, memory_order_relaxed) + 1,
@@ -171,9 +176,9 @@ static inline void iwarp_wq_push(struct iwarp_wq *q)
 }
 
 /*
- * Move q->done over the sends that are finished, in order: those without a response once the
- * transport has let go of the `released` octets of the stream up to their end, the others once
- * their response has come.
+ * Move q->done over the requests that are finished, in order. `released` is the stream position up
+ * to which the transport no longer refers to memory. A request without a response is finished once
+ * that reaches its end_pos; one with a response, once the response has come.
  */
 /* [RDMAP-5.5-08] [RDMAP-5.5-09] [VERBS-8.2.2-02] */
 static inline void iwarp_sq_retire(struct iwarp_wq *q, uint64_t released)
@@ -202,7 +207,7 @@ static inline struct iwarp_rwqe *iwarp_rq_current(struct iwarp_wq *q)
     return q->taken == IWARP_RQ_NONE ? NULL : iwarp_rq_at(q, q->taken);
 }
 
-/* It is done: its completion may be produced. */
+/* The current receive is finished: verbs may produce its completion. */
 static inline void iwarp_rq_finish(struct iwarp_wq *q)
 {
     if (!q->take) {
@@ -220,7 +225,7 @@ static inline void iwarp_rq_finish(struct iwarp_wq *q)
     q->taken = IWARP_RQ_NONE;
 }
 
-/* The oldest shared entry that is done, which leaves the list; NULL: none. */
+/* Remove the oldest finished shared entry from the list and return it; NULL: there is none. */
 static inline struct iwarp_rwqe *iwarp_rq_pop(struct iwarp_wq *q)
 {
     if (q->done_first == IWARP_RQ_NONE) {
@@ -231,7 +236,7 @@ static inline struct iwarp_rwqe *iwarp_rq_pop(struct iwarp_wq *q)
     return w;
 }
 
-/* The shared entry that a message began to use and will not finish; NULL: none. */
+/* For a stream that has ended: the shared entry of a message that will never finish; NULL: none. */
 static inline struct iwarp_rwqe *iwarp_rq_untake(struct iwarp_wq *q)
 {
     struct iwarp_rwqe *w = q->taken == IWARP_RQ_NONE ? NULL : iwarp_rq_at(q, q->taken);
@@ -240,7 +245,7 @@ static inline struct iwarp_rwqe *iwarp_rq_untake(struct iwarp_wq *q)
     return w;
 }
 
-/* Make q a share of a block of entries. */
+/* Make q a view of a shared block of entries. The block is not freed with q. */
 static inline void iwarp_rq_share(struct iwarp_wq *q, uint8_t *mem, uint32_t stride, const void *pd,
                                   uint32_t (*take)(void *shared), void *shared)
 {
@@ -254,8 +259,8 @@ static inline void iwarp_rq_share(struct iwarp_wq *q, uint8_t *mem, uint32_t str
                            .done_first = IWARP_RQ_NONE};
 }
 
-/* entries may be 0; entry_bytes is rounded up, no more than alignment asks for: idle connections
- * have rings, too. */
+/* A ring of at least `entries` entries (0: no memory). entry_bytes is rounded up to 16 octets and
+ * no further, since idle connections have rings, too. False: no memory. */
 static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t entry_bytes)
 {
     uint32_t size = 1;

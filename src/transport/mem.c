@@ -2,6 +2,11 @@
 /*
  * A connection in memory: two bounded pipes. Behaves as TCP does towards its users: partial reads
  * and writes, FIN, reset, back-pressure. No descriptors, no system calls.
+ *
+ * The two ends may belong to two workers. pair.lock guards the pipes and the flags that both ends
+ * see; it is a leaf, but for `wake`, which is called with it held: so the peer cannot be freed
+ * meanwhile. `want_read` and `want_write` belong to the worker of that end alone. There is no
+ * descriptor to watch, so readiness is asked for (mem_poll) after each wake-up.
  */
 #include "base/guard.h"
 #include "transport/transport.h"
@@ -14,18 +19,18 @@
 #define PIPE_BYTES (256u * 1024u) /* a power of two */
 
 struct pipe {
-    uint64_t written, taken;
-    bool fin;
+    uint64_t written, taken; /* octets since the beginning; their difference is what it holds */
+    bool fin;                /* nothing more will be written */
     uint8_t data[PIPE_BYTES];
 };
 
 /* Shared by both ends; freed by the second that closes. */
 struct pair {
     pthread_mutex_t lock;
-    int ends;
+    int ends; /* not yet closed */
     bool reset;
     iwarp_wake_fn wake;
-    struct mem *end[2];
+    struct mem *end[2];  /* NULL: closed */
     struct pipe pipe[2]; /* pipe[i] is written by end i */
 };
 
@@ -52,6 +57,7 @@ static struct pipe *in_pipe(struct mem *m)
     return &m->pair->pipe[1 - m->side];
 }
 
+/* pair.lock held: `end` is cleared under it, so the peer and its wake_user exist. */
 static void wake_peer(struct mem *m)
 {
     struct mem *peer = m->pair->end[1 - m->side];
@@ -61,7 +67,8 @@ static void wake_peer(struct mem *m)
     }
 }
 
-/* The kernel answers EFAULT for memory of the application that is gone; so do these: false. */
+/* Both copies are guarded and return false for application memory that is gone, as the kernel's
+ * read and write return EFAULT. */
 static bool pipe_take(struct pipe *p, uint8_t *to, size_t n)
 {
     size_t at = p->taken % PIPE_BYTES;
@@ -88,6 +95,10 @@ static bool pipe_put(struct pipe *p, const uint8_t *from, size_t n)
     return true;
 }
 
+/*
+ * Octets that were written before a reset or a FIN are read first, as with TCP. Each read wakes the
+ * peer up: it may wait for room.
+ */
 static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     struct mem *m = mem_of(ep);
@@ -115,6 +126,7 @@ static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
     return total;
 }
 
+/* To a peer that has closed: EPIPE, or ECONNRESET after a reset by either end. */
 static ssize_t mem_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     struct mem *m = mem_of(ep);
@@ -146,7 +158,8 @@ static ssize_t mem_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
     return total;
 }
 
-/* Is there something to report of what is watched? */
+/* Is the end readable or writable, of what it watches? A broken connection is both: the next call
+ * returns the error. */
 static bool is_ready(struct mem *m, bool *readable, bool *writable)
 {
     pthread_mutex_lock(&m->pair->lock);
@@ -175,7 +188,7 @@ static void mem_watch(struct iwarp_endpoint *ep, bool read, bool write)
     m->want_read = read;
     m->want_write = write;
     if (is_ready(m, &readable, &writable)) {
-        m->pair->wake(m->wake_user); /* level-triggered */
+        m->pair->wake(m->wake_user); /* level-triggered: it was ready before it was watched */
     }
 }
 
@@ -189,6 +202,7 @@ static void mem_shutdown_write(struct iwarp_endpoint *ep)
     pthread_mutex_unlock(&m->pair->lock);
 }
 
+/* `closed` is called at once: with no descriptor there is no handle of the loop to wait for. */
 static void mem_close(struct iwarp_endpoint *ep, bool reset)
 {
     struct mem *m = mem_of(ep);

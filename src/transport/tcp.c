@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Kernel TCP: libuv watches the descriptor, reads and writes are our own vectored calls (a libuv
- * stream reads into one buffer only). No protocol knowledge.
+ * stream reads into one buffer only). No protocol knowledge, and no lock: threads are as in the
+ * table of iwarp/transport.h, so readv and writev touch the descriptor alone, never the libuv
+ * handle.
+ *
+ * A socket of the application (iwarp_tcp_adopt) differs in two ways. Octets that the application
+ * has read from it already are returned first, through a transport of its own that replaces itself
+ * once they are taken. And its options are kept, to be restored if the socket is given back.
  */
 #include "transport/transport.h"
 
@@ -27,7 +33,7 @@ struct adopted {
     struct kept kept;
     uint8_t *early; /* octets that the application had read already, until they are taken */
     size_t early_len, early_taken;
-    iwarp_wake_fn wake; /* asks for early_poll */
+    iwarp_wake_fn wake; /* requests a call of early_poll: the kernel reports nothing of `early` */
     void *wake_user;
 };
 
@@ -36,8 +42,8 @@ struct tcp {
     uv_poll_t poll;
     int fd;                  /* -1: closed or given back */
     int events;              /* what poll is started for, unless `away` */
-    bool away;               /* not watched for now: go_away */
-    bool patient;            /* watch_end has set SO_RCVLOWAT */
+    bool away;               /* reads are wanted, but the loop does not watch: go_away */
+    bool patient;            /* watch_end has set SO_RCVLOWAT, so that data does not wake up */
     struct adopted *adopted; /* NULL: the socket was made here */
 };
 
@@ -53,7 +59,8 @@ static ssize_t tcp_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
     ssize_t got;
 
     do {
-        /* The kernel takes a vector apart in more time than a small message needs. */
+        /* One buffer: recv saves the kernel the import of the vector, which is measurable for small
+         * messages. */
         got = n == 1 ? recv(tcp_of(ep)->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
                      : readv(tcp_of(ep)->fd, iov, n);
     } while (got < 0 && errno == EINTR);
@@ -81,7 +88,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct tcp *t = poll->data;
 
     if (status < 0) {
-        /* The next call on the socket says what is wrong, maybe after octets that came before. */
+        /* The next call on the socket returns the error, or first the octets that came before. */
         events = UV_READABLE | UV_WRITABLE;
         t->events = 0; /* libuv has stopped watching */
     }
@@ -89,6 +96,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 (events & UV_WRITABLE) != 0);
 }
 
+/* The socket becomes readable only with so many octets, or at the peer's FIN. */
 static void set_low_water(struct tcp *t, int octets)
 {
     t->patient = octets > 1;
@@ -123,6 +131,7 @@ bool iwarp_tcp_is(const struct iwarp_endpoint *ep)
     return ep->ops == &tcp_transport || ep->ops == &tcp_early_transport;
 }
 
+/* Only while reads alone are watched: a write that waits for room needs the loop to report it. */
 void iwarp_tcp_go_away(struct iwarp_endpoint *ep)
 {
     struct tcp *t = tcp_of(ep);
@@ -184,6 +193,7 @@ static void on_closed(uv_handle_t *handle)
     free(t);
 }
 
+/* SO_LINGER with 0 seconds makes close send a RST and drop what is unsent. */
 static void tcp_close(struct iwarp_endpoint *ep, bool reset)
 {
     struct tcp *t = tcp_of(ep);
@@ -213,7 +223,7 @@ static uint32_t tcp_emss(struct iwarp_endpoint *ep)
 static const struct iwarp_transport tcp_transport = {
     "tcp", tcp_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, NULL};
 
-/* fd stays the caller's on failure. */
+/* On failure fd still belongs to the caller. A forked child closes it (iwarp_process_add_fd). */
 static int wrap(uv_loop_t *loop, int fd, struct tcp **out)
 {
     struct tcp *t = calloc(1, sizeof *t);
@@ -273,7 +283,7 @@ static void restore(int fd, const struct kept *k)
     }
 }
 
-/* Early octets first; one read never gives octets from both. */
+/* Early octets first; one read never returns both early octets and octets of the socket. */
 static ssize_t early_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     struct adopted *a = tcp_of(ep)->adopted;
@@ -340,6 +350,8 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
     return 0;
 }
 
+/* The socket leaves the endpoint open and as it was. Early octets that nobody took go to the
+ * caller; those that were taken, the caller has. */
 int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len)
 {
     struct tcp *t = tcp_of(ep);
@@ -362,7 +374,8 @@ int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_
 
 /* --- connecting and listening ---------------------------------------------------------------- */
 
-/* Several sockets may have one source address and port as long as their peers differ. */
+/* Several sockets may share a source address and port as long as their peers differ. Hence
+ * IP_BIND_ADDRESS_NO_PORT: the kernel chooses the port in connect, when it knows the peer. */
 static int bind_source(int fd, const struct sockaddr *source, socklen_t source_len)
 {
     const int on = 1;
@@ -373,8 +386,8 @@ static int bind_source(int fd, const struct sockaddr *source, socklen_t source_l
 }
 
 /*
- * Keepalive probes go on until user_timeout_ms have passed without a sign of life (tcp(7)); without
- * such a limit until a few were in vain.
+ * tcp(7): with a user timeout, keepalive probes go on until that much time has passed without any
+ * answer. Without one, the connection is given up after `probes` unanswered probes.
  */
 void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s)
 {
@@ -394,7 +407,8 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
     }
 }
 
-/* A wish, that the network may ignore: no error if the system does. */
+/* The network may ignore the traffic class, so it is no error if the system does. On IPv6 sockets
+ * both are set: such a socket may carry IPv4. */
 static void set_traffic_class(int fd, int family, int class)
 {
     setsockopt(fd, IPPROTO_IP, IP_TOS, &class, sizeof class);

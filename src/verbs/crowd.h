@@ -71,10 +71,13 @@ void iwarp_crowd_fini(struct iwarp_crowd *crowd);
 struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_member *member,
                                     const struct sockaddr *peer, int64_t now_ms);
 
-/* Whatever crowd it is in. */
+/*
+ * Leave the crowd that the member is in, if any. Under the connection's lock, or when no other
+ * thread has the connection.
+ */
 void iwarp_crowd_leave(struct iwarp_member *member);
 
-/* Is it in a crowd, and has not been dropped? */
+/* Is the member in a crowd, and has not been dropped by it? */
 bool iwarp_crowd_has(struct iwarp_member *member);
 
 /* Drop a member as if one more had joined; returned as by join. NULL: the crowd is empty. */

@@ -13,6 +13,7 @@
 #include "verbs/inject.h"
 #include "verbs/qp.h"
 
+/* The TO of an octet is its virtual address by default, as libibverbs has it. */
 void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t len,
                            unsigned access)
 {
@@ -51,7 +52,7 @@ enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base,
     return IWARP_OK;
 }
 
-/* Check options and say what they mean. */
+/* Check the options, and translate them into what the STag table stores. */
 /* [DDP-8.3-01] [DDP-8.3-03] */
 static enum iwarp_status binding_of(const struct iwarp_pd *pd, const struct iwarp_mr_options *o,
                                     struct iwarp_binding *b)
@@ -79,6 +80,10 @@ static enum iwarp_status binding_of(const struct iwarp_pd *pd, const struct iwar
     return iwarp_mr_check(o->addr, o->len, o->to_base, o->access);
 }
 
+/*
+ * No page is touched or pinned: the cost does not depend on the length. The memory may vanish while
+ * it is registered; accesses are guarded (base/guard.h).
+ */
 enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd, const struct iwarp_mr_options *options,
                                   struct iwarp_mr **mr)
 {
@@ -112,6 +117,9 @@ enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
     return iwarp_mr_create(pd, &o, mr);
 }
 
+/*
+ * A region without memory, for REG_MR requests. Its STag is reserved, and peers cannot use it yet.
+ */
 enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr)
 {
     IWARP_UNCANCELLED;
@@ -137,6 +145,11 @@ static enum iwarp_status has_windows(const struct iwarp_mr *mr, unsigned windows
                       windows, iwarp_mr_stag(mr));
 }
 
+/*
+ * The region is claimed during the change: the claim waits until no stream holds it lent, and a
+ * stream that looks it up afterwards sees the old STag gone. The key changes, so a peer with the
+ * old STag cannot reach the new memory.
+ */
 enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
                                       const struct iwarp_mr_options *options)
 {
@@ -178,6 +191,10 @@ enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
     return IWARP_OK;
 }
 
+/*
+ * After it has returned, no thread of the library touches the memory. It may wait for one that
+ * copies at this moment.
+ */
 enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
 {
     IWARP_UNCANCELLED;

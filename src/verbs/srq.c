@@ -43,11 +43,18 @@ static enum iwarp_status check(const struct iwarp_srq_options *o)
     return IWARP_OK;
 }
 
+/*
+ * Entries are named by numbers, not pointers: a list link is 4 octets, and IWARP_RQ_NONE ends it.
+ */
 static struct iwarp_rwqe *entry(const struct iwarp_srq *srq, uint32_t i)
 {
     return (void *)(srq->mem + (size_t)i * srq->stride);
 }
 
+/*
+ * The stride is a multiple of 32 octets, for alignment. Memory from calloc is not touched before
+ * its entry is used for the first time (`touched`), so a large SRQ costs memory as it fills.
+ */
 enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_options *options,
                                    struct iwarp_srq **out)
 {
@@ -84,6 +91,10 @@ enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_o
     return IWARP_OK;
 }
 
+/*
+ * Without users no stream can call take(). Receives that are still posted are dropped without
+ * completions.
+ */
 enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq)
 {
     IWARP_UNCANCELLED;
@@ -113,7 +124,10 @@ void *iwarp_srq_user(const struct iwarp_srq *srq)
     return IWARP_GIVEN(srq) ? srq->options.user : NULL;
 }
 
-/* Is it time to tell? Then the limit is used up. srq.lock held. */
+/*
+ * Are fewer receives posted than the limit? The event is one-shot: the limit is then 0 until the
+ * application sets it again. srq.lock held; the caller reports without it.
+ */
 static bool limit_reached(struct iwarp_srq *srq)
 {
     bool reached = srq->posted < srq->limit;
@@ -178,7 +192,10 @@ enum iwarp_status iwarp_srq_query(struct iwarp_srq *srq, struct iwarp_srq_info *
 
 /* --- posting --------------------------------------------------------------------------------- */
 
-/* An entry that is free, of those that were used before or of the rest. srq.lock held. */
+/*
+ * A free entry: one that was used before, since its memory is there already, else the next
+ * untouched one. IWARP_RQ_NONE: all are in use. srq.lock held.
+ */
 static uint32_t take_free(struct iwarp_srq *srq)
 {
     uint32_t i = srq->free;
@@ -191,6 +208,10 @@ static uint32_t take_free(struct iwarp_srq *srq)
     return i;
 }
 
+/*
+ * Append one receive to the posted list: they are taken in the order in which they were posted.
+ * srq.lock held.
+ */
 static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr)
 {
     enum iwarp_status status = iwarp_recv_check(wr, srq->options.max_sge, "SRQ");
@@ -217,6 +238,10 @@ static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv
     return IWARP_OK;
 }
 
+/*
+ * No stream is woken up: a stream that finds the queue empty ends with a fault and never waits for
+ * a receive.
+ */
 enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr,
                                       const struct iwarp_recv_wr **bad)
 {
@@ -240,7 +265,10 @@ enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_
 
 /* --- queue pairs ----------------------------------------------------------------------------- */
 
-/* A message has begun. Called by a stream; see wq.h. */
+/*
+ * A message begins and needs a receive. Called by a stream with its conn.lock held; see wq.h.
+ * IWARP_RQ_NONE: none is posted.
+ */
 static uint32_t take(void *arg)
 {
     struct iwarp_srq *srq = arg;
@@ -266,6 +294,7 @@ void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq)
     atomic_fetch_add(&srq->users, 1);
 }
 
+/* The entry's number follows from its address. */
 void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
 {
     uint32_t i = (uint32_t)((size_t)((uint8_t *)w - srq->mem) / srq->stride);
@@ -277,6 +306,10 @@ void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
     iwarp_mutex_unlock(&srq->lock);
 }
 
+/*
+ * Finished entries first, then the one that a message is being placed into. The connection has been
+ * separated before, so no stream uses rq any more.
+ */
 void iwarp_srq_detach(struct iwarp_srq *srq, struct iwarp_wq *rq)
 {
     struct iwarp_rwqe *w;

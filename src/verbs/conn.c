@@ -93,6 +93,10 @@ void iwarp_conn_get(struct iwarp_conn *conn)
     atomic_fetch_add(&conn->refs, 1);
 }
 
+/*
+ * The last reference takes the connection off the device's list under device.lock; close_lingering
+ * (device.c) finds it there with a count of 0 until then.
+ */
 void iwarp_conn_put(struct iwarp_conn *conn)
 {
     struct iwarp_device *d = conn->device;
@@ -130,6 +134,7 @@ void iwarp_conn_changed(struct iwarp_conn *conn)
     pthread_mutex_unlock(&conn->worker->wait_lock);
 }
 
+/* The event lies in the connection, so a report cannot fail for lack of memory. */
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
 {
     bool end = type == IWARP_EVENT_DISCONNECTED;
@@ -183,6 +188,7 @@ struct answer {
     char error[400]; /* the last error is one of the calling thread */
 };
 
+/* On the worker, conn.lock held. Binding comes last: nothing may fail after it. */
 static enum iwarp_status check_answer(const struct answer *a)
 {
     const struct iwarp_mpa_setup *setup = a->conn->setup;
@@ -207,6 +213,7 @@ static enum iwarp_status check_answer(const struct answer *a)
     return a->qp ? iwarp_qp_bind(a->qp, a->conn) : IWARP_OK;
 }
 
+/* The Request may have ended since the application took its event, so its state is checked here. */
 static void answer_on_worker(void *arg)
 {
     struct answer *a = arg;
@@ -278,6 +285,7 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
 
 /* --- both sides ------------------------------------------------------------------------------ */
 
+/* From ESTABLISHED on states only go up, so a comparison is enough. */
 static bool has_reached(struct iwarp_conn *conn, enum iwarp_conn_state state)
 {
     iwarp_mutex_lock(&conn->lock);
@@ -385,6 +393,7 @@ enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
                : iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
 }
 
+/* On the worker, as are abort and destroy: each may close the endpoint. */
 static void disconnect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -457,6 +466,7 @@ enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
+/* Events are removed after the worker has seen user_gone: from then on no new one is queued. */
 enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
     IWARP_UNCANCELLED;

@@ -38,6 +38,10 @@ void iwarp_conn_leave_listener(struct iwarp_conn *conn)
     conn->listener = NULL;
 }
 
+/*
+ * conn.lock held. The dropped connection may be another worker's, so it is not locked here: only
+ * one conn.lock may be held.
+ */
 bool iwarp_conn_join(struct iwarp_conn *conn, struct iwarp_crowd *crowd)
 {
     struct iwarp_conn *dropped =
@@ -90,6 +94,7 @@ void iwarp_conn_decline_crowded(struct iwarp_conn *conn)
     iwarp_conn_decline(conn, IWARP_FAULT_MPA_BACKLOG, atomic_load(&conn->listener->waiting.count));
 }
 
+/* On the connection's worker, conn.lock held. */
 void iwarp_conn_turn_away(struct iwarp_conn *conn)
 {
     if (atomic_load(&conn->turned_away) == 0) {

@@ -75,6 +75,7 @@ static void wake(void *user)
     iwarp_worker_kick(user);
 }
 
+/* conn.lock held over all of it: events and kicks wait until the start-up has begun. */
 static void adopt_on_worker(void *arg)
 {
     struct adoption *a = arg;
@@ -252,6 +253,10 @@ void iwarp_conn_drop_spare(struct iwarp_conn *conn)
     conn->spare = NULL;
 }
 
+/*
+ * conn.lock held. Nothing changes unless it succeeds, so a caller with too little room may come
+ * again.
+ */
 static enum iwarp_status take(struct iwarp_conn *conn, int *fd, void *received, size_t size,
                               size_t *received_len)
 {

@@ -101,6 +101,7 @@ static int begin_tcp(struct iwarp_conn *conn)
     return 0;
 }
 
+/* Another thread may have ended the connection, by the queue pair, before this runs. */
 static void connect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -129,6 +130,10 @@ static bool lay_out_revision_1(struct iwarp_conn *conn)
     return status == IWARP_OK;
 }
 
+/*
+ * True: the connection goes on or has failed, and the caller leaves it alone. There is one such
+ * try: afterwards mpa_rev is 1.
+ */
 bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
 {
     bool hung_up = error == 0 || error == ECONNRESET || error == EPIPE;

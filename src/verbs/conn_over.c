@@ -23,6 +23,7 @@ struct over {
     struct iwarp_endpoint *ep;
 };
 
+/* On the worker, since an endpoint is used there only, but for sending. */
 static void attach_on_worker(void *arg)
 {
     struct over *side = arg;

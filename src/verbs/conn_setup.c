@@ -37,6 +37,7 @@
 
 /* --- the endpoint ----------------------------------------------------------------------------- */
 
+/* On the worker, without a lock. The endpoint's reference may be the last one. */
 static void on_endpoint_closed(void *user)
 {
     iwarp_conn_put(user);
@@ -190,6 +191,7 @@ void iwarp_conn_fit(struct iwarp_conn *conn)
     conn->unfitted = 0;
 }
 
+/* No depth was agreed on (revision 1, or a peer that left it open): this end's option counts. */
 static uint32_t depth(uint16_t settled, unsigned own)
 {
     return settled == IWARP_MPA_DEPTH_UNSPECIFIED ? own : settled;
@@ -249,6 +251,10 @@ static void begin_stream(struct iwarp_conn *conn)
                depth(conn->settled.ord, conn->options.ord));
 }
 
+/*
+ * Everything that belongs to the start-up is freed here: a connection in Full Operation keeps none
+ * of it. The turn at the end sends what was posted early.
+ */
 static void established(struct iwarp_conn *conn)
 {
     iwarp_conn_stop_timer(conn);
@@ -310,6 +316,7 @@ static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
     iwarp_conn_fail(conn, fault.code, fault.side, 0, 0);
 }
 
+/* The queue pair may have been destroyed while the Request was on its way. */
 static void reply_came(struct iwarp_conn *conn)
 {
     const struct iwarp_fault no_means = {.code = IWARP_FAULT_MPA_LOCAL, .side = IWARP_SIDE_LOCAL};
@@ -529,6 +536,7 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
 }
 
+/* TCP has connected, or failed: a socket reports both by becoming writable. */
 void iwarp_conn_startup_writable(struct iwarp_conn *conn)
 {
     int error = iwarp_tcp_error(conn->ep);

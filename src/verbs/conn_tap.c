@@ -95,6 +95,10 @@ void iwarp_tap_end(struct iwarp_conn *conn, bool reset)
     }
 }
 
+/*
+ * The flow is held from before the write until it is recorded: else the peer's answer, received by
+ * another thread of this process, could be recorded first. conn.lock held.
+ */
 ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
     iwarp_flow_hold(conn->flow);

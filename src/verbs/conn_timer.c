@@ -40,6 +40,7 @@ static void unlink_timed(struct iwarp_conn *conn)
     }
 }
 
+/* On the worker, without a lock. The reference keeps the connection alive while it ends itself. */
 static void timed_out(struct iwarp_conn *conn)
 {
     iwarp_conn_get(conn);

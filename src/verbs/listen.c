@@ -51,6 +51,7 @@ static struct iwarp_log_limit paused, refused, forbidden;
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
+/* On the listener's worker, without a lock, as are all callbacks here. */
 static void on_retry(uv_timer_t *timer)
 {
     struct iwarp_listener *l = timer->data;
@@ -82,6 +83,10 @@ static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockad
     return conn;
 }
 
+/*
+ * On the listener's worker; the connection may belong to another one, which takes the socket over
+ * when it is kicked. If this fails, the peer sees its connection closed.
+ */
 static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
                   socklen_t peer_len)
 {
@@ -168,6 +173,7 @@ static bool has_room(struct iwarp_listener *l)
     return false;
 }
 
+/* ECONNABORTED and EINTR concern one peer or call: go on. EAGAIN ends the batch. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct iwarp_listener *l = poll->data;
@@ -220,6 +226,10 @@ static void release(struct iwarp_listener *l)
     free(l);
 }
 
+/*
+ * On the listener's worker. listener.lock is the only lock: listener_free waits with it for the
+ * last handle.
+ */
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct iwarp_listener *l = handle->data;
@@ -430,6 +440,10 @@ static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
     return ours;
 }
 
+/*
+ * device.lock, then conn.lock in orphan: the order of docs/locks.md. The walk starts anew each
+ * time, since device.lock is not held while an orphan is ended.
+ */
 static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
 {
     struct iwarp_conn *conn;

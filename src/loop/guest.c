@@ -11,6 +11,10 @@
  */
 static _Thread_local const struct iwarp_loop *current;
 
+/*
+ * An embedded loop belongs to one thread for good; for others a thread-local is compared, so
+ * nothing is shared between threads.
+ */
 bool iwarp_loop_is_current(const struct iwarp_loop *l)
 {
     return l->options.uv ? pthread_equal(l->thread, pthread_self()) != 0 : current == l;
@@ -140,6 +144,10 @@ static void on_late(uv_timer_t *limit)
     ((struct iwarp_loop *)limit->data)->late++;
 }
 
+/*
+ * `asleep` is set for the whole stay: a recall in between relies on it, and leaves waking up the
+ * home to this thread.
+ */
 bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
 {
     struct iwarp_lease *s = &l->lease;

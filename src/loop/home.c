@@ -136,6 +136,7 @@ void iwarp_home_join(struct iwarp_loop *l)
     pthread_mutex_destroy(&l->lease.run);
 }
 
+/* An eventfd keeps its count, so a nudge that comes before the home parks is not lost. */
 void iwarp_lease_nudge(struct iwarp_loop *l)
 {
     const uint64_t one = 1;

@@ -27,6 +27,10 @@ void iwarp_hot_end(struct iwarp_loop *l)
     hot->source = NULL;
 }
 
+/*
+ * A second source that receives ends the first one's turn: reading one directly would starve the
+ * other.
+ */
 void iwarp_hot_received(struct iwarp_loop *l, const struct iwarp_hot_source *source, void *arg)
 {
     struct iwarp_hot *hot = &l->hot;

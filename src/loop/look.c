@@ -7,7 +7,7 @@
  * less at a time than one that sleeps, so each octet costs more calls.  Which of the two moves more
  * octets depends on machine, peer and messages; a trial now and then measures both in turn.  While
  * the thread spins it yields.  If a yield takes long, another thread computes on this processor and
- * the spinning thread comes back late: then spinning stops, and is tried ever more seldom.
+ * the spinning thread comes back late: then spinning stops, and is tried again after longer times.
  */
 #include "loop/clock.h"
 #include "loop/loop.h"
@@ -70,6 +70,9 @@ static void begin_trial(struct iwarp_look *l)
     }
 }
 
+/*
+ * Idle time is left out: it says how much the application asked for, and not which way is better.
+ */
 void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns, uint64_t octets)
 {
     l->shorts = took_ns < SHORT_NS ? l->shorts + (l->shorts < SHORT_WAITS) : l->shorts / 2;
@@ -141,6 +144,9 @@ static uint64_t moved(const struct iwarp_loop *l)
     return l->received + atomic_load_explicit(&l->sent, memory_order_relaxed);
 }
 
+/*
+ * The hot source ends first: a thread that sleeps in the loop is woken up by watched sources only.
+ */
 bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
 {
     int64_t begin = iwarp_now_ns();

@@ -164,6 +164,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The call is freed by the thread that runs it. */
 bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 {
     struct iwarp_call *call = calloc(1, sizeof *call);
@@ -206,6 +207,7 @@ void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task)
 
 /* --- running it ------------------------------------------------------------------------------ */
 
+/* Never sleeps: for visits. */
 void iwarp_loop_turn(struct iwarp_loop *l)
 {
     if (!iwarp_hot_read(l)) {

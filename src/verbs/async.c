@@ -135,6 +135,7 @@ enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source)
     return IWARP_OK;
 }
 
+/* For the application's own poll(2); only the library reads from the descriptor. */
 int iwarp_async_fd(struct iwarp_device *device)
 {
     return IWARP_GIVEN(device) ? device->async.fd : -1;
@@ -165,6 +166,10 @@ static bool has_one(void *arg)
     return device->async.first != NULL;
 }
 
+/*
+ * As iwarp_eq_get. A thread that sleeps here recalls the leases first, since it runs no loop
+ * itself.
+ */
 enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_async_event *event,
                                   int timeout_ms)
 {
@@ -194,6 +199,7 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
     return IWARP_OK;
 }
 
+/* Refused once events wait: a function that is set later would never see them. */
 enum iwarp_status iwarp_async_deliver_by(struct iwarp_device *device,
                                          void (*deliver)(const struct iwarp_async_event *event,
                                                          void *arg),

@@ -32,6 +32,7 @@
 
 /* --- life of the object ---------------------------------------------------------------------- */
 
+/* The object is on no list any more, and nobody has a reference. */
 static void conn_free(struct iwarp_conn *conn)
 {
     iwarp_mutex_fini(&conn->lock);
@@ -39,6 +40,10 @@ static void conn_free(struct iwarp_conn *conn)
     free(conn);
 }
 
+/*
+ * The reference is the caller's, and becomes that of the application's handle. The device's list
+ * has the connection at the end of this call, so other threads may find it.
+ */
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   const struct iwarp_conn_options *options, bool responder,
                                   enum iwarp_status *status)
@@ -67,7 +72,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};
     iwarp_mutex_init(&conn->lock, device->embedded);
     iwarp_mutex_lock(&device->lock);
-    /* Those that are turned away are as good as gone. */
+    /* Connections that are being turned away do not count: their worker ends them soon. */
     if (device->conn_count >= device->options.max_connections + atomic_load(&device->leaving)) {
         *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
                              device->options.max_connections);
@@ -381,6 +386,9 @@ enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
     return status;
 }
 
+/*
+ * ENDED says that the application's work is done; the endpoint may still wait for the peer's FIN.
+ */
 enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
 {
     IWARP_UNCANCELLED;
@@ -410,6 +418,7 @@ static void disconnect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
+/* A reset: what was posted is flushed, and what is in flight may be lost. */
 void iwarp_conn_end_now(struct iwarp_conn *conn)
 {
     if (conn->state == CONN_ESTABLISHED) {

@@ -90,7 +90,7 @@ struct iwarp_conn {
     bool hold_told;    /* the log says why early work of a responder waits */
     bool fin_sent;
     bool lingering;         /* never established, last words said: waits for the peer's FIN */
-    bool reported;          /* an event has told of it */
+    bool reported;          /* the application has had an event of it */
     bool known;             /* responder: the application had the handle before the Request */
     _Atomic bool user_gone; /* no handle: nobody to report to */
     bool auto_accept;       /* responder of a pair in memory */

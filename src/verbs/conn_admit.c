@@ -25,6 +25,7 @@
 #include <limits.h>
 #include <sys/resource.h>
 
+/* conn.lock held. The member stays allocated: the connection may join another crowd. */
 void iwarp_conn_leave_crowd(struct iwarp_conn *conn)
 {
     if (conn->member) {

@@ -39,6 +39,7 @@ struct adoption {
 
 /* --- taking ---------------------------------------------------------------------------------- */
 
+/* Only looks: after a failure the socket is as it was. */
 static enum iwarp_status check_socket(int fd, const void *received, size_t received_len)
 {
     struct sockaddr_storage peer;
@@ -70,6 +71,10 @@ static enum iwarp_status check_socket(int fd, const void *received, size_t recei
     return IWARP_OK;
 }
 
+/*
+ * The endpoint holds octets that were read before, which no event of the socket announces: have the
+ * worker look.
+ */
 static void wake(void *user)
 {
     iwarp_worker_kick(user);
@@ -243,6 +248,7 @@ bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
     return true;
 }
 
+/* The last reference is gone, so no lock is needed. */
 void iwarp_conn_drop_spare(struct iwarp_conn *conn)
 {
     if (conn->spare_fd >= 0) {

@@ -48,6 +48,10 @@ static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd
     return IWARP_OK;
 }
 
+/*
+ * The event queue is used before the queue pair is bound: once it is bound, another thread can end
+ * the connection, which reports to the queue.
+ */
 struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
                                             const struct iwarp_conn_options *options,
                                             const void *pd, size_t pd_len, struct iwarp_eq *eq,
@@ -164,6 +168,10 @@ bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
     return true;
 }
 
+/*
+ * A failure of the second try is told apart: the log and the application should know that both
+ * revisions were tried.
+ */
 enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                                             enum iwarp_fault_code code)
 {
@@ -177,6 +185,7 @@ enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                : code;
 }
 
+/* All failures after this call's checks come as events, also those of connect(2). */
 enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
                                 socklen_t addr_len, const struct iwarp_conn_options *options,
                                 const void *private_data, size_t pd_len, struct iwarp_eq *eq,

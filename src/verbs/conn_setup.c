@@ -54,6 +54,10 @@ void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
     ep->ops->close(ep, true); /* a FIN would keep a source port that the application gave */
 }
 
+/*
+ * `user` is published with release, as a transport of the application may wake up the connection
+ * from any thread. False: the connection ended before, and the endpoint is closed at once.
+ */
 bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 {
     bool ended = conn->state == CONN_ENDED;
@@ -69,6 +73,10 @@ bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
     return !ended;
 }
 
+/*
+ * Everything that refers to the endpoint goes first: capture, crowd, hot source, timer. libuv
+ * closes it in a later turn, and on_endpoint_closed drops its reference then.
+ */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 {
     struct iwarp_endpoint *ep = conn->ep;
@@ -84,6 +92,10 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     }
 }
 
+/*
+ * Closing now could turn into a reset, which destroys this end's last frame before the peer has
+ * read it. So wait for the peer's FIN, as one of the start-ups' crowd and for a bounded time.
+ */
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
     conn->lingering = true;
@@ -93,6 +105,7 @@ void iwarp_conn_linger(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
 }
 
+/* What the peer still sends is read and dropped. */
 void iwarp_conn_linger_readable(struct iwarp_conn *conn)
 {
     struct iovec iov = {conn->worker->staging, conn->worker->staging_len};
@@ -261,7 +274,7 @@ static void established(struct iwarp_conn *conn)
     iwarp_conn_leave_crowd(conn);
     free(conn->member);
     conn->member = NULL;
-    iwarp_guard_refresh(); /* the application may have installed handlers meanwhile */
+    iwarp_guard_refresh(); /* since the last call the application may have installed handlers */
     free(conn->setup);
     conn->setup = NULL;
     free(conn->request);
@@ -341,7 +354,7 @@ static void request_came(struct iwarp_conn *conn)
         iwarp_conn_decline(conn, IWARP_FAULT_LOCAL_NO_MEMORY, IWARP_MPA_PRIVATE_DATA_MAX);
         return;
     }
-    conn->settled = conn->setup->settled; /* what the peer announced, for whoever is to answer */
+    conn->settled = conn->setup->settled; /* what the peer announced: the application may look */
     conn->state = CONN_REQUEST;
     if (conn->listener && !iwarp_conn_join(conn, &conn->listener->waiting)) {
         iwarp_conn_decline_crowded(conn);
@@ -415,6 +428,10 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     iwarp_conn_fail(conn, code, IWARP_SIDE_LOCAL, detail, 0);
 }
 
+/*
+ * TCP has reported an error, a FIN, or more octets than may wait behind an unanswered Request (RFC
+ * 5044 7.1.2 rule 3).
+ */
 void iwarp_conn_request_gone(struct iwarp_conn *conn)
 {
     int error = iwarp_tcp_error(conn->ep), octets;
@@ -485,6 +502,9 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * The listener's worker accepted the socket; this connection's worker attaches it to its own loop.
+ */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep;

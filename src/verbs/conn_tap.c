@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* A flow has two sides, which may both be of this process: the initiator is 0. */
 static unsigned side_of(const struct iwarp_conn *conn)
 {
     return conn->responder ? 1 : 0;
@@ -63,6 +64,7 @@ static void describe(void *arg, uint32_t stag, char *text, size_t size)
     }
 }
 
+/* If the flow cannot be made, nothing of this connection is recorded, and it goes on. */
 void iwarp_tap_open(struct iwarp_conn *conn)
 {
     struct iwarp_headers_addr addr[2];
@@ -86,6 +88,7 @@ void iwarp_tap_close(struct iwarp_conn *conn)
     }
 }
 
+/* Held as for a write, so that the end is recorded behind what was sent before. */
 void iwarp_tap_end(struct iwarp_conn *conn, bool reset)
 {
     if (conn->flow) {
@@ -110,6 +113,7 @@ ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n
     return sent;
 }
 
+/* The octets are recorded before the stream sees them, and so before any answer is sent. */
 ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
     ssize_t got = conn->ep->ops->readv(conn->ep, iov, n);

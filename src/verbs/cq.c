@@ -48,6 +48,10 @@ static enum iwarp_status check_entries(unsigned entries)
     return IWARP_OK;
 }
 
+/*
+ * The ring may be larger than asked for, but `size` bounds it to the number asked for, so an
+ * overflow comes at the same number everywhere.
+ */
 enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries, void *user,
                                   struct iwarp_cq **cq)
 {
@@ -183,6 +187,7 @@ void *iwarp_cq_user(const struct iwarp_cq *cq)
     return IWARP_GIVEN(cq) ? cq->user : NULL;
 }
 
+/* No default case: the compiler names a status without a text. */
 const char *iwarp_wc_status_text(enum iwarp_wc_status status)
 {
     switch (status) {
@@ -273,6 +278,7 @@ struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq)
     return (struct iwarp_cq_due){what ? cq : NULL, what};
 }
 
+/* `telling` goes down last: iwarp_cq_destroy waits for it. */
 void iwarp_cq_tell(struct iwarp_cq_due due)
 {
     if (due.cq) {

@@ -81,6 +81,7 @@ static uint8_t share_of(const struct iwarp_crowd *crowd, const struct sockaddr *
     return (uint8_t)(mix(mix(half[1], crowd->key) ^ half[0], crowd->key) % IWARP_CROWD_SHARES);
 }
 
+/* The share is not empty. */
 static struct iwarp_member *newest_of(const struct iwarp_crowd *crowd, unsigned share)
 {
     return crowd->share[share].oldest->older; /* a ring */
@@ -158,6 +159,7 @@ static unsigned worst_share(const struct iwarp_crowd *crowd)
     return worst;
 }
 
+/* The candidate of a share that is not empty. */
 static struct iwarp_member *next_to_go(const struct iwarp_crowd *crowd, unsigned share)
 {
     return crowd->drops == IWARP_DROPS_OLDEST ? crowd->share[share].oldest
@@ -204,6 +206,7 @@ struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_memb
     return dropped;
 }
 
+/* Another thread may have dropped the member before: `present` says so, under crowd.lock. */
 void iwarp_crowd_leave(struct iwarp_member *member)
 {
     struct iwarp_crowd *crowd = member->crowd;
@@ -243,6 +246,10 @@ bool iwarp_crowd_has(struct iwarp_member *member)
     return has;
 }
 
+/*
+ * A snapshot: it may be old when the caller acts on it, which then drops a member that is nearly as
+ * good a choice.
+ */
 struct iwarp_crowd_worst iwarp_crowd_worst(struct iwarp_crowd *crowd)
 {
     struct iwarp_crowd_worst worst = {0, 0};

@@ -38,7 +38,7 @@ struct iwarp_member {
     struct iwarp_conn *conn;
     struct iwarp_crowd *crowd;          /* that it joined last; NULL: none */
     struct iwarp_member *older, *newer; /* ring of its share; under crowd.lock, as what follows */
-    uint64_t number;                    /* of those who joined: larger is newer */
+    uint64_t number;                    /* in the order of joining: larger is newer */
     int64_t since_ms;                   /* when it joined */
     bool present;                       /* not dropped by the crowd since it joined */
     uint8_t share;

@@ -31,6 +31,10 @@ static unsigned workers_wished(void)
     return iwarp_setting_number("IWARP_WORKERS", 1, IWARP_MAX_WORKERS, 1);
 }
 
+/*
+ * Settings of the environment are defaults only: an application that sets a member has the last
+ * word.
+ */
 void iwarp_device_options_init(struct iwarp_device_options *options)
 {
     *options = (struct iwarp_device_options){.size = sizeof *options,
@@ -204,6 +208,7 @@ static void open_capture(struct iwarp_device *d)
     }
 }
 
+/* The macro IWARP_GIVEN passes the argument's own name. */
 bool iwarp_is_null(const char *name)
 {
     iwarp_fail(IWARP_MISUSE, "%s is NULL", name);

@@ -75,6 +75,7 @@ enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
     return IWARP_OK;
 }
 
+/* For the application's own poll(2); only the library reads from the descriptor. */
 int iwarp_eq_fd(struct iwarp_eq *eq)
 {
     if (!IWARP_GIVEN(eq)) {
@@ -122,6 +123,7 @@ static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
     }
 }
 
+/* The lock decides between this and a thread that takes the event: only one of them gets it. */
 bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
     iwarp_mutex_lock(&eq->lock);

@@ -139,6 +139,9 @@ uint64_t iwarp_inject_draw(uint64_t *random, const struct iwarp_inject_range *ra
 
 /* --- devices and connections ----------------------------------------------------------------- */
 
+/*
+ * Once for each device. Which registration fails is drawn here, as regions belong to no connection.
+ */
 enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector)
 {
     const char *text = iwarp_setting("IWARP_FAULTS");
@@ -163,6 +166,10 @@ enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector)
     return IWARP_OK;
 }
 
+/*
+ * The connection's number counts all connections of the device, also those that `only` excludes: so
+ * the numbers stay the same when `only` changes.
+ */
 enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwarp_inject **inject)
 {
     const struct iwarp_inject_range *range = injector->plan.range, *only = &range[INJECT_ONLY];
@@ -190,6 +197,7 @@ enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwar
     return IWARP_OK;
 }
 
+/* Any thread: the count is atomic, so one registration fails even if many run at once. */
 enum iwarp_status iwarp_inject_registration(struct iwarp_injector *injector)
 {
     uint64_t number = atomic_fetch_add(&injector->registrations, 1) + 1;

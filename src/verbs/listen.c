@@ -39,6 +39,7 @@
  * bring, or a crowd that comes at once would be turned away by a listener with a small backlog. */
 #define WAITING_LEAST ACCEPT_BATCH
 
+/* A quarter of the descriptors at most: see most_startups in device.c. */
 static unsigned most_waiting(int backlog)
 {
     unsigned most = backlog > WAITING_LEAST ? (unsigned)backlog : WAITING_LEAST;
@@ -130,6 +131,7 @@ static void refuse(struct iwarp_listener *l, int fd)
     iwarp_process_close(fd);
 }
 
+/* The application's function runs on the listener's worker, without a lock. */
 static bool is_admitted(const struct iwarp_listener *l, const struct sockaddr_storage *peer,
                         socklen_t peer_len)
 {
@@ -246,6 +248,7 @@ static void on_handle_closed(uv_handle_t *handle)
     }
 }
 
+/* On the listener's worker: libuv's handles are closed by the thread that runs their loop. */
 static void close_on_worker(void *arg)
 {
     struct iwarp_listener *l = arg;
@@ -455,6 +458,7 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
     return conn;
 }
 
+/* From here on iwarp_device_make_room, which walks the list under device.lock, does not see it. */
 static void leave_device(struct iwarp_listener *l)
 {
     iwarp_mutex_lock(&l->device->lock);
@@ -466,6 +470,7 @@ static void leave_device(struct iwarp_listener *l)
     iwarp_mutex_unlock(&l->device->lock);
 }
 
+/* Connections that the application has seen stay; the others are ended by their workers. */
 enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 {
     IWARP_UNCANCELLED;

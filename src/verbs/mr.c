@@ -25,6 +25,10 @@ void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t 
         .to_base = access & IWARP_ACCESS_ZERO_BASED ? 0 : (uint64_t)(uintptr_t)addr};
 }
 
+/*
+ * Neither addresses nor TOs may wrap, so bounds are later checked by one subtraction (ddp/ddp.h). A
+ * region of length 0 is allowed, and no access to it.
+ */
 /* [VERBS-7.6.1-01] [VERBS-7.4.2-01] */
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access)
 {
@@ -136,6 +140,7 @@ enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr)
     return status;
 }
 
+/* A region may not go or change under its windows: peers reach its memory by their STags. */
 /* [VERBS-7.9-01] */
 static enum iwarp_status has_windows(const struct iwarp_mr *mr, unsigned windows)
 {
@@ -212,11 +217,16 @@ enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
     return IWARP_OK;
 }
 
+/* Atomic, since posting a REG_MR or BIND_MW on another thread changes it. */
 uint32_t iwarp_mr_stag(const struct iwarp_mr *mr)
 {
     return IWARP_GIVEN(mr) ? atomic_load(&mr->stag) : 0;
 }
 
+/*
+ * These are read without a claim: only iwarp_mr_reregister and a REG_MR change them, and an
+ * application does not ask while it does that. iwarp_mr_query is the way to read them together.
+ */
 void *iwarp_mr_addr(const struct iwarp_mr *mr)
 {
     return IWARP_GIVEN(mr) ? mr->region.addr : NULL;

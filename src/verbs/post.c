@@ -30,11 +30,13 @@ static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
     return *total <= UINT32_MAX;
 }
 
+/* Requests that are carried out at this end and send nothing (post_memory.c). */
 static bool is_memory(enum iwarp_wr_opcode opcode)
 {
     return opcode == IWARP_WR_REG_MR || opcode == IWARP_WR_LOCAL_INV || opcode == IWARP_WR_BIND_MW;
 }
 
+/* The application's number may be any; tables that are indexed by the opcode rely on this check. */
 static bool known(enum iwarp_wr_opcode opcode)
 {
     return (unsigned)opcode <= IWARP_WR_ATOMIC_CMP_SWAP || opcode == IWARP_WR_READ_INV ||
@@ -248,6 +250,10 @@ struct run {
     uint32_t filled;
 };
 
+/*
+ * False also for a wrong request: put_send then finds out what is wrong. Inline data is taken only
+ * if the run is guarded, which its first request decides.
+ */
 static bool is_common(const struct run *run, const struct iwarp_send_wr *wr)
 {
     const struct iwarp_qp_options *o = &run->qp->options;
@@ -421,6 +427,7 @@ enum iwarp_status iwarp_recv_check(const struct iwarp_recv_wr *wr, unsigned max_
     return IWARP_OK;
 }
 
+/* A receive may be larger than any message: then its capacity is cut to what a message can have. */
 void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr)
 {
     uint64_t len = 0;

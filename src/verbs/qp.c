@@ -281,7 +281,7 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     iwarp_mutex_lock(&conn->lock);
-    bool bound = conn->qp != NULL; /* or it went to ERROR and IDLE meanwhile */
+    bool bound = conn->qp != NULL; /* false if another thread took it to ERROR and IDLE */
     if (bound) {
         iwarp_mutex_lock(&qp->post_lock);
         qp->conn = NULL;
@@ -295,6 +295,7 @@ void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     }
 }
 
+/* post_lock keeps the connection from being separated, and freed, before the reference is taken. */
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
 {
     iwarp_mutex_lock(&qp->post_lock);
@@ -328,6 +329,10 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
     }
 }
 
+/*
+ * Several request opcodes share one in the completion, as in libibverbs. check_send has made sure
+ * that the opcode is in the table.
+ */
 enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
 {
     static const enum iwarp_wc_opcode opcodes[] = {[IWARP_WR_SEND] = IWARP_WC_SEND,
@@ -346,6 +351,7 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
     return opcodes[w->opcode];
 }
 
+/* conn.lock held. w is a copy, or an entry that no poster can overwrite yet. */
 /* [VERBS-8.1.3.1-01] [VERBS-9.3.2.1-01] */
 static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                       enum iwarp_wc_status status)
@@ -356,6 +362,7 @@ static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
     push(conn, conn->qp->options.send_cq, &wc);
 }
 
+/* conn.lock held. Length, flags and immediate data are defined for success only. */
 /* [VERBS-8.1.2.1-02] [VERBS-9.3.2.1-01] */
 static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
                       enum iwarp_wc_status status)
@@ -491,7 +498,7 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
     while (pos != qp->sq.done) {
         const struct iwarp_swqe *at = iwarp_sq_at(&qp->sq, pos++);
         if (qp->options.signal_all || (at->flags & IWARP_WR_SIGNALED)) {
-            /* A copy: whoever polls the completion may post into this place at once. */
+            /* A copy: a thread that polls the completion may post into this place at once. */
             const struct iwarp_swqe w = *at;
             atomic_store_explicit(&qp->sq.reaped, pos, memory_order_release);
             push_send(conn, &w, IWARP_WC_SUCCESS);

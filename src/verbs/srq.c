@@ -24,6 +24,7 @@ void iwarp_srq_options_init(struct iwarp_srq_options *options)
     *options = (struct iwarp_srq_options){.size = sizeof *options, .max_wr = 1024, .max_sge = 4};
 }
 
+/* A limit of 0 is allowed and means no event. */
 static enum iwarp_status check(const struct iwarp_srq_options *o)
 {
     if (!o || o->size != sizeof *o) {
@@ -147,6 +148,10 @@ static void report_limit(struct iwarp_srq *srq)
     iwarp_async_report(&srq->async, 0, &event);
 }
 
+/*
+ * If fewer receives than the new limit are posted already, the event comes at once: otherwise it
+ * would wait for a message, although the queue is short now.
+ */
 enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit)
 {
     IWARP_UNCANCELLED;
@@ -288,6 +293,10 @@ static uint32_t take(void *arg)
     return i;
 }
 
+/*
+ * The stream knows the SRQ only as a function that hands out entries: src/stream does not include
+ * src/verbs.
+ */
 void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq)
 {
     iwarp_rq_share(rq, srq->mem, srq->stride, srq->pd, take, srq);

@@ -40,6 +40,9 @@ static bool random32(struct iwarp_device *d, uint32_t *value)
     return true;
 }
 
+/*
+ * There is no weaker generator to fall back to: an STag that can be guessed gives access to memory.
+ */
 static enum iwarp_status no_random(void)
 {
     return iwarp_fail(IWARP_LIMIT, "the kernel has no random octets for an STag: %s",
@@ -73,6 +76,9 @@ static struct iwarp_mr_chunk *chunk_new(bool many)
     return chunk;
 }
 
+/*
+ * Entries need no end of their own: the application has given back all regions and windows before.
+ */
 void iwarp_stag_free_pool(struct iwarp_device *d)
 {
     while (d->chunks) {

@@ -112,6 +112,7 @@ static void read_traffic(struct iwarp_traffic *to, const struct iwarp_stream_tra
     to->octets = atomic_load_explicit(&from->octets, memory_order_relaxed);
 }
 
+/* The reverse of pack_terminate. */
 static struct iwarp_terminate_stats unpack_terminate(uint32_t packed)
 {
     return (struct iwarp_terminate_stats){packed >> 24, packed >> 16 & 0xff, packed >> 8 & 0xff,
@@ -173,6 +174,10 @@ static void read_ends(struct iwarp_device_stats *to, struct iwarp_device_counts 
     to->turned_away = from->turned_away;
 }
 
+/*
+ * Walks all connections with device.lock held: meant for a question now and then, not for each
+ * message.
+ */
 enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device_stats *stats)
 {
     IWARP_UNCANCELLED;
@@ -236,6 +241,7 @@ static __attribute__((format(printf, 3, 4))) void line(struct text *t, uint64_t 
     t->len += (size_t)n;
 }
 
+/* The names follow the RDMAP opcodes (RFC 5040 and 7306); the index is the opcode on the wire. */
 static void traffic_text(struct text *t, const char *way, const struct iwarp_traffic *traffic)
 {
     static const char *const names[16] = {
@@ -252,6 +258,7 @@ static void traffic_text(struct text *t, const char *way, const struct iwarp_tra
     line(t, traffic->octets, "%s.octets", way);
 }
 
+/* One line for each combination of layer, error type and code that occurred. */
 static void terminates_text(struct text *t, const struct iwarp_device_stats *s)
 {
     for (unsigned i = 0; i < IWARP_STATS_LAYERS * IWARP_STATS_ETYPES * IWARP_STATS_CODES; i++) {
@@ -263,6 +270,10 @@ static void terminates_text(struct text *t, const struct iwarp_device_stats *s)
     line(t, s->terminates_unknown, "terminates-unknown");
 }
 
+/*
+ * As snprintf: returns the length of the whole text, so a caller can ask for it with size 0 first.
+ * Each name is written once, as a literal, so that it is found by searching for it.
+ */
 size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, size_t size)
 {
     struct text t = {buf, size, 0};

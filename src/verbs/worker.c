@@ -70,6 +70,7 @@ static void fini(struct iwarp_worker *w)
     free(w->staging);
 }
 
+/* Embedded: the application's loop goes on, and has closed the worker's handles before. */
 void iwarp_worker_fini(struct iwarp_worker *w)
 {
     iwarp_loop_fini(&w->loop);

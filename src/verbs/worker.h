@@ -31,7 +31,7 @@ struct iwarp_worker {
     struct iwarp_conn *timed;     /* connections with a time limit */
     pthread_mutex_t wait_lock;
     pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
-    uint8_t *staging;       /* where a read puts octets that have no place in memory yet */
+    uint8_t *staging;       /* where a read puts octets whose place is not known yet */
     size_t staging_len;
     struct iwarp_spare spare; /* a send block for its connections */
 };

@@ -59,8 +59,6 @@ struct iwarp_device {
 
 /* --- may this thread use it? ----------------------------------------------------------------- */
 
-/* With embedded progress: does another thread run the loop?  The error says what to do then. */
-
 /*
  * May this thread use what belongs to the device?  Not after a fork, in the child, where locks may
  * be held for ever; and not with embedded progress on any other thread than the loop's.

@@ -310,8 +310,8 @@ struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
 /* --- completions ----------------------------------------------------------------------------- */
 
 /*
- * conn.lock held. `pushed` makes whoever unlocks tell the application. A completion that is lost
- * ends the stream: the application could never learn what became of its request. A fault is
+ * conn.lock held. `pushed` makes the unlocking thread tell the application. A completion that is
+ * lost ends the stream: the application could never learn what became of its request. A fault is
  * attached by pointer, into the connection.
  */
 static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)

@@ -253,7 +253,7 @@ static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn
 }
 
 /*
- * Without a connection there is no stream, and so no consumer: whoever holds post_lock is both ends
+ * Without a connection there is no stream, and so no consumer: the holder of post_lock is both ends
  * of the ring.
  */
 static void flush_unconnected_sends(struct iwarp_qp *qp)

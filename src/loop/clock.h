@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Milliseconds on a clock that only runs forward. */
+/*
+ * Milliseconds since an arbitrary start. The clock is monotonic: setting the time of day does not
+ * shorten or lengthen a wait.
+ */
 static inline int64_t iwarp_now_ms(void)
 {
     struct timespec t;
@@ -15,6 +18,7 @@ static inline int64_t iwarp_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* The same in nanoseconds, for policies that tell microseconds apart. */
 static inline int64_t iwarp_now_ns(void)
 {
     struct timespec t;

@@ -5,9 +5,16 @@
 
 #include <assert.h>
 
-/* The loop that this thread runs, unless it is embedded. */
+/*
+ * The loop that this thread runs now, NULL if none.  Not used for the application's loop: its
+ * thread is known from the start.
+ */
 static _Thread_local const struct iwarp_loop *current;
 
+/*
+ * An embedded loop belongs to one thread for good; for others a thread-local is compared, so
+ * nothing is shared between threads.
+ */
 bool iwarp_loop_is_current(const struct iwarp_loop *l)
 {
     return l->options.uv ? pthread_equal(l->thread, pthread_self()) != 0 : current == l;
@@ -21,7 +28,10 @@ const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
     return outer;
 }
 
-/* `run` is held: this thread is the current one. */
+/*
+ * Begin a visit.  `run` is held, so this thread is the only one that writes `current` for this
+ * loop. A guest may run another loop already (its callback polls): that one is kept in `outer`.
+ */
 static void begin(struct iwarp_loop *l)
 {
     assert(iwarp_lease_is_out(&l->lease)); /* invariant 1 */
@@ -36,6 +46,7 @@ static void count_visit(struct iwarp_lease *s)
     atomic_store_explicit(&s->visits, visits + 1, memory_order_relaxed);
 }
 
+/* `current` goes back before the unlock: `outer` is guarded by `run`. */
 void iwarp_lease_leave(struct iwarp_loop *l)
 {
     current = l->lease.outer;
@@ -43,8 +54,9 @@ void iwarp_lease_leave(struct iwarp_loop *l)
 }
 
 /*
- * A sleeper or a recall ends a lease that has to be earned, and keeps others from taking it
- * (invariants 4 and 5).  While the home has the loop, nothing is left to recall.
+ * A sleeper or a recall ends a lease that has to be earned, and keeps other threads from taking it
+ * (invariants 4 and 5).  While the home runs the loop, there is nothing to recall: `wanted` counts
+ * only while the loop is out on lease.
  */
 static bool is_over(const struct iwarp_lease *s)
 {
@@ -52,7 +64,10 @@ static bool is_over(const struct iwarp_lease *s)
            (atomic_load(s->sleepers) > 0 || (iwarp_lease_is_out(s) && atomic_load(&s->wanted) > 0));
 }
 
-/* Have the home come out of the loop (invariant 2). */
+/*
+ * Ask the home to come out of the loop (invariant 2).  Only one thread sees `asleep` go from true
+ * to false, so several guests that ask at once cost one wake-up.
+ */
 static void ask(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
@@ -79,18 +94,26 @@ bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms)
     return held;
 }
 
+/*
+ * The lease is checked twice: before, since waiting for `run` would be in vain; and with `run`
+ * held, since a thread may have armed a queue in between.
+ */
 bool iwarp_lease_take(struct iwarp_loop *l, unsigned within_ms)
 {
     if (is_over(&l->lease) || !iwarp_lease_enter(l, within_ms)) {
         return false;
     }
-    if (is_over(&l->lease)) { /* a sleeper came meanwhile; the home looks for it before it parks */
+    if (is_over(&l->lease)) { /* a sleeper came meanwhile; the home checks for it before it parks */
         iwarp_lease_leave(l);
         return false;
     }
     return true;
 }
 
+/*
+ * A visit never waits.  If another guest runs the loop at this moment, that guest does the work,
+ * and this thread has nothing to do: it returns true all the same.
+ */
 bool iwarp_lease_visit(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
@@ -105,7 +128,7 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
         iwarp_lease_leave(l);
         return true;
     }
-    bool out = iwarp_lease_is_out(s); /* then another guest runs the loop at this moment */
+    bool out = iwarp_lease_is_out(s); /* if so, another guest runs the loop at this moment */
     if (!out && s->open) {
         ask(l);
     }
@@ -126,13 +149,17 @@ static void on_late(uv_timer_t *limit)
     ((struct iwarp_loop *)limit->data)->late++;
 }
 
+/*
+ * `asleep` is set for the whole stay: a recall in between relies on it, and leaves waking up the
+ * home to this thread.
+ */
 bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
 {
     struct iwarp_lease *s = &l->lease;
     bool alive = true;
 
     l->late = 0;
-    if (!uv_is_active((uv_handle_t *)&l->limit)) { /* it runs on from one visit to the next */
+    if (!uv_is_active((uv_handle_t *)&l->limit)) { /* it keeps running after the visit */
         l->limit.data = l;
         uv_timer_start(&l->limit, on_late, IWARP_PARK_MS, IWARP_PARK_MS);
     }
@@ -142,7 +169,9 @@ bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
     }
     bool in_time = l->late < 2;
     atomic_store(&s->asleep, false);
-    bool over = is_over(s); /* after `asleep`: a recall has seen either, or wakes the home itself */
+    /* After `asleep` is cleared: a recall that still saw it set has written `wanted` before, which
+     * is_over reads; a later one wakes up the home itself. */
+    bool over = is_over(s);
     iwarp_lease_leave(l);
     if (over) {
         iwarp_lease_nudge(l);

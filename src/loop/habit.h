@@ -26,20 +26,20 @@
 
 struct iwarp_habit {
     bool earned;
-    unsigned owed;    /* quick units that the thread shows before any of them counts */
+    unsigned owed;    /* penalty left: quick units that do not count yet */
     unsigned streak;  /* quick units in a row */
-    unsigned penalty; /* what the next lease that costs others time will cost; 0: the least */
+    unsigned penalty; /* what is owed after the next lease that costs others time; 0: the least */
     unsigned good;    /* units with the lease since it last cost others time */
     unsigned slow;    /* slow units in a row with the lease */
 };
 
-/* The thread has shown one unit.  True: it has the lease, from now on or still. */
+/* Count one unit.  True: the thread has the lease, from now on or still. */
 bool iwarp_habit_unit(struct iwarp_habit *h, bool quick);
 
-/* The thread was slow with the lease, where one slow unit is enough to lose it. */
+/* The thread has the lease and was slow, in a case where one slow unit is enough to lose it. */
 void iwarp_habit_slip(struct iwarp_habit *h);
 
-/* The thread gives the lease back, which cost nobody anything. */
+/* The thread gives the lease back, and other threads lost no time by it. */
 void iwarp_habit_end(struct iwarp_habit *h);
 
 /* The thread stops for a while.  A lease that was short was not worth the change. */

@@ -21,6 +21,10 @@ static void block_signals(void)
     pthread_sigmask(SIG_SETMASK, &all, NULL);
 }
 
+/*
+ * Has a guest asked for the loop, or visited it, since the home took it?  `seen` needs no atomic
+ * access: only the home uses it.
+ */
 static bool is_asked(void *lease)
 {
     const struct iwarp_lease *s = lease;
@@ -28,7 +32,10 @@ static bool is_asked(void *lease)
     return atomic_load(&s->visits) != s->seen;
 }
 
-/* Run the loop until a guest asks for it.  False: the loop has ended. */
+/*
+ * Run the loop until a guest asks for it.  `run` is held all the time, also in epoll_wait, so a
+ * guest gets the loop only when the home leaves it.  False: the loop has no handles any more.
+ */
 static bool live(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
@@ -58,12 +65,20 @@ static bool live(struct iwarp_loop *l)
     return alive;
 }
 
+/*
+ * An open lease is not ended by sleepers: there, pollers visit as they like, and a thread that goes
+ * to sleep recalls the lease itself.
+ */
 static bool is_recalled(const struct iwarp_lease *s)
 {
     return atomic_load(&s->wanted) > 0 || (!s->open && atomic_load(s->sleepers) > 0);
 }
 
-/* Stay out of the loop while guests visit it. */
+/*
+ * Stay out of the loop while guests visit it.  Without a nudge the home wakes up every
+ * IWARP_PARK_MS and compares `visits`: if nobody came and no guest sleeps in the loop, the guest
+ * has stopped and the home runs the loop again (invariant 3).
+ */
 static void park(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
@@ -77,8 +92,8 @@ static void park(struct iwarp_loop *l)
         } else if (atomic_load(&s->visits) == before && !atomic_load(&s->asleep)) {
             return;
         }
-        atomic_store_explicit(&l->due, true,
-                              memory_order_release); /* for guests that come seldom */
+        /* A guest that visits rarely must not pass over the loop's other sources (hot.h). */
+        atomic_store_explicit(&l->due, true, memory_order_release);
     }
 }
 
@@ -93,6 +108,10 @@ static void *home_main(void *arg)
     return NULL;
 }
 
+/*
+ * The owner is GUEST at first: until the home holds `run`, a guest may take the loop without
+ * asking, and the home then waits for `run` in live().
+ */
 int iwarp_home_launch(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
@@ -110,6 +129,10 @@ int iwarp_home_launch(struct iwarp_loop *l)
     return rc;
 }
 
+/*
+ * The recall makes a parked home run the loop, which sees `stop` and ends.  It is harmless if the
+ * home runs the loop already.
+ */
 void iwarp_home_join(struct iwarp_loop *l)
 {
     iwarp_lease_recall(l);
@@ -118,6 +141,7 @@ void iwarp_home_join(struct iwarp_loop *l)
     pthread_mutex_destroy(&l->lease.run);
 }
 
+/* An eventfd keeps its count, so a nudge that comes before the home parks is not lost. */
 void iwarp_lease_nudge(struct iwarp_loop *l)
 {
     const uint64_t one = 1;
@@ -133,7 +157,10 @@ void iwarp_lease_recall(struct iwarp_loop *l)
     if (atomic_load(&s->owner) == IWARP_LEASE_HOME && atomic_load(&s->asleep)) {
         return; /* else a guest has asked, and the home is about to leave */
     }
-    /* A guest that sleeps in the loop serves everybody, and wakes the home when it leaves. */
+    /*
+     * A guest that sleeps in the loop handles all events, and wakes up the home when it leaves.
+     * Only the first of several recalls writes the eventfd.
+     */
     if (atomic_fetch_add(&s->wanted, 1) == 0 && !atomic_load(&s->asleep)) {
         iwarp_lease_nudge(l);
     }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * All functions run on the loop's current thread, so there is no lock; only `due` is written by
+ * other threads.
+ */
 #include "loop/hot.h"
 
 #include "loop/clock.h"
@@ -9,6 +13,10 @@
 #define LOOP_EVERY 8
 #define LOOP_NS    50000
 
+/*
+ * The source is watched again before it is forgotten: a source that the loop does not watch and
+ * nobody reads would never be served again.
+ */
 void iwarp_hot_end(struct iwarp_loop *l)
 {
     struct iwarp_hot *hot = &l->hot;
@@ -19,6 +27,10 @@ void iwarp_hot_end(struct iwarp_loop *l)
     hot->source = NULL;
 }
 
+/*
+ * A second source that receives ends the first one's turn: reading one directly would starve the
+ * other.
+ */
 void iwarp_hot_received(struct iwarp_loop *l, const struct iwarp_hot_source *source, void *arg)
 {
     struct iwarp_hot *hot = &l->hot;
@@ -34,6 +46,7 @@ void iwarp_hot_received(struct iwarp_loop *l, const struct iwarp_hot_source *sou
     }
 }
 
+/* The source is being closed. It is not watched again: its descriptor is about to go. */
 void iwarp_hot_forget(struct iwarp_loop *l, const void *arg)
 {
     if (l->hot.arg == arg) {
@@ -41,13 +54,17 @@ void iwarp_hot_forget(struct iwarp_loop *l, const void *arg)
     }
 }
 
-/* The clock is asked at every LOOP_EVERY-th poll only. */
+/*
+ * Is it the loop's turn? At every LOOP_EVERY-th read while the loop watches the source; else, once
+ * it has not run for LOOP_NS, and only every LOOP_EVERY-th read asks the clock.
+ */
 static bool loop_is_due(struct iwarp_loop *l)
 {
     struct iwarp_hot *hot = &l->hot;
 
     if (atomic_load_explicit(&l->due, memory_order_relaxed)) {
-        (void)atomic_exchange(&l->due, false); /* before the turn: what comes in it counts anew */
+        /* Before the turn, so that a wake-up during the turn counts anew. */
+        (void)atomic_exchange(&l->due, false);
         return true;
     }
     if (++hot->direct % LOOP_EVERY != 0) {
@@ -78,6 +95,10 @@ static void count(struct iwarp_hot *hot, const void *arg)
     }
 }
 
+/*
+ * False sends the caller to the loop. True does not mean that octets came: only that the source was
+ * read and the loop is not due.
+ */
 bool iwarp_hot_read(struct iwarp_loop *l)
 {
     struct iwarp_hot *hot = &l->hot;

@@ -30,7 +30,10 @@ struct iwarp_hot {
     int64_t ran_ns;  /* when the loop had its last turn while it did not watch the source */
 };
 
-/* This source has received by the loop; the source goes away. */
+/*
+ * received: the loop has found this source ready, and octets came. forget: the source goes away,
+ * and is not used after this call.
+ */
 void iwarp_hot_received(struct iwarp_loop *l, const struct iwarp_hot_source *source, void *arg);
 void iwarp_hot_forget(struct iwarp_loop *l, const void *arg);
 

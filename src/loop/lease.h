@@ -16,7 +16,7 @@
  *   | HOME  | somebody recalls the lease           | none, unless a guest has asked    | HOME  |
  *
  * Invariants, which tests/model/lease.pml checks:
- *   1. Whoever runs the loop holds `run`.  `owner` is written with `run` held, by the home only:
+ *   1. The thread that runs the loop holds `run`.  The home alone writes `owner`, with `run` held:
  *      it is HOME exactly while the home holds `run`.
  *   2. A thread sets `asleep` before it sleeps in the loop.  A guest that asks clears it and wakes
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
@@ -78,7 +78,7 @@ void iwarp_lease_help(struct iwarp_loop *l);
 
 /*
  * After take: run the loop until done(arg), sleeping in it, and leave it.  False: patience, 2 to 4
- * ms, was over first.  Whoever makes done(arg) true on another thread wakes the loop.
+ * ms, was over first.  A thread that makes done(arg) true, and does not run the loop, wakes it up.
  */
 bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg);
 

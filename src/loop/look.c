@@ -7,7 +7,7 @@
  * less at a time than one that sleeps, so each octet costs more calls.  Which of the two moves more
  * octets depends on machine, peer and messages; a trial now and then measures both in turn.  While
  * the thread spins it yields.  If a yield takes long, another thread computes on this processor and
- * the spinning thread comes back late: then spinning stops, and is tried ever more seldom.
+ * the spinning thread comes back late: then spinning stops, and is tried again after longer times.
  */
 #include "loop/clock.h"
 #include "loop/loop.h"
@@ -27,6 +27,10 @@
 #define TO_BEGIN 1.05      /* octets by spinning, of those by sleeping, for spinning to begin */
 #define TO_GO_ON 0.95      /* and to go on */
 
+/*
+ * Is spinning the way of this slice?  In a trial the slices take turns, even ones sleep and odd
+ * ones spin; between trials the result of the last one counts.
+ */
 static bool looks(const struct iwarp_look *l)
 {
     return l->slice < SLICES ? l->slice % 2 == 1 : l->pays;
@@ -37,6 +41,10 @@ bool iwarp_look_due(const struct iwarp_look *l)
     return l->shorts == SHORT_WAITS && looks(l);
 }
 
+/*
+ * After the last slice compare octets per time, multiplied out so that no time of 0 is divided by.
+ * TO_BEGIN and TO_GO_ON differ, so that noise does not flip the result at each trial.
+ */
 static void end_slice(struct iwarp_look *l)
 {
     l->spent_ns = 0;
@@ -48,7 +56,10 @@ static void end_slice(struct iwarp_look *l)
     }
 }
 
-/* Earlier trials count less and less; several are needed where messages come at random. */
+/*
+ * Earlier trials keep three quarters of their weight, so their influence fades.  One trial is not
+ * enough where messages come at random.
+ */
 static void begin_trial(struct iwarp_look *l)
 {
     l->spent_ns = 0;
@@ -59,6 +70,9 @@ static void begin_trial(struct iwarp_look *l)
     }
 }
 
+/*
+ * Idle time is left out: it says how much the application asked for, and not which way is better.
+ */
 void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns, uint64_t octets)
 {
     l->shorts = took_ns < SHORT_NS ? l->shorts + (l->shorts < SHORT_WAITS) : l->shorts / 2;
@@ -79,6 +93,10 @@ void iwarp_look_waited(struct iwarp_look *l, int64_t took_ns, int64_t passed_ns,
     }
 }
 
+/*
+ * The trial in progress, if any, is cut off; the next one begins after HOLD_NS doubled once for
+ * each time in a row.
+ */
 void iwarp_look_hindered(struct iwarp_look *l)
 {
     l->hindered += l->hindered < MAX_DOUBLED;
@@ -87,14 +105,20 @@ void iwarp_look_hindered(struct iwarp_look *l)
     l->spent_ns = 0;
 }
 
-/* False: another thread has used the processor for long. */
+/*
+ * Offer the processor to other threads.  False: another thread has used it for longer than LOST_NS,
+ * so this one would come back late for its messages, too.
+ */
 static bool yield(int64_t now)
 {
     sched_yield();
     return iwarp_now_ns() - now < LOST_NS;
 }
 
-/* Spin until the loop has found something.  False: it has no handles any more. */
+/*
+ * Spin until the loop has found something ready, over(arg), or `end`.  The clock is read at each
+ * round: it costs less than the system call in uv_run.  False: the loop has no handles any more.
+ */
 static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64_t end)
 {
     uint64_t before = l->found;
@@ -112,11 +136,17 @@ static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64
     return false;
 }
 
+/*
+ * Octets in both directions.  `sent` is written by any thread, and only about right (conn_drive.c).
+ */
 static uint64_t moved(const struct iwarp_loop *l)
 {
     return l->received + atomic_load_explicit(&l->sent, memory_order_relaxed);
 }
 
+/*
+ * The hot source ends first: a thread that sleeps in the loop is woken up by watched sources only.
+ */
 bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
 {
     int64_t begin = iwarp_now_ns();
@@ -132,7 +162,8 @@ bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
     }
     int64_t now = iwarp_now_ns();
     uint64_t octets = moved(l), since = l->awaited_octets;
-    /* A sender that was interrupted while it counted sets the others' count back. */
+    /* `sent` may go back: a thread that was preempted between its load and its store undoes what
+     * others have added.  Then this wait counts as 0 octets. */
     iwarp_look_waited(&l->look, now - begin, now - l->awaited_ns,
                       octets > since ? octets - since : 0);
     l->awaited_ns = now;

@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/*
+ * One function to run on the loop. It is guarded by loop.lock, but for fn and arg, which are
+ * constant.
+ */
 struct iwarp_call {
     void (*fn)(void *arg);
     void *arg;
@@ -22,6 +26,10 @@ struct iwarp_call {
 
 /* --- calls and tasks ------------------------------------------------------------------------- */
 
+/*
+ * Each call runs without the lock: it may take any other lock, post tasks, or make calls itself.
+ * Calls of one thread run in the order in which they were made.
+ */
 void iwarp_loop_run_calls(struct iwarp_loop *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -33,7 +41,7 @@ void iwarp_loop_run_calls(struct iwarp_loop *l)
         call->fn(call->arg);
         pthread_mutex_lock(&l->lock);
         if (waited_for) {
-            call->done = true; /* it may be gone from the next unlocking on */
+            call->done = true; /* the caller returns, and the call is gone, once lock is free */
             pthread_mutex_unlock(&l->lock);
             pthread_cond_broadcast(&l->finished); /* without the lock, which its waiters want */
             pthread_mutex_lock(&l->lock);
@@ -44,6 +52,10 @@ void iwarp_loop_run_calls(struct iwarp_loop *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+/*
+ * The whole list is taken at once. A task that queues itself again is run at the next wake-up, so
+ * it cannot keep the loop from its sockets.
+ */
 static void run_tasks(struct iwarp_loop *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -60,6 +72,10 @@ static void run_tasks(struct iwarp_loop *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+/*
+ * libuv calls it once for any number of wake-ups, so it does everything that waits. Calls go first:
+ * a thread waits for them.
+ */
 static void on_wake(uv_async_t *wake)
 {
     struct iwarp_loop *l = wake->data;
@@ -77,8 +93,9 @@ static void on_wake(uv_async_t *wake)
 }
 
 /*
- * libuv, but for the newest, first looks by a relaxed load whether something is on its way already.
- * Without the fence that could be before others see what the loop is woken for.
+ * Most versions of libuv first check, by a relaxed load, whether a wake-up is pending, and then
+ * send none.  Without the fence that load could come before the caller's writes are visible: the
+ * loop may handle the older wake-up without seeing them, and they would wait for the next event.
  */
 void iwarp_loop_signal(struct iwarp_loop *l)
 {
@@ -86,13 +103,14 @@ void iwarp_loop_signal(struct iwarp_loop *l)
     uv_async_send(&l->wake);
 }
 
+/* `due` is for a guest that reads the hot source past the loop and would not see the wake-up. */
 void iwarp_loop_wake(struct iwarp_loop *l)
 {
     iwarp_loop_signal(l);
     atomic_store_explicit(&l->due, true, memory_order_release);
 }
 
-/* loop.lock is held. */
+/* loop.lock is held. The list is short: it is walked to its end, which keeps one pointer less. */
 static void add_call(struct iwarp_loop *l, struct iwarp_call *call)
 {
     struct iwarp_call **last = &l->calls;
@@ -114,6 +132,11 @@ static bool is_for_visitors(const struct iwarp_loop *l)
     return s->open || (iwarp_lease_is_out(s) && !atomic_load(&s->asleep) && iwarp_loop_may_fault());
 }
 
+/*
+ * No lock may be held: the loop may need it before it comes to this call. The call lies on the
+ * stack of this thread, which therefore waits until `done`, whoever runs it: this thread as a
+ * visitor, the home, or another guest.
+ */
 void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 {
     struct iwarp_call call = {.fn = fn, .arg = arg, .waited_for = true};
@@ -133,7 +156,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
         iwarp_loop_wake(l);
     }
     if (l->lease.open) {
-        iwarp_lease_recall(l); /* nobody may visit it for long */
+        iwarp_lease_recall(l); /* it may be long until the next visit */
     }
     pthread_mutex_lock(&l->lock);
     while (!call.done) {
@@ -142,6 +165,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The call is freed by the thread that runs it. */
 bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 {
     struct iwarp_call *call = calloc(1, sizeof *call);
@@ -151,12 +175,17 @@ bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
         call->arg = arg;
         pthread_mutex_lock(&l->lock);
         add_call(l, call);
-        iwarp_loop_wake(l); /* with the lock: the call may end the loop */
+        /* Under the lock: without it, the call may run and end the loop first. */
+        iwarp_loop_wake(l);
         pthread_mutex_unlock(&l->lock);
     }
     return call != NULL;
 }
 
+/*
+ * Any thread, with any lock held: loop.lock is innermost. Only the first task of a list wakes up
+ * the loop; the ones behind it are run in the same turn.
+ */
 void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task)
 {
     bool wake = false;
@@ -179,6 +208,7 @@ void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task)
 
 /* --- running it ------------------------------------------------------------------------------ */
 
+/* Never sleeps: for visits. */
 void iwarp_loop_turn(struct iwarp_loop *l)
 {
     if (!iwarp_hot_read(l)) {
@@ -186,12 +216,13 @@ void iwarp_loop_turn(struct iwarp_loop *l)
     }
 }
 
-/* Its only purpose is that the loop's turn ends. */
+/* The timer's expiry ends uv_run; nothing else is to be done. */
 static void on_limit(uv_timer_t *limit)
 {
     (void)limit;
 }
 
+/* libuv's notion of the time may be old, so it is updated before the timer starts. */
 bool iwarp_loop_run_until(struct iwarp_loop *l, bool (*done)(void *arg), void *arg, int timeout_ms)
 {
     int64_t end = iwarp_now_ms() + timeout_ms;
@@ -212,6 +243,11 @@ bool iwarp_loop_run_until(struct iwarp_loop *l, bool (*done)(void *arg), void *a
     return reached;
 }
 
+/*
+ * A guest copies payload into the application's memory. If that memory is gone, the guard's handler
+ * turns SIGSEGV or SIGBUS into an error of the stream; with the signal blocked, the kernel ends the
+ * process instead.
+ */
 bool iwarp_loop_may_fault(void)
 {
     sigset_t blocked;
@@ -243,6 +279,10 @@ static int init_own(uv_loop_t *loop)
     return rc < 0 ? rc : uv_loop_init(loop);
 }
 
+/*
+ * The loop has run until its last handle was closed. Anything else is a defect of the library: a
+ * handle was forgotten.
+ */
 static void close_own(struct iwarp_loop *l)
 {
     int rc = l->options.uv ? 0 : uv_loop_close(l->uv);
@@ -252,6 +292,10 @@ static void close_own(struct iwarp_loop *l)
     }
 }
 
+/*
+ * The thread does not start here: the owner adds its handles first, since libuv's functions for
+ * handles are not safe beside a running loop.
+ */
 int iwarp_loop_open(struct iwarp_loop *l, const struct iwarp_loop_options *options)
 {
     int rc = options->uv ? 0 : init_own(&l->own);
@@ -276,6 +320,10 @@ int iwarp_loop_open(struct iwarp_loop *l, const struct iwarp_loop_options *optio
     return 0;
 }
 
+/*
+ * If the thread cannot start, this thread runs the loop once, so that the handles are closed before
+ * their memory is freed.
+ */
 int iwarp_loop_launch(struct iwarp_loop *l)
 {
     if (l->options.uv) {
@@ -294,6 +342,10 @@ int iwarp_loop_launch(struct iwarp_loop *l)
     return rc;
 }
 
+/*
+ * The loop ends in on_wake, once no call and no task is left. The caller has seen to it that nobody
+ * queues new ones.
+ */
 void iwarp_loop_stop(struct iwarp_loop *l)
 {
     pthread_mutex_lock(&l->lock);

@@ -26,7 +26,7 @@ struct iwarp_task {
     void (*run)(void *arg);
     void *arg;
     _Atomic unsigned *refs;
-    struct iwarp_task *next; /* under loop.lock, as `queued` */
+    struct iwarp_task *next; /* it and `queued` are guarded by loop.lock */
     bool queued;
 };
 
@@ -48,7 +48,7 @@ struct iwarp_loop {
     uv_async_t wake;
     uv_timer_t limit; /* of a wait that runs the loop */
     unsigned late;    /* how often it fired; under lease.run */
-    _Atomic bool due; /* the loop's next turn is not to be skipped: hot.h */
+    _Atomic bool due; /* the next visit must run the loop, and not the hot source alone: hot.h */
     struct iwarp_hot hot;
     uint64_t found;          /* sources that were ready; by the current thread */
     uint64_t received;       /* octets, likewise */

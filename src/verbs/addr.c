@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* The family is read only after the length says that it is there. */
 enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_len)
 {
     if (!addr) {
@@ -28,12 +29,14 @@ enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_l
     return IWARP_OK;
 }
 
+/* Octets that the address lacks stay 0. */
 void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_t len)
 {
     *to = (struct iwarp_addr){.len = addr->sa_family == AF_INET ? sizeof to->in : sizeof to->in6};
     memcpy(to->octets, addr, len < to->len ? len : to->len);
 }
 
+/* A socket that is not connected any more has no peer address: len 0. */
 void iwarp_addr_ask(struct iwarp_addr *to, struct iwarp_endpoint *ep, iwarp_addr_fn *which)
 {
     struct sockaddr_storage addr;

@@ -19,6 +19,10 @@ struct iwarp_addr {
     };
 };
 
+/*
+ * Is this an address of IPv4 or IPv6, as long as its family needs?  MISUSE otherwise.  Addresses of
+ * applications are checked here once; later code relies on it.
+ */
 enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_len);
 
 /* Keep a checked address.  What follows its sockaddr_in or sockaddr_in6 is dropped. */

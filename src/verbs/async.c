@@ -22,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* No default case: the compiler names a type without a text. */
 const char *iwarp_async_text(enum iwarp_async_type type)
 {
     switch (type) {
@@ -52,6 +53,7 @@ bool iwarp_async_init(struct iwarp_async_queue *q, bool no_locks)
     return q->fd >= 0;
 }
 
+/* Also for a queue whose eventfd could not be made. */
 void iwarp_async_fini(struct iwarp_async_queue *q)
 {
     if (q->fd >= 0) {
@@ -60,6 +62,11 @@ void iwarp_async_fini(struct iwarp_async_queue *q)
     iwarp_mutex_fini(&q->lock);
 }
 
+/*
+ * The function of the application's, if any, runs with the lock held: so after iwarp_async_leave
+ * has returned, no report of that object is on its way. The function must not call back into this
+ * file.
+ */
 void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
                         const struct iwarp_async_event *event)
 {
@@ -85,7 +92,10 @@ void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
     iwarp_mutex_unlock(&q->lock);
 }
 
-/* q.lock held. */
+/*
+ * q.lock held. The eventfd is read when the list becomes empty, so it is readable exactly while an
+ * event waits.
+ */
 static void unlink_node(struct iwarp_async_queue *q, struct iwarp_async_node *node)
 {
     uint64_t count;
@@ -98,6 +108,11 @@ static void unlink_node(struct iwarp_async_queue *q, struct iwarp_async_node *no
     }
 }
 
+/*
+ * The application may still hold pointers to the object in events that it has taken, so the object
+ * stays until they are acknowledged. `gone` is set under the lock, and so ends reports of other
+ * threads.
+ */
 enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source)
 {
     struct iwarp_async_queue *q = &source->device->async;
@@ -120,11 +135,16 @@ enum iwarp_status iwarp_async_leave(struct iwarp_async_source *source)
     return IWARP_OK;
 }
 
+/* For the application's own poll(2); only the library reads from the descriptor. */
 int iwarp_async_fd(struct iwarp_device *device)
 {
     return IWARP_GIVEN(device) ? device->async.fd : -1;
 }
 
+/*
+ * `unacked` is counted with the lock held: between taking and counting the object could be
+ * destroyed.
+ */
 static bool take(struct iwarp_async_queue *q, struct iwarp_async_event *event)
 {
     iwarp_mutex_lock(&q->lock);
@@ -138,6 +158,7 @@ static bool take(struct iwarp_async_queue *q, struct iwarp_async_event *event)
     return node != NULL;
 }
 
+/* Embedded only, on the loop's thread: nobody else changes the list. */
 static bool has_one(void *arg)
 {
     const struct iwarp_device *device = arg;
@@ -145,6 +166,10 @@ static bool has_one(void *arg)
     return device->async.first != NULL;
 }
 
+/*
+ * As iwarp_eq_get. A thread that sleeps here recalls the leases first, since it runs no loop
+ * itself.
+ */
 enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_async_event *event,
                                   int timeout_ms)
 {
@@ -174,6 +199,7 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
     return IWARP_OK;
 }
 
+/* Refused once events wait: a function that is set later would never see them. */
 enum iwarp_status iwarp_async_deliver_by(struct iwarp_device *device,
                                          void (*deliver)(const struct iwarp_async_event *event,
                                                          void *arg),
@@ -197,6 +223,7 @@ enum iwarp_status iwarp_async_deliver_by(struct iwarp_device *device,
                                                "function already");
 }
 
+/* An event names one object. A queue pair that takes from an SRQ reports by its own source. */
 static struct iwarp_async_source *source_of(const struct iwarp_async_event *event)
 {
     return event->qp    ? &event->qp->async
@@ -205,6 +232,10 @@ static struct iwarp_async_source *source_of(const struct iwarp_async_event *even
                         : NULL;
 }
 
+/*
+ * The count is not tied to one event: as with ibv_ack_async_event, one call acknowledges one event
+ * of the object, whichever. More calls than events are a mistake of the application.
+ */
 void iwarp_async_ack(const struct iwarp_async_event *event)
 {
     IWARP_UNCANCELLED;

@@ -41,11 +41,17 @@ struct iwarp_async_queue {
     int fd;
 };
 
-/* False: there is no descriptor; the caller calls iwarp_async_fini all the same. */
+/*
+ * no_locks: embedded progress, where one thread makes all calls.  False: the system has no
+ * descriptor; the caller calls iwarp_async_fini all the same.
+ */
 bool iwarp_async_init(struct iwarp_async_queue *q, bool no_locks);
 void iwarp_async_fini(struct iwarp_async_queue *q);
 
-/* Queue an event, unless one waits in this slot of its object already. */
+/*
+ * Queue an event, unless an earlier one of the same slot still waits: then the application has not
+ * seen the first one, and a second would say the same.  Any thread; takes async.lock.
+ */
 void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
                         const struct iwarp_async_event *event);
 

@@ -31,6 +31,7 @@
 
 /* --- life of the object ---------------------------------------------------------------------- */
 
+/* The object is on no list any more, and nobody has a reference. */
 static void conn_free(struct iwarp_conn *conn)
 {
     iwarp_mutex_fini(&conn->lock);
@@ -80,7 +81,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     atomic_store(&conn->refs, 1);
     conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};
     iwarp_mutex_lock(&device->lock);
-    /* Those that are turned away are as good as gone. */
+    /* Connections that are being turned away do not count: their worker ends them soon. */
     if (device->conn_count >= device->options.max_connections + atomic_load(&device->leaving)) {
         *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
                              device->options.max_connections);
@@ -106,6 +107,10 @@ void iwarp_conn_get(struct iwarp_conn *conn)
     atomic_fetch_add(&conn->refs, 1);
 }
 
+/*
+ * The last reference takes the connection off the device's list under device.lock; close_lingering
+ * (device.c) finds it there with a count of 0 until then.
+ */
 void iwarp_conn_put(struct iwarp_conn *conn)
 {
     struct iwarp_device *d = conn->device;
@@ -138,6 +143,7 @@ void iwarp_conn_changed(struct iwarp_conn *conn)
     pthread_mutex_unlock(&conn->worker->wait_lock);
 }
 
+/* The event lies in the connection, so a report cannot fail for lack of memory. */
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
 {
     bool end = type == IWARP_EVENT_DISCONNECTED;
@@ -193,6 +199,7 @@ struct answer {
     char error[400]; /* the last error is one of the calling thread */
 };
 
+/* On the worker, conn.lock held. Binding comes last: nothing may fail after it. */
 static enum iwarp_status check_answer(const struct answer *a)
 {
     size_t room = IWARP_MPA_PRIVATE_DATA_MAX;
@@ -216,6 +223,7 @@ static enum iwarp_status check_answer(const struct answer *a)
     return a->qp ? iwarp_qp_bind(a->qp, a->conn) : IWARP_OK;
 }
 
+/* The Request may have ended since the application took its event, so its state is checked here. */
 static void answer_on_worker(void *arg)
 {
     struct answer *a = arg;
@@ -287,6 +295,7 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
 
 /* --- both sides ------------------------------------------------------------------------------ */
 
+/* From ESTABLISHED on states only go up, so a comparison is enough. */
 static bool has_reached(struct iwarp_conn *conn, enum iwarp_conn_state state)
 {
     iwarp_mutex_lock(&conn->lock);
@@ -382,6 +391,9 @@ enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
     return status;
 }
 
+/*
+ * ENDED says that the application's work is done; the endpoint may still wait for the peer's FIN.
+ */
 enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
 {
     IWARP_UNCANCELLED;
@@ -394,6 +406,7 @@ enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
                : iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
 }
 
+/* On the worker, as are abort and destroy: each may close the endpoint. */
 static void disconnect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -410,6 +423,7 @@ static void disconnect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
+/* A reset: what was posted is flushed, and what is in flight may be lost. */
 void iwarp_conn_end_now(struct iwarp_conn *conn)
 {
     if (conn->state == CONN_ESTABLISHED) {
@@ -466,6 +480,7 @@ enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
+/* Events are removed after the worker has seen user_gone: from then on no new one is queued. */
 enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
     IWARP_UNCANCELLED;

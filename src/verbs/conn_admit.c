@@ -25,6 +25,7 @@
 #include <limits.h>
 #include <sys/resource.h>
 
+/* conn.lock held. The member stays allocated: the connection may join another crowd. */
 void iwarp_conn_leave_crowd(struct iwarp_conn *conn)
 {
     if (conn->startup) {
@@ -38,6 +39,10 @@ void iwarp_conn_leave_listener(struct iwarp_conn *conn)
     conn->startup->listener = NULL;
 }
 
+/*
+ * conn.lock held. The dropped connection may be another worker's, so it is not locked here: only
+ * one conn.lock may be held.
+ */
 bool iwarp_conn_join(struct iwarp_conn *conn, struct iwarp_crowd *crowd)
 {
     struct iwarp_member *member = conn->startup ? &conn->startup->member : NULL;
@@ -92,6 +97,7 @@ void iwarp_conn_decline_crowded(struct iwarp_conn *conn)
                        atomic_load(&conn->startup->listener->waiting.count));
 }
 
+/* On the connection's worker, conn.lock held. */
 void iwarp_conn_turn_away(struct iwarp_conn *conn)
 {
     if (atomic_load(&conn->turned_away) == 0) {

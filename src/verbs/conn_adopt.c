@@ -39,6 +39,7 @@ struct adoption {
 
 /* --- taking ---------------------------------------------------------------------------------- */
 
+/* Only looks: after a failure the socket is as it was. */
 static enum iwarp_status check_socket(int fd, const void *received, size_t received_len)
 {
     struct sockaddr_storage peer;
@@ -70,11 +71,16 @@ static enum iwarp_status check_socket(int fd, const void *received, size_t recei
     return IWARP_OK;
 }
 
+/*
+ * The endpoint holds octets that were read before, which no event of the socket announces: have the
+ * worker look.
+ */
 static void wake(void *user)
 {
     iwarp_worker_kick(user);
 }
 
+/* conn.lock held over all of it: events and kicks wait until the start-up has begun. */
 static void adopt_on_worker(void *arg)
 {
     struct adoption *a = arg;

@@ -44,6 +44,10 @@ static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd
     return IWARP_OK;
 }
 
+/*
+ * The event queue is used before the queue pair is bound: once it is bound, another thread can end
+ * the connection, which reports to the queue.
+ */
 struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
                                             const struct iwarp_conn_options *options,
                                             const void *pd, size_t pd_len, struct iwarp_eq *eq,
@@ -98,6 +102,7 @@ static int begin_tcp(struct iwarp_conn *conn)
     return 0;
 }
 
+/* Another thread may have ended the connection, by the queue pair, before this runs. */
 static void connect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -122,6 +127,10 @@ static void lay_out_revision_1(struct iwarp_conn *conn)
     (void)prepare_request(conn, pd, pd_len);
 }
 
+/*
+ * True: the connection goes on or has failed, and the caller leaves it alone. There is one such
+ * try: afterwards mpa_rev is 1.
+ */
 bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
 {
     bool hung_up = error == 0 || error == ECONNRESET || error == EPIPE;
@@ -149,6 +158,10 @@ bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
     return true;
 }
 
+/*
+ * A failure of the second try is told apart: the log and the application should know that both
+ * revisions were tried.
+ */
 enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                                             enum iwarp_fault_code code)
 {
@@ -162,6 +175,7 @@ enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                : code;
 }
 
+/* All failures after this call's checks come as events, also those of connect(2). */
 enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
                                 socklen_t addr_len, const struct iwarp_conn_options *options,
                                 const void *private_data, size_t pd_len, struct iwarp_eq *eq,

@@ -39,15 +39,16 @@ static size_t iov_total(const struct iovec *iov, unsigned n)
 /* --- sending --------------------------------------------------------------------------------- */
 
 /*
- * A write of len octets from addr on failed. After a reset the peer may still have said why: what
- * it sent is read first (tx_error).
+ * A write of len octets from addr has failed.  After a reset the peer's last words, perhaps a
+ * Terminate, may still be in the receive buffer: they are read first, and tx_error keeps the reason
+ * until then.
  */
 static void write_failed(struct iwarp_conn *conn, int error, const void *addr, size_t len)
 {
     if ((error == ECONNRESET || error == EPIPE) && !conn->stream.eof) {
         conn->tx_error = error;
         conn->tx_blocked = true;
-    } else if (error == EFAULT) { /* memory that went away between CRC and write */
+    } else if (error == EFAULT) { /* the memory vanished after the CRC was computed */
         iwarp_fault_set(&conn->stream.fault, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
                         (uint64_t)(uintptr_t)addr, len, 0);
         iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, 0);
@@ -58,8 +59,9 @@ static void write_failed(struct iwarp_conn *conn, int error, const void *addr, s
 }
 
 /*
- * A responder's first word has to wait, and without peer-to-peer mode nothing says for how long:
- * two ends that wait for each other are hard to tell from a dead network. RFC 5044 7.1.2 rule 4.
+ * RFC 5044 7.1.2 rule 4: a responder sends nothing before the first FPDU of the initiator.  Without
+ * peer-to-peer mode, two programs that wait for each other look like a dead network, so the log
+ * says once for each connection that work is being held.
  */
 static void explain_hold(struct iwarp_conn *conn)
 {
@@ -79,7 +81,10 @@ static void explain_hold(struct iwarp_conn *conn)
         conn->qp->num, old ? "was of revision 1" : "did not ask for peer-to-peer mode");
 }
 
-/* Two at a time may count as one: it is for comparing rates (look.c). */
+/*
+ * Not an atomic addition: two threads at once may count as one.  It only has to be good enough for
+ * comparing rates (loop/look.c), and this is on the way of each write.
+ */
 static void count_sent(struct iwarp_loop *l, uint64_t octets)
 {
     uint64_t before = atomic_load_explicit(&l->sent, memory_order_relaxed);
@@ -87,7 +92,10 @@ static void count_sent(struct iwarp_loop *l, uint64_t octets)
     atomic_store_explicit(&l->sent, before + octets, memory_order_relaxed);
 }
 
-/* The segments of a TCP connection grow with the peer's window, and shrink with the path. */
+/*
+ * The segment size of a TCP connection grows with the peer's window, and shrinks with the path, so
+ * the FPDU size is fitted again after each FIT_AFTER octets.  Asking is a system call.
+ */
 static void fit_again(struct iwarp_conn *conn, size_t sent)
 {
     conn->unfitted += (uint32_t)sent;
@@ -96,6 +104,11 @@ static void fit_again(struct iwarp_conn *conn, size_t sent)
     }
 }
 
+/*
+ * A write that took less than was offered means that the transport is full: the next one would
+ * return EAGAIN, so it is not tried.  `sent` may be 0 or negative; the stream is told in any case,
+ * which ends the gather.
+ */
 void iwarp_conn_send(struct iwarp_conn *conn)
 {
     const struct iovec *iov;
@@ -130,7 +143,10 @@ void iwarp_conn_send(struct iwarp_conn *conn)
 
 /* --- a peer that overlooks the first FPDU ---------------------------------------------------- */
 
-/* Has no limit of time to keep: whatever starts the timer for one takes it over. */
+/*
+ * The reminder uses the connection's timer, but is not a limit (timer_on stays false), so a limit
+ * that starts later takes the timer over.
+ */
 void iwarp_conn_remind_later(struct iwarp_conn *conn)
 {
     const uint16_t *at = iwarp_peers_remind_ms;
@@ -145,6 +161,9 @@ void iwarp_conn_remind_later(struct iwarp_conn *conn)
     conn->timer_on = false;
 }
 
+/*
+ * The stream decides whether there is anything to remind of: not once the peer has sent an octet.
+ */
 static void remind(struct iwarp_conn *conn)
 {
     if (iwarp_stream_remind(&conn->stream)) {
@@ -158,7 +177,11 @@ static void remind(struct iwarp_conn *conn)
 
 /* --- receiving ------------------------------------------------------------------------------- */
 
-/* One read. Returns false when there is nothing more to read now. */
+/*
+ * One read, straight to where the stream wants the octets, and beyond that into the staging area.
+ * The regions are lent between want and placed, also if the read fails.  False: there is nothing
+ * more to read now.  On the worker, locked.
+ */
 static bool receive_once(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
@@ -181,7 +204,7 @@ static bool receive_once(struct iwarp_conn *conn)
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
                               (uint64_t)(uintptr_t)iov[0].iov_base);
         } else if (got != -EAGAIN) {
-            /* A write that failed has taken the error from the socket. */
+            /* The kernel reports an error of the socket once: a failed write has taken it. */
             iwarp_stream_eof(&conn->stream, got < 0 ? (int)-got : conn->tx_error);
         }
         return false;
@@ -195,7 +218,11 @@ static bool receive_once(struct iwarp_conn *conn)
     return (size_t)got == wanted + staging && !conn->stream.eof;
 }
 
-/* Until there is nothing more, or another connection's turn has come. */
+/*
+ * Read until there is nothing more, or for RX_ROUNDS reads: then other connections of the worker
+ * have their turn, and the loop, which is level-triggered, comes back to this one.  A transport
+ * that is polled has no such loop and needs the kick.
+ */
 static void receive(struct iwarp_conn *conn)
 {
     bool more = receive_once(conn);
@@ -242,6 +269,10 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
     iwarp_conn_report(conn, IWARP_EVENT_DISCONNECTED);
 }
 
+/*
+ * Carry the stream's life over to the queue pair's state (verbs 6.2), and bound how long an ending
+ * may take. locked.
+ */
 static void follow_life(struct iwarp_conn *conn)
 {
     static const enum iwarp_qp_state states[] = {[STREAM_RUNNING] = IWARP_QP_RTS,
@@ -271,6 +302,10 @@ static bool is_settled(struct iwarp_conn *conn)
            !iwarp_stream_tx_waits(&conn->stream);
 }
 
+/*
+ * What follows from the stream's state after receiving: send, close the sending side, change the
+ * state, and tell the loop what to watch.  It may close the endpoint.  On the worker, locked.
+ */
 static void settle(struct iwarp_conn *conn)
 {
     unsigned interest = iwarp_stream_interest(&conn->stream);
@@ -278,7 +313,7 @@ static void settle(struct iwarp_conn *conn)
         iwarp_conn_send(conn);
         interest = iwarp_stream_interest(&conn->stream);
         if (conn->stream.life == STREAM_RUNNING) {
-            break; /* so much a turn; the rest when the socket is writable again */
+            break; /* this turn has sent its share; the loop calls again when there is room */
         }
     }
     if ((interest & IWARP_STREAM_SHUTDOWN) && !conn->fin_sent) {
@@ -287,7 +322,7 @@ static void settle(struct iwarp_conn *conn)
     }
     follow_life(conn);
     if (conn->stream.life == STREAM_DRAINING) {
-        iwarp_conn_ended(conn); /* nobody needs to wait for the peer's FIN */
+        iwarp_conn_ended(conn); /* the application need not wait for the peer's FIN */
     }
     if (conn->stream.life == STREAM_ENDED) {
         iwarp_conn_ended(conn);
@@ -300,7 +335,10 @@ static void settle(struct iwarp_conn *conn)
 
 /* --- turns ----------------------------------------------------------------------------------- */
 
-/* Work was posted, on any thread: all that it may do is send.  The worker does the rest. */
+/*
+ * Work was posted.  A thread that is not the worker's may only send; if the stream is ending, or
+ * the transport has become full and has to be watched, the worker is kicked to do the rest. locked.
+ */
 static void turn_of_poster(struct iwarp_conn *conn)
 {
     bool was_blocked = conn->tx_blocked;
@@ -314,6 +352,7 @@ static void turn_of_poster(struct iwarp_conn *conn)
     }
 }
 
+/* After a failed write (tx_error) nothing is sent any more, whatever the socket says. */
 static void has_room(struct iwarp_conn *conn)
 {
     if (!conn->tx_error) {
@@ -350,6 +389,7 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
     iwarp_qp_reap(conn);
 }
 
+/* The three functions of the hot source (loop/hot.h), called on the worker without a lock. */
 static bool is_watched(void *conn)
 {
     return !iwarp_tcp_is_away(((struct iwarp_conn *)conn)->ep);
@@ -366,7 +406,11 @@ static void watch(void *arg, bool on)
     }
 }
 
-/* The endpoint counts among those who have the connection, and is not gone before the loop runs. */
+/*
+ * The endpoint holds a reference to the connection and is closed in the loop only, so the
+ * connection is still there.  False: something other than receiving is to be done, and only the
+ * loop does it.
+ */
 static bool read_directly(void *arg, bool *received)
 {
     struct iwarp_conn *conn = arg;
@@ -387,7 +431,10 @@ static bool read_directly(void *arg, bool *received)
 /* A connection over TCP that alone receives: loop/hot.h. */
 static const struct iwarp_hot_source hot_source = {read_directly, is_watched, watch};
 
-/* Full Operation, or what is left of it: the loop has found the transport ready. */
+/*
+ * The loop has found the transport ready, in Full Operation or later.  A TCP connection that
+ * received is reported as a candidate for the hot source.
+ */
 static void turn_of_loop(struct iwarp_conn *conn, unsigned reasons)
 {
     uint64_t before = conn->stream.rx.pos;
@@ -398,6 +445,10 @@ static void turn_of_loop(struct iwarp_conn *conn, unsigned reasons)
     }
 }
 
+/*
+ * On the worker, without a lock.  The reference keeps the connection alive should its endpoint,
+ * which holds one, be closed in this call.
+ */
 void iwarp_conn_ready(void *user, bool readable, bool writable)
 {
     struct iwarp_conn *conn = user;
@@ -421,6 +472,10 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     iwarp_conn_put(conn);
 }
 
+/*
+ * On the worker, without a lock; the reference of the task is dropped at the end.  A kick does not
+ * say why: everything that other threads may have left for the worker is checked.
+ */
 void iwarp_conn_kicked(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -445,13 +500,16 @@ void iwarp_conn_kicked(void *arg)
 }
 
 /*
- * Somebody posted. Whoever gets the lock sends; a thread that finds it taken leaves a note, which
- * the holder looks for after unlocking: who has the connection counted in tx_pending, and a poster,
- * who has not, in its queue pair. Locked; the worker is kicked before somebody can free it all.
+ * A thread that posts and finds conn.lock taken leaves a note, and the holder looks for notes after
+ * unlocking.  There are two notes: `tx_pending` in the connection, for holders that have a
+ * reference to it, and `posted` in the queue pair, for posters, which have none (iwarp_qp_drive).
+ * conn.lock held; the worker is kicked, if at all, before the lock is free and another thread can
+ * free the connection.
  */
 static void send_posted(struct iwarp_conn *conn)
 {
-    /* Both, before looking what there is. By an exchange, which sees what was posted before. */
+    /* Both notes are cleared before the queue is read: a request that is posted later sets them
+     * again.  An exchange, so that this thread sees what was posted before the note. */
     if (conn->qp && atomic_load_explicit(&conn->qp->posted, memory_order_relaxed)) {
         (void)atomic_exchange(&conn->qp->posted, false);
     }
@@ -465,6 +523,11 @@ static void send_posted(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * The lock is tried a second time after the note is left: its holder may have unlocked, and looked
+ * for notes, in between.  Either this attempt succeeds, or the holder sees the note.  `drivers` is
+ * raised with post_lock held, so await_posters (qp.c) sees this poster.
+ */
 struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
 {
     struct iwarp_conn *conn = qp->conn;
@@ -476,7 +539,7 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
         atomic_store_explicit(&qp->posted, true, memory_order_release);
         atomic_store(&conn->tx_pending, true);
         iwarp_mutex_fence();
-        if (!iwarp_mutex_trylock(&conn->lock)) { /* who has it will look for the notes */
+        if (!iwarp_mutex_trylock(&conn->lock)) { /* its holder will look for the notes */
             return NULL;
         }
     }
@@ -484,7 +547,11 @@ struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp)
     return conn;
 }
 
-/* Unlock, and tell of completions: who wakes up posts, and should find the lock free. */
+/*
+ * Unlock, and tell the application about completions after that: a thread that wakes up posts at
+ * once, and should find the lock free.  What is told is fixed before the unlock, while the queue
+ * pair and its queues exist.
+ */
 static void release(struct iwarp_conn *conn)
 {
     struct iwarp_cq_due sends = {NULL, 0}, receives = {NULL, 0};
@@ -500,6 +567,10 @@ static void release(struct iwarp_conn *conn)
     iwarp_cq_tell(receives);
 }
 
+/*
+ * The connection is not touched after release: this thread has no reference.  The queue pair is
+ * there until `drivers` goes down, so its note is read, and the connection is claimed anew.
+ */
 void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     while (conn) {
@@ -515,6 +586,7 @@ void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
     }
 }
 
+/* If the lock is taken again meanwhile, its new holder looks for the note in turn. */
 static void do_pending(struct iwarp_conn *conn)
 {
     while (atomic_load(&conn->tx_pending) && iwarp_mutex_trylock(&conn->lock)) {

@@ -19,6 +19,7 @@ enum { CUT_IOV = 64 };
 
 /* --- following FPDUs ------------------------------------------------------------------------- */
 
+/* The octet at `off` of the concatenated pieces. off lies within them. */
 static uint8_t octet_at(const struct iovec *iov, uint64_t off)
 {
     while (off >= iov->iov_len) {
@@ -28,7 +29,11 @@ static uint8_t octet_at(const struct iovec *iov, uint64_t off)
     return ((const uint8_t *)iov->iov_base)[off];
 }
 
-/* The length field is at origin; the octets from t->at up to `end` are in iov. False: later. */
+/*
+ * Find where the current FPDU ends, from its length field, which a marker may precede. The field
+ * may be cut between two writes: then its first octet is kept. False: the field has not been sent
+ * whole.
+ */
 static bool measure(struct iwarp_inject_track *t, const struct iovec *iov, uint64_t end,
                     bool markers)
 {
@@ -47,6 +52,10 @@ static bool measure(struct iwarp_inject_track *t, const struct iovec *iov, uint6
     return true;
 }
 
+/*
+ * Callers work on a copy of the track to look ahead at a write, and on the original once they know
+ * how much of it was taken.
+ */
 void iwarp_inject_follow(struct iwarp_inject_track *t, const struct iovec *iov, uint64_t n,
                          bool markers, const struct iwarp_inject *inject, uint64_t *wrong,
                          uint64_t *lose)
@@ -74,6 +83,7 @@ void iwarp_inject_follow(struct iwarp_inject_track *t, const struct iovec *iov, 
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+/* Sleeps with conn.lock held, on purpose: that is what a slow system looks like to a program. */
 static void wait_some(struct iwarp_inject *j)
 {
     uint64_t ms = iwarp_inject_draw(&j->random, &j->delay);
@@ -97,7 +107,10 @@ static uint64_t cut(const struct iovec *iov, int entries, uint64_t n, struct iov
     return total;
 }
 
-/* Octet `off` is taken from `other`; out has room for two entries more. */
+/*
+ * Replace the octet at `off` by *other, with one bit flipped. The application's memory is not
+ * touched: the piece is split around the octet, for which `out` has room for two more entries.
+ */
 static void replace(struct iovec *out, int *used, uint64_t off, uint8_t *other)
 {
     int i = 0;
@@ -117,6 +130,7 @@ static void replace(struct iovec *out, int *used, uint64_t off, uint8_t *other)
     *used += 2;
 }
 
+/* From here on all reads and writes fail, as on a TCP connection after an error. */
 static ssize_t lose(struct iwarp_inject *j)
 {
     j->lost = true;
@@ -127,6 +141,7 @@ static ssize_t lose(struct iwarp_inject *j)
     return -ECONNABORTED;
 }
 
+/* The log line comes when the octet is sent, not when it is planned: TCP may take less. */
 static void tell_crc(const struct iwarp_conn *conn)
 {
     iwarp_log(IWARP_LOG_WARN, "faults",
@@ -135,7 +150,10 @@ static void tell_crc(const struct iwarp_conn *conn)
               conn->settled.crc ? "" : "; nobody looks, since the two ends agreed on no CRC");
 }
 
-/* n octets are allowed: fewer with small pieces, but a frame of the start-up is whole. */
+/*
+ * Write n octets at most, fewer if `split` asks for small pieces. Not during the start-up: several
+ * peers cannot take a frame in pieces.
+ */
 static ssize_t write_some(struct iwarp_conn *conn, const struct iovec *iov, int entries, uint64_t n)
 {
     struct iwarp_inject *j = conn->inject;
@@ -171,6 +189,11 @@ static ssize_t write_some(struct iwarp_conn *conn, const struct iovec *iov, int 
     return sent;
 }
 
+/*
+ * A loss that falls within this write shortens it; the octets before it go out, and the next write
+ * fails. During the start-up a short write is an error for the caller, so the loss is reported at
+ * once.
+ */
 ssize_t iwarp_inject_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
     struct iwarp_inject *j = conn->inject;
@@ -202,6 +225,10 @@ ssize_t iwarp_inject_writev(struct iwarp_conn *conn, const struct iovec *iov, in
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/*
+ * A short read is what any transport may do, so only the amount is drawn. A polled transport is
+ * woken up again, since it takes a read of less than it had for nothing left.
+ */
 ssize_t iwarp_inject_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
     struct iwarp_inject *j = conn->inject;

@@ -15,6 +15,10 @@
 
 #define KEEPALIVE_MAX 32767 /* seconds; MAX_TCP_KEEPIDLE of Linux */
 
+/*
+ * Settings of the environment are the defaults: programs that were written for libibverbs have no
+ * other way to choose.
+ */
 static enum iwarp_placement placement_wished(void)
 {
     static const char *const words[] = {"verified", "early", NULL};
@@ -54,6 +58,7 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
                                     .traffic_class = -1};
 }
 
+/* A time-out of 0 is refused: it could mean "none" as well as "at once". */
 static enum iwarp_status check_placement_and_times(const struct iwarp_conn_options *in)
 {
     const struct {
@@ -136,11 +141,12 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
     }
     if (status == IWARP_OK) {
         *out = *in;
-        out->source = NULL; /* the caller's: who needs it keeps a copy of what it points to */
+        out->source = NULL; /* the caller's memory; iwarp_connect copies the address itself */
     }
     return status;
 }
 
+/* src/mpa knows no options of connections, so they are translated. */
 void iwarp_conn_wish(const struct iwarp_conn_options *o, struct iwarp_mpa_wish *wish)
 {
     *wish = (struct iwarp_mpa_wish){.rev = (uint8_t)o->mpa_rev,

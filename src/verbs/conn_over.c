@@ -23,6 +23,7 @@ struct over {
     struct iwarp_endpoint *ep;
 };
 
+/* On the worker, since an endpoint is used there only, but for sending. */
 static void attach_on_worker(void *arg)
 {
     struct over *side = arg;
@@ -46,6 +47,7 @@ static void hand_over(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
     iwarp_loop_call(&conn->worker->loop, attach_on_worker, &over);
 }
 
+/* All operations are needed (iwarp/transport.h), so later code calls them without a test. */
 static enum iwarp_status check(const struct iwarp_endpoint *ep)
 {
     const struct iwarp_transport *o = ep ? ep->ops : NULL;
@@ -117,6 +119,10 @@ enum iwarp_status iwarp_accept_over(struct iwarp_device *device, struct iwarp_en
     return IWARP_OK;
 }
 
+/*
+ * Any thread, with any lock held: it only queues the task. NULL: the endpoint has no connection
+ * yet.
+ */
 void iwarp_endpoint_wake(struct iwarp_endpoint *ep)
 {
     struct iwarp_conn *conn = __atomic_load_n(&ep->user, __ATOMIC_ACQUIRE);

@@ -37,6 +37,7 @@
 
 /* --- the endpoint ----------------------------------------------------------------------------- */
 
+/* On the worker, without a lock. The endpoint's reference may be the last one. */
 static void on_endpoint_closed(void *user)
 {
     iwarp_conn_put(user);
@@ -53,6 +54,10 @@ void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
     ep->ops->close(ep, true); /* a FIN would keep a source port that the application gave */
 }
 
+/*
+ * `user` is published with release, as a transport of the application may wake up the connection
+ * from any thread. False: the connection ended before, and the endpoint is closed at once.
+ */
 bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 {
     bool ended = conn->state == CONN_ENDED;
@@ -68,6 +73,10 @@ bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
     return !ended;
 }
 
+/*
+ * Everything that refers to the endpoint goes first: capture, crowd, hot source, timer. libuv
+ * closes it in a later turn, and on_endpoint_closed drops its reference then.
+ */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 {
     struct iwarp_endpoint *ep = conn->ep;
@@ -83,6 +92,10 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     }
 }
 
+/*
+ * Closing now could turn into a reset, which destroys this end's last frame before the peer has
+ * read it. So wait for the peer's FIN, as one of the start-ups' crowd and for a bounded time.
+ */
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
     conn->startup->lingers = true;
@@ -92,6 +105,7 @@ void iwarp_conn_linger(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
 }
 
+/* What the peer still sends is read and dropped. */
 void iwarp_conn_linger_readable(struct iwarp_conn *conn)
 {
     struct iovec iov = {conn->worker->staging, conn->worker->staging_len};
@@ -189,6 +203,7 @@ void iwarp_conn_fit(struct iwarp_conn *conn)
     conn->unfitted = 0;
 }
 
+/* No depth was agreed on (revision 1, or a peer that left it open): this end's option counts. */
 static uint32_t depth(uint16_t settled, unsigned own)
 {
     return settled == IWARP_MPA_DEPTH_UNSPECIFIED ? own : settled;
@@ -248,6 +263,10 @@ static void begin_stream(struct iwarp_conn *conn)
                depth(conn->settled.ord, conn->options.ord));
 }
 
+/*
+ * Everything that belongs to the start-up is freed here: a connection in Full Operation keeps none
+ * of it. The turn at the end sends what was posted early.
+ */
 static void established(struct iwarp_conn *conn)
 {
     iwarp_conn_stop_timer(conn);
@@ -304,6 +323,7 @@ static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
     iwarp_conn_fail(conn, fault.code, fault.side, 0, 0);
 }
 
+/* The queue pair may have been destroyed while the Request was on its way. */
 static void reply_came(struct iwarp_conn *conn)
 {
     const struct iwarp_fault no_means = {.code = IWARP_FAULT_MPA_LOCAL, .side = IWARP_SIDE_LOCAL};
@@ -405,6 +425,10 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
     iwarp_conn_fail(conn, code, IWARP_SIDE_LOCAL, detail, 0);
 }
 
+/*
+ * TCP has reported an error, a FIN, or more octets than may wait behind an unanswered Request (RFC
+ * 5044 7.1.2 rule 3).
+ */
 void iwarp_conn_request_gone(struct iwarp_conn *conn)
 {
     int error = iwarp_tcp_error(conn->ep), octets;
@@ -476,6 +500,9 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * The listener's worker accepted the socket; this connection's worker attaches it to its own loop.
+ */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
     struct iwarp_startup *s = conn->startup;
@@ -526,6 +553,7 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
 }
 
+/* TCP has connected, or failed: a socket reports both by becoming writable. */
 void iwarp_conn_startup_writable(struct iwarp_conn *conn)
 {
     int error = iwarp_tcp_error(conn->ep);

@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* A flow has two sides, which may both be of this process: the initiator is 0. */
 static unsigned side_of(const struct iwarp_conn *conn)
 {
     return conn->responder ? 1 : 0;
@@ -64,6 +65,7 @@ static void describe(void *arg, uint32_t stag, char *text, size_t size)
     }
 }
 
+/* If the flow cannot be made, nothing of this connection is recorded, and it goes on. */
 void iwarp_tap_open(struct iwarp_conn *conn)
 {
     struct iwarp_headers_addr addr[2];
@@ -87,6 +89,7 @@ void iwarp_tap_close(struct iwarp_conn *conn)
     }
 }
 
+/* Held as for a write, so that the end is recorded behind what was sent before. */
 void iwarp_tap_end(struct iwarp_conn *conn, bool reset)
 {
     if (conn->flow) {
@@ -96,6 +99,10 @@ void iwarp_tap_end(struct iwarp_conn *conn, bool reset)
     }
 }
 
+/*
+ * The flow is held from before the write until it is recorded: else the peer's answer, received by
+ * another thread of this process, could be recorded first. conn.lock held.
+ */
 ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
     iwarp_flow_hold(conn->flow);
@@ -107,6 +114,7 @@ ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n
     return sent;
 }
 
+/* The octets are recorded before the stream sees them, and so before any answer is sent. */
 ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
     ssize_t got = conn->ep->ops->readv(conn->ep, iov, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The border between a connection and its endpoint.  Whatever crosses it goes through here, to be
- * recorded (conn_tap.c) and to meet the faults that were asked for (conn_inject.c).  Without either
+ * recorded (conn_tap.c) and changed by faults on request (conn_inject.c).  Without either
  * it costs a test of two pointers for each call.  All functions run with conn.lock held.
  */
 #ifndef IWARP_VERBS_CONN_TAP_H

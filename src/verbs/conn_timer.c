@@ -18,6 +18,10 @@
 /* The list is looked through so often at most, by limits that are reached one after the other. */
 #define GRAIN_MS 10
 
+/*
+ * `timed_at` points to the pointer to the connection, so unlinking needs neither the list nor a
+ * walk.
+ */
 static void link_to(struct iwarp_conn **list, struct iwarp_conn *conn)
 {
     conn->timed_next = *list;
@@ -40,6 +44,7 @@ static void unlink_timed(struct iwarp_conn *conn)
     }
 }
 
+/* On the worker, without a lock. The reference keeps the connection alive while it ends itself. */
 static void timed_out(struct iwarp_conn *conn)
 {
     iwarp_conn_get(conn);
@@ -72,6 +77,10 @@ static void timed_out(struct iwarp_conn *conn)
     iwarp_conn_put(conn);
 }
 
+/*
+ * On the worker, without a lock. The list belongs to the worker alone, so it is walked without one;
+ * each connection is locked only when its turn comes.
+ */
 static void on_timer(uv_timer_t *timer)
 {
     struct iwarp_worker *w = timer->data;
@@ -108,6 +117,7 @@ void iwarp_worker_open_timer(struct iwarp_worker *w)
     w->timer_due = UINT64_MAX;
 }
 
+/* A connection has one limit at a time: a new one replaces the old one. */
 void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
 {
     struct iwarp_worker *w = conn->worker;
@@ -124,6 +134,7 @@ void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
     }
 }
 
+/* libuv's timer keeps running while other connections have limits: firing early costs one walk. */
 void iwarp_conn_stop_timer(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
@@ -139,6 +150,7 @@ void iwarp_conn_stop_timer(struct iwarp_conn *conn)
     }
 }
 
+/* A second try with revision 1 gets what the first one has left of the limit, at least 1 ms. */
 void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned *used)
 {
     iwarp_conn_start_timer(conn, ms > *used ? ms - *used : 1);
@@ -146,6 +158,7 @@ void iwarp_conn_start_phase(struct iwarp_conn *conn, unsigned ms, const unsigned
     conn->startup->phase_began = iwarp_now_ms();
 }
 
+/* The time is added up over both tries, on the monotonic clock. */
 void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
 {
     *used += (unsigned)(iwarp_now_ms() - conn->startup->phase_began);

@@ -23,7 +23,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Room for at least so many; positions are taken modulo a power of two. */
+/*
+ * A ring with room for at least that many entries. Its size is a power of two, so positions, which
+ * count up and wrap at 2^32, are taken modulo it by a mask.
+ */
 static struct iwarp_wc *new_ring(unsigned entries, uint32_t *mask)
 {
     uint32_t size = 1;
@@ -35,6 +38,7 @@ static struct iwarp_wc *new_ring(unsigned entries, uint32_t *mask)
     return calloc(size, sizeof(struct iwarp_wc));
 }
 
+/* The number is checked, never rounded to what happens to be possible. */
 static enum iwarp_status check_entries(unsigned entries)
 {
     if (entries < 1 || entries > IWARP_MAX_CQE) {
@@ -44,6 +48,10 @@ static enum iwarp_status check_entries(unsigned entries)
     return IWARP_OK;
 }
 
+/*
+ * The ring may be larger than asked for, but `size` bounds it to the number asked for, so an
+ * overflow comes at the same number everywhere.
+ */
 enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries, void *user,
                                   struct iwarp_cq **cq)
 {
@@ -81,7 +89,11 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
     return IWARP_OK;
 }
 
-/* cq.lock held. */
+/*
+ * cq.lock held. device.armed counts armed queues: while it is not 0, no thread takes or keeps a
+ * lease that has to be earned (invariant 4 in loop/lease.h). So every change of `armed` goes
+ * through here.
+ */
 static void set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed)
 {
     if (cq->armed == CQ_QUIET && armed != CQ_QUIET) {
@@ -92,6 +104,7 @@ static void set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed)
     cq->armed = armed;
 }
 
+/* Without users nothing can be pushed any more, and so nothing new can be told. */
 enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
 {
     IWARP_UNCANCELLED;
@@ -102,7 +115,8 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     if (atomic_load(&cq->users)) {
         return iwarp_fail(IWARP_MISUSE, "completion queue is still used by a queue pair");
     }
-    for (unsigned i = 0; atomic_load(&cq->telling) > 0; i++) { /* one call of another thread */
+    /* Another thread is inside iwarp_cq_tell: a short call, not worth a condition variable. */
+    for (unsigned i = 0; atomic_load(&cq->telling) > 0; i++) {
         iwarp_pause(i);
     }
     enum iwarp_status status = iwarp_async_leave(&cq->async);
@@ -120,7 +134,10 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     return IWARP_OK;
 }
 
-/* Positions stay as they are, so pollers and producers notice nothing. */
+/*
+ * `head` and `tail` keep their values, so a poller that reads them without the lock sees no
+ * difference. Both rings exist for a moment; the unused one is freed without the lock.
+ */
 enum iwarp_status iwarp_cq_resize(struct iwarp_cq *cq, unsigned entries)
 {
     IWARP_UNCANCELLED;
@@ -170,6 +187,7 @@ void *iwarp_cq_user(const struct iwarp_cq *cq)
     return IWARP_GIVEN(cq) ? cq->user : NULL;
 }
 
+/* No default case: the compiler names a status without a text. */
 const char *iwarp_wc_status_text(enum iwarp_wc_status status)
 {
     switch (status) {
@@ -193,7 +211,11 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
     return "unknown completion status";
 }
 
-/* One-shot: the armed kind has come. cq.lock held. */
+/*
+ * A completion has come: disarm the queue if it is of the armed kind (notification is one-shot),
+ * and note which threads are to be told. A leader that runs the loop itself checks for completions
+ * after each turn and needs no wake-up. cq.lock held.
+ */
 /* [VERBS-8.2.5-01] [VERBS-8.2.5-02] */
 static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
@@ -207,11 +229,13 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     if (cq->leaders > 0 && !iwarp_loop_is_current(&cq->device->worker[0].loop)) {
         due |= CQ_DUE_LEADER;
     }
-    if (due) { /* whoever takes it, maybe a producer of other completions, tells of this one, too */
+    /* Another producer may take the note first; it then tells of this completion, too. */
+    if (due) {
         atomic_fetch_or_explicit(&cq->due, due, memory_order_release);
     }
 }
 
+/* No lock is held: the application's function may call into the library. */
 static void tell(struct iwarp_cq *cq, unsigned what)
 {
     void (*notify)(void *arg) = atomic_load(&cq->notify);
@@ -239,6 +263,10 @@ static void tell(struct iwarp_cq *cq, unsigned what)
     }
 }
 
+/*
+ * The load saves the exchange in the common case that nobody waits. `telling` goes up while the
+ * caller still holds what keeps the queue alive, its connection's lock or qp.post_lock.
+ */
 struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq)
 {
     unsigned what = atomic_load_explicit(&cq->due, memory_order_relaxed);
@@ -250,6 +278,7 @@ struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq)
     return (struct iwarp_cq_due){what ? cq : NULL, what};
 }
 
+/* `telling` goes down last: iwarp_cq_destroy waits for it. */
 void iwarp_cq_tell(struct iwarp_cq_due due)
 {
     if (due.cq) {
@@ -282,6 +311,7 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     return room;
 }
 
+/* What stays moves towards `head`, so the room of the removed completions is free at once. */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
 {
     iwarp_mutex_lock(&cq->lock);
@@ -297,7 +327,11 @@ void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
     iwarp_mutex_unlock(&cq->lock);
 }
 
-/* The common case of a spinning poller: no lock for it. */
+/*
+ * Without the lock, since a thread that polls in a loop mostly finds nothing. `tail` is read with
+ * acquire and written with release, so a completion that is seen here is in the ring. A queue that
+ * overflowed does not count as empty: its error has to be returned.
+ */
 static bool is_empty(struct iwarp_cq *cq)
 {
     return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
@@ -305,6 +339,10 @@ static bool is_empty(struct iwarp_cq *cq)
            !atomic_load_explicit(&cq->overflowed, memory_order_relaxed);
 }
 
+/*
+ * Not a cancellation point. An empty poll may be a visit of the loop (verbs/progress.h), after
+ * which the queue is looked at once more.
+ */
 int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
 {
     if (!IWARP_GIVEN(cq) || (n > 0 && !IWARP_GIVEN(wc))) {
@@ -335,7 +373,11 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     return taken;
 }
 
-/* [VERBS-8.2.5-03] Nothing that comes from now on is missed. */
+/*
+ * [VERBS-8.2.5-03] Every completion after this call is told. A completion that came before is not:
+ * the application polls once more after arming. The homes take their loops back, since this thread
+ * is about to sleep in a place of its own.
+ */
 enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
 {
     IWARP_UNCANCELLED;
@@ -354,6 +396,7 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
     return IWARP_OK;
 }
 
+/* The eventfd is created on demand: programs that only poll need no descriptor. */
 int iwarp_cq_fd(struct iwarp_cq *cq)
 {
     IWARP_UNCANCELLED;
@@ -372,6 +415,10 @@ int iwarp_cq_fd(struct iwarp_cq *cq)
     return fd;
 }
 
+/*
+ * One read sets the counter to 0, however many notifications it holds; the descriptor does not
+ * block.
+ */
 void iwarp_cq_drain(struct iwarp_cq *cq)
 {
     IWARP_UNCANCELLED;
@@ -387,6 +434,7 @@ void iwarp_cq_drain(struct iwarp_cq *cq)
     }
 }
 
+/* Only once, and only without a descriptor: tell() reads `notify` without the lock. */
 enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *arg), void *arg)
 {
     IWARP_UNCANCELLED;
@@ -407,12 +455,16 @@ enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *a
                                           "for notifications already");
 }
 
+/* For the loop: has the wait come to its end? */
 static bool has_some(void *cq)
 {
     return !is_empty(cq);
 }
 
-/* Threaded: run the loop until something comes, if this thread may. */
+/*
+ * Threaded progress: wait by running the loop, if this thread has earned it. `leaders` is raised
+ * before, so a producer on another thread wakes up the loop. False: the caller waits by sleeping.
+ */
 static bool lead(struct iwarp_cq *cq, int timeout_ms)
 {
     if (!iwarp_progress_may_wait(cq->device, timeout_ms)) {
@@ -428,7 +480,11 @@ static bool lead(struct iwarp_cq *cq, int timeout_ms)
     return led;
 }
 
-/* Arm it for a thread that is about to sleep, and take that back when it wakes. */
+/*
+ * Arm the queue for a thread that is about to sleep. If the application has armed it for solicited
+ * completions only, its wish is widened, and armed_to_wait stays false so that end_wait leaves it
+ * armed. The recall comes after arming: see invariant 2 in loop/lease.h.
+ */
 static void begin_wait(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
@@ -441,6 +497,7 @@ static void begin_wait(struct iwarp_cq *cq)
     iwarp_progress_recall(cq->device);
 }
 
+/* The last thread that waited disarms the queue, unless the application armed it itself. */
 static void end_wait(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
@@ -451,15 +508,20 @@ static void end_wait(struct iwarp_cq *cq)
     iwarp_mutex_unlock(&cq->lock);
 }
 
-/* Cancelled in its sleep: the queue stays armed, until its next completion. */
+/*
+ * The thread was cancelled while it slept. The queue stays armed until its next completion: this
+ * handler takes no lock.
+ */
 static void abandon_wait(void *cq)
 {
     atomic_fetch_sub(&((struct iwarp_cq *)cq)->waits, 1);
 }
 
 /*
- * Sleep until somebody tells of a completion, or until `end`; but look once, if there was time at
- * all. cancel_state: of the application.
+ * Sleep until a completion is told, or until `end`. The queue is polled between arming and
+ * sleeping, as completions from before arming are not told; that happens at least once if any time
+ * was given. Spurious wake-ups, as when another thread has taken the completion, lead to another
+ * round. cancel_state: the application's, restored during the sleep only.
  */
 static int wait_until_told(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms,
                            int64_t end, int cancel_state)
@@ -486,6 +548,10 @@ static int wait_until_told(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int 
     return got;
 }
 
+/*
+ * Poll, then run the loop if this thread has earned it (or owns it, embedded), then sleep. Each
+ * step is tried only if the one before found nothing.
+ */
 int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms)
 {
     IWARP_UNCANCELLED;

@@ -22,7 +22,10 @@ enum iwarp_cq_armed {
     CQ_SOLICITED /* of the next that is solicited, or has failed */
 };
 
-/* Who is to be told: the one who armed the queue, or a thread that waits in the loop. */
+/*
+ * Which of the two kinds of waiting threads is to be told: the one that armed the queue (by its
+ * descriptor or function), or one that sleeps in the loop (by waking up the loop).
+ */
 enum { CQ_DUE_ARMED = 1, CQ_DUE_LEADER = 2 };
 
 struct iwarp_cq {
@@ -37,11 +40,11 @@ struct iwarp_cq {
     _Atomic uint32_t head, tail; /* tail - head completions wait */
     enum iwarp_cq_armed armed;
     _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */
-    bool armed_to_wait;                /* by one of them, and not by the application */
+    bool armed_to_wait;                /* armed by one of them, and not by the application */
     unsigned leaders;                  /* threads that run the loop while they wait for the queue */
-    _Atomic unsigned due;              /* CQ_DUE_: has come, and nobody was told yet */
+    _Atomic unsigned due;              /* CQ_DUE_: threads that are to be told, and are not yet */
     _Atomic unsigned telling;          /* threads that are about to tell */
-    bool notified;                     /* while there was no descriptor */
+    bool notified;                     /* told while there was no descriptor: it starts readable */
     void (*_Atomic notify)(void *arg); /* instead of the descriptor */
     void *notify_arg;
     _Atomic bool overflowed; /* a completion was lost, so polling fails once the ring is empty */
@@ -49,13 +52,18 @@ struct iwarp_cq {
     struct iwarp_async_source async;
 };
 
-/* False: the queue is full, and the completion lost.  The caller tells, too: see below. */
+/*
+ * Put a completion into the ring.  Any thread; takes cq.lock.  False: the queue is full and the
+ * completion is lost, which is reported as an asynchronous event once.  The caller calls
+ * iwarp_cq_due and iwarp_cq_tell later.
+ */
 bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
 
 /*
- * To tell the application is a step of its own after pushing, so that a thread that wakes up finds
- * the connection's lock free.  iwarp_cq_due runs while the queue has a user, and so exists, and
- * gives the task to one thread; that thread calls iwarp_cq_tell at any time after that.
+ * Telling the application is a step of its own after pushing, so that a thread that wakes up finds
+ * the connection's lock free. iwarp_cq_due is called while a queue pair still uses the queue, so
+ * the queue exists; it hands the task to one thread.  That thread calls iwarp_cq_tell at any later
+ * time, without locks; `telling` keeps the queue from being destroyed until then.
  */
 struct iwarp_cq_due {
     struct iwarp_cq *cq; /* NULL: nobody is to be told */
@@ -64,7 +72,10 @@ struct iwarp_cq_due {
 struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq);
 void iwarp_cq_tell(struct iwarp_cq_due due);
 
-/* A queue pair is being destroyed or starts anew: remove its completions. */
+/*
+ * Remove the completions of a queue pair that is being destroyed or starts anew: their `qp` would
+ * point to freed memory.  The order of the others stays.
+ */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
 
 #endif

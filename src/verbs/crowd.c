@@ -13,7 +13,10 @@ void iwarp_crowd_init(struct iwarp_crowd *crowd, enum iwarp_crowd_drops drops, u
     iwarp_mutex_init(&crowd->lock, no_locks);
     crowd->drops = drops;
     crowd->max = max;
-    /* So few octets come whole or not at all; without them the address of the object has to do. */
+    /*
+     * getrandom gives so few octets all or not at all.  Early in the boot there may be none: then
+     * the key is the address of the object, which address randomization makes hard to guess.
+     */
     if (getrandom(&crowd->key, sizeof crowd->key, GRND_NONBLOCK) != sizeof crowd->key) {
         crowd->key = (uint64_t)(uintptr_t)crowd;
     }
@@ -26,7 +29,10 @@ void iwarp_crowd_fini(struct iwarp_crowd *crowd)
 
 /* --- shares ---------------------------------------------------------------------------------- */
 
-/* Every bit of the result depends on every bit of both. */
+/*
+ * A keyed hash: every bit of the result depends on every bit of both arguments. It is not a
+ * cryptographic one; a peer never sees its results, only that a connection was dropped.
+ */
 static uint64_t mix(uint64_t x, uint64_t key)
 {
     for (int i = 0; i < 2; i++) {
@@ -38,7 +44,11 @@ static uint64_t mix(uint64_t x, uint64_t key)
     return x;
 }
 
-/* Link-local addresses are all neighbours, 64:ff9b::/96 (NAT64) is all of IPv4. */
+/*
+ * Prefixes behind which there are many machines, so that 64 bits do not name one: link-local
+ * addresses (all neighbours) and 64:ff9b::/96 (NAT64, all of IPv4). For these the whole address
+ * counts.
+ */
 static bool is_shared_prefix(const struct in6_addr *a)
 {
     static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b};
@@ -46,7 +56,10 @@ static bool is_shared_prefix(const struct in6_addr *a)
     return IN6_IS_ADDR_LINKLOCAL(a) || memcmp(a, nat64, sizeof nat64) == 0;
 }
 
-/* Addresses of IPv4 within IPv6 are addresses of IPv4. */
+/*
+ * An IPv4-mapped IPv6 address falls into the same share as the IPv4 address: it is the same
+ * machine. crowd.lock held, for the key.
+ */
 static uint8_t share_of(const struct iwarp_crowd *crowd, const struct sockaddr *peer)
 {
     struct sockaddr_in in;
@@ -68,12 +81,16 @@ static uint8_t share_of(const struct iwarp_crowd *crowd, const struct sockaddr *
     return (uint8_t)(mix(mix(half[1], crowd->key) ^ half[0], crowd->key) % IWARP_CROWD_SHARES);
 }
 
+/* The share is not empty. */
 static struct iwarp_member *newest_of(const struct iwarp_crowd *crowd, unsigned share)
 {
     return crowd->share[share].oldest->older; /* a ring */
 }
 
-/* Between two shares of one size the one that gives up the older, or newer, member goes first. */
+/*
+ * Does share a lose a member before share b? The larger one does; of two equal ones, the one whose
+ * candidate is older, or newer, as the crowd drops. Neither share is empty.
+ */
 static bool goes_before(const struct iwarp_crowd *crowd, unsigned a, unsigned b)
 {
     if (crowd->share[a].count != crowd->share[b].count) {
@@ -86,6 +103,9 @@ static bool goes_before(const struct iwarp_crowd *crowd, unsigned a, unsigned b)
 
 /* --- members; crowd.lock held ---------------------------------------------------------------- */
 
+/*
+ * Members of a share form a ring in the order in which they joined; `oldest->older` is the newest.
+ */
 static void add(struct iwarp_crowd *crowd, struct iwarp_member *m)
 {
     struct iwarp_member **oldest = &crowd->share[m->share].oldest;
@@ -105,6 +125,9 @@ static void add(struct iwarp_crowd *crowd, struct iwarp_member *m)
     atomic_fetch_add(&crowd->count, 1);
 }
 
+/*
+ * `m->crowd` stays: the connection's lock guards it, and another connection's thread may be here.
+ */
 static void take_out(struct iwarp_crowd *crowd, struct iwarp_member *m)
 {
     struct iwarp_member **oldest = &crowd->share[m->share].oldest;
@@ -119,7 +142,10 @@ static void take_out(struct iwarp_crowd *crowd, struct iwarp_member *m)
     atomic_fetch_sub(&crowd->count, 1);
 }
 
-/* The share that loses a member next. Not of an empty crowd. */
+/*
+ * The share that loses a member next. The crowd is not empty. A walk over all shares is needed only
+ * when a crowd is full or asked for its worst.
+ */
 static unsigned worst_share(const struct iwarp_crowd *crowd)
 {
     unsigned worst = IWARP_CROWD_SHARES;
@@ -133,13 +159,17 @@ static unsigned worst_share(const struct iwarp_crowd *crowd)
     return worst;
 }
 
+/* The candidate of a share that is not empty. */
 static struct iwarp_member *next_to_go(const struct iwarp_crowd *crowd, unsigned share)
 {
     return crowd->drops == IWARP_DROPS_OLDEST ? crowd->share[share].oldest
                                               : newest_of(crowd, share);
 }
 
-/* Not of an empty crowd. A connection leaves before it is freed, so it is there. */
+/*
+ * The crowd is not empty. The reference can be taken: a connection leaves its crowd, which takes
+ * crowd.lock, before it is freed.
+ */
 static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
 {
     struct iwarp_member *m = next_to_go(crowd, worst_share(crowd));
@@ -151,6 +181,10 @@ static struct iwarp_conn *drop_one(struct iwarp_crowd *crowd)
 
 /* --- what others call ------------------------------------------------------------------------ */
 
+/*
+ * An empty crowd changes its key, so a peer cannot find out over time which addresses share with
+ * others. While there are members, the key stays: their shares depend on it.
+ */
 struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_member *member,
                                     const struct sockaddr *peer, int64_t now_ms)
 {
@@ -172,6 +206,7 @@ struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_memb
     return dropped;
 }
 
+/* Another thread may have dropped the member before: `present` says so, under crowd.lock. */
 void iwarp_crowd_leave(struct iwarp_member *member)
 {
     struct iwarp_crowd *crowd = member->crowd;
@@ -211,6 +246,10 @@ bool iwarp_crowd_has(struct iwarp_member *member)
     return has;
 }
 
+/*
+ * A snapshot: it may be old when the caller acts on it, which then drops a member that is nearly as
+ * good a choice.
+ */
 struct iwarp_crowd_worst iwarp_crowd_worst(struct iwarp_crowd *crowd)
 {
     struct iwarp_crowd_worst worst = {0, 0};

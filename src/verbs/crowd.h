@@ -38,7 +38,7 @@ struct iwarp_member {
     struct iwarp_conn *conn;
     struct iwarp_crowd *crowd;          /* that it joined last; NULL: none */
     struct iwarp_member *older, *newer; /* ring of its share; under crowd.lock, as what follows */
-    uint64_t number;                    /* of those who joined: larger is newer */
+    uint64_t number;                    /* in the order of joining: larger is newer */
     int64_t since_ms;                   /* when it joined */
     bool present;                       /* not dropped by the crowd since it joined */
     uint8_t share;
@@ -71,10 +71,13 @@ void iwarp_crowd_fini(struct iwarp_crowd *crowd);
 struct iwarp_conn *iwarp_crowd_join(struct iwarp_crowd *crowd, struct iwarp_member *member,
                                     const struct sockaddr *peer, int64_t now_ms);
 
-/* Whatever crowd it is in. */
+/*
+ * Leave the crowd that the member is in, if any. Under the connection's lock, or when no other
+ * thread has the connection.
+ */
 void iwarp_crowd_leave(struct iwarp_member *member);
 
-/* Is it in a crowd, and has not been dropped? */
+/* Is the member in a crowd, and has not been dropped by it? */
 bool iwarp_crowd_has(struct iwarp_member *member);
 
 /* Drop a member as if one more had joined; returned as by join. NULL: the crowd is empty. */

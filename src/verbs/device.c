@@ -25,11 +25,16 @@
 
 #define PCAP_BYTES ((uint64_t)1 << 30) /* that a capture may have */
 
+/* IWARP_WORKERS in the environment; 1 if it is not set. */
 static unsigned workers_wished(void)
 {
     return iwarp_setting_number("IWARP_WORKERS", 1, IWARP_MAX_WORKERS, 1);
 }
 
+/*
+ * Settings of the environment are defaults only: an application that sets a member has the last
+ * word.
+ */
 void iwarp_device_options_init(struct iwarp_device_options *options)
 {
     *options = (struct iwarp_device_options){.size = sizeof *options,
@@ -41,7 +46,10 @@ void iwarp_device_options_init(struct iwarp_device_options *options)
                                              .look = iwarp_setting_on("IWARP_LOOK", true)};
 }
 
-/* DEFAULT becomes what the environment says. */
+/*
+ * DEFAULT is replaced by what the environment says, so that programs need no change; a word that is
+ * not understood is an error, since the application would run with the wrong setting.
+ */
 static enum iwarp_status rfc7306_check(struct iwarp_device_options *o)
 {
     const char *wish = iwarp_setting("IWARP_RFC7306");
@@ -62,7 +70,10 @@ static enum iwarp_status rfc7306_check(struct iwarp_device_options *o)
     return IWARP_OK;
 }
 
-/* The same for the way of progress. */
+/*
+ * The same for the kind of progress. Embedded progress is never chosen by the environment: the
+ * application has to pass its loop.
+ */
 static enum iwarp_status progress_check(struct iwarp_device_options *o)
 {
     const char *wish = iwarp_setting("IWARP_PROGRESS");
@@ -87,7 +98,7 @@ static enum iwarp_status progress_check(struct iwarp_device_options *o)
                                   : "embedded progress needs the application's loop");
     }
     if (o->loop && o->workers == workers_wished()) {
-        o->workers = 1; /* what people wish for threads is no mistake of this application */
+        o->workers = 1; /* IWARP_WORKERS is meant for threads; here it is no error */
     }
     if (o->loop && o->workers != 1) {
         return iwarp_fail(IWARP_MISUSE,
@@ -97,7 +108,10 @@ static enum iwarp_status progress_check(struct iwarp_device_options *o)
     return IWARP_OK;
 }
 
-/* There is one so far; who asks for another should not be left to wonder. */
+/*
+ * The kernel's TCP is the only transport so far. Another name is refused, so that nobody measures
+ * TCP and believes it to be something else.
+ */
 static enum iwarp_status transport_check(void)
 {
     const char *wish = iwarp_setting("IWARP_TRANSPORT");
@@ -111,6 +125,10 @@ static enum iwarp_status transport_check(void)
     return IWARP_OK;
 }
 
+/*
+ * A struct of another size comes from a program that was built with another version, or that did
+ * not call init: neither can be read.
+ */
 static enum iwarp_status options_check(const struct iwarp_device_options *in,
                                        struct iwarp_device_options *out)
 {
@@ -151,7 +169,10 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
     return status != IWARP_OK ? status : transport_check();
 }
 
-/* What the environment says about the size of captures: a mistake there is no reason to fail. */
+/*
+ * The size limit of captures from the environment. A mistake there gets a warning and the default:
+ * it is no reason to refuse the device.
+ */
 static uint64_t pcap_bound(void)
 {
     const char *wish = iwarp_setting("IWARP_PCAP_MAX");
@@ -172,6 +193,10 @@ static uint64_t pcap_bound(void)
     return most ? most : PCAP_BYTES;
 }
 
+/*
+ * The option comes before the environment. A capture that cannot be opened is logged and left out:
+ * a tool for diagnosis must not stop the program.
+ */
 static void open_capture(struct iwarp_device *d)
 {
     const char *name = d->options.pcap ? d->options.pcap : iwarp_setting("IWARP_PCAP");
@@ -183,12 +208,17 @@ static void open_capture(struct iwarp_device *d)
     }
 }
 
+/* The macro IWARP_GIVEN passes the argument's own name. */
 bool iwarp_is_null(const char *name)
 {
     iwarp_fail(IWARP_MISUSE, "%s is NULL", name);
     return false;
 }
 
+/*
+ * After a fork the child has the memory but not the threads, and any lock may be held by one of
+ * those. No lock may be taken to find that out.
+ */
 bool iwarp_device_is_ours(const struct iwarp_device *device)
 {
     if (!IWARP_GIVEN(device)) {
@@ -202,6 +232,7 @@ bool iwarp_device_is_ours(const struct iwarp_device *device)
     return true;
 }
 
+/* `thread` is constant once the device is open, so it is compared without a lock. */
 bool iwarp_device_usable(const struct iwarp_device *device)
 {
     if (!iwarp_device_is_ours(device)) {
@@ -216,6 +247,7 @@ bool iwarp_device_usable(const struct iwarp_device *device)
     return false;
 }
 
+/* d->workers counts those that run, so that device_free stops exactly these after a failure. */
 static enum iwarp_status start_workers(struct iwarp_device *d)
 {
     for (; d->workers < d->options.workers; d->workers++) {
@@ -227,6 +259,10 @@ static enum iwarp_status start_workers(struct iwarp_device *d)
     return IWARP_OK;
 }
 
+/*
+ * Workers first: after them no other thread uses the device, and no lock is needed. Also for a
+ * device that was opened in part.
+ */
 static void device_free(struct iwarp_device *d)
 {
     for (unsigned i = 0; i < d->workers; i++) {
@@ -246,7 +282,10 @@ static void device_free(struct iwarp_device *d)
     free(d);
 }
 
-/* Peers that do not finish their start-up must not use up the connections, nor the descriptors. */
+/*
+ * Inbound start-ups may use half of the connections and of the descriptors at most, so that peers
+ * that never finish theirs cannot use up what accepted connections need.
+ */
 static unsigned most_startups(const struct iwarp_device_options *o)
 {
     unsigned most = o->max_half_open, descriptors = iwarp_descriptors();
@@ -256,8 +295,15 @@ static unsigned most_startups(const struct iwarp_device_options *o)
     return most > 0 ? most : 1;
 }
 
+/*
+ * A thread remembers devices by serial number (progress.c): an address may come back after a close.
+ */
 static _Atomic uint64_t serials = 1;
 
+/*
+ * Every failure frees what was made so far (device_free). The capture is opened last: it cannot
+ * fail the call.
+ */
 enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                                     struct iwarp_device **device)
 {
@@ -316,6 +362,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     return IWARP_OK;
 }
 
+/* On the connection's worker, the only thread that closes endpoints. */
 static void close_now(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -325,7 +372,10 @@ static void close_now(void *arg)
     iwarp_mutex_unlock(&conn->lock);
 }
 
-/* One that is being freed at this moment, waiting for device.lock, is not to be had any more. */
+/*
+ * Take a reference, unless the count is 0 already: then another thread waits for device.lock to
+ * remove the connection from the list and free it. device.lock held.
+ */
 static bool get_living(struct iwarp_conn *conn)
 {
     unsigned refs = atomic_load(&conn->refs);
@@ -335,7 +385,11 @@ static bool get_living(struct iwarp_conn *conn)
     return refs > 0;
 }
 
-/* Connections whose handles are gone may still wait for the peer's FIN: no longer. */
+/*
+ * Connections whose handles are gone may still wait for the peer's FIN: end them now. One at a
+ * time, since device.lock may not be held during iwarp_loop_call; `swept` marks those that had
+ * their turn, so the walk starts anew each time and still ends.
+ */
 static void close_lingering(struct iwarp_device *d)
 {
     struct iwarp_conn *conn;
@@ -355,6 +409,11 @@ static void close_lingering(struct iwarp_device *d)
     } while (conn);
 }
 
+/*
+ * Embedded: libuv closes a handle in a later turn of the loop and uses its memory until then. So
+ * the handles are closed one after the other (wake, limit, timer), and the last callback frees the
+ * device.
+ */
 static void on_last_handle_closed(uv_handle_t *timer)
 {
     struct iwarp_worker *w = timer->data;
@@ -377,6 +436,7 @@ static void on_wake_closed(uv_handle_t *wake)
     uv_close((uv_handle_t *)&l->limit, on_limit_closed);
 }
 
+/* Called whenever something that the loop still had to close is gone. */
 void iwarp_device_maybe_free(struct iwarp_device *d)
 {
     if (d->closing && d->conn_count == 0 && atomic_load(&d->dying) == 0 &&
@@ -385,6 +445,11 @@ void iwarp_device_maybe_free(struct iwarp_device *d)
     }
 }
 
+/*
+ * Objects that the application still has a handle of make it MISUSE, and nothing changes. Their
+ * counters are read without a lock: an application that creates objects while it closes the device
+ * has a race of its own.
+ */
 enum iwarp_status iwarp_device_close(struct iwarp_device *d)
 {
     IWARP_UNCANCELLED;
@@ -393,7 +458,7 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
     }
     IWARP_ON_LOOP(d);
     if (d->embedded) {
-        iwarp_loop_run_calls(&d->worker[0].loop); /* the loop will not be told to any more */
+        iwarp_loop_run_calls(&d->worker[0].loop); /* after the close nothing would run them */
     }
     iwarp_mutex_lock(&d->lock);
     unsigned conns = 0;
@@ -420,6 +485,10 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
     return IWARP_OK;
 }
 
+/*
+ * Without a wish, workers take turns: connections are not moved later, and how much one will carry
+ * is not known now.
+ */
 struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d, unsigned wanted)
 {
     if (wanted > d->workers) {
@@ -432,6 +501,10 @@ struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *d, unsigned w
 
 /* --- protection domains ---------------------------------------------------------------------- */
 
+/*
+ * A protection domain is a name: regions and queue pairs point to it, and equality is all that is
+ * checked (ddp/ddp_place.c). It needs no lock.
+ */
 enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd)
 {
     IWARP_UNCANCELLED;
@@ -449,6 +522,7 @@ enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd *
     return IWARP_OK;
 }
 
+/* Each user holds one count from its creation to its end, so no object points to a freed domain. */
 enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd)
 {
     IWARP_UNCANCELLED;

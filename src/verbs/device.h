@@ -47,7 +47,7 @@ struct iwarp_device {
     unsigned conn_count;
     struct iwarp_crowd startups; /* inbound start-ups, and rejected peers that have not closed */
     _Atomic unsigned leaving;    /* connections turned away, and not ended by their worker yet */
-    _Atomic unsigned armed;      /* completion queues that are armed */
+    _Atomic unsigned armed;      /* completion queues that are armed: the loops' `sleepers` */
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;
@@ -58,8 +58,6 @@ struct iwarp_device {
 };
 
 /* --- may this thread use it? ----------------------------------------------------------------- */
-
-/* With embedded progress: does another thread run the loop?  The error says what to do then. */
 
 /*
  * May this thread use what belongs to the device?  Not after a fork, in the child, where locks may

@@ -11,6 +11,7 @@
 
 #include <iwarp/protocol.h>
 
+/* Any thread. The struct's size tells versions of the header apart. */
 enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
                                      struct iwarp_device_info *info)
 {

@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* The eventfd is made here, not on demand as with completion queues: a report cannot fail later. */
 enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq **eq)
 {
     IWARP_UNCANCELLED;
@@ -44,12 +45,17 @@ enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq *
     return IWARP_OK;
 }
 
+/*
+ * The set of workers only grows: a worker that no longer serves the queue costs a poll a visit, and
+ * removing it would need a count for each.
+ */
 void iwarp_eq_use(struct iwarp_eq *eq, const struct iwarp_worker *w)
 {
     atomic_fetch_add(&eq->users, 1);
     iwarp_workers_add(&eq->workers, w);
 }
 
+/* Without users no node is queued: an event leaves the queue before its connection does. */
 enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
 {
     IWARP_UNCANCELLED;
@@ -69,6 +75,7 @@ enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq)
     return IWARP_OK;
 }
 
+/* For the application's own poll(2); only the library reads from the descriptor. */
 int iwarp_eq_fd(struct iwarp_eq *eq)
 {
     if (!IWARP_GIVEN(eq)) {
@@ -77,6 +84,10 @@ int iwarp_eq_fd(struct iwarp_eq *eq)
     return eq->fd;
 }
 
+/*
+ * The eventfd is written when the list becomes non-empty, and read when it becomes empty, both
+ * under the lock, so it is readable exactly while an event waits.
+ */
 void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
     const uint64_t one = 1;
@@ -92,7 +103,10 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
     iwarp_mutex_unlock(&eq->lock);
 }
 
-/* eq.lock held. */
+/*
+ * eq.lock held. `at` points to the pointer that points to the node, so any node can be removed
+ * without a walk through the list.
+ */
 static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
     uint64_t count;
@@ -109,6 +123,7 @@ static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
     }
 }
 
+/* The lock decides between this and a thread that takes the event: only one of them gets it. */
 bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node)
 {
     iwarp_mutex_lock(&eq->lock);
@@ -120,6 +135,7 @@ bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node)
     return queued;
 }
 
+/* The event is copied: its node belongs to the connection, which may use it again at once. */
 static bool take(struct iwarp_eq *eq, struct iwarp_event *event)
 {
     iwarp_mutex_lock(&eq->lock);
@@ -132,6 +148,7 @@ static bool take(struct iwarp_eq *eq, struct iwarp_event *event)
     return node != NULL;
 }
 
+/* Embedded only, on the loop's thread, which is the only one that pushes: no lock is needed. */
 static bool has_one(void *arg)
 {
     const struct iwarp_eq *eq = arg;
@@ -139,6 +156,10 @@ static bool has_one(void *arg)
     return eq->first != NULL;
 }
 
+/*
+ * The descriptor is polled in turns with taking: another thread may take the event for which this
+ * one was woken up.
+ */
 enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, int timeout_ms)
 {
     IWARP_UNCANCELLED;

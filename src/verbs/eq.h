@@ -35,9 +35,16 @@ struct iwarp_eq {
 /* A listener or connection of this worker will report to it. */
 void iwarp_eq_use(struct iwarp_eq *eq, const struct iwarp_worker *w);
 
+/*
+ * Append an event.  Any thread, with the connection's lock held.  The node must not be queued
+ * already: a caller that reports again removes it first.
+ */
 void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node);
 
-/* True if the application had not taken it yet. */
+/*
+ * Take an event back, before it changes or its connection is freed.  True: the application had not
+ * taken it yet.
+ */
 bool iwarp_eq_remove(struct iwarp_eq *eq, struct iwarp_event_node *node);
 
 #endif

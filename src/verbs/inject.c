@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DELAY_MAX_MS = 1000 };
+enum { DELAY_MAX_MS = 1000 }; /* for each write, with conn.lock held: more looks like a hang */
 
 static const struct word {
     const char *name;
@@ -29,7 +29,10 @@ static const struct word {
 
 /* --- words ----------------------------------------------------------------------------------- */
 
-/* Decimal digits up to `stop` or the end; where they end, or NULL. */
+/*
+ * Decimal digits, without sign or blanks, which strtoull would accept. Returns where they end, or
+ * NULL.
+ */
 static const char *number(const char *text, uint64_t *n)
 {
     char *end;
@@ -39,6 +42,7 @@ static const char *number(const char *text, uint64_t *n)
     return text[0] >= '0' && text[0] <= '9' && !errno ? end : NULL;
 }
 
+/* "N" or "N-M", up to `end` and no further. False: something else. */
 static bool range_of(const char *text, const char *end, struct iwarp_inject_range *r)
 {
     const char *p = number(text, &r->least);
@@ -50,7 +54,10 @@ static bool range_of(const char *text, const char *end, struct iwarp_inject_rang
     return p == end;
 }
 
-/* One word=value, len octets. */
+/*
+ * One word=value of len octets; no NUL follows it. The message quotes the word and says what is
+ * expected.
+ */
 static enum iwarp_status take_word(const char *text, size_t len, struct iwarp_inject_plan *plan)
 {
     const char *equals = memchr(text, '=', len);
@@ -83,6 +90,10 @@ static enum iwarp_status take_word(const char *text, size_t len, struct iwarp_in
     return IWARP_OK;
 }
 
+/*
+ * Words before INJECT_ONLY are faults; a text without any of them is refused, since it would change
+ * nothing.
+ */
 enum iwarp_status iwarp_inject_parse(const char *text, struct iwarp_inject_plan *plan)
 {
     enum iwarp_status status = IWARP_OK;
@@ -105,7 +116,7 @@ enum iwarp_status iwarp_inject_parse(const char *text, struct iwarp_inject_plan 
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* Splitmix64: each state gives another number, whatever it began with. */
+/* Splitmix64. Its state only counts up, so any seed gives the full period, also 0. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -115,6 +126,10 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+/*
+ * The generator advances even if the range is not given, so adding one fault does not change the
+ * numbers that are drawn for others when the connection begins.
+ */
 uint64_t iwarp_inject_draw(uint64_t *random, const struct iwarp_inject_range *range)
 {
     uint64_t r = next_random(random);
@@ -124,6 +139,9 @@ uint64_t iwarp_inject_draw(uint64_t *random, const struct iwarp_inject_range *ra
 
 /* --- devices and connections ----------------------------------------------------------------- */
 
+/*
+ * Once for each device. Which registration fails is drawn here, as regions belong to no connection.
+ */
 enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector)
 {
     const char *text = iwarp_setting("IWARP_FAULTS");
@@ -148,6 +166,10 @@ enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector)
     return IWARP_OK;
 }
 
+/*
+ * The connection's number counts all connections of the device, also those that `only` excludes: so
+ * the numbers stay the same when `only` changes.
+ */
 enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwarp_inject **inject)
 {
     const struct iwarp_inject_range *range = injector->plan.range, *only = &range[INJECT_ONLY];
@@ -161,7 +183,8 @@ enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwar
     if (!j) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for the faults of a connection");
     }
-    /* Another stretch of the generator for each connection, whatever order they come in */
+    /* Each connection has a state of its own, from seed and number: other connections' reads and
+     * writes do not change what happens to this one. */
     j->random = range[INJECT_SEED].least ^ number << 32;
     j->number = number;
     j->split = range[INJECT_SPLIT];
@@ -174,6 +197,7 @@ enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwar
     return IWARP_OK;
 }
 
+/* Any thread: the count is atomic, so one registration fails even if many run at once. */
 enum iwarp_status iwarp_inject_registration(struct iwarp_injector *injector)
 {
     uint64_t number = atomic_fetch_add(&injector->registrations, 1) + 1;

@@ -43,7 +43,7 @@ struct iwarp_inject_plan {
     struct iwarp_inject_range range[INJECT_WORDS];
 };
 
-/* A device's. */
+/* The part of a device; NULL in devices without IWARP_FAULTS. The plan is constant. */
 struct iwarp_injector {
     struct iwarp_inject_plan plan;
     uint64_t failing;                      /* which registration; 0: none */
@@ -58,14 +58,14 @@ struct iwarp_inject_track {
     uint8_t first;       /* octet of its length field, if the second is not sent yet */
 };
 
-/* A connection's. Under conn.lock. */
+/* The part of a connection, guarded by conn.lock. */
 struct iwarp_inject {
     uint64_t number; /* of the connection on its device, from 1 */
     uint64_t random;
     struct iwarp_inject_range split, delay;
     uint64_t lose_octet, lose_fpdu, crc; /* 0: none */
     uint64_t sent;                       /* octets, those of the start-up too */
-    bool framing;                        /* Full Operation */
+    bool framing;                        /* Full Operation has begun: octets belong to FPDUs */
     bool lost;
     struct iwarp_inject_track track;
 };
@@ -73,16 +73,26 @@ struct iwarp_inject {
 /* MISUSE, with a sentence: what could not be understood. */
 enum iwarp_status iwarp_inject_parse(const char *text, struct iwarp_inject_plan *plan);
 
-/* A number of the range from a generator that goes on with each call. */
+/*
+ * A number of the range; *random is the generator's state, which each call advances. 0 if the range
+ * is not given.
+ */
 uint64_t iwarp_inject_draw(uint64_t *random, const struct iwarp_inject_range *range);
 
-/* What IWARP_FAULTS asks for: *injector is NULL if nothing, and to be freed otherwise. */
+/*
+ * What IWARP_FAULTS asks for. *injector is NULL if it is not set; otherwise the caller frees it.
+ * MISUSE: it cannot be understood, and the device is not opened, since a test of errors that makes
+ * none would mislead.
+ */
 enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector);
 
-/* For the next connection: NULL if it is to be left alone; freed by the caller. */
+/*
+ * The part for the next connection of the device; *inject is NULL if `only` excludes it. The caller
+ * frees it.
+ */
 enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwarp_inject **inject);
 
-/* A region is about to be registered: NO_MEMORY if that is to fail. */
+/* Count one registration of a region. NO_MEMORY if this is the one that is to fail. */
 enum iwarp_status iwarp_inject_registration(struct iwarp_injector *injector);
 
 /*
@@ -93,7 +103,7 @@ void iwarp_inject_follow(struct iwarp_inject_track *t, const struct iovec *iov, 
                          bool markers, const struct iwarp_inject *inject, uint64_t *wrong,
                          uint64_t *lose);
 
-/* Instead of the endpoint's, as those. Locked. */
+/* Called instead of the endpoint's readv and writev, with the same results. conn.lock held. */
 ssize_t iwarp_inject_readv(struct iwarp_conn *conn, const struct iovec *iov, int n);
 ssize_t iwarp_inject_writev(struct iwarp_conn *conn, const struct iovec *iov, int n);
 

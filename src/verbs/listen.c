@@ -39,6 +39,7 @@
  * bring, or a crowd that comes at once would be turned away by a listener with a small backlog. */
 #define WAITING_LEAST ACCEPT_BATCH
 
+/* A quarter of the descriptors at most: see most_startups in device.c. */
 static unsigned most_waiting(int backlog)
 {
     unsigned most = backlog > WAITING_LEAST ? (unsigned)backlog : WAITING_LEAST;
@@ -51,6 +52,7 @@ static struct iwarp_log_limit paused, refused, forbidden;
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
+/* On the listener's worker, without a lock, as are all callbacks here. */
 static void on_retry(uv_timer_t *timer)
 {
     struct iwarp_listener *l = timer->data;
@@ -82,6 +84,10 @@ static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockad
     return conn;
 }
 
+/*
+ * On the listener's worker; the connection may belong to another one, which takes the socket over
+ * when it is kicked. If this fails, the peer sees its connection closed.
+ */
 static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
                   socklen_t peer_len)
 {
@@ -121,6 +127,7 @@ static void refuse(struct iwarp_listener *l, int fd)
     iwarp_process_close(fd);
 }
 
+/* The application's function runs on the listener's worker, without a lock. */
 static bool is_admitted(const struct iwarp_listener *l, const struct sockaddr_storage *peer,
                         socklen_t peer_len)
 {
@@ -164,6 +171,7 @@ static bool has_room(struct iwarp_listener *l)
     return false;
 }
 
+/* ECONNABORTED and EINTR concern one peer or call: go on. EAGAIN ends the batch. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct iwarp_listener *l = poll->data;
@@ -216,6 +224,10 @@ static void release(struct iwarp_listener *l)
     free(l);
 }
 
+/*
+ * On the listener's worker. listener.lock is the only lock: listener_free waits with it for the
+ * last handle.
+ */
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct iwarp_listener *l = handle->data;
@@ -232,6 +244,7 @@ static void on_handle_closed(uv_handle_t *handle)
     }
 }
 
+/* On the listener's worker: libuv's handles are closed by the thread that runs their loop. */
 static void close_on_worker(void *arg)
 {
     struct iwarp_listener *l = arg;
@@ -427,6 +440,10 @@ static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
     return ours;
 }
 
+/*
+ * device.lock, then conn.lock in orphan: the order of docs/locks.md. The walk starts anew each
+ * time, since device.lock is not held while an orphan is ended.
+ */
 static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
 {
     struct iwarp_conn *conn;
@@ -438,6 +455,7 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
     return conn;
 }
 
+/* From here on iwarp_device_make_room, which walks the list under device.lock, does not see it. */
 static void leave_device(struct iwarp_listener *l)
 {
     iwarp_mutex_lock(&l->device->lock);
@@ -449,6 +467,7 @@ static void leave_device(struct iwarp_listener *l)
     iwarp_mutex_unlock(&l->device->lock);
 }
 
+/* Connections that the application has seen stay; the others are ended by their workers. */
 enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 {
     IWARP_UNCANCELLED;

@@ -13,6 +13,7 @@
 #include "verbs/inject.h"
 #include "verbs/qp.h"
 
+/* The TO of an octet is its virtual address by default, as libibverbs has it. */
 void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t len,
                            unsigned access)
 {
@@ -24,6 +25,10 @@ void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t 
         .to_base = access & IWARP_ACCESS_ZERO_BASED ? 0 : (uint64_t)(uintptr_t)addr};
 }
 
+/*
+ * Neither addresses nor TOs may wrap, so bounds are later checked by one subtraction (ddp/ddp.h). A
+ * region of length 0 is allowed, and no access to it.
+ */
 /* [VERBS-7.6.1-01] [VERBS-7.4.2-01] */
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access)
 {
@@ -51,7 +56,7 @@ enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base,
     return IWARP_OK;
 }
 
-/* Check options and say what they mean. */
+/* Check the options, and translate them into what the STag table stores. */
 /* [DDP-8.3-01] [DDP-8.3-03] */
 static enum iwarp_status binding_of(const struct iwarp_pd *pd, const struct iwarp_mr_options *o,
                                     struct iwarp_binding *b)
@@ -79,6 +84,10 @@ static enum iwarp_status binding_of(const struct iwarp_pd *pd, const struct iwar
     return iwarp_mr_check(o->addr, o->len, o->to_base, o->access);
 }
 
+/*
+ * No page is touched or pinned: the cost does not depend on the length. The memory may vanish while
+ * it is registered; accesses are guarded (base/guard.h).
+ */
 enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd, const struct iwarp_mr_options *options,
                                   struct iwarp_mr **mr)
 {
@@ -112,6 +121,9 @@ enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
     return iwarp_mr_create(pd, &o, mr);
 }
 
+/*
+ * A region without memory, for REG_MR requests. Its STag is reserved, and peers cannot use it yet.
+ */
 enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr)
 {
     IWARP_UNCANCELLED;
@@ -128,6 +140,7 @@ enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr)
     return status;
 }
 
+/* A region may not go or change under its windows: peers reach its memory by their STags. */
 /* [VERBS-7.9-01] */
 static enum iwarp_status has_windows(const struct iwarp_mr *mr, unsigned windows)
 {
@@ -137,6 +150,11 @@ static enum iwarp_status has_windows(const struct iwarp_mr *mr, unsigned windows
                       windows, iwarp_mr_stag(mr));
 }
 
+/*
+ * The region is claimed during the change: the claim waits until no stream holds it lent, and a
+ * stream that looks it up afterwards sees the old STag gone. The key changes, so a peer with the
+ * old STag cannot reach the new memory.
+ */
 enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
                                       const struct iwarp_mr_options *options)
 {
@@ -178,6 +196,10 @@ enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
     return IWARP_OK;
 }
 
+/*
+ * After it has returned, no thread of the library touches the memory. It may wait for one that
+ * copies at this moment.
+ */
 enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
 {
     IWARP_UNCANCELLED;
@@ -195,11 +217,16 @@ enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
     return IWARP_OK;
 }
 
+/* Atomic, since posting a REG_MR or BIND_MW on another thread changes it. */
 uint32_t iwarp_mr_stag(const struct iwarp_mr *mr)
 {
     return IWARP_GIVEN(mr) ? atomic_load(&mr->stag) : 0;
 }
 
+/*
+ * These are read without a claim: only iwarp_mr_reregister and a REG_MR change them, and an
+ * application does not ask while it does that. iwarp_mr_query is the way to read them together.
+ */
 void *iwarp_mr_addr(const struct iwarp_mr *mr)
 {
     return IWARP_GIVEN(mr) ? mr->region.addr : NULL;

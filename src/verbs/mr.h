@@ -45,10 +45,13 @@ struct iwarp_mr_chunk {
 
 /* --- stag.c ---------------------------------------------------------------------------------- */
 
-/* Free the pool; at the end of the device. */
+/* Free the pool, at the end of the device.  No other thread uses the device any more. */
 void iwarp_stag_free_pool(struct iwarp_device *d);
 
-/* Take a region or window from the pool, and draw an STag for it. */
+/*
+ * Take a region or window from the pool, and draw an STag for it. valid: peers may use the STag at
+ * once; else it is reserved until a request makes it valid.  Takes device.lock.
+ */
 enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind kind,
                                   const struct iwarp_binding *b, bool valid, struct iwarp_mr **out);
 
@@ -62,7 +65,10 @@ enum iwarp_status iwarp_stag_query(struct iwarp_mr *mr, struct iwarp_stag_info *
 
 /* --- mr.c ------------------------------------------------------------------------------------ */
 
-/* May memory be registered like this? */
+/*
+ * May memory be registered like this?  Only the numbers are checked: whether the memory exists
+ * shows when it is used.
+ */
 enum iwarp_status iwarp_mr_check(const void *addr, size_t len, uint64_t to_base, unsigned access);
 
 #endif

@@ -12,6 +12,7 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 
+/* A window starts unbound: its STag is reserved and refused until a bind is carried out. */
 enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type, struct iwarp_mw **mw)
 {
     IWARP_UNCANCELLED;
@@ -35,6 +36,7 @@ enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type, s
     return status;
 }
 
+/* A bound window is unbound by this. It waits until no stream uses it. */
 enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw)
 {
     IWARP_UNCANCELLED;
@@ -54,6 +56,10 @@ uint32_t iwarp_mw_stag(const struct iwarp_mw *mw)
     return IWARP_GIVEN(mw) ? atomic_load(&mw->entry.stag) : 0;
 }
 
+/*
+ * Type 1 only: the library picks the next key, so that each bind makes the STag of the one before
+ * invalid. It is posted as any other request, and carried out in order.
+ */
 enum iwarp_status iwarp_mw_bind(struct iwarp_qp *qp, struct iwarp_mw *mw,
                                 const struct iwarp_bind *bind, uint64_t wr_id, unsigned flags)
 {

@@ -16,7 +16,10 @@
 
 #define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
 
-/* Sum of the pieces; false if it is more than one message can carry (RFC 5041 5.2: < 2^32). */
+/*
+ * The sum of the SGEs' lengths; false if it is more than one message can carry (RFC 5041 5.2: less
+ * than 2^32). 64 bits do not overflow: there are IWARP_MAX_SGE lengths of 32 bits at most.
+ */
 /* [DDP-5.2-03] [VERBS-8.1.3.2-01] */
 static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
 {
@@ -27,11 +30,13 @@ static bool total_len(const struct iwarp_sge *sgl, unsigned n, uint64_t *total)
     return *total <= UINT32_MAX;
 }
 
+/* Requests that are carried out at this end and send nothing (post_memory.c). */
 static bool is_memory(enum iwarp_wr_opcode opcode)
 {
     return opcode == IWARP_WR_REG_MR || opcode == IWARP_WR_LOCAL_INV || opcode == IWARP_WR_BIND_MW;
 }
 
+/* The application's number may be any; tables that are indexed by the opcode rely on this check. */
 static bool known(enum iwarp_wr_opcode opcode)
 {
     return (unsigned)opcode <= IWARP_WR_ATOMIC_CMP_SWAP || opcode == IWARP_WR_READ_INV ||
@@ -48,7 +53,7 @@ static bool is_atomic(enum iwarp_wr_opcode opcode)
     return opcode == IWARP_WR_ATOMIC_FETCH_ADD || opcode == IWARP_WR_ATOMIC_CMP_SWAP;
 }
 
-/* What RFC 7306 adds. */
+/* Requests that RFC 7306 adds: Immediate Data and Atomics. */
 static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
     if (!has_immediate(wr->opcode) && !is_atomic(wr->opcode)) {
@@ -73,7 +78,12 @@ static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct
     return IWARP_OK;
 }
 
-/* What is no region now may become one before it is this request's turn: it is checked then. */
+/*
+ * An lkey that names no region now is not refused: a REG_MR before this request may make it one.
+ * The stream checks it when it is this request's turn. With remote_sinks, a sink without
+ * REMOTE_WRITE is refused here: RNICs need that right, as a Read Response is a tagged message like
+ * others.
+ */
 static enum iwarp_status check_read(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
     struct iwarp_lends lends;
@@ -99,6 +109,10 @@ static enum iwarp_status check_read(const struct iwarp_qp *qp, const struct iwar
                  : IWARP_OK;
 }
 
+/*
+ * What can be known to be wrong now is refused now, before anything is posted. What the STags allow
+ * is checked when the request is carried out. post_lock held.
+ */
 static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                     uint64_t *len)
 {
@@ -138,7 +152,10 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
     return check_extension(qp, wr);
 }
 
-/* The pieces, one behind the other. False: memory that cannot be read. */
+/*
+ * Copy the SGEs' memory, one after the other. The copy is guarded: memory that cannot be read makes
+ * the request fail and not the process.
+ */
 static bool copy_inline(uint8_t *to, const struct iwarp_send_wr *wr)
 {
     for (unsigned i = 0; i < wr->num_sge; i++) {
@@ -153,7 +170,10 @@ static bool copy_inline(uint8_t *to, const struct iwarp_send_wr *wr)
     return true;
 }
 
-/* False: inline data that cannot be read. */
+/*
+ * Write the request into its entry, which is not visible to the stream yet. False: inline data that
+ * cannot be read; the error is set.
+ */
 static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
                       const struct iwarp_send_wr *wr, uint32_t len)
 {
@@ -185,7 +205,10 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
     return true;
 }
 
-/* Checked and put there; not posted yet. */
+/*
+ * Check one request and write it to position `at`. It is posted only when `head` moves past it
+ * (push_sends), so it can still be taken back. post_lock held.
+ */
 static enum iwarp_status put_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr, uint32_t at)
 {
     uint64_t len = 0;
@@ -206,24 +229,31 @@ static enum iwarp_status put_send(struct iwarp_qp *qp, const struct iwarp_send_w
     return fill_send(qp, iwarp_sq_at(&qp->sq, at), wr, (uint32_t)len) ? IWARP_OK : IWARP_MISUSE;
 }
 
+/* Relaxed: `head` is written with post_lock held only, and this thread has it. */
 static uint32_t next_send(struct iwarp_qp *qp)
 {
     return atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 }
 
 /*
- * The common shape: a Write or Send of one piece. Requests in a row that are of it, and right in
- * every respect, go into the ring here; the first that is not, put_send looks at.
+ * A fast path for the common shape: an RDMA Write or Send of one SGE. Requests in a row that have
+ * this shape, and are right in every respect, are written into the ring here, with one guard for
+ * all of them. The first that is not is left to put_send, which has the full checks and the error
+ * texts.
  */
 struct run {
     volatile struct iwarp_guard_range range; /* the inline data being copied */
     struct iwarp_qp *qp;
-    uint32_t at;                    /* where the first one goes */
+    uint32_t at;                    /* position of the first one */
     const struct iwarp_send_wr *wr; /* the next one */
     bool guarded;                   /* inline data may be copied */
     uint32_t filled;
 };
 
+/*
+ * False also for a wrong request: put_send then finds out what is wrong. Inline data is taken only
+ * if the run is guarded, which its first request decides.
+ */
 static bool is_common(const struct run *run, const struct iwarp_send_wr *wr)
 {
     const struct iwarp_qp_options *o = &run->qp->options;
@@ -235,7 +265,10 @@ static bool is_common(const struct run *run, const struct iwarp_send_wr *wr)
     return !(wr->flags & IWARP_WR_INLINE) || (run->guarded && wr->sg_list->len <= o->max_inline);
 }
 
-/* What is filled is told behind each request: the next copy may fault. */
+/*
+ * `filled` and `wr` move on after each request is complete: a fault in the next copy leaves this
+ * function by a jump, and what they say then has to be true.
+ */
 static void fill_run(void *arg)
 {
     struct run *run = arg;
@@ -269,7 +302,10 @@ static void fill_run(void *arg)
     }
 }
 
-/* From position `at` on. Returns how many; *wr is then the first that was not put there. */
+/*
+ * Run the fast path from position `at` on. Returns how many requests were written; *wr is then the
+ * first that was not. With trace logging each request takes the slow path, which logs.
+ */
 static uint32_t put_run(struct iwarp_qp *qp, const struct iwarp_send_wr **wr, uint32_t at)
 {
     struct run run = {
@@ -279,7 +315,7 @@ static uint32_t put_run(struct iwarp_qp *qp, const struct iwarp_send_wr **wr, ui
         return 0;
     }
     if (run.guarded) {
-        (void)iwarp_guard_batch(&run.range, fill_run, &run); /* left: that one was not filled */
+        (void)iwarp_guard_batch(&run.range, fill_run, &run); /* a fault ends it at that request */
     } else {
         fill_run(&run);
     }
@@ -287,12 +323,16 @@ static uint32_t put_run(struct iwarp_qp *qp, const struct iwarp_send_wr **wr, ui
     return run.filled;
 }
 
+/* Release: the stream's thread reads `head` with acquire and then finds the entries complete. */
 static void push_sends(struct iwarp_qp *qp, uint32_t at)
 {
     atomic_store_explicit(&qp->sq.head, at, memory_order_release);
 }
 
-/* Up to the first that cannot be: *wr, or NULL. */
+/*
+ * Post up to the first request that cannot be posted, as ibv_post_send does. *wr is that request,
+ * or NULL.
+ */
 static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
 {
     uint32_t at = next_send(qp);
@@ -312,7 +352,10 @@ static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp
     return IWARP_OK;
 }
 
-/* The same, but then nothing is posted. */
+/*
+ * All or nothing: `head` moves once, after the last request. Requests whose filling has changed the
+ * STag of a region or window are undone in reverse order.
+ */
 static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
 {
     uint32_t first = next_send(qp), at = first;
@@ -384,6 +427,7 @@ enum iwarp_status iwarp_recv_check(const struct iwarp_recv_wr *wr, unsigned max_
     return IWARP_OK;
 }
 
+/* A receive may be larger than any message: then its capacity is cut to what a message can have. */
 void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr)
 {
     uint64_t len = 0;
@@ -397,6 +441,7 @@ void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr)
     }
 }
 
+/* post_lock held. The SGEs' lkeys are checked when a message is placed. */
 static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr)
 {
     enum iwarp_status status = iwarp_recv_check(wr, qp->options.max_recv_sge, "queue pair");
@@ -436,7 +481,8 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
         status = post_one_recv(qp, wr);
     }
     /*
-     * Only an ended stream has something to do with a receive: flush it. Read by an exchange, as
+     * A running stream needs no call: it finds the receive when a message comes. An ended one has
+     * to flush it. `state` is read by an atomic read-modify-write, as
      * iwarp_qp_set_state writes by one: either the end is seen here, or the receive there.
      */
     if (atomic_fetch_or(&qp->state, 0) == IWARP_QP_ERROR) {

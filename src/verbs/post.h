@@ -7,7 +7,10 @@
 
 #include <iwarp/verbs.h>
 
-/* For both kinds of receive queue: is the request right?  Write it into an entry. */
+/*
+ * For both kinds of receive queue. check: is the request right?  `queue` names the queue in the
+ * message. fill: write it into an entry, which the caller owns (post_lock or srq.lock held).
+ */
 enum iwarp_status iwarp_recv_check(const struct iwarp_recv_wr *wr, unsigned max_sge,
                                    const char *queue);
 void iwarp_recv_fill(struct iwarp_rwqe *w, const struct iwarp_recv_wr *wr);

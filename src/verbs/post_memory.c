@@ -11,6 +11,10 @@
 #include "verbs/post.h"
 #include "verbs/qp.h"
 
+/*
+ * The protection domain is compared later, when the request is carried out: a region may be
+ * registered anew with another one before.
+ */
 static enum iwarp_status check_register(const struct iwarp_qp *qp, const struct iwarp_bind *b)
 {
     if (!b->mr || b->mr->pd->device != qp->pd->device) {
@@ -20,6 +24,7 @@ static enum iwarp_status check_register(const struct iwarp_qp *qp, const struct 
                           b->access);
 }
 
+/* A length of 0 is an unbinding of a window, and needs no region. */
 static enum iwarp_status check_bind(const struct iwarp_qp *qp, const struct iwarp_bind *b)
 {
     const unsigned all = IWARP_ACCESS_REMOTE_WRITE | IWARP_ACCESS_REMOTE_READ |
@@ -40,6 +45,7 @@ static enum iwarp_status check_bind(const struct iwarp_qp *qp, const struct iwar
     return IWARP_OK;
 }
 
+/* LOCAL_INV names an STag only; whether it is valid shows when the request is carried out. */
 enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
     if (wr->num_sge > 0 || (wr->flags & (IWARP_WR_INLINE | IWARP_WR_SOLICITED))) {
@@ -55,6 +61,10 @@ enum iwarp_status iwarp_post_memory_check(const struct iwarp_qp *qp, const struc
     return wr->opcode == IWARP_WR_REG_MR ? check_register(qp, wr->bind) : check_bind(qp, wr->bind);
 }
 
+/*
+ * The object's `stag` takes the new key now, so that the application can send it to the peer in a
+ * request that is posted behind this one. The STag table changes when the request is carried out.
+ */
 void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                             struct iwarp_swqe *w)
 {
@@ -74,11 +84,12 @@ void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_w
         .region = b->mr ? iwarp_mr_stag(b->mr) : 0,
         .qp = b->access & IWARP_ACCESS_QP_ONLY ? qp->num : 0,
     };
-    w->remote_to = (uintptr_t)named; /* nothing remote: room for what undoing needs */
+    w->remote_to = (uintptr_t)named; /* not used by such requests: kept for undo, as is imm */
     w->imm = iwarp_mr_stag(named);
     atomic_store(&named->stag, stag);
 }
 
+/* The table was not changed yet, so only the object's `stag` goes back. */
 void iwarp_post_memory_undo(const struct iwarp_swqe *w)
 {
     if (w->opcode == IWARP_WR_REG_MR || w->opcode == IWARP_WR_BIND_MW) {

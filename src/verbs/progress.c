@@ -8,23 +8,23 @@
 #include "verbs/device.h"
 #include "verbs/worker.h"
 
-#define DEVICES 4 /* that a thread has a habit at */
+#define DEVICES 4 /* for which a thread keeps a habit; the oldest entry is replaced */
 
-/* Polls in vain that are one unit; after so many, a thread looks after other threads' loops. */
+/* Empty polls that are one unit; after so many, a polled thread visits the other loops once. */
 #define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
 #define ROUND_NS 128000 /* of a quick round */
 #define AWAY_NS  50000  /* from a wait to the next, if that is quick */
 #define PAUSE_NS 200000 /* from a poll with the lease to the next, if that is slow */
-#define FEW      4      /* polls in vain between waits that mean nothing */
+#define FEW      4      /* empty polls between two waits that do not count as polling */
 
-/* What a thread does at one device. */
+/* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {
     uint64_t device; /* its serial number */
     struct iwarp_habit polling, waiting;
     uint64_t taken;    /* workers whose loops this thread visits as it polls, a bit each */
-    unsigned polls;    /* in vain */
+    unsigned polls;    /* empty ones */
     int64_t round_ns;  /* when the last round was over */
     int64_t polled_ns; /* when the last poll was over, if it was a sample; else 0 */
     int64_t waited_ns; /* when the last wait was over */
@@ -33,6 +33,10 @@ struct guest {
     bool visits;       /* from now on each of those runs the loop */
 };
 
+/*
+ * A device is recognized by its serial number, so an entry of a closed device does no harm: it is
+ * never found again, and replaced in the end.
+ */
 static _Thread_local struct {
     struct guest *last; /* of `at`, or NULL */
     struct guest at[DEVICES];
@@ -57,6 +61,9 @@ static struct guest *forget_oldest(const struct iwarp_device *device)
     return guests.last = g;
 }
 
+/*
+ * The common case, the same device as last time, is one comparison: it is on the way of each poll.
+ */
 static struct guest *guest_of(const struct iwarp_device *device)
 {
     struct guest *g = guests.last;
@@ -68,6 +75,10 @@ static struct guest *guest_of(const struct iwarp_device *device)
     return g ? g : forget_oldest(device);
 }
 
+/*
+ * The caller has already published what it is going to wait for (loop/lease.h, invariant 2).  An
+ * embedded loop has no home that could run it.
+ */
 void iwarp_progress_recall(struct iwarp_device *device)
 {
     for (unsigned i = 0; i < device->workers && !device->embedded; i++) {
@@ -77,8 +88,11 @@ void iwarp_progress_recall(struct iwarp_device *device)
 
 /* --- polled ---------------------------------------------------------------------------------- */
 
-/* Nobody else has visited it since this was asked last, and its home has not noticed yet.  Two
- * threads that ask at the same time may both visit it. */
+/*
+ * Visit a loop that no thread has visited since the last such check, and whose home is still
+ * parked: its guest has stopped polling.  Two threads that check at the same time may both visit
+ * it.
+ */
 static void visit_if_deserted(struct iwarp_worker *w)
 {
     const struct iwarp_lease *s = &w->loop.lease;
@@ -91,6 +105,10 @@ static void visit_if_deserted(struct iwarp_worker *w)
     atomic_store_explicit(&w->visits_seen, seen, memory_order_relaxed);
 }
 
+/*
+ * Every empty poll visits the loops of the queue that is polled; only every ROUND-th checks the
+ * others, since with a worker per thread they are other threads' business.
+ */
 static void visit_all(struct iwarp_device *device, uint64_t workers)
 {
     IWARP_UNCANCELLED;
@@ -116,7 +134,11 @@ void iwarp_progress_look(struct iwarp_device *device, uint64_t workers)
 
 /* --- threaded, polling ----------------------------------------------------------------------- */
 
-/* Take the loops, to visit them from the next poll on. */
+/*
+ * Ask the homes for these loops, so that they are out on lease and the next polls visit them.  The
+ * waiting for a home happens here, once.  False: not all could be had; those that were taken end by
+ * themselves after a park time.
+ */
 static bool take_all(struct iwarp_device *device, uint64_t workers)
 {
     IWARP_UNCANCELLED;
@@ -137,7 +159,10 @@ static bool take_all(struct iwarp_device *device, uint64_t workers)
     return true;
 }
 
-/* Rounds without a pause earn the lease. */
+/*
+ * A round of empty polls is over: rounds without a pause earn the lease.  Never while a queue is
+ * armed (invariant 4), nor with the option `look` off.
+ */
 static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers)
 {
     if (!device->options.look || atomic_load(&device->armed) > 0) {
@@ -159,6 +184,7 @@ static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers
     return true;
 }
 
+/* The recall wakes up the homes now, instead of after a park time. */
 static void give_back(struct iwarp_device *device, struct guest *g)
 {
     IWARP_UNCANCELLED;
@@ -168,7 +194,11 @@ static void give_back(struct iwarp_device *device, struct guest *g)
     iwarp_progress_recall(device);
 }
 
-/* Others wait for a thread that comes back late. */
+/*
+ * Has this thread lost the lease because it polls too rarely?  While it has the lease, nobody else
+ * serves the loop between its polls.  Only samples are timed: reading the clock at each poll would
+ * cost as much as the poll.
+ */
 static bool is_slow(struct guest *g)
 {
     bool sample = g->polled_ns != 0, earned = true;
@@ -180,7 +210,10 @@ static bool is_slow(struct guest *g)
     return !earned;
 }
 
-/* False: a lease is over, or the queue has got more workers. */
+/*
+ * Visit the loops that this thread has taken.  False: a lease is over, or the queue is served by a
+ * worker whose loop was not taken.
+ */
 static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint64_t workers)
 {
     IWARP_UNCANCELLED;
@@ -192,7 +225,11 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
     return all;
 }
 
-/* The loop is out on lease, and its guest may be away for long: this thread visits it, too. */
+/*
+ * The loop is out on lease to another thread, which may not come back for long: after FEW empty
+ * polls this thread visits it, too.  With several workers the homes do that after a park time.  A
+ * guest that sleeps in the loop serves it, so there is nothing to do.
+ */
 static bool visit_deserted(struct iwarp_device *device, struct guest *g)
 {
     IWARP_UNCANCELLED;
@@ -211,6 +248,10 @@ static bool visit_deserted(struct iwarp_device *device, struct guest *g)
     return true;
 }
 
+/*
+ * One empty poll of this thread.  Without a lease almost nothing is done, but for every ROUND-th
+ * poll.
+ */
 static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
 {
     struct guest *g = guest_of(device);
@@ -242,6 +283,7 @@ bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers)
     return true;
 }
 
+/* Entries are looked up and not created: a thread that never polled has nothing to end. */
 void iwarp_progress_pause(const struct iwarp_device *device)
 {
     struct guest *g = find(device);
@@ -255,6 +297,11 @@ void iwarp_progress_pause(const struct iwarp_device *device)
 
 /* --- threaded, waiting ----------------------------------------------------------------------- */
 
+/*
+ * Count one unit for this thread: quick, if its last wait ended less than AWAY_NS ago.  With
+ * several workers no thread runs a loop while it waits, as it would serve one and sleep through the
+ * others; with less than two park times to wait, the lease could come too late.
+ */
 bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
 {
     const struct iwarp_worker *w = &device->worker[0];
@@ -273,12 +320,16 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
     } else if (iwarp_habit_unit(&g->waiting, quick) && !had && !iwarp_loop_may_fault()) {
         iwarp_habit_lost(&g->waiting);
     }
-    /* While others poll, a thread that sleeps in the loop would have them wait to be woken. */
+    /* Another guest polls: a thread that slept in the loop would hold `run` against its visits. */
     bool mine = !out || g->led;
     g->led = false;
     return g->waiting.earned && mine;
 }
 
+/*
+ * If the loop is out on lease already, its `run` is tried without waiting: it is free, or in use by
+ * another guest, which may keep it for long.
+ */
 bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
 {
     struct iwarp_loop *l = &device->worker[0].loop;
@@ -287,7 +338,7 @@ bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), v
         return false;
     }
     bool in_time = iwarp_lease_stay(l, done, arg);
-    struct guest *g = guest_of(device); /* not before: the application's callbacks poll, too */
+    struct guest *g = guest_of(device); /* after stay: callbacks may poll and replace entries */
     g->led = in_time;
     if (!in_time) {
         iwarp_habit_end(&g->waiting);

@@ -16,21 +16,26 @@
 struct iwarp_device;
 
 /*
- * Not embedded: the application has polled in vain a queue that these workers serve, a bit each.
- * True: their loops were run, look again.
+ * Not embedded: the application has polled a queue and found it empty; these workers serve it, a
+ * bit each.  True: their loops were run, look again.  Any thread, no lock held.
  */
 bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers);
 
-/* The same for queues that are seldom polled without end: only in polled progress. */
+/*
+ * The same for event queues, which programs do not poll in a tight loop: a visit in polled progress
+ * only.
+ */
 void iwarp_progress_look(struct iwarp_device *device, uint64_t workers);
 
 /* Threaded: this thread stops polling, since it is about to arm a queue or to wait. */
 void iwarp_progress_pause(const struct iwarp_device *device);
 
 /*
- * Threaded: run the loop until done(arg), if this thread has earned it.  False: wait as usual.
- * Whoever makes done(arg) true on another thread wakes the loop.  may_wait tells, once for each
- * wait; waited: the thread goes off with what it has waited for.
+ * Threaded progress: waiting by running the loop. may_wait is called once for each wait and says
+ * whether the thread has earned the lease. wait then runs the loop until done(arg); a thread that
+ * makes done(arg) true without running the loop has to wake up the loop.  False: the caller waits
+ * by sleeping. waited: the wait is over and the thread returns to the application; the time until
+ * its next wait decides whether it keeps the lease.
  */
 bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms);
 bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg);

@@ -32,6 +32,10 @@ void iwarp_qp_options_init(struct iwarp_qp_options *options)
                                          .access = IWARP_QP_ACCESS};
 }
 
+/*
+ * Everything is checked before anything is allocated, and the message names the value and the
+ * bound.
+ */
 static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_options *o)
 {
     if (!o || o->size != sizeof *o) {
@@ -74,6 +78,11 @@ static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_
     return IWARP_OK;
 }
 
+/*
+ * An entry of the send queue ends in one piece of memory that serves all kinds of requests: a list
+ * of SGEs, inline data, a binding, or the operands of an Atomic. So its size is the largest of
+ * these. False: no memory; what was allocated is freed by the caller.
+ */
 static bool init_queues(struct iwarp_qp *qp)
 {
     const struct iwarp_qp_options *o = &qp->options;
@@ -99,6 +108,10 @@ static bool init_queues(struct iwarp_qp *qp)
                          sizeof(struct iwarp_rwqe) + o->max_recv_sge * sizeof(struct iwarp_sge));
 }
 
+/*
+ * The counts (`users`) of the domain and the completion queues are raised last: nothing fails after
+ * that.
+ */
 enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_options *options,
                                   struct iwarp_qp **out)
 {
@@ -139,8 +152,9 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
 }
 
 /*
- * Who takes the completion of what another thread has posted may find that thread still on its way
- * out of the call. No new one comes: no connection is there to be claimed.
+ * A thread that polls the completion of another thread's request may destroy the queue pair while
+ * that other thread still returns from the posting call. Wait for it. No new poster comes: `conn`
+ * is NULL, so there is no connection to claim.
  */
 static void await_posters(struct iwarp_qp *qp)
 {
@@ -152,6 +166,11 @@ static void await_posters(struct iwarp_qp *qp)
     }
 }
 
+/*
+ * The connection is separated under its lock and goes on alone: the kick makes its worker end it
+ * (qp_gone). Completions are purged last, when nothing can be pushed any more. qp.conn is read
+ * without post_lock, as no other thread may use a queue pair that is being destroyed.
+ */
 enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
 {
     IWARP_UNCANCELLED;
@@ -215,9 +234,10 @@ enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
 
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 {
-    (void)atomic_exchange(&qp->state, (int)state); /* see iwarp_post_recv */
+    (void)atomic_exchange(&qp->state, (int)state); /* an exchange: see iwarp_post_recv */
 }
 
+/* The fault lies in the connection and stays valid as long as the queue pair keeps it. */
 const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
 {
     IWARP_UNCANCELLED;
@@ -233,6 +253,7 @@ const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
     return fault;
 }
 
+/* The worker is entered into both completion queues, so that their pollers visit its loop. */
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     enum iwarp_status status = IWARP_OK;
@@ -255,11 +276,14 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     return status;
 }
 
-/* What was posted meanwhile stays, for the next connection. */
+/*
+ * Requests that were posted in between stay in the queues, for the next connection. The reference
+ * is dropped without conn.lock: it may be the last one.
+ */
 void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     iwarp_mutex_lock(&conn->lock);
-    bool bound = conn->qp != NULL; /* or it went to ERROR and IDLE meanwhile */
+    bool bound = conn->qp != NULL; /* false if another thread took it to ERROR and IDLE */
     if (bound) {
         iwarp_mutex_lock(&qp->post_lock);
         qp->conn = NULL;
@@ -273,6 +297,7 @@ void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     }
 }
 
+/* post_lock keeps the connection from being separated, and freed, before the reference is taken. */
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
 {
     iwarp_mutex_lock(&qp->post_lock);
@@ -286,6 +311,11 @@ struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
 
 /* --- completions ----------------------------------------------------------------------------- */
 
+/*
+ * conn.lock held. `pushed` makes the unlocking thread tell the application. A completion that is
+ * lost ends the stream: the application could never learn what became of its request. A fault is
+ * attached by pointer, into the connection.
+ */
 static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)
 {
     wc->qp = conn->qp;
@@ -301,6 +331,10 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
     }
 }
 
+/*
+ * Several request opcodes share one in the completion, as in libibverbs. check_send has made sure
+ * that the opcode is in the table.
+ */
 enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
 {
     static const enum iwarp_wc_opcode opcodes[] = {[IWARP_WR_SEND] = IWARP_WC_SEND,
@@ -319,6 +353,7 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
     return opcodes[w->opcode];
 }
 
+/* conn.lock held. w is a copy, or an entry that no poster can overwrite yet. */
 /* [VERBS-8.1.3.1-01] [VERBS-9.3.2.1-01] */
 static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
                       enum iwarp_wc_status status)
@@ -329,6 +364,7 @@ static void push_send(struct iwarp_conn *conn, const struct iwarp_swqe *w,
     push(conn, conn->qp->options.send_cq, &wc);
 }
 
+/* conn.lock held. Length, flags and immediate data are defined for success only. */
 /* [VERBS-8.1.2.1-02] [VERBS-9.3.2.1-01] */
 static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
                       enum iwarp_wc_status status)
@@ -344,7 +380,10 @@ static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
     push(conn, conn->qp->options.recv_cq, &wc);
 }
 
-/* What a peer's Terminate means for the request that was under way. RFC 5040 4.8. */
+/*
+ * RFC 5040 4.8: what the peer's Terminate means for the request that was in flight. Without a
+ * Terminate the peer says nothing about it, so it is flushed like the others.
+ */
 static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
 {
     if (!iwarp_fault_is_terminate(fault)) {
@@ -363,7 +402,10 @@ static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
     return IWARP_WC_REMOTE_OPERATION;
 }
 
-/* Is it known already which request is to blame? */
+/*
+ * Has one of the requests in flight got an error status already? Then the fault is that request's,
+ * and no other one carries it.
+ */
 static bool anybody_blamed(const struct iwarp_wq *sq)
 {
     for (uint32_t pos = sq->done; pos != sq->next; pos++) {
@@ -374,7 +416,11 @@ static bool anybody_blamed(const struct iwarp_wq *sq)
     return false;
 }
 
-/* An entry of an SRQ has its end: told, and free again at once, as whoever polls may post anew. */
+/*
+ * An entry of an SRQ is finished. It is given back before its completion is pushed, since the
+ * application may post a new receive as soon as it sees the completion; so the completion is made
+ * from a copy.
+ */
 static void push_shared(struct iwarp_conn *conn, struct iwarp_rwqe *w, enum iwarp_wc_status status)
 {
     const struct iwarp_rwqe copy = *w;
@@ -383,7 +429,9 @@ static void push_shared(struct iwarp_conn *conn, struct iwarp_rwqe *w, enum iwar
     push_recv(conn, &copy, status);
 }
 
-/* Only what this queue pair has taken: the rest is for the others. */
+/*
+ * Flush only the entry that this queue pair has taken: the others belong to all users of the SRQ.
+ */
 static void flush_shared(struct iwarp_conn *conn)
 {
     struct iwarp_rwqe *w = iwarp_rq_untake(&conn->qp->rq);
@@ -394,8 +442,9 @@ static void flush_shared(struct iwarp_conn *conn)
 }
 
 /*
- * Verbs 6: everything that is left completes as flushed, except the first request under way, which
- * carries the real reason. Unsignaled requests are told too.
+ * Verbs 6: all requests that are left complete as flushed, unsignaled ones, too. One exception: the
+ * first request in flight gets the reason that the peer gave, unless another one is known to be the
+ * cause. conn.lock held, after reaping.
  */
 /* [DDP-3-03] [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] */
 /* [VERBS-8.2.4-01] */
@@ -427,12 +476,18 @@ static void flush(struct iwarp_conn *conn)
     atomic_store(&rq->reaped, head);
 }
 
+/* Two steps in one: only for callers that cannot wait until the lock is free. */
 void iwarp_qp_tell(struct iwarp_qp *qp)
 {
     iwarp_cq_tell(iwarp_cq_due(qp->options.send_cq));
     iwarp_cq_tell(iwarp_cq_due(qp->options.recv_cq));
 }
 
+/*
+ * The consumer side of both rings: positions from `reaped` to `done` are finished, in order.
+ * `reaped` is moved, with release, before the completion is pushed, so an application that polls it
+ * finds room to post. Unsignaled requests free their place without a completion.
+ */
 /* [VERBS-8.2.4-01] */
 void iwarp_qp_reap(struct iwarp_conn *conn)
 {
@@ -445,7 +500,7 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
     while (pos != qp->sq.done) {
         const struct iwarp_swqe *at = iwarp_sq_at(&qp->sq, pos++);
         if (qp->options.signal_all || (at->flags & IWARP_WR_SIGNALED)) {
-            /* A copy: whoever polls the completion may post into this place at once. */
+            /* A copy: a thread that polls the completion may post into this place at once. */
             const struct iwarp_swqe w = *at;
             atomic_store_explicit(&qp->sq.reaped, pos, memory_order_release);
             push_send(conn, &w, IWARP_WC_SUCCESS);
@@ -467,7 +522,10 @@ void iwarp_qp_reap(struct iwarp_conn *conn)
     }
 }
 
-/* Verbs 9.5: which of the events says how the stream ended. */
+/*
+ * Verbs 9.5: which asynchronous event says how the stream ended. An access error of the peer is
+ * told apart from other faults, as it hints at a wrong STag or bound in the application.
+ */
 /* [VERBS-6.2.2-01] */
 static enum iwarp_async_type end_type(const struct iwarp_fault *fault)
 {
@@ -488,6 +546,10 @@ static enum iwarp_async_type end_type(const struct iwarp_fault *fault)
     return rdmap_protection || ddp_tagged ? IWARP_ASYNC_QP_ACCESS : IWARP_ASYNC_QP_FATAL;
 }
 
+/*
+ * No event if the application itself ended the stream: it knows. Last WQE is reported in any case,
+ * since the application waits for it before it destroys a queue pair with an SRQ.
+ */
 void iwarp_qp_report_end(struct iwarp_conn *conn)
 {
     struct iwarp_qp *qp = conn->qp;

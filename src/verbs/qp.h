@@ -25,7 +25,7 @@ struct iwarp_qp {
     uint32_t num;
     struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
-    struct iwarp_conn *conn;           /* its connection, counted; NULL: none */
+    struct iwarp_conn *conn;           /* its connection, one reference; NULL: none */
     _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
     _Atomic unsigned drivers;          /* posters that have claimed the connection */
     _Atomic int state;                 /* enum iwarp_qp_state */
@@ -44,13 +44,19 @@ enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };
 
 /* --- its connection: qp.c, qp_modify.c ------------------------------------------------------- */
 
-/* Tie qp to conn: MISUSE if it has a connection already. */
+/*
+ * Tie qp to conn, which takes a reference.  MISUSE if it has a connection already, or is not IDLE:
+ * a queue pair has one connection at a time.  Takes post_lock.
+ */
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
-/* Undo that, and end the connection: connecting could not even begin. */
+/*
+ * Undo that, and end the connection: connecting could not even begin.  Takes conn.lock, then
+ * post_lock.
+ */
 void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
-/* Its connection, counted; NULL: none. */
+/* Its connection, with a reference for the caller; NULL: none.  Takes post_lock. */
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp);
 
 /* Lower a connection's depths to what the queue pair allows. */
@@ -64,7 +70,10 @@ void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o);
  */
 void iwarp_qp_reap(struct iwarp_conn *conn);
 
-/* Tell the application of what was pushed to the queues of qp. */
+/*
+ * Tell the application about completions that were pushed to the queues of qp.  With conn.lock or
+ * post_lock held, which keeps the queue pair, and so its queues, alive.
+ */
 void iwarp_qp_tell(struct iwarp_qp *qp);
 
 /* The opcode in the completion of this request. */

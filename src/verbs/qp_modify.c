@@ -22,6 +22,10 @@ static const char *const state_names[] = {"IDLE", "RTS", "CLOSING", "TERMINATE",
 
 /* --- query ----------------------------------------------------------------------------------- */
 
+/*
+ * Requests that are posted and whose completions are not produced yet. Positions wrap at 2^32; the
+ * difference does not.
+ */
 static unsigned in_use(struct iwarp_wq *q)
 {
     return iwarp_wq_head(q) - atomic_load(&q->reaped);
@@ -45,6 +49,10 @@ static void query_conn(struct iwarp_conn *conn, struct iwarp_qp_info *info)
     memcpy(info->terminate, s->terminate, sizeof info->terminate);
 }
 
+/*
+ * All values are of one moment as far as conn.lock orders them; what posters change at the same
+ * time may be older or newer.
+ */
 enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_info *info)
 {
     IWARP_UNCANCELLED;
@@ -83,6 +91,10 @@ enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_info *info
 
 /* --- modify ---------------------------------------------------------------------------------- */
 
+/*
+ * One call of iwarp_qp_modify, carried to the connection's worker and back. The error text travels
+ * with it, since the last error belongs to the thread that set it.
+ */
 struct change {
     struct iwarp_qp *qp;
     struct iwarp_conn *conn;
@@ -91,6 +103,7 @@ struct change {
     char error[200]; /* the last error is one of the calling thread */
 };
 
+/* libibverbs programs ask for IDLE to RTS: they get told which call does that here. */
 static enum iwarp_status refuse(const struct iwarp_qp *qp, enum iwarp_qp_state from,
                                 enum iwarp_qp_state to)
 {
@@ -103,7 +116,10 @@ static enum iwarp_status refuse(const struct iwarp_qp *qp, enum iwarp_qp_state f
                       state_names[from], state_names[to]);
 }
 
-/* [VERBS-6.2-01] What an application may ask for. */
+/*
+ * [VERBS-6.2-01] The transitions that an application may ask for. All others happen by themselves
+ * (conn_drive.c). CLOSING and TERMINATE are left by the protocol alone.
+ */
 static bool allowed(enum iwarp_qp_state from, enum iwarp_qp_state to)
 {
     switch (from) {
@@ -120,6 +136,11 @@ static bool allowed(enum iwarp_qp_state from, enum iwarp_qp_state to)
     return false;
 }
 
+/*
+ * IRD and ORD are agreed with the peer during the start-up (RFC 6581), so afterwards only ORD may
+ * change, and only downwards: the peer has set aside resources for no more. conn.lock held, if
+ * there is a connection.
+ */
 static enum iwarp_status check_attributes(const struct iwarp_qp *qp, const struct iwarp_conn *conn,
                                           enum iwarp_qp_state from,
                                           const struct iwarp_qp_changes *want)
@@ -155,7 +176,10 @@ static enum iwarp_status check_attributes(const struct iwarp_qp *qp, const struc
     return IWARP_OK;
 }
 
-/* RFC 5040 5.4: a Terminate without headers, as nothing of the peer's is to blame. */
+/*
+ * RFC 5040 5.4: send a Terminate without headers, as no message of the peer is the cause. A stream
+ * that is ending already is left alone. On the worker, conn.lock held.
+ */
 static void terminate(struct iwarp_conn *conn)
 {
     if (conn->stream.life == STREAM_RUNNING) {
@@ -166,13 +190,20 @@ static void terminate(struct iwarp_conn *conn)
     }
 }
 
-/* By another thread, which had the same in mind. */
+/*
+ * Another thread has changed the queue pair between the look at its connection and the lock. The
+ * caller may try again.
+ */
 static enum iwarp_status changed_meanwhile(const struct iwarp_qp *qp)
 {
     return iwarp_fail(IWARP_AGAIN, "queue pair %u has another state or connection meanwhile",
                       qp->num);
 }
 
+/*
+ * Positions start at 0 again. A ring of an SRQ is shared, and its positions are not this queue
+ * pair's.
+ */
 static void reset_ring(struct iwarp_wq *q)
 {
     if (!q->take) {
@@ -188,14 +219,14 @@ static void reset_ring(struct iwarp_wq *q)
  */
 static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
-    iwarp_mutex_lock(&qp->post_lock); /* first, or what is posted just now would be lost */
+    iwarp_mutex_lock(&qp->post_lock); /* from here on no request can be posted and then lost */
     if (qp->conn != conn || iwarp_qp_state(qp) != IWARP_QP_ERROR) {
         iwarp_mutex_unlock(&qp->post_lock);
         return changed_meanwhile(qp);
     }
     if (conn) {
         iwarp_qp_reap(conn);
-        iwarp_qp_tell(qp); /* in a moment the connection does not know it any more */
+        iwarp_qp_tell(qp); /* now: below, the connection loses its pointer to the queue pair */
         if (conn->state != CONN_ENDED || in_use(&qp->sq) || in_use(&qp->rq)) {
             iwarp_mutex_unlock(&qp->post_lock);
             return iwarp_fail(IWARP_MISUSE, "queue pair %u has work that is not flushed yet",
@@ -221,6 +252,10 @@ static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn
     return IWARP_OK;
 }
 
+/*
+ * Without a connection there is no stream, and so no consumer: the holder of post_lock is both ends
+ * of the ring.
+ */
 static void flush_unconnected_sends(struct iwarp_qp *qp)
 {
     uint32_t head = iwarp_wq_head(&qp->sq);
@@ -258,6 +293,10 @@ void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
     atomic_store(&qp->rq.reaped, head);
 }
 
+/*
+ * The atomics hold what the next connection may have at most; a running stream has its own copies,
+ * under conn.lock.
+ */
 static void set_attributes(struct iwarp_qp *qp, struct iwarp_conn *conn,
                            const struct iwarp_qp_changes *want)
 {
@@ -278,7 +317,10 @@ static void set_attributes(struct iwarp_qp *qp, struct iwarp_conn *conn,
     }
 }
 
-/* Without a connection; another thread may be about to make one. */
+/*
+ * To ERROR without a connection. post_lock decides against another thread that binds one at this
+ * moment: one of the two sees the other.
+ */
 static void give_up(struct change *c)
 {
     iwarp_mutex_lock(&c->qp->post_lock);
@@ -291,6 +333,7 @@ static void give_up(struct change *c)
     iwarp_mutex_unlock(&c->qp->post_lock);
 }
 
+/* The transition has been checked. With a connection its lock is held, on its worker. */
 static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state to)
 {
     if (to == from) {
@@ -326,7 +369,7 @@ static void change(struct change *c)
     enum iwarp_qp_state to = c->want->mask & IWARP_QP_CHANGE_STATE ? c->want->state : from;
 
     if (from == IWARP_QP_RTS && c->conn && c->conn->stream.life != STREAM_RUNNING) {
-        from = IWARP_QP_CLOSING; /* or beyond, which is about to show */
+        from = IWARP_QP_CLOSING; /* at least; qp.state follows at the end of the turn */
     }
     if ((c->conn && c->conn->qp != c->qp) ||
         (!c->conn && from != IWARP_QP_IDLE && from != IWARP_QP_ERROR)) {
@@ -344,6 +387,7 @@ static void change(struct change *c)
     }
 }
 
+/* Ending a stream may close the endpoint, which only the worker may do. */
 static void change_on_worker(void *arg)
 {
     struct change *c = arg;
@@ -353,6 +397,10 @@ static void change_on_worker(void *arg)
     iwarp_conn_unlock(c->conn);
 }
 
+/*
+ * No lock may be held: the call waits for the worker. Without a connection nothing is the worker's,
+ * so the change is made here.
+ */
 enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_changes *want)
 {
     IWARP_UNCANCELLED;
@@ -381,6 +429,10 @@ enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_cha
     return c.status == IWARP_OK ? IWARP_OK : iwarp_fail(c.status, "%s", c.error);
 }
 
+/*
+ * The application may have lowered the bounds by iwarp_qp_modify; the connection's options never
+ * raise them.
+ */
 void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o)
 {
     unsigned ird = atomic_load(&qp->max_ird), ord = atomic_load(&qp->max_ord);

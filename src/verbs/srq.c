@@ -24,6 +24,7 @@ void iwarp_srq_options_init(struct iwarp_srq_options *options)
     *options = (struct iwarp_srq_options){.size = sizeof *options, .max_wr = 1024, .max_sge = 4};
 }
 
+/* A limit of 0 is allowed and means no event. */
 static enum iwarp_status check(const struct iwarp_srq_options *o)
 {
     if (!o || o->size != sizeof *o) {
@@ -43,11 +44,18 @@ static enum iwarp_status check(const struct iwarp_srq_options *o)
     return IWARP_OK;
 }
 
+/*
+ * Entries are named by numbers, not pointers: a list link is 4 octets, and IWARP_RQ_NONE ends it.
+ */
 static struct iwarp_rwqe *entry(const struct iwarp_srq *srq, uint32_t i)
 {
     return (void *)(srq->mem + (size_t)i * srq->stride);
 }
 
+/*
+ * The stride is a multiple of 32 octets, for alignment. Memory from calloc is not touched before
+ * its entry is used for the first time (`touched`), so a large SRQ costs memory as it fills.
+ */
 enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_options *options,
                                    struct iwarp_srq **out)
 {
@@ -84,6 +92,10 @@ enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_o
     return IWARP_OK;
 }
 
+/*
+ * Without users no stream can call take(). Receives that are still posted are dropped without
+ * completions.
+ */
 enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq)
 {
     IWARP_UNCANCELLED;
@@ -113,7 +125,10 @@ void *iwarp_srq_user(const struct iwarp_srq *srq)
     return IWARP_GIVEN(srq) ? srq->options.user : NULL;
 }
 
-/* Is it time to tell? Then the limit is used up. srq.lock held. */
+/*
+ * Are fewer receives posted than the limit? The event is one-shot: the limit is then 0 until the
+ * application sets it again. srq.lock held; the caller reports without it.
+ */
 static bool limit_reached(struct iwarp_srq *srq)
 {
     bool reached = srq->posted < srq->limit;
@@ -133,6 +148,10 @@ static void report_limit(struct iwarp_srq *srq)
     iwarp_async_report(&srq->async, 0, &event);
 }
 
+/*
+ * If fewer receives than the new limit are posted already, the event comes at once: otherwise it
+ * would wait for a message, although the queue is short now.
+ */
 enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit)
 {
     IWARP_UNCANCELLED;
@@ -178,7 +197,10 @@ enum iwarp_status iwarp_srq_query(struct iwarp_srq *srq, struct iwarp_srq_info *
 
 /* --- posting --------------------------------------------------------------------------------- */
 
-/* An entry that is free, of those that were used before or of the rest. srq.lock held. */
+/*
+ * A free entry: one that was used before, since its memory is there already, else the next
+ * untouched one. IWARP_RQ_NONE: all are in use. srq.lock held.
+ */
 static uint32_t take_free(struct iwarp_srq *srq)
 {
     uint32_t i = srq->free;
@@ -191,6 +213,10 @@ static uint32_t take_free(struct iwarp_srq *srq)
     return i;
 }
 
+/*
+ * Append one receive to the posted list: they are taken in the order in which they were posted.
+ * srq.lock held.
+ */
 static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr)
 {
     enum iwarp_status status = iwarp_recv_check(wr, srq->options.max_sge, "SRQ");
@@ -217,6 +243,10 @@ static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv
     return IWARP_OK;
 }
 
+/*
+ * No stream is woken up: a stream that finds the queue empty ends with a fault and never waits for
+ * a receive.
+ */
 enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr,
                                       const struct iwarp_recv_wr **bad)
 {
@@ -240,7 +270,10 @@ enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_
 
 /* --- queue pairs ----------------------------------------------------------------------------- */
 
-/* A message has begun. Called by a stream; see wq.h. */
+/*
+ * A message begins and needs a receive. Called by a stream with its conn.lock held; see wq.h.
+ * IWARP_RQ_NONE: none is posted.
+ */
 static uint32_t take(void *arg)
 {
     struct iwarp_srq *srq = arg;
@@ -260,12 +293,17 @@ static uint32_t take(void *arg)
     return i;
 }
 
+/*
+ * The stream knows the SRQ only as a function that hands out entries: src/stream does not include
+ * src/verbs.
+ */
 void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq)
 {
     iwarp_rq_share(rq, srq->mem, srq->stride, srq->pd, take, srq);
     atomic_fetch_add(&srq->users, 1);
 }
 
+/* The entry's number follows from its address. */
 void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
 {
     uint32_t i = (uint32_t)((size_t)((uint8_t *)w - srq->mem) / srq->stride);
@@ -277,6 +315,10 @@ void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
     iwarp_mutex_unlock(&srq->lock);
 }
 
+/*
+ * Finished entries first, then the one that a message is being placed into. The connection has been
+ * separated before, so no stream uses rq any more.
+ */
 void iwarp_srq_detach(struct iwarp_srq *srq, struct iwarp_wq *rq)
 {
     struct iwarp_rwqe *w;

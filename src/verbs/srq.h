@@ -31,7 +31,10 @@ struct iwarp_srq {
     struct iwarp_async_source async;
 };
 
-/* Let a queue pair receive from it through rq; and end that: what rq holds is free again. */
+/*
+ * attach: let a queue pair receive from the SRQ through rq. detach: end that; entries that rq holds
+ * are free again, without completions.
+ */
 void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq);
 void iwarp_srq_detach(struct iwarp_srq *srq, struct iwarp_wq *rq);
 

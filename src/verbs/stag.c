@@ -21,8 +21,9 @@
 #define MANY  4096u
 
 /*
- * 32 unpredictable bits; the kernel is asked for many at a time, and gives up to 256 octets whole.
- * Not OpenSSL: it frees its generator at exit while other threads may be here. device.lock held.
+ * 32 unpredictable bits. The kernel is asked for 256 octets at a time, the most that it gives
+ * without a partial result, so one system call serves 64 STags. Not OpenSSL: it frees its generator
+ * at exit while other threads may be here. device.lock held.
  */
 static bool random32(struct iwarp_device *d, uint32_t *value)
 {
@@ -39,13 +40,19 @@ static bool random32(struct iwarp_device *d, uint32_t *value)
     return true;
 }
 
+/*
+ * There is no weaker generator to fall back to: an STag that can be guessed gives access to memory.
+ */
 static enum iwarp_status no_random(void)
 {
     return iwarp_fail(IWARP_LIMIT, "the kernel has no random octets for an STag: %s",
                       strerror(errno));
 }
 
-/* Many regions lie in huge pages, since peers use them in any order; few take little memory. */
+/*
+ * Memory for more entries. Many regions lie in a huge page, since peers use them in any order and
+ * each access would miss the TLB; few take little memory. An entry is aligned to its cache lines.
+ */
 static struct iwarp_mr_chunk *chunk_new(bool many)
 {
     const size_t size = sizeof(struct iwarp_mw);
@@ -69,6 +76,9 @@ static struct iwarp_mr_chunk *chunk_new(bool many)
     return chunk;
 }
 
+/*
+ * Entries need no end of their own: the application has given back all regions and windows before.
+ */
 void iwarp_stag_free_pool(struct iwarp_device *d)
 {
     while (d->chunks) {
@@ -81,7 +91,9 @@ void iwarp_stag_free_pool(struct iwarp_device *d)
     }
 }
 
-/* device.lock held. */
+/*
+ * Used entries first, then the unused rest of the newest chunk, then a new chunk. device.lock held.
+ */
 static struct iwarp_mr *pool_take(struct iwarp_device *d)
 {
     struct iwarp_mr *mr = d->free_mr;
@@ -101,6 +113,10 @@ static struct iwarp_mr *pool_take(struct iwarp_device *d)
     return &d->chunks->mw[d->chunks->used++].entry;
 }
 
+/*
+ * device.lock held. The memory is never freed while the device is open: a stream may have looked
+ * the entry up without a lock, and checks only afterwards that it is still the one.
+ */
 static void pool_give(struct iwarp_device *d, struct iwarp_mr *mr)
 {
     mr->next_free = d->free_mr;
@@ -129,7 +145,9 @@ static enum iwarp_status enter(struct iwarp_device *d, struct iwarp_mr *mr, bool
     return IWARP_OK;
 }
 
-/* Claimed, as somebody who looked its STag up long ago may look at it even now. device.lock held.
+/*
+ * The entry is claimed while it is filled: a stream that looked up the STag which the entry had
+ * before may read it even now. device.lock held.
  */
 static enum iwarp_status fill_and_enter(struct iwarp_pd *pd, struct iwarp_mr *mr,
                                         enum iwarp_region_kind kind, const struct iwarp_binding *b,
@@ -144,6 +162,7 @@ static enum iwarp_status fill_and_enter(struct iwarp_pd *pd, struct iwarp_mr *mr
     return status;
 }
 
+/* The error texts are made without the lock. max_regions counts regions and windows alike. */
 enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind kind,
                                   const struct iwarp_binding *b, bool valid, struct iwarp_mr **out)
 {
@@ -172,6 +191,10 @@ enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind ki
     return status;
 }
 
+/*
+ * The new key is random among the 255 others: a peer that knows the old STag learns nothing about
+ * it.
+ */
 enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag)
 {
     uint32_t r;
@@ -182,10 +205,14 @@ enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag)
     if (!good) {
         return no_random();
     }
-    *stag = iwarp_stag_with_key(*stag, (uint8_t)(*stag + 1 + r % 255)); /* never the same */
+    *stag = iwarp_stag_with_key(*stag, (uint8_t)(*stag + 1 + r % 255)); /* never the old key */
     return IWARP_OK;
 }
 
+/*
+ * The claim waits for streams that hold the region lent. The STag is revoked before the entry goes
+ * back into the pool, so a peer's next use of it is refused.
+ */
 /* [SEC-6.2.2-02] [DDP-8.3.1-07] [RDMAP-8.1.1-06] */
 unsigned iwarp_stag_give(struct iwarp_mr *mr)
 {
@@ -209,6 +236,7 @@ unsigned iwarp_stag_give(struct iwarp_mr *mr)
     return 0;
 }
 
+/* Claimed, so that all values are of one moment. */
 enum iwarp_status iwarp_stag_query(struct iwarp_mr *mr, struct iwarp_stag_info *info)
 {
     struct iwarp_region *r = &mr->region;

@@ -16,6 +16,10 @@
 
 /* --- counting -------------------------------------------------------------------------------- */
 
+/*
+ * The counters are read one by one while streams go on counting, so their sums need not match to
+ * the octet. Each one alone is right.
+ */
 static void add_traffic(struct iwarp_stream_traffic *to, const struct iwarp_stream_traffic *from)
 {
     for (unsigned i = 0; i < STREAM_COUNT_OPCODES; i++) {
@@ -33,22 +37,35 @@ static void add_counts(struct iwarp_stream_counts *to, const struct iwarp_stream
     add_traffic(&to->rx, &from->rx);
 }
 
+/*
+ * device.lock keeps readers from seeing the connection both in the list and in `gone`, or in
+ * neither.
+ */
 void iwarp_stats_conn_gone(struct iwarp_conn *conn)
 {
     add_counts(&conn->device->stats.gone, &conn->counts);
 }
 
+/* Codes beyond the table, which a peer may invent, share its last entry. */
 static unsigned code_index(uint64_t code)
 {
     return code < IWARP_STATS_CODES ? (unsigned)code : IWARP_STATS_CODES - 1;
 }
 
+/*
+ * The three codes of a Terminate in one atomic word, so that readers never see parts of two. Bit 24
+ * says that there was one: all codes may be 0.
+ */
 static uint32_t pack_terminate(uint64_t layer, uint64_t etype, uint64_t code)
 {
     return 1u << 24 | (uint32_t)(layer & 0xff) << 16 | (uint32_t)(etype & 0xff) << 8 |
            (uint32_t)(code & 0xff);
 }
 
+/*
+ * The first fault of a stream stays its fault, so an ending is counted in one class only. A
+ * Terminate counts as sent once it is framed; the peer may have been gone by then.
+ */
 void iwarp_stats_stream_ended(struct iwarp_conn *conn)
 {
     struct iwarp_device_counts *c = &conn->device->stats;
@@ -84,6 +101,7 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* Copy the atomic counters into the plain struct of the application. */
 static void read_traffic(struct iwarp_traffic *to, const struct iwarp_stream_traffic *from)
 {
     for (unsigned i = 0; i < STREAM_COUNT_OPCODES; i++) {
@@ -94,12 +112,17 @@ static void read_traffic(struct iwarp_traffic *to, const struct iwarp_stream_tra
     to->octets = atomic_load_explicit(&from->octets, memory_order_relaxed);
 }
 
+/* The reverse of pack_terminate. */
 static struct iwarp_terminate_stats unpack_terminate(uint32_t packed)
 {
     return (struct iwarp_terminate_stats){packed >> 24, packed >> 16 & 0xff, packed >> 8 & 0xff,
                                           packed & 0xff};
 }
 
+/*
+ * Of the queue pair's present connection; what earlier ones counted is in the device's statistics
+ * only.
+ */
 enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *stats)
 {
     IWARP_UNCANCELLED;
@@ -111,7 +134,7 @@ enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *sta
         return iwarp_fail(IWARP_MISUSE, "statistics: set size to sizeof(struct iwarp_qp_stats)");
     }
     *stats = (struct iwarp_qp_stats){.size = sizeof *stats};
-    iwarp_mutex_lock(&qp->post_lock); /* a connection is not taken from it meanwhile */
+    iwarp_mutex_lock(&qp->post_lock); /* keeps qp.conn, and so the connection, in place */
     if (qp->conn) {
         read_traffic(&stats->sent, &qp->conn->counts.tx);
         read_traffic(&stats->received, &qp->conn->counts.rx);
@@ -126,6 +149,7 @@ enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *sta
     return IWARP_OK;
 }
 
+/* Rare events, kept by the device itself: no lock, no sum over connections. */
 static void read_ends(struct iwarp_device_stats *to, struct iwarp_device_counts *from)
 {
     to->crc_errors = from->crc_errors;
@@ -150,6 +174,10 @@ static void read_ends(struct iwarp_device_stats *to, struct iwarp_device_counts 
     to->turned_away = from->turned_away;
 }
 
+/*
+ * Walks all connections with device.lock held: meant for a question now and then, not for each
+ * message.
+ */
 enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device_stats *stats)
 {
     IWARP_UNCANCELLED;
@@ -173,7 +201,7 @@ enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device
                                          .half_open = atomic_load(&d->startups.count),
                                          .buffer_bytes = atomic_load(&d->budget.used)};
     read_ends(stats, &d->stats);
-    iwarp_mutex_lock(&d->lock); /* connections come and go under it; none works with it */
+    iwarp_mutex_lock(&d->lock); /* for the list of connections; streams count without it */
     add_counts(&sum, &d->stats.gone);
     for (const struct iwarp_conn *c = d->conns; c; c = c->next) {
         add_counts(&sum, &c->counts);
@@ -188,12 +216,13 @@ enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device
 
 /* --- text ------------------------------------------------------------------------------------ */
 
+/* A growing text in a buffer that may be too small: len counts on, as with snprintf. */
 struct text {
     char *buf;
     size_t size, len;
 };
 
-/* A line, if there is something to tell. */
+/* One line "name value", unless the value is 0: the full list has several hundred names. */
 static __attribute__((format(printf, 3, 4))) void line(struct text *t, uint64_t value,
                                                        const char *name, ...)
 {
@@ -212,6 +241,7 @@ static __attribute__((format(printf, 3, 4))) void line(struct text *t, uint64_t 
     t->len += (size_t)n;
 }
 
+/* The names follow the RDMAP opcodes (RFC 5040 and 7306); the index is the opcode on the wire. */
 static void traffic_text(struct text *t, const char *way, const struct iwarp_traffic *traffic)
 {
     static const char *const names[16] = {
@@ -228,6 +258,7 @@ static void traffic_text(struct text *t, const char *way, const struct iwarp_tra
     line(t, traffic->octets, "%s.octets", way);
 }
 
+/* One line for each combination of layer, error type and code that occurred. */
 static void terminates_text(struct text *t, const struct iwarp_device_stats *s)
 {
     for (unsigned i = 0; i < IWARP_STATS_LAYERS * IWARP_STATS_ETYPES * IWARP_STATS_CODES; i++) {
@@ -239,6 +270,10 @@ static void terminates_text(struct text *t, const struct iwarp_device_stats *s)
     line(t, s->terminates_unknown, "terminates-unknown");
 }
 
+/*
+ * As snprintf: returns the length of the whole text, so a caller can ask for it with size 0 first.
+ * Each name is written once, as a literal, so that it is found by searching for it.
+ */
 size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, size_t size)
 {
     struct text t = {buf, size, 0};

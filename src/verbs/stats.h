@@ -34,7 +34,7 @@ struct iwarp_conn_ends {
     _Atomic uint32_t terminate_sent, terminate_received; /* 0, or as stats.c packs its codes */
 };
 
-/* The stream has ended: count how.  Once per stream, conn.lock held. */
+/* The stream has ended: count how.  Once for each stream, with conn.lock held. */
 void iwarp_stats_stream_ended(struct iwarp_conn *conn);
 
 /* The connection is about to be freed: keep its counts.  device.lock held. */

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* "addr+len/lkey" for each SGE, as many as fit. */
+/* " addr+len/lkey" for each SGE, as many as fit: a line is cut, never refused. */
 static void sgl_text(char *buf, size_t size, const struct iwarp_sge *sgl, unsigned n)
 {
     size_t len = 0;
@@ -20,6 +20,10 @@ static void sgl_text(char *buf, size_t size, const struct iwarp_sge *sgl, unsign
     }
 }
 
+/*
+ * No default case: the compiler names an opcode without a text. The program's own value may be any
+ * number, hence the "?" at the end.
+ */
 static const char *request_text(enum iwarp_wr_opcode opcode)
 {
     switch (opcode) {
@@ -56,6 +60,10 @@ static bool is_atomic(const struct iwarp_send_wr *wr)
     return wr->opcode == IWARP_WR_ATOMIC_FETCH_ADD || wr->opcode == IWARP_WR_ATOMIC_CMP_SWAP;
 }
 
+/*
+ * The request has been checked, so its pointers are there. post_lock is held: lines come in the
+ * order of the queue.
+ */
 void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
 {
     char sgl[256], remote[80] = "", extra[120] = "";
@@ -86,6 +94,7 @@ void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
               wr->flags & IWARP_WR_FENCE ? " fence" : "", wr->num_sge, sgl);
 }
 
+/* Likewise checked, with post_lock held. */
 void iwarp_trace_recv(const struct iwarp_qp *qp, const struct iwarp_recv_wr *wr)
 {
     char sgl[256];
@@ -122,6 +131,10 @@ static const char *opcode_text(enum iwarp_wc_opcode opcode)
     return "?";
 }
 
+/*
+ * Before the completion is pushed: afterwards the application may poll it and destroy the queue
+ * pair.
+ */
 void iwarp_trace_wc(const struct iwarp_wc *wc)
 {
     char fault[320] = "", imm[40] = "";

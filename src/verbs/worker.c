@@ -18,6 +18,10 @@
 /* One read takes at most this much: a quarter of a common L2 cache, see docs/copies.md. */
 #define STAGING_BYTES (256u * 1024u)
 
+/*
+ * The loop ends. A loop runs as long as it has open handles, so a handle that is left open here
+ * would keep the thread from ending.
+ */
 static void close_handles(void *worker)
 {
     struct iwarp_worker *w = worker;
@@ -25,6 +29,7 @@ static void close_handles(void *worker)
     uv_close((uv_handle_t *)&w->timer, NULL);
 }
 
+/* The timer is opened between open and launch, before the loop's thread runs. */
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)
 {
     const struct iwarp_loop_options options = {.uv = device->options.loop,
@@ -56,6 +61,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
     return IWARP_OK;
 }
 
+/* The loop has ended, so no thread can be inside any of these. */
 static void fini(struct iwarp_worker *w)
 {
     pthread_cond_destroy(&w->changed);
@@ -64,6 +70,7 @@ static void fini(struct iwarp_worker *w)
     free(w->staging);
 }
 
+/* Embedded: the application's loop goes on, and has closed the worker's handles before. */
 void iwarp_worker_fini(struct iwarp_worker *w)
 {
     iwarp_loop_fini(&w->loop);
@@ -76,6 +83,10 @@ void iwarp_worker_stop(struct iwarp_worker *w)
     fini(w);
 }
 
+/*
+ * The one call that any thread may make at a device with embedded progress; so it checks for a fork
+ * only, and not for the thread.
+ */
 enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void *arg), void *arg)
 {
     IWARP_UNCANCELLED;
@@ -91,12 +102,17 @@ enum iwarp_status iwarp_device_call(struct iwarp_device *device, void (*fn)(void
                : iwarp_fail(IWARP_NO_MEMORY, "no memory for a call");
 }
 
+/* The reference is the task's: the connection cannot be freed before the worker has run it. */
 void iwarp_worker_kick(struct iwarp_conn *conn)
 {
     iwarp_conn_get(conn);
     iwarp_loop_post(&conn->worker->loop, &conn->kick);
 }
 
+/*
+ * A crowd may drop a connection on any thread, but only the worker ends it. `leaving` counts the
+ * connections on their way; the bound on connections does not count them.
+ */
 void iwarp_worker_turn_away(struct iwarp_conn *conn)
 {
     atomic_fetch_add(&conn->device->leaving, 1);

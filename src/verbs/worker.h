@@ -27,20 +27,27 @@ struct iwarp_worker {
     struct iwarp_loop loop;
     _Atomic unsigned visits_seen; /* polled: visits of the loop when another poller looked last */
     uv_timer_t timer;             /* of all its connections: conn_timer.c */
-    uint64_t timer_due;           /* when it fires; UINT64_MAX: it is stopped */
+    uint64_t timer_due;           /* uv_now() at which it fires; UINT64_MAX: it is stopped */
     struct iwarp_conn *timed;     /* connections with a time limit */
     pthread_mutex_t wait_lock;
     pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
-    uint8_t *staging;       /* where a read puts octets that have no place in memory yet */
+    uint8_t *staging;       /* where a read puts octets whose place is not known yet */
     size_t staging_len;
     struct iwarp_spare spare; /* a send block for its connections */
 };
 
+/*
+ * start: on failure nothing is left to be undone. stop: runs what is queued, joins the thread and
+ * frees what the worker holds; no connection may be left.
+ */
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device);
 void iwarp_worker_stop(struct iwarp_worker *w);
 void iwarp_worker_fini(struct iwarp_worker *w); /* embedded: instead of stop */
 
-/* Make the worker look at a connection soon (iwarp_conn_kicked).  Any thread, any lock held. */
+/*
+ * Have the worker look at a connection soon (iwarp_conn_kicked).  Any thread, with any lock held.
+ * Several kicks before that count as one.
+ */
 void iwarp_worker_kick(struct iwarp_conn *conn);
 
 #endif

@@ -154,7 +154,9 @@ void iwarp_lease_recall(struct iwarp_loop *l)
     struct iwarp_lease *s = &l->lease;
 
     /* The caller has made known before what it waits for: invariant 2. */
-    if (atomic_load(&s->owner) == IWARP_LEASE_HOME && atomic_load(&s->asleep)) {
+    /* HOME is read again behind `asleep`, which otherwise could be that of a later guest. */
+    if (atomic_load(&s->owner) == IWARP_LEASE_HOME && atomic_load(&s->asleep) &&
+        atomic_load(&s->owner) == IWARP_LEASE_HOME) {
         return; /* else a guest has asked, and the home is about to leave */
     }
     /*

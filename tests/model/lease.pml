@@ -61,6 +61,10 @@ inline recall()
     :: here -> here = asleep
     :: else
     fi;
+    if
+    :: here -> here = (owner == HOME)
+    :: else
+    fi;
 #endif
     if
     :: here
@@ -251,12 +255,13 @@ active proctype Waiter()
 }
 #endif
 
+#define HOME_RUNS (owner == HOME && (asleep || inside > 0))
 #define ASKED    (owner == HOME && visits != seen)
 
 #if defined(SLEEPER) /* invariants 1, 2 and 4 */
 ltl told { [] (armed -> <> told) }
 #elif defined(WAITER) /* invariant 5 */
-ltl recall_ends { [] (waiting -> <> (owner == HOME && asleep)) }
+ltl recall_ends { [] (waiting -> <> HOME_RUNS) }
 #else /* invariant 2 */
 ltl asked_is_heard { [] (ASKED -> <> (owner == GUEST)) }
 #endif

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections as the application sees them: connect, accept, reject, disconnect, waiting,
- * information. The work is done on the connection's worker (conn_setup.c, conn_drive.c).
+ * Connections as the application sees them: accept, reject, disconnect, waiting, information; and
+ * how a connection object is made, counted and freed. The protocol's work is done on the
+ * connection's worker (conn_setup.c, conn_drive.c).
+ *
+ * A public call that may close the endpoint, or that answers a Request, is carried to the worker by
+ * iwarp_loop_call and waits for it there. So it holds no lock when it calls, and each function
+ * *_on_worker takes conn.lock itself. A call that only reads takes conn.lock on its own thread.
  */
 #include "verbs/conn.h"
 #include "base/guard.h"
@@ -41,7 +46,10 @@ static void conn_free(struct iwarp_conn *conn)
     free(conn);
 }
 
-/* NULL: see *status. */
+/*
+ * The object, its start-up block, and its faults on request. No other thread can see it yet. NULL:
+ * see *status, and nothing is left.
+ */
 static struct iwarp_conn *conn_alloc(struct iwarp_device *device, enum iwarp_startup_origin origin,
                                      enum iwarp_status *status)
 {
@@ -63,6 +71,12 @@ static struct iwarp_conn *conn_alloc(struct iwarp_device *device, enum iwarp_sta
     return conn;
 }
 
+/*
+ * From the moment it is in the device's list, other threads can find the connection (device.c,
+ * listen.c): so it is filled in before, and device.lock covers the check of max_connections
+ * together with the entry. The one reference is the caller's, and becomes that of the application's
+ * handle or of the listener's event.
+ */
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   const struct iwarp_conn_options *options,
                                   enum iwarp_startup_origin origin, enum iwarp_status *status)
@@ -108,8 +122,10 @@ void iwarp_conn_get(struct iwarp_conn *conn)
 }
 
 /*
- * The last reference takes the connection off the device's list under device.lock; close_lingering
- * (device.c) finds it there with a count of 0 until then.
+ * The last reference takes the connection off the device's list under device.lock, so no conn.lock
+ * may be held (docs/locks.md). close_lingering (device.c) may find the connection in the list with
+ * a count of 0 until then, and leaves it alone. The stream is finished first, as it uses regions
+ * and the buffer budget of the device: an embedded device may be freed once its list is empty.
  */
 void iwarp_conn_put(struct iwarp_conn *conn)
 {
@@ -135,6 +151,10 @@ void iwarp_conn_put(struct iwarp_conn *conn)
     conn_free(conn);
 }
 
+/*
+ * `changes` is a generation number. A waiting thread reads it before it looks at the state, so a
+ * change between its look and its sleep makes it look again (wait_for).
+ */
 void iwarp_conn_changed(struct iwarp_conn *conn)
 {
     pthread_mutex_lock(&conn->worker->wait_lock);
@@ -143,7 +163,10 @@ void iwarp_conn_changed(struct iwarp_conn *conn)
     pthread_mutex_unlock(&conn->worker->wait_lock);
 }
 
-/* The event lies in the connection, so a report cannot fail for lack of memory. */
+/*
+ * The event lies in the connection, so a report cannot fail for lack of memory. There are two
+ * nodes, as two events may wait at the same time: how the connection began, and that it ended.
+ */
 void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
 {
     bool end = type == IWARP_EVENT_DISCONNECTED;
@@ -166,6 +189,10 @@ void iwarp_conn_report(struct iwarp_conn *conn, enum iwarp_event_type type)
     iwarp_eq_push(conn->eq, node);
 }
 
+/*
+ * Before the connection is bound or attached: from then on an event may be reported at any time.
+ * The queue cannot be destroyed while it is counted as a user.
+ */
 void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
 {
     conn->eq = eq;
@@ -174,6 +201,11 @@ void iwarp_conn_use_eq(struct iwarp_conn *conn, struct iwarp_eq *eq)
     }
 }
 
+/*
+ * For a connection that never had an endpoint. Another thread may have ended it through its queue
+ * pair meanwhile, and that reports an event; so both nodes leave the queue before the reference is
+ * dropped.
+ */
 void iwarp_conn_drop(struct iwarp_conn *conn)
 {
     struct iwarp_eq *eq = conn->eq;
@@ -188,6 +220,10 @@ void iwarp_conn_drop(struct iwarp_conn *conn)
 
 /* --- passive side ---------------------------------------------------------------------------- */
 
+/*
+ * One call of iwarp_accept or iwarp_reject, carried to the connection's worker and back. It lies on
+ * the caller's stack, as the caller waits.
+ */
 struct answer {
     struct iwarp_conn *conn;
     struct iwarp_qp *qp; /* NULL: reject */
@@ -199,7 +235,10 @@ struct answer {
     char error[400]; /* the last error is one of the calling thread */
 };
 
-/* On the worker, conn.lock held. Binding comes last: nothing may fail after it. */
+/*
+ * On the worker, conn.lock held. Binding comes last: nothing may fail after it. A Reply of RFC 6581
+ * has 4 octets less for private data, as the depths of RDMA Reads lie in front of it.
+ */
 static enum iwarp_status check_answer(const struct answer *a)
 {
     size_t room = IWARP_MPA_PRIVATE_DATA_MAX;
@@ -223,7 +262,12 @@ static enum iwarp_status check_answer(const struct answer *a)
     return a->qp ? iwarp_qp_bind(a->qp, a->conn) : IWARP_OK;
 }
 
-/* The Request may have ended since the application took its event, so its state is checked here. */
+/*
+ * The Request may have ended since the application took its event, so its state is checked here,
+ * under conn.lock. The connection leaves the listener's crowd before it is answered: from then on
+ * it counts as accepted, and no flood of Requests can displace it. The Reply uses the options of
+ * this call, bounded by what the queue pair allows.
+ */
 static void answer_on_worker(void *arg)
 {
     struct answer *a = arg;
@@ -250,6 +294,7 @@ static void answer_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
+/* The worker's error text becomes the last error of this thread. */
 static enum iwarp_status answer(struct answer *a)
 {
     iwarp_loop_call(&a->conn->worker->loop, answer_on_worker, a);
@@ -295,7 +340,10 @@ enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data
 
 /* --- both sides ------------------------------------------------------------------------------ */
 
-/* From ESTABLISHED on states only go up, so a comparison is enough. */
+/*
+ * States only go up, but for the second try of an initiator, which goes from STARTUP back to
+ * CONNECTING. Callers ask for ESTABLISHED or ENDED, so a comparison is enough.
+ */
 static bool has_reached(struct iwarp_conn *conn, enum iwarp_conn_state state)
 {
     iwarp_mutex_lock(&conn->lock);
@@ -309,6 +357,7 @@ struct awaited {
     enum iwarp_conn_state state;
 };
 
+/* For a wait that runs an embedded loop. */
 static bool has_come(void *arg)
 {
     const struct awaited *a = arg;
@@ -316,14 +365,18 @@ static bool has_come(void *arg)
     return has_reached(a->conn, a->state);
 }
 
+/* A cleanup handler: a thread that is cancelled in its sleep wakes up with the lock held. */
 static void unlock_wait(void *lock)
 {
     pthread_mutex_unlock(lock);
 }
 
 /*
- * Until something changed since `seen`, or *until has come (NULL: never): then false. The thread
- * may end here if it is cancelled and its caller had not forbidden that.
+ * Sleep until the state of a connection of this worker has changed since `seen` was read, or until
+ * the time *until on the monotonic clock (NULL: for ever). False: it is that time. One condition
+ * serves all connections of a worker, so the thread may wake up spuriously and looks at `changes`.
+ * wait_lock is innermost, and no other lock is held. cancel_state is that of the caller before
+ * IWARP_UNCANCELLED: the sleep is the only place where a waiting call may be cancelled.
  */
 static bool sleep_until_changed(struct iwarp_conn *conn, unsigned seen,
                                 const struct timespec *until, int cancel_state)
@@ -344,8 +397,12 @@ static bool sleep_until_changed(struct iwarp_conn *conn, unsigned seen,
 }
 
 /*
- * Wait for a state of at least `state`. False: time is up. Sleeps with wait_lock only: who posts
- * and finds conn.lock taken relies on its holder to look again.
+ * Wait for a state of at least `state`. False: time is up. First the homes of the device's loops
+ * are asked to run them, since this thread does not visit any while it sleeps.
+ *
+ * The thread sleeps with wait_lock only, and never with conn.lock. A thread that posts while
+ * conn.lock is taken only leaves a note and relies on the lock's holder to send soon
+ * (iwarp_qp_claim); a holder that slept would leave the request lying.
  */
 static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int timeout_ms,
                      int cancel_state)
@@ -370,6 +427,10 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
     return has_reached(conn, state);
 }
 
+/*
+ * An ENDED connection is told from an established one under conn.lock, since the fault is written
+ * with the state. The fault's text goes into the last error.
+ */
 enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 {
     IWARP_UNCANCELLED;
@@ -392,7 +453,8 @@ enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms)
 }
 
 /*
- * ENDED says that the application's work is done; the endpoint may still wait for the peer's FIN.
+ * ENDED says that all work requests are completed or flushed; the endpoint may still wait for the
+ * peer's FIN, which is the worker's business alone.
  */
 enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
 {
@@ -406,7 +468,12 @@ enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms)
                : iwarp_fail(IWARP_AGAIN, "not ended within %d ms", timeout_ms);
 }
 
-/* On the worker, as are abort and destroy: each may close the endpoint. */
+/*
+ * On the worker, as are abort and destroy: each may close the endpoint. An established stream sends
+ * what was posted before it half-closes (RFC 5040 6.2, verbs 6.2). A Request that waits for an
+ * answer is declined, since a closed connection would look like a refusal of revision 2 to the peer
+ * (RFC 6581 10). Any earlier start-up is ended by a reset.
+ */
 static void disconnect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -423,7 +490,10 @@ static void disconnect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* A reset: what was posted is flushed, and what is in flight may be lost. */
+/*
+ * A reset: what was posted is flushed, and what is in flight may be lost. The turn carries the
+ * stream's end over to the queue pair and closes the endpoint.
+ */
 void iwarp_conn_end_now(struct iwarp_conn *conn)
 {
     if (conn->state == CONN_ESTABLISHED) {
@@ -443,7 +513,11 @@ static void abort_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* The handle goes: a disconnect that is under way is allowed to finish, all else ends. */
+/*
+ * The application destroys its handle: no event is reported from here on (`user_gone`). A stream
+ * that is closing in order already is allowed to finish, on the worker's reference alone. A running
+ * stream is reset, and an unanswered Request is declined.
+ */
 static void destroy_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
@@ -458,6 +532,7 @@ static void destroy_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
+/* Waits until the worker has begun to close, not until the connection has ended. */
 enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn)
 {
     IWARP_UNCANCELLED;
@@ -480,7 +555,11 @@ enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
-/* Events are removed after the worker has seen user_gone: from then on no new one is queued. */
+/*
+ * Events are removed after the worker has set user_gone: from then on no new one is queued. The
+ * event queue loses its user after that, so it cannot be destroyed with a node of this connection
+ * in its list. The reference dropped is the handle's; the worker may still have one.
+ */
 enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
     IWARP_UNCANCELLED;
@@ -500,7 +579,12 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
-/* A question changes nothing, but what it asks for may be changing just now. NULL: not usable. */
+/*
+ * Take conn.lock for a call that only reads. The public calls take a const connection, as they
+ * change nothing that the application can see; the lock is not const, hence the cast. NULL: the
+ * connection is NULL or may not be used by this thread; the last error says why, and nothing is
+ * locked.
+ */
 static struct iwarp_conn *lock_to_read(const struct iwarp_conn *conn)
 {
     struct iwarp_conn *c = (struct iwarp_conn *)(uintptr_t)conn;
@@ -512,6 +596,7 @@ static struct iwarp_conn *lock_to_read(const struct iwarp_conn *conn)
     return c;
 }
 
+/* The octets do not change once they are there, so the pointer stays valid without the lock. */
 const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len)
 {
     IWARP_UNCANCELLED;
@@ -529,6 +614,7 @@ const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_le
     return data;
 }
 
+/* The addresses are written by the worker as the start-up goes on. len 0: not known yet. */
 static enum iwarp_status copy_addr(const struct iwarp_conn *conn, bool peer,
                                    struct sockaddr_storage *addr, socklen_t *addr_len)
 {
@@ -563,6 +649,7 @@ enum iwarp_status iwarp_conn_local_addr(const struct iwarp_conn *conn,
     return copy_addr(conn, false, addr, addr_len);
 }
 
+/* A connection without a queue pair: not accepted yet, or the queue pair was destroyed. */
 struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn)
 {
     IWARP_UNCANCELLED;
@@ -582,6 +669,7 @@ void *iwarp_conn_user(const struct iwarp_conn *conn)
     return IWARP_GIVEN(conn) ? conn->user : NULL;
 }
 
+/* The fault does not change once it is there, so it may be read through the pointer later. */
 const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
 {
     IWARP_UNCANCELLED;
@@ -596,6 +684,10 @@ const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn)
     return fault;
 }
 
+/*
+ * Two steps, as there are two moments: what the peer's frame said is known when the frame has come;
+ * what both ends agreed on, when the connection is established. Before that the latter stays 0.
+ */
 /* [MPA2-9.1-01] [MPA2-9.1-10] */
 enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_conn_info *info)
 {

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One call, carried to the connection's worker and back; it lies on the caller's stack. */
 struct adoption {
     struct iwarp_conn *conn;
     int fd;
@@ -39,7 +40,10 @@ struct adoption {
 
 /* --- taking ---------------------------------------------------------------------------------- */
 
-/* Only looks: after a failure the socket is as it was. */
+/*
+ * Only looks: after a failure the socket is as it was. A descriptor of the library's own is
+ * refused, since two endpoints would read from it.
+ */
 static enum iwarp_status check_socket(int fd, const void *received, size_t received_len)
 {
     struct sockaddr_storage peer;
@@ -80,7 +84,11 @@ static void wake(void *user)
     iwarp_worker_kick(user);
 }
 
-/* conn.lock held over all of it: events and kicks wait until the start-up has begun. */
+/*
+ * conn.lock is held over all of it: events and kicks wait until the start-up has begun. If the
+ * socket cannot be watched, a responder ends here, and an initiator where its queue pair is
+ * unbound; the socket is still the application's.
+ */
 static void adopt_on_worker(void *arg)
 {
     struct adoption *a = arg;
@@ -104,7 +112,10 @@ static void adopt_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* *out is there before the first event can tell of it. */
+/*
+ * *out is there before the first event can tell of it. On failure nothing was reported, and the
+ * caller destroys the connection.
+ */
 static enum iwarp_status adopt(struct adoption *a, struct iwarp_conn **out)
 {
     *out = a->conn;
@@ -190,8 +201,9 @@ enum iwarp_status iwarp_accept_socket(struct iwarp_device *device, int fd, const
 /* --- giving back ----------------------------------------------------------------------------- */
 
 /*
- * After a yes or no that was understood, and where this end has given up on its own. Not after a
- * frame that was none: RFC 5044 7.1.1 and 7.1.2 (5, 9) have TCP closed then.
+ * The socket is given back if the peer's answer, or the lack of one, leaves TCP in a state that
+ * both ends know: a yes or no that was understood, or this end's own decision. After a frame that
+ * is no MPA frame RFC 5044 7.1.1 and 7.1.2 (rules 5, 9) have TCP closed.
  */
 static bool may_have_it_back(enum iwarp_fault_code code)
 {
@@ -201,7 +213,11 @@ static bool may_have_it_back(enum iwarp_fault_code code)
            code == IWARP_FAULT_LOCAL_NO_MEMORY;
 }
 
-/* The octets of half a frame are nobody's yet: they go in front of the early ones behind them. */
+/*
+ * Octets that were read from the socket go back to the application with it. Those of half a frame
+ * come first; behind them the early ones that nobody has read from the endpoint. `early` is freed
+ * or kept. False: no memory, and the socket cannot be given back without a gap.
+ */
 static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_len)
 {
     struct iwarp_startup *s = conn->startup;
@@ -224,7 +240,10 @@ static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_le
     return s->spare != NULL;
 }
 
-/* What the application has not lent is closed: nobody else could use it. */
+/*
+ * A socket that the library made is closed, not handed back: no application knows it. The endpoint
+ * goes without closing the descriptor, so the peer sees nothing.
+ */
 /* [MPA-7.1.2-07] [MPA-7.1.2-12] */
 bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
 {
@@ -247,6 +266,8 @@ bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
     return true;
 }
 
+/* conn.lock held. The socket is given away once; *received_len is set even if the room is too
+ * small. */
 static enum iwarp_status take(struct iwarp_conn *conn, int *fd, void *received, size_t size,
                               size_t *received_len)
 {

@@ -26,7 +26,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lay out the Request, so that too long private data is refused at once. */
+/*
+ * Lay out the Request before anything else happens, so that the caller learns at once of private
+ * data that are too long (RFC 5044 7.1.1: 512 octets; RFC 6581 9 takes 4 of them).
+ */
 static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
 {
     struct iwarp_startup *s = conn->startup;
@@ -81,7 +84,10 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
     return conn;
 }
 
-/* Begin a TCP connection to the peer; on the worker, locked. Returns 0 or -errno. */
+/*
+ * Begin a TCP connection to the peer; on the worker, locked. Returns 0 or -errno. The loop reports
+ * the socket as writable when it is connected or has failed (iwarp_conn_startup_writable).
+ */
 static int begin_tcp(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = NULL;
@@ -115,7 +121,10 @@ static void connect_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* The same Request in revision 1, which has room for the private data of the first. */
+/*
+ * The same Request in revision 1, which has room for the private data of the first. They are copied
+ * out first, as both frames lie in the same octets.
+ */
 static void lay_out_revision_1(struct iwarp_conn *conn)
 {
     const size_t skip = IWARP_MPA_FRAME_HDR_LEN + IWARP_MPA_ENHANCED_LEN;
@@ -128,8 +137,10 @@ static void lay_out_revision_1(struct iwarp_conn *conn)
 }
 
 /*
- * True: the connection goes on or has failed, and the caller leaves it alone. There is one such
- * try: afterwards mpa_rev is 1.
+ * True: the connection goes on or has failed, and the caller leaves it alone. Tried only if the
+ * peer hung up before an octet of its Reply, as RFC 6581 10 describes; and only over TCP of this
+ * library's own, since nobody else can connect again. There is one such try: afterwards mpa_rev is
+ * 1.
  */
 bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
 {
@@ -175,7 +186,10 @@ enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                : code;
 }
 
-/* All failures after this call's checks come as events, also those of connect(2). */
+/*
+ * All failures after this call's checks come as events, also those of connect(2). The addresses are
+ * copied before the worker hears of the connection, so no lock is needed for them.
+ */
 enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
                                 socklen_t addr_len, const struct iwarp_conn_options *options,
                                 const void *private_data, size_t pd_len, struct iwarp_eq *eq,

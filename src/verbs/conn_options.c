@@ -27,6 +27,7 @@ static enum iwarp_placement placement_wished(void)
     return placements[iwarp_setting_word("IWARP_PLACEMENT", words, 0)];
 }
 
+/* Octets; 0: as the path carries. */
 static unsigned ulpdu_max_wished(void)
 {
     return iwarp_setting_number("IWARP_ULPDU_MAX", IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX, 0);
@@ -84,7 +85,10 @@ static enum iwarp_status check_placement_and_times(const struct iwarp_conn_optio
     return IWARP_OK;
 }
 
-/* What the kernel's TCP can be told. */
+/*
+ * What the kernel's TCP can be told: its socket options are int, and Linux bounds the keepalive
+ * time.
+ */
 static enum iwarp_status check_tcp(const struct iwarp_conn_options *in)
 {
     if (in->user_timeout_ms > INT_MAX) {
@@ -103,6 +107,10 @@ static enum iwarp_status check_tcp(const struct iwarp_conn_options *in)
     return in->source_len == 0 ? IWARP_OK : iwarp_addr_check(in->source, in->source_len);
 }
 
+/*
+ * Numbers out of range are refused, never cut to the bound: the application would not learn what it
+ * runs with. A struct of another size comes from a program built with another version.
+ */
 enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                                            struct iwarp_conn_options *out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections over endpoints that are connected already: of the application's own transport
- * (iwarp/transport.h), or two joined in memory.
+ * (iwarp/transport.h), or two joined in memory. An endpoint belongs to its connection once the call
+ * has succeeded; the connection's worker closes it.
  */
 #include "base/guard.h"
 #include "base/process.h"
@@ -18,6 +19,8 @@
 #include "verbs/qp.h"
 #include "verbs/worker.h"
 
+/* A connection and its endpoint, carried to the worker; on the caller's stack, as the caller waits.
+ */
 struct over {
     struct iwarp_conn *conn;
     struct iwarp_endpoint *ep;
@@ -37,7 +40,11 @@ static void attach_on_worker(void *arg)
 
 /* --- of the application ---------------------------------------------------------------------- */
 
-/* A wake-up may come from now on: the endpoint's user is there before its worker knows of it. */
+/*
+ * A wake-up may come from any thread from now on, before the worker has attached the endpoint. So
+ * the endpoint's `user` is set here already; a kick that comes early finds no endpoint and does
+ * nothing.
+ */
 static void hand_over(struct iwarp_conn *conn, struct iwarp_endpoint *ep)
 {
     struct over over = {conn, ep};
@@ -134,14 +141,15 @@ void iwarp_endpoint_wake(struct iwarp_endpoint *ep)
 
 /* --- in memory ------------------------------------------------------------------------------- */
 
+/* Something has changed for this end: any thread, with pair.lock held, so it only queues a task. */
 static void mem_wake(void *user)
 {
     iwarp_worker_kick(user);
 }
 
 /*
- * The other end of an initiator's connection, which accepts whatever that asks for, and the
- * endpoints of both. Not OK: there is nothing of it.
+ * The responder of a pair: a connection that accepts whatever the Request asks for, bound to qp,
+ * and the endpoints of both ends. On failure nothing of it is left, and the initiator is as it was.
  */
 static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct iwarp_eq *eq,
                                        struct over side[2])

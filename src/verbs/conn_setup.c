@@ -4,6 +4,12 @@
  * answering. RFC 5044 7.1.2. What the frames mean is settled in src/mpa/mpa_setup.c.
  *
  * All functions run on the connection's worker with conn.lock held.
+ *
+ * Each start-up ends in exactly one of two ways: `established` reports ESTABLISHED, or
+ * iwarp_conn_fail reports FAILED or REJECTED. A Request that the application has not answered, or
+ * rejects, is the exception: it was announced by a REQUEST event, or nobody knows of it, and
+ * nothing more is reported. Both may close the endpoint and drop the connection's handle, so
+ * callers look at conn->state and conn->ep again after each call.
  */
 #include "verbs/conn_setup.h"
 #include "base/guard.h"
@@ -43,6 +49,10 @@ static void on_endpoint_closed(void *user)
     iwarp_conn_put(user);
 }
 
+/*
+ * For a second try: the connection stays what it is and takes another endpoint. It is an initiator,
+ * so it is in no crowd; and it has no stream yet, so the loop reads nothing of it directly.
+ */
 void iwarp_conn_drop_endpoint(struct iwarp_conn *conn)
 {
     struct iwarp_endpoint *ep = conn->ep;
@@ -94,7 +104,9 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
 
 /*
  * Closing now could turn into a reset, which destroys this end's last frame before the peer has
- * read it. So wait for the peer's FIN, as one of the start-ups' crowd and for a bounded time.
+ * read it (RFC 9293 3.6.1: close with unread octets resets). So wait for the peer's FIN, as a
+ * member of the start-ups' crowd and for close_timeout_ms at most: a peer that never closes cannot
+ * keep the descriptor.
  */
 void iwarp_conn_linger(struct iwarp_conn *conn)
 {
@@ -118,7 +130,10 @@ void iwarp_conn_linger_readable(struct iwarp_conn *conn)
 
 /* --- failing --------------------------------------------------------------------------------- */
 
-/* Nobody else is told of a peer that never got as far as a Request. */
+/*
+ * A warning, at a limited rate, for a peer that never got as far as a Request: the application has
+ * no event for it, so the log is the only place that tells of it.
+ */
 static void log_fault(const struct iwarp_conn *conn, bool unknown)
 {
     static struct iwarp_log_limit strangers;
@@ -132,7 +147,10 @@ static void log_fault(const struct iwarp_conn *conn, bool unknown)
     }
 }
 
-/* Nobody has a handle and nobody will: give back what the handle would have held. */
+/*
+ * Nobody has a handle and nobody will: give back what the handle would have held, its reference and
+ * its place among the event queue's users.
+ */
 static void forget(struct iwarp_conn *conn)
 {
     if (!conn->user_gone) {
@@ -143,13 +161,22 @@ static void forget(struct iwarp_conn *conn)
     }
 }
 
-/* A Request of a listener that the application has not seen: it never will. */
+/*
+ * The application has not taken the REQUEST event of this connection: it never will, since the
+ * event is removed here.
+ */
 static bool not_taken(struct iwarp_conn *conn)
 {
     return conn->startup->origin == STARTUP_ARRIVED && conn->eq &&
            iwarp_eq_remove(conn->eq, &conn->open_event);
 }
 
+/*
+ * The one end of a start-up that has failed. The fault of a second try gets the code that says so.
+ * Then: the endpoint is handed back, lingers, or is closed; the queue pair goes to ERROR, and what
+ * was posted early is flushed; and the application gets an event, unless it has no handle or has
+ * one for a Request that it may still answer (it learns then that the Request has gone).
+ */
 /* [MPA-7.1.2-04] [MPA-8-05] [MPA-7.1.2-11] */
 void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
                      enum iwarp_fault_side side, uint64_t d0, uint64_t d1)
@@ -187,6 +214,10 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
 
 /* --- entering Full Operation ----------------------------------------------------------------- */
 
+/*
+ * Octets of the largest ULPDU: what fits, with MPA's header, padding, CRC and markers, into a
+ * segment of the path (RFC 5044 3). The option ulpdu_max replaces it, whatever the path carries.
+ */
 /* [MPA-3-02] [DDP-3-01] */
 static uint32_t mulpdu_of(const struct iwarp_conn *conn)
 {
@@ -195,7 +226,7 @@ static uint32_t mulpdu_of(const struct iwarp_conn *conn)
     return conn->options.ulpdu_max ? conn->options.ulpdu_max : mulpdu;
 }
 
-/* What is framed stays as it is. */
+/* FPDUs that are framed already keep their size; those that follow use the new one. */
 /* [DDP-3-01] [DDP-3-02] */
 void iwarp_conn_fit(struct iwarp_conn *conn)
 {
@@ -225,7 +256,11 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
     return STREAM_RTR_NONE;
 }
 
-/* Make the stream ready to receive, with these depths of RDMA Reads. */
+/*
+ * Make the stream ready to receive, with these depths of RDMA Reads. A responder holds back what is
+ * posted until the initiator's first FPDU (RFC 5044 7.1.2 rule 4). The stream points to the queue
+ * pair's rings, so it is detached before the queue pair goes (iwarp_qp_destroy).
+ */
 /* [MPA-7.1-01] [MPA-7.1-04] [MPA-7.1.1-05] [MPA-7.1.1-06] [MPA-7.1.1-08] [MPA2-9.1-04] */
 static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
 {
@@ -303,8 +338,10 @@ static bool keep_private_data(struct iwarp_conn *conn)
 }
 
 /*
- * The initiator cannot live with what the Reply settled, or lacks the means: RFC 6581 9 wants a
- * Terminate, which needs the stream, but no RDMA Reads; the connection lingers until it is out.
+ * The initiator cannot live with what the Reply settled, or lacks the means. RFC 6581 9 wants a
+ * Terminate. Only a stream can send one: it is begun without RDMA Reads, sends the Terminate, and
+ * is killed; the connection lingers until the octets are out. `why` may lie in the start-up block
+ * or on the stack, and begin_with writes conn->stream, so it is copied first.
  */
 /* [MPA2-9.1-09] [MPA2-9.2-10] [MPA2-9.3-01] */
 static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
@@ -323,7 +360,10 @@ static void refuse_reply(struct iwarp_conn *conn, const struct iwarp_fault *why)
     iwarp_conn_fail(conn, fault.code, fault.side, 0, 0);
 }
 
-/* The queue pair may have been destroyed while the Request was on its way. */
+/*
+ * The queue pair may have been destroyed while the Request was on its way: then there is nothing to
+ * be established.
+ */
 static void reply_came(struct iwarp_conn *conn)
 {
     const struct iwarp_fault no_means = {.code = IWARP_FAULT_MPA_LOCAL, .side = IWARP_SIDE_LOCAL};
@@ -340,6 +380,11 @@ static void reply_came(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * From here on the Request waits for the application. The loop watches only for the peer's end, so
+ * what the peer sends meanwhile stays in the kernel. accept_timeout_ms bounds the wait. A responder
+ * in memory has nobody to ask and accepts at once.
+ */
 /* [MPA-7.1.2-03] */
 static void request_came(struct iwarp_conn *conn)
 {
@@ -366,6 +411,11 @@ static void request_came(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * The frame is one write of at most 532 octets, for which a new connection has room: a short write
+ * counts as a lost connection, and the rest is not sent later. After a rejection TCP may stay
+ * open for the application (RFC 5044 7.1.2 rule 6), else the connection lingers.
+ */
 void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data, size_t pd_len)
 {
     if (!reject && !conn->qp) {
@@ -444,6 +494,10 @@ void iwarp_conn_request_gone(struct iwarp_conn *conn)
 
 /* --- reading the peer's frame ---------------------------------------------------------------- */
 
+/*
+ * What the frame, or the part of it that has come, leads to. The last case is a frame that RFC 5044
+ * or 6581 does not allow, or whose terms this end does not accept: setup.fault says which.
+ */
 static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
 {
     const struct iwarp_fault *f = &conn->startup->setup.fault;
@@ -470,6 +524,10 @@ static void frame_step(struct iwarp_conn *conn, enum iwarp_mpa_step step)
     }
 }
 
+/*
+ * Read the peer's frame, in as many pieces as it comes. Each step may end the start-up and close
+ * the endpoint, so state and endpoint are checked before each read.
+ */
 /* [MPA-7.1.5-04] */
 void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 {
@@ -502,6 +560,9 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 
 /*
  * The listener's worker accepted the socket; this connection's worker attaches it to its own loop.
+ * The descriptor is this end's until iwarp_tcp_attach has it, which closes it on failure. A
+ * connection that was turned away before it came here is attached all the same:
+ * iwarp_conn_turn_away ends it.
  */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
@@ -524,6 +585,10 @@ void iwarp_conn_take_accepted(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * startup_timeout_ms bounds how long this end waits for the peer's frame; a responder waits half as
+ * long (iwarp/conn.h).
+ */
 /* [MPA-7.1.2-01] */
 void iwarp_conn_begin_startup(struct iwarp_conn *conn)
 {

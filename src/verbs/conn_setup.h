@@ -17,7 +17,11 @@
  */
 bool iwarp_conn_attach(struct iwarp_conn *conn, struct iwarp_endpoint *ep);
 
-/* Close the endpoint, if there is one: for good, or to go on with another one. */
+/*
+ * close: for good, if there is an endpoint; it drops the endpoint's reference to the connection
+ * later, in a turn of the loop.  drop: to go on with another endpoint.  reset: by RST, which loses
+ * what the peer has not read yet.
+ */
 void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset);
 void iwarp_conn_drop_endpoint(struct iwarp_conn *conn);
 
@@ -31,7 +35,10 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn);
 void iwarp_conn_startup_readable(struct iwarp_conn *conn);
 void iwarp_conn_startup_writable(struct iwarp_conn *conn);
 
-/* Send the Reply: enter Full Operation, or reject and close. */
+/*
+ * Send the Reply: enter Full Operation, or reject and close.  The state is REQUEST; private_data is
+ * the caller's and is copied into the frame.
+ */
 void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_data,
                       size_t pd_len);
 

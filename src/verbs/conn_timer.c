@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Time limits of connections: start-up, answer, close, and when to remind a peer. A worker has one
- * libuv timer for all of its connections, since most of them have no limit to keep. Those that have
- * one are a list in no order: limits are set and lifted all the time and seldom reached, so only
- * when the earliest one is, the list is looked through. What a limit means is the state's.
+ * libuv timer for all of its connections, since most of them have no limit to keep. Connections
+ * with a limit form a list in no order. Limits are set and lifted for every connection, but few are
+ * ever reached; so setting and lifting cost O(1), and the list is walked only when the timer fires.
+ *
+ * Invariant: timer_due is no later than the earliest limit in the list. It may be earlier, when
+ * that connection's limit was lifted: then the timer fires early, and the walk computes it anew.
+ *
+ * A connection has one limit at a time; what reaching it means follows from the connection's state
+ * (timed_out). All times are in milliseconds of the loop's clock, which is monotonic.
  *
  * All functions run on the connection's worker.
  */
@@ -15,7 +21,10 @@
 #include "verbs/conn_setup.h"
 #include "verbs/worker.h"
 
-/* The list is looked through so often at most, by limits that are reached one after the other. */
+/*
+ * The least time between two walks, in milliseconds: many limits that are reached one after the
+ * other share a walk. A limit is reached that much too late at most, which no peer notices.
+ */
 #define GRAIN_MS 10
 
 /*
@@ -44,7 +53,13 @@ static void unlink_timed(struct iwarp_conn *conn)
     }
 }
 
-/* On the worker, without a lock. The reference keeps the connection alive while it ends itself. */
+/*
+ * On the worker, without a lock. The reference keeps the connection alive while it ends itself.
+ *
+ * timer_on tells the two uses of the timer apart in Full Operation: a limit on closing, or a
+ * reminder (iwarp_conn_remind_later). Before that every use is a limit. The detail of the fault is
+ * the limit as the application had set it.
+ */
 static void timed_out(struct iwarp_conn *conn)
 {
     iwarp_conn_get(conn);
@@ -80,6 +95,10 @@ static void timed_out(struct iwarp_conn *conn)
 /*
  * On the worker, without a lock. The list belongs to the worker alone, so it is walked without one;
  * each connection is locked only when its turn comes.
+ *
+ * Two passes: first all connections that are due move to a list of their own, then each is taken
+ * off that list and handled. Ending one connection may start or stop the limit of another, on
+ * either list, and no pointer into a list is kept across such a call.
  */
 static void on_timer(uv_timer_t *timer)
 {
@@ -110,6 +129,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
+/* No connection yet: UINT64_MAX stands for a timer that is stopped. */
 void iwarp_worker_open_timer(struct iwarp_worker *w)
 {
     uv_timer_init(w->loop.uv, &w->timer);
@@ -117,7 +137,10 @@ void iwarp_worker_open_timer(struct iwarp_worker *w)
     w->timer_due = UINT64_MAX;
 }
 
-/* A connection has one limit at a time: a new one replaces the old one. */
+/*
+ * A connection has one limit at a time: a new one replaces the old one. The loop's time is updated
+ * first; else the limit would count from when this turn of the loop began, which may be long ago.
+ */
 void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
 {
     struct iwarp_worker *w = conn->worker;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time limits of connections (conn_timer.c).  A connection with a limit has an endpoint.  All
- * functions run on the worker, those of a connection with conn.lock held.
+ * Time limits of connections (conn_timer.c), in milliseconds.  A connection with a limit has an
+ * endpoint, whose reference keeps it alive; closing the endpoint stops the timer.  All functions
+ * run on the connection's worker, those of a connection with conn.lock held.
  */
 #ifndef IWARP_VERBS_CONN_TIMER_H
 #define IWARP_VERBS_CONN_TIMER_H
@@ -11,7 +12,8 @@ struct iwarp_worker;
 
 void iwarp_worker_open_timer(struct iwarp_worker *w);
 
-/* A connection has one limit at a time; the new one replaces the old one. */
+/* A connection has one limit at a time; the new one replaces the old one.  Stopping is idempotent.
+ */
 void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);
 void iwarp_conn_stop_timer(struct iwarp_conn *conn);
 

@@ -2,6 +2,11 @@
 /*
  * Listeners: accept sockets, bound how many start-ups run at a time, hand each connection to a
  * worker. The MPA Request is read there (conn_setup.c); the application hears of it afterwards.
+ *
+ * Peers that nobody knows decide how often this code runs. So everything that they can use up is
+ * bounded: start-ups (max_half_open), Requests that wait (the listener's crowd), connections,
+ * descriptors, and lines in the log. Where a bound is reached, accepting pauses, and new peers wait
+ * in the kernel's queue; the worker's established connections go on.
  */
 #include "verbs/listen.h"
 #include "base/log.h"
@@ -23,11 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long to leave a listener alone when something has run out; when start-ups are to be given
- * time to finish; when room is being made. */
-#define RETRY_MS 20
-#define YOUNG_MS 5
-#define ROOM_MS  1
+/* How long accepting pauses, in milliseconds. */
+#define RETRY_MS 20 /* descriptors or memory have run out, and nobody could be dropped */
+#define YOUNG_MS 5  /* the start-ups in progress are given time to finish */
+#define ROOM_MS  1  /* connections have been dropped; their workers are about to end them */
 
 /* A start-up is not ended for a newcomer before this: honest peers need a round trip or two. */
 #define LEAST_AGE_MS 200
@@ -35,8 +39,8 @@
 /* Accepted in one go before the worker turns to its connections again. */
 #define ACCEPT_BATCH 64
 
-/* Requests of a listener that may wait for an answer, whatever its backlog: those that a turn can
- * bring, or a crowd that comes at once would be turned away by a listener with a small backlog. */
+/* Requests of a listener that may wait for an answer, whatever its backlog: as many as one turn can
+ * accept. With fewer, a listener with a small backlog would turn away peers that come together. */
 #define WAITING_LEAST ACCEPT_BATCH
 
 /* A quarter of the descriptors at most: see most_startups in device.c. */
@@ -48,6 +52,7 @@ static unsigned most_waiting(int backlog)
     return most < descriptors ? most : descriptors > 0 ? descriptors : 1;
 }
 
+/* One limit for each kind of line: a flood of one kind does not hide the others. */
 static struct iwarp_log_limit paused, refused, forbidden;
 
 static void on_readable(uv_poll_t *poll, int status, int events);
@@ -60,7 +65,10 @@ static void on_retry(uv_timer_t *timer)
     uv_poll_start(&l->poll, UV_READABLE, on_readable);
 }
 
-/* New peers wait in the kernel's queue meanwhile. */
+/*
+ * New peers wait in the kernel's queue meanwhile. The loop's time is updated first: the timer would
+ * count from when this turn began otherwise.
+ */
 static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *why)
 {
     iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %u ms: %s", ms, why);
@@ -69,7 +77,12 @@ static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *w
     uv_timer_start(&l->retry, on_retry, ms, 0);
 }
 
-/* With max_connections there, a peer gets in if another address has more: one of those goes. */
+/*
+ * If the device has max_connections, the newcomer gets in only if another address has more
+ * connections that nobody has accepted than this one would: a member of that address's share is
+ * dropped. `own` is the size of the newcomer's own shares, so an address with many connections
+ * displaces nobody else's.
+ */
 static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockaddr *peer)
 {
     enum iwarp_status status;
@@ -86,7 +99,8 @@ static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockad
 
 /*
  * On the listener's worker; the connection may belong to another one, which takes the socket over
- * when it is kicked. If this fails, the peer sees its connection closed.
+ * when it is kicked. If this fails, the peer sees its connection closed. A fork between accept and
+ * here is covered: iwarp_process_accept has registered the descriptor.
  */
 static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
                   socklen_t peer_len)
@@ -136,7 +150,12 @@ static bool is_admitted(const struct iwarp_listener *l, const struct sockaddr_st
     return !o->admit || o->admit((const struct sockaddr *)peer, peer_len, o->admit_arg);
 }
 
-/* Descriptors or memory have run out: peers that nobody has accepted may hold them. */
+/*
+ * Descriptors or memory have run out: peers that nobody has accepted may hold them. One member is
+ * dropped, and one more for every 16 start-ups, so that a large flood is thinned out within a few
+ * turns. None is dropped while others are still on their way out (`leaving`), since those give
+ * descriptors back soon.
+ */
 static void make_room(struct iwarp_listener *l, const char *why)
 {
     unsigned n = 1 + atomic_load(&l->device->startups.count) / 16;
@@ -152,7 +171,12 @@ static void make_room(struct iwarp_listener *l, const char *why)
     pause_accepting(l, made ? ROOM_MS : RETRY_MS, why);
 }
 
-/* May there be one more start-up? If not, accepting is paused. */
+/*
+ * May there be one more start-up? If not, accepting is paused. A full crowd takes a newcomer by
+ * dropping its oldest member, but not before that is LEAST_AGE_MS old. Members that were dropped
+ * and are not ended yet still hold descriptors; so at most as many of them as the crowd has room
+ * for, and one batch, are on their way at a time.
+ */
 static bool has_room(struct iwarp_listener *l)
 {
     struct iwarp_device *d = l->device;
@@ -171,7 +195,11 @@ static bool has_room(struct iwarp_listener *l)
     return false;
 }
 
-/* ECONNABORTED and EINTR concern one peer or call: go on. EAGAIN ends the batch. */
+/*
+ * Accept up to ACCEPT_BATCH sockets. ECONNABORTED and EINTR concern one peer or call: go on.
+ * EAGAIN, or an error of the listening socket itself, ends the batch. The room is checked for each
+ * socket, as each one that is accepted uses some.
+ */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct iwarp_listener *l = poll->data;
@@ -198,7 +226,10 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* On the listener's worker. */
+/*
+ * On the listener's worker. The timer cannot fail to open, the poll handle can: `handles` says how
+ * many there are to be closed.
+ */
 static void open_on_worker(void *arg)
 {
     struct iwarp_listener *l = arg;
@@ -213,6 +244,7 @@ static void open_on_worker(void *arg)
     }
 }
 
+/* The last step: no handle, no connection and no list refers to the listener any more. */
 static void release(struct iwarp_listener *l)
 {
     if (l->fd >= 0) {
@@ -256,7 +288,12 @@ static void close_on_worker(void *arg)
     uv_close((uv_handle_t *)&l->retry, on_handle_closed);
 }
 
-/* After close_on_worker. */
+/*
+ * After close_on_worker. The caller sleeps until libuv has called back for both handles, as their
+ * memory lies in the listener. With embedded progress the calling thread runs the loop itself and
+ * must not sleep: then the last callback frees the listener, and the device stays until then
+ * (`dying`).
+ */
 static void listener_free(struct iwarp_listener *l)
 {
     if (l->device->embedded) { /* the loop's next turn closes the handles */
@@ -272,6 +309,7 @@ static void listener_free(struct iwarp_listener *l)
     release(l);
 }
 
+/* The device is only compared here: whether this thread may use it is checked later. */
 static enum iwarp_status check(const struct iwarp_device *device, int backlog,
                                const struct iwarp_eq *eq, struct iwarp_listener *const *out)
 {
@@ -288,7 +326,10 @@ static enum iwarp_status check(const struct iwarp_device *device, int backlog,
     return IWARP_OK;
 }
 
-/* On a listening socket, which is the library's on success only. */
+/*
+ * On a listening socket, which is the library's on success only. *out is set before the loop
+ * watches the socket: an event may name the listener as soon as it does.
+ */
 static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
                                    const struct iwarp_conn_options *options, int backlog,
                                    struct iwarp_eq *eq, void *user, struct iwarp_listener **out)
@@ -420,7 +461,13 @@ enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct soc
     return IWARP_OK;
 }
 
-/* A connection of this listener that the application has not seen: nobody will ever answer it. */
+/*
+ * Has the application not seen this connection of the listener? Then nobody will ever answer it.
+ * The event's place in the queue decides, under eq.lock: if it can be removed, no thread has taken
+ * it. True: the connection has no handle any more, and the caller has a reference.
+ *
+ * In any case the connection no longer points to the listener, which is about to be freed.
+ */
 static bool orphan(struct iwarp_conn *conn, const struct iwarp_listener *l)
 {
     iwarp_mutex_lock(&conn->lock);
@@ -455,7 +502,10 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
     return conn;
 }
 
-/* From here on iwarp_device_make_room, which walks the list under device.lock, does not see it. */
+/*
+ * Walkers of the list hold device.lock (iwarp_device_make_room), so none of them is inside the
+ * listener once this returns.
+ */
 static void leave_device(struct iwarp_listener *l)
 {
     iwarp_mutex_lock(&l->device->lock);
@@ -467,7 +517,11 @@ static void leave_device(struct iwarp_listener *l)
     iwarp_mutex_unlock(&l->device->lock);
 }
 
-/* Connections that the application has seen stay; the others are ended by their workers. */
+/*
+ * Connections that the application has seen stay; the others are ended by their workers. The order
+ * matters: first no new connection can come, then the listener is not found any more, then the
+ * connections let go of it, and only then is it freed.
+ */
 enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
 {
     IWARP_UNCANCELLED;

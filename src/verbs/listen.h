@@ -8,7 +8,8 @@
  * connections before it goes.
  *
  * Lock: listener.lock guards `handles` while the listener is being closed.  It is innermost.  The
- * device's list of listeners is under device.lock; the rest belongs to the worker.
+ * device's list of listeners is under device.lock, and the crowd has a lock of its own.  The libuv
+ * handles belong to the worker; what is left is constant once the listener is open.
  */
 #ifndef IWARP_VERBS_LISTEN_H
 #define IWARP_VERBS_LISTEN_H

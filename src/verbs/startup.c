@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/*
+ * Only an initiator needs room for the frame that it sends, at the end of the block: a responder's
+ * Reply is laid out on the stack. So a flood of inbound start-ups costs that much less memory.
+ */
 struct iwarp_startup *iwarp_startup_new(enum iwarp_startup_origin origin)
 {
     bool initiator = origin == STARTUP_OVER || origin == STARTUP_CONNECTS;
@@ -18,6 +22,10 @@ struct iwarp_startup *iwarp_startup_new(enum iwarp_startup_origin origin)
     return s;
 }
 
+/*
+ * A socket of the application that it has not taken back is closed here: nobody else can reach it.
+ * The descriptor of an accepted socket is not left over: the first kick takes it over or closes it.
+ */
 void iwarp_startup_free(struct iwarp_startup *s)
 {
     if (!s) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a connection needs for its start-up only.
+ * What a connection needs for its start-up only: some 800 octets, which a connection in Full
+ * Operation does not pay for.
  *
  * Life: created with the connection, and freed when the connection is established.  A connection
- * that never is keeps it until it is freed itself.
+ * that is never established keeps it until it is freed itself, as the application may still ask for
+ * its private data, and take back its socket.  So conn->startup == NULL says that the connection
+ * was in Full Operation (iwarp_conn_was_established).
  *
  * Lock: conn.lock, but for `member`, most of which belongs to its crowd (crowd.h).
  */

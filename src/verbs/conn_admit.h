@@ -36,9 +36,10 @@ unsigned iwarp_descriptors(void);
 void iwarp_conn_decline_crowded(struct iwarp_conn *conn);
 
 /*
- * A crowd has dropped the connection: have its worker call iwarp_conn_turn_away, which ends it if
- * it has not gone on meanwhile. The first takes over a reference of the caller's, who may hold any
- * lock but loop.lock.
+ * A crowd has dropped the connection. iwarp_worker_turn_away has the connection's worker call
+ * iwarp_conn_turn_away, which ends the connection, unless it has joined another crowd or was
+ * accepted meanwhile. The former takes over a reference of its caller, and takes loop.lock only, so
+ * its caller may hold any other lock.
  */
 void iwarp_worker_turn_away(struct iwarp_conn *conn);
 void iwarp_conn_turn_away(struct iwarp_conn *conn);

@@ -2,6 +2,10 @@
 /*
  * Full Operation: moving octets between a stream and its endpoint, and acting on where the stream
  * stands in its life. Any thread may send; the worker receives, watches and closes.
+ *
+ * Three kinds of threads come here, each with conn.lock held: the worker, when the loop finds the
+ * endpoint ready; a thread that has posted; and a thread that gives conn.lock back and finds that
+ * somebody has posted meanwhile. All three produce completions, and tell of them after unlocking.
  */
 #include "verbs/conn_drive.h"
 #include "base/log.h"
@@ -220,8 +224,8 @@ static bool receive_once(struct iwarp_conn *conn)
 
 /*
  * Read until there is nothing more, or for RX_ROUNDS reads: then other connections of the worker
- * have their turn, and the loop, which is level-triggered, comes back to this one.  A transport
- * that is polled has no such loop and needs the kick.
+ * have their turn, and the loop, which is level-triggered, comes back to this one. A transport that
+ * is polled has no descriptor that the loop could find ready again, so it needs the kick.
  */
 static void receive(struct iwarp_conn *conn)
 {
@@ -242,6 +246,7 @@ static void receive(struct iwarp_conn *conn)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+/* One line for each connection, at info: how it ended. */
 static void log_end(const struct iwarp_conn *conn)
 {
     char text[400];
@@ -251,6 +256,11 @@ static void log_end(const struct iwarp_conn *conn)
               conn->fault.code ? text : "closed in order");
 }
 
+/*
+ * The order matters. The state comes first, so that reaping flushes what is left. The queue pair is
+ * in ERROR before its requests are flushed, so a request that is posted now is flushed, too (see
+ * iwarp_post_recv). The event comes last: an application that takes it finds everything else done.
+ */
 /* [DDP-3-11] [RDMAP-7-03] [DDP-6.2.2-01] [RDMAP-7.1-01] [DDP-8.3-04] */
 void iwarp_conn_ended(struct iwarp_conn *conn)
 {
@@ -291,8 +301,8 @@ static void follow_life(struct iwarp_conn *conn)
 }
 
 /*
- * Nothing is to be sent, nothing changes in the stream's life, and TCP watches what it watched
- * before: settle would do nothing.
+ * After a direct read: nothing is to be sent, nothing changes in the stream's life, and TCP watches
+ * what it watched before. Then `settle` would do nothing but cost a call of `watch`.
  */
 static bool is_settled(struct iwarp_conn *conn)
 {
@@ -361,6 +371,12 @@ static void has_room(struct iwarp_conn *conn)
     }
 }
 
+/*
+ * Sending room and reminders come before receiving, receiving before sending: so an answer to what
+ * was just received goes out in the same turn. Completions are reaped once, at the end. Receiving
+ * or settling may end the stream and close the endpoint, and each step looks whether it is still
+ * there.
+ */
 void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
 {
     if (!conn->has_stream) {
@@ -389,7 +405,11 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
     iwarp_qp_reap(conn);
 }
 
-/* The three functions of the hot source (loop/hot.h), called on the worker without a lock. */
+/*
+ * The three functions of the hot source (loop/hot.h), called by the thread that runs the loop,
+ * without a lock. is_watched and watch touch the endpoint without conn.lock, as only that thread
+ * watches and closes it.
+ */
 static bool is_watched(void *conn)
 {
     return !iwarp_tcp_is_away(((struct iwarp_conn *)conn)->ep);
@@ -586,7 +606,10 @@ void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
     }
 }
 
-/* If the lock is taken again meanwhile, its new holder looks for the note in turn. */
+/*
+ * For holders with a reference. If another thread has the lock by now, it looks for the note when
+ * it unlocks, so a failed attempt ends the loop.
+ */
 static void do_pending(struct iwarp_conn *conn)
 {
     while (atomic_load(&conn->tx_pending) && iwarp_mutex_trylock(&conn->lock)) {
@@ -595,6 +618,7 @@ static void do_pending(struct iwarp_conn *conn)
     }
 }
 
+/* The caller has a reference: the note is read after the lock is free. */
 void iwarp_conn_unlock(struct iwarp_conn *conn)
 {
     release(conn);

@@ -30,10 +30,11 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons);
  * iwarp_qp_reap.  Any thread, locked.
  */
 void iwarp_conn_send(struct iwarp_conn *conn);
+
 /*
- * remind_later: start the timer for the next reminder, if any is due. ended: the stream has ended;
- * tell the queue pair and the application, once. ready: libuv or a transport has found the endpoint
- * ready. kicked: the task of iwarp_worker_kick.
+ * remind_later: start the timer for the next reminder, if any is due.  ended: the stream has ended;
+ * tell the queue pair and the application, once.  ready: libuv or a transport has found the
+ * endpoint ready.  kicked: the task of iwarp_worker_kick.
  */
 void iwarp_conn_remind_later(struct iwarp_conn *conn);           /* worker, locked */
 void iwarp_conn_ended(struct iwarp_conn *conn);                  /* worker, locked */

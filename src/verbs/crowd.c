@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See crowd.h. */
+/*
+ * See crowd.h. Everything here runs while strangers send as fast as they can, so nothing is
+ * allocated, and joining and leaving cost O(1); only a full crowd walks its 256 shares.
+ */
 #include "verbs/crowd.h"
 #include "verbs/conn.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory windows: an STag each, bound by work requests (post.c, stream_local.c, ddp_bind.c) to part
- * of a region. Verbs draft 7.10.
+ * of a region. Verbs draft 7.10. A window is an entry of the same pool as a region (stag.c), so
+ * peers name both alike, and the two count against max_regions together.
  */
 #include "base/fault.h"
 #include "base/log.h"
@@ -12,7 +13,11 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 
-/* A window starts unbound: its STag is reserved and refused until a bind is carried out. */
+/*
+ * A window starts unbound: its STag is reserved and refused until a bind is carried out. Types 1
+ * and 2 differ in who picks the key of the next STag, and in what may invalidate it
+ * (iwarp/memory.h).
+ */
 enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type, struct iwarp_mw **mw)
 {
     IWARP_UNCANCELLED;
@@ -36,7 +41,10 @@ enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type, s
     return status;
 }
 
-/* A bound window is unbound by this. It waits until no stream uses it. */
+/*
+ * A bound window is unbound by this. It waits until no stream uses the window, which is soon: a
+ * stream lends a region for one batch only.
+ */
 enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw)
 {
     IWARP_UNCANCELLED;
@@ -51,6 +59,8 @@ enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw)
     return IWARP_OK;
 }
 
+/* The STag after all posted binds; until the last of them is carried out, peers need an older one.
+ */
 uint32_t iwarp_mw_stag(const struct iwarp_mw *mw)
 {
     return IWARP_GIVEN(mw) ? atomic_load(&mw->entry.stag) : 0;

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting: check a request, copy it into its ring, let the stream know. Verbs 8.2, 9.3.
+ * Posting: check a request, copy it into its ring, send it if conn.lock is free. Verbs 8.2, 9.3.
+ *
+ * qp.post_lock makes the posting threads of a queue pair take turns. The stream reads the ring at
+ * the same time without that lock: it sees an entry once `head` has moved past it (stream/wq.h).
+ * What the application passed is copied, so all of it may change once the call returns, but for
+ * the memory that SGEs name.
  */
 #include "verbs/post.h"
 #include "base/guard.h"
@@ -43,6 +48,7 @@ static bool known(enum iwarp_wr_opcode opcode)
            is_memory(opcode);
 }
 
+/* RFC 7306 6: 8 octets for the peer, alone or behind an RDMA Write. */
 static bool has_immediate(enum iwarp_wr_opcode opcode)
 {
     return opcode == IWARP_WR_IMM || opcode == IWARP_WR_WRITE_IMM;
@@ -111,7 +117,9 @@ static enum iwarp_status check_read(const struct iwarp_qp *qp, const struct iwar
 
 /*
  * What can be known to be wrong now is refused now, before anything is posted. What the STags allow
- * is checked when the request is carried out. post_lock held.
+ * is checked when the request is carried out, since requests before it may change that. The order
+ * of the checks matters only where one relies on another: SGEs are counted before they are read.
+ * post_lock held. *len is not set for requests that send nothing.
  */
 static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                     uint64_t *len)
@@ -377,7 +385,15 @@ static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_s
     return IWARP_OK;
 }
 
-/* In IDLE requests wait until the queue pair is connected. [VERBS-6.2.1-01] */
+/*
+ * Five steps: write the requests into the ring with post_lock held; flush them if the queue pair is
+ * in ERROR and has no connection; claim the connection; give post_lock back; send with conn.lock
+ * held. The claim is made with post_lock held, as that keeps qp.conn from being separated. Requests
+ * that were posted before a wrong one are sent all the same. In IDLE requests wait until the queue
+ * pair is connected. *bad is written while the queue pair is certain to exist: completions of these
+ * requests may be polled, and the queue pair destroyed, as soon as they are sent.
+ */
+/* [VERBS-6.2.1-01] */
 /* [DDP-6.2.1-02] [VERBS-8.1.1-01] [VERBS-8.2.1-01] [VERBS-8.3.1-01] */
 static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                            const struct iwarp_send_wr **bad, bool together)

@@ -29,8 +29,8 @@ struct guest {
     int64_t polled_ns; /* when the last poll was over, if it was a sample; else 0 */
     int64_t waited_ns; /* when the last wait was over */
     bool led;          /* the last wait ran the loop, and nobody has needed it since */
-    unsigned idle;     /* polls in vain while a loop was out on lease and nobody in it */
-    bool visits;       /* from now on each of those runs the loop */
+    unsigned idle;     /* empty polls while a loop was out on lease and no thread ran it */
+    bool visits;       /* from now on each of those polls runs the loop */
 };
 
 /*

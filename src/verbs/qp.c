@@ -232,9 +232,13 @@ enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
     return IWARP_GIVEN(qp) ? (enum iwarp_qp_state)atomic_load(&qp->state) : IWARP_QP_ERROR;
 }
 
+/*
+ * conn.lock held, or post_lock while there is no connection. An exchange, not a store: together
+ * with the read-modify-write in iwarp_post_recv it orders the end of a stream and a late receive.
+ */
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 {
-    (void)atomic_exchange(&qp->state, (int)state); /* an exchange: see iwarp_post_recv */
+    (void)atomic_exchange(&qp->state, (int)state);
 }
 
 /* The fault lies in the connection and stays valid as long as the queue pair keeps it. */
@@ -253,7 +257,11 @@ const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp)
     return fault;
 }
 
-/* The worker is entered into both completion queues, so that their pollers visit its loop. */
+/*
+ * The worker is entered into the sets of both completion queues, so that threads that poll these
+ * queues visit its loop. The caller holds conn.lock, or no worker has the connection yet: so
+ * conn->qp may be written.
+ */
 enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
     enum iwarp_status status = IWARP_OK;
@@ -312,9 +320,9 @@ struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
 /* --- completions ----------------------------------------------------------------------------- */
 
 /*
- * conn.lock held. `pushed` makes the unlocking thread tell the application. A completion that is
+ * conn.lock held. `pushed` makes the thread that unlocks tell the application. A completion that is
  * lost ends the stream: the application could never learn what became of its request. A fault is
- * attached by pointer, into the connection.
+ * attached by pointer, into the connection, which lives as long as the queue pair keeps it.
  */
 static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *wc)
 {
@@ -381,8 +389,9 @@ static void push_recv(struct iwarp_conn *conn, const struct iwarp_rwqe *w,
 }
 
 /*
- * RFC 5040 4.8: what the peer's Terminate means for the request that was in flight. Without a
- * Terminate the peer says nothing about it, so it is flushed like the others.
+ * RFC 5040 4.8: what the peer's Terminate means for the request that was in flight. The detail of
+ * the fault has layer, error type and code of the Terminate. Without a Terminate the peer says
+ * nothing about the request, so it is flushed like the others.
  */
 static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
 {
@@ -476,7 +485,10 @@ static void flush(struct iwarp_conn *conn)
     atomic_store(&rq->reaped, head);
 }
 
-/* Two steps in one: only for callers that cannot wait until the lock is free. */
+/*
+ * Pushing and telling without a step between: for callers that tell before conn.lock is free. A
+ * thread that wakes up finds the lock taken then, and leaves a note.
+ */
 void iwarp_qp_tell(struct iwarp_qp *qp)
 {
     iwarp_cq_tell(iwarp_cq_due(qp->options.send_cq));

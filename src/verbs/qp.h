@@ -59,7 +59,7 @@ void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 /* Its connection, with a reference for the caller; NULL: none.  Takes post_lock. */
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp);
 
-/* Lower a connection's depths to what the queue pair allows. */
+/* Lower a connection's depths to what the queue pair allows (iwarp_qp_modify).  Any thread. */
 void iwarp_qp_bound(struct iwarp_qp *qp, struct iwarp_conn_options *o);
 
 /* --- completions: qp.c ----------------------------------------------------------------------- */
@@ -84,6 +84,8 @@ void iwarp_qp_flush_unconnected(struct iwarp_qp *qp);
 
 /* The stream has ended, after Full Operation: report how.  conn.lock held, after reaping. */
 void iwarp_qp_report_end(struct iwarp_conn *conn);
+
+/* The state that the application sees.  conn.lock held, or post_lock if there is no connection. */
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
 #endif

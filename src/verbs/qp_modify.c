@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Queue pairs looked at and changed: query, the transitions that an application may ask for, and
- * starting anew. Verbs 6.2, 9.2. What follows by itself is in conn_drive.c.
+ * starting anew. Verbs 6.2, 9.2. The transitions that the protocol makes are in conn_drive.c.
+ *
+ * A change runs on the connection's worker with conn.lock held; without a connection it runs on the
+ * calling thread, and post_lock decides against a thread that connects at the same moment. Lock
+ * order: conn.lock before post_lock.
  */
 #include "base/limits.h"
 #include "base/process.h"
@@ -103,7 +107,10 @@ struct change {
     char error[200]; /* the last error is one of the calling thread */
 };
 
-/* libibverbs programs ask for IDLE to RTS: they get told which call does that here. */
+/*
+ * Programs for libibverbs ask for IDLE to RTS, as other transports have it: the message names the
+ * call that does so here.
+ */
 static enum iwarp_status refuse(const struct iwarp_qp *qp, enum iwarp_qp_state from,
                                 enum iwarp_qp_state to)
 {
@@ -274,7 +281,10 @@ static void flush_unconnected_sends(struct iwarp_qp *qp)
     atomic_store(&qp->sq.reaped, head);
 }
 
-/* [VERBS-6.2.4-01] post_lock held. */
+/*
+ * post_lock held, and no connection: nobody else reaps. Also for a request that is posted in ERROR.
+ */
+/* [VERBS-6.2.4-01] */
 void iwarp_qp_flush_unconnected(struct iwarp_qp *qp)
 {
     uint32_t head = iwarp_wq_head(&qp->rq);
@@ -362,7 +372,11 @@ static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state t
     }
 }
 
-/* conn.lock held, on its worker, if there is a connection. */
+/*
+ * conn.lock held, on its worker, if there is a connection. Everything is checked before anything is
+ * changed, so a refused call has no effect. The state is read here, as it may have changed since
+ * the call was made.
+ */
 static void change(struct change *c)
 {
     enum iwarp_qp_state from = iwarp_qp_state(c->qp);
@@ -387,7 +401,7 @@ static void change(struct change *c)
     }
 }
 
-/* Ending a stream may close the endpoint, which only the worker may do. */
+/* Ending a stream may close the endpoint, and only the worker may do that. */
 static void change_on_worker(void *arg)
 {
     struct change *c = arg;
@@ -398,8 +412,8 @@ static void change_on_worker(void *arg)
 }
 
 /*
- * No lock may be held: the call waits for the worker. Without a connection nothing is the worker's,
- * so the change is made here.
+ * No lock may be held: the call waits for the worker, unless there is no connection. The reference
+ * that iwarp_qp_hold_conn takes keeps the connection alive until the worker has looked at it.
  */
 enum iwarp_status iwarp_qp_modify(struct iwarp_qp *qp, const struct iwarp_qp_changes *want)
 {

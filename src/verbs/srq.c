@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared receive queues: one block of entries, each of them free, posted, or taken by a queue pair
- * until its completion is produced. Streams take through the function pointer in wq.h, under their
- * connections' locks; srq.lock guards the lists and is never held while anything else is locked.
- * Verbs 6.3.
+ * until its completion is produced. Verbs 6.3.
+ *
+ * Streams take entries through the function pointer in wq.h, with their connections' locks held.
+ * srq.lock guards the lists and is innermost. An entry that is taken belongs to one stream, under
+ * its conn.lock, until iwarp_srq_give_back. in_use counts entries that are posted or taken, so
+ * posting can be refused before the block is overrun; `posted` counts those that are still to be
+ * taken.
  */
 #include "verbs/srq.h"
 #include "base/fault.h"
@@ -139,6 +143,10 @@ static bool limit_reached(struct iwarp_srq *srq)
     return reached;
 }
 
+/*
+ * The application posts more when it is told, so a busy queue pair cannot starve the others unseen.
+ * Without srq.lock, which is innermost.
+ */
 /* [SEC-6.4.3.1-01] [DDP-8.3.2-06] [RDMAP-8.1.2-08] */
 static void report_limit(struct iwarp_srq *srq)
 {
@@ -214,8 +222,8 @@ static uint32_t take_free(struct iwarp_srq *srq)
 }
 
 /*
- * Append one receive to the posted list: they are taken in the order in which they were posted.
- * srq.lock held.
+ * Append one receive to the posted list: receives are taken in the order in which they were posted,
+ * over all queue pairs. srq.lock held.
  */
 static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr)
 {
@@ -303,7 +311,10 @@ void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq)
     atomic_fetch_add(&srq->users, 1);
 }
 
-/* The entry's number follows from its address. */
+/*
+ * The entry's number follows from its address. It is free at once, so a caller that still needs its
+ * fields has copied them.
+ */
 void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
 {
     uint32_t i = (uint32_t)((size_t)((uint8_t *)w - srq->mem) / srq->stride);

@@ -2,6 +2,11 @@
 /*
  * STags of a device: drawing them, and the pool of what they name, for regions and windows alike.
  * STags are unpredictable (RFC 5042 6.1.1): index and key are random.
+ *
+ * A stream looks an STag up without a lock. Hence three rules: an entry's memory is never freed
+ * while the device is open; an entry is changed only while it is claimed, which waits for streams
+ * that have it lent; and a stream that has lent an entry checks that it still has the STag
+ * (ddp/ddp_region.h).
  */
 #include "base/fault.h"
 #include "base/huge.h"

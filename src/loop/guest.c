@@ -95,8 +95,8 @@ bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms)
 }
 
 /*
- * The lease is checked twice: before, since waiting for `run` would be in vain; and with `run`
- * held, since a thread may have armed a queue in between.
+ * The lease is checked twice: first without `run`, since there is no point in waiting for `run` if
+ * the lease is over; and again with `run` held, since a thread may have armed a queue in between.
  */
 bool iwarp_lease_take(struct iwarp_loop *l, unsigned within_ms)
 {

@@ -8,8 +8,12 @@
 #include "loop/clock.h"
 #include "loop/loop.h"
 
-#define HOT        3  /* receives in a row: read it directly */
-#define AWAY       32 /* and so many times directly: not watched any more */
+/* How many receives in a row it takes until a source is read directly, and until the loop no longer
+ * watches it. */
+#define DIRECT_FROM  3
+#define UNWATCH_FROM 32
+
+/* When the loop has its turn: at every so many reads, or after so many nanoseconds. */
 #define LOOP_EVERY 8
 #define LOOP_NS    50000
 
@@ -41,8 +45,8 @@ void iwarp_hot_received(struct iwarp_loop *l, const struct iwarp_hot_source *sou
     if (!hot->source || hot->arg != arg) {
         iwarp_hot_end(l);
         *hot = (struct iwarp_hot){.source = source, .arg = arg};
-    } else if (hot->heat < HOT) {
-        hot->heat++;
+    } else if (hot->streak < DIRECT_FROM) {
+        hot->streak++;
     }
 }
 
@@ -88,9 +92,9 @@ static void count(struct iwarp_hot *hot, const void *arg)
         return;
     }
     bool watched = hot->source->is_watched(hot->arg);
-    if (hot->heat == AWAY && watched) {
-        hot->heat = HOT; /* it has waited for room to send */
-    } else if (hot->heat < AWAY && ++hot->heat == AWAY) {
+    if (hot->streak == UNWATCH_FROM && watched) {
+        hot->streak = DIRECT_FROM; /* it has waited for room to send */
+    } else if (hot->streak < UNWATCH_FROM && ++hot->streak == UNWATCH_FROM) {
         hot->source->watch(hot->arg, false);
     }
 }
@@ -104,7 +108,7 @@ bool iwarp_hot_read(struct iwarp_loop *l)
     struct iwarp_hot *hot = &l->hot;
     bool received = false;
 
-    if (!hot->source || hot->heat < HOT || loop_is_due(l)) {
+    if (!hot->source || hot->streak < DIRECT_FROM || loop_is_due(l)) {
         return false;
     }
     void *arg = hot->arg;

@@ -25,7 +25,7 @@ struct iwarp_hot_source {
 struct iwarp_hot {
     const struct iwarp_hot_source *source; /* NULL: none is hot */
     void *arg;
-    unsigned heat;   /* receives in a row */
+    unsigned streak; /* receives in a row, by the loop and then directly; hot.c has the limits */
     unsigned direct; /* polls that read it directly */
     int64_t ran_ns;  /* when the loop had its last turn while it did not watch the source */
 };

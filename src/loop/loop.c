@@ -134,8 +134,8 @@ static bool is_for_visitors(const struct iwarp_loop *l)
 
 /*
  * No lock may be held: the loop may need it before it comes to this call. The call lies on the
- * stack of this thread, which therefore waits until `done`, whoever runs it: this thread as a
- * visitor, the home, or another guest.
+ * stack of this thread, so this thread waits until `done` is set. Any of three threads may run the
+ * call: this one as a visitor, the home, or another guest.
  */
 void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 {

@@ -10,7 +10,10 @@
 
 #include "stream/stream.h"
 
-/* Most payload of such a Write, which has at least one octet: it is copied, not referred to. */
+/*
+ * A small Write has one segment and from 1 to this many octets of payload, which are copied, not
+ * referred to.
+ */
 #define STREAM_RUN_MAX 512
 
 /* Octets in front of the payload: length field and DDP header. */
@@ -24,14 +27,14 @@
 
 /*
  * The n octets at p begin with an FPDU, without markers. Places, delivers and counts FPDUs from the
- * front as long as each is whole, such a Write, and passes every check. Returns their octets. Call
+ * front as long as each is whole, a small Write, and passes every check. Returns their octets. Call
  * it only where iwarp_stream_run_payload is not 0: setting up the guard costs more than one small
  * FPDU saves.
  */
 size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t n);
 
 /*
- * The n octets at p begin an FPDU. If its length field and its control octets are those of such a
+ * The n octets at p begin an FPDU. If its length field and its control octets are those of a small
  * Write, returns its payload octets, else 0. The length is part of the test so that a larger Write
  * does not set up the guard of a run for nothing.
  */
@@ -47,7 +50,7 @@ static inline uint32_t iwarp_stream_run_payload(const uint8_t *p, size_t n)
 }
 
 /*
- * Called when the next request may be framed. Frames requests as long as each is such a Write and
+ * Called when the next request may be framed. Frames requests as long as each is a small Write and
  * passes every check. The send block has room for one FPDU; the run stops when it has room for no
  * further one, or when `most` octets are framed. It does nothing if a response waits, since
  * requests and responses alternate. Returns the number of requests.

@@ -44,15 +44,22 @@ struct iwarp_async_event {
     void *user; /* of the object */
 };
 
-/* A few words for a type ("SRQ limit reached"); never NULL. */
+/* Return a few words for a type ("SRQ limit reached"), in static storage; never NULL. */
 IWARP_API const char *iwarp_async_text(enum iwarp_async_type type);
 
-/* Readable while an event waits; owned by the device, for poll/epoll only. */
+/*
+ * Return a descriptor that is readable while an event waits; -1 if device is NULL. The device owns
+ * it: use it for poll/epoll only. An event may vanish with its object before it is taken.
+ */
 IWARP_API int iwarp_async_fd(struct iwarp_device *device);
 
 /*
- * Take the next event, waiting for at most timeout_ms (< 0: for ever). AGAIN: none came in time.
+ * Take the oldest event and copy it to *event. Wait for it for timeout_ms milliseconds at most (<
+ * 0: for ever, 0: not at all). Any number of threads may take events; each event goes to one of
+ * them. A cancellation point while it sleeps; with embedded progress it runs the loop meanwhile.
  * Pass each event to iwarp_async_ack when its object is no longer used for it.
+ *
+ * OK: *event is set. AGAIN: no event came in time.
  */
 IWARP_API enum iwarp_status iwarp_async_get(struct iwarp_device *device,
                                             struct iwarp_async_event *event, int timeout_ms);
@@ -68,8 +75,10 @@ IWARP_API enum iwarp_status iwarp_async_deliver_by(
     struct iwarp_device *device, void (*deliver)(const struct iwarp_async_event *event, void *arg),
     void *arg);
 
-/* Acknowledge an event: once for each event taken. An acknowledgement too many does nothing but set
- * iwarp_last_error. */
+/*
+ * Acknowledge an event that was taken, once: its object may be destroyed then. Any thread. An
+ * acknowledgement too many does nothing but set iwarp_last_error.
+ */
 IWARP_API void iwarp_async_ack(const struct iwarp_async_event *event);
 
 IWARP_END_DECLS

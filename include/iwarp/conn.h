@@ -4,8 +4,14 @@
  * them.
  *
  * A connection (struct iwarp_conn) carries the stream of one queue pair from the MPA start-up
- * (RFC 5044 7.1, RFC 6581) to the close. Calls that start an operation return at once. Its result
- * arrives as an event in an event queue; iwarp_conn_wait and iwarp_conn_wait_end wait for it.
+ * (RFC 5044 7.1, RFC 6581) to the close. Calls that start an operation do not wait for the peer.
+ * The result arrives as an event in an event queue; iwarp_conn_wait and iwarp_conn_wait_end wait
+ * for it.
+ *
+ * Threads, forks, signals and NULL handles: as the head of verbs.h says. Most of these calls are
+ * carried out by the connection's worker and wait for it, which takes microseconds. So they must
+ * not be made out of a function that the library calls: admit, the notify function of a completion
+ * queue, or the deliver function of async.h.
  */
 #ifndef IWARP_CONN_H
 #define IWARP_CONN_H
@@ -108,6 +114,15 @@ struct iwarp_conn_options {
     void *admit_arg;
 };
 
+/*
+ * Set *options to the defaults. Some defaults come from the environment or a file of settings:
+ * IWARP_MPA_REV, IWARP_CRC, IWARP_MARKERS, IWARP_PLACEMENT, IWARP_ULPDU_MAX, IWARP_STRICT
+ * (iwarp(7)).
+ *
+ * Each function below that takes options copies them, takes NULL for the defaults, and returns
+ * MISUSE for a member out of its bounds or a struct of another size; iwarp_last_error names the
+ * member.
+ */
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -130,19 +145,33 @@ struct iwarp_event {
     uint64_t reserved[2];
 };
 
+/*
+ * Create an event queue, which connections and listeners of this device report to. It takes one
+ * descriptor. The application destroys it with iwarp_eq_destroy. LIMIT: the system gives no
+ * descriptor. NO_MEMORY.
+ */
 IWARP_API enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq **eq);
 
-/* MISUSE while a listener or connection reports to it. */
+/*
+ * Destroy an event queue. MISUSE: a listener, or a connection that was not destroyed, reports to
+ * it.
+ */
 IWARP_API enum iwarp_status iwarp_eq_destroy(struct iwarp_eq *eq);
 
 /*
- * Return a descriptor that is readable while events wait. The queue owns it: use it for poll/epoll
- * only. An event may vanish before it is taken, so call iwarp_eq_get with time-out 0 when the
- * descriptor becomes readable.
+ * Return a descriptor that is readable while events wait; -1 if eq is NULL. The queue owns it: use
+ * it for poll/epoll only. An event may vanish before it is taken, so call iwarp_eq_get with
+ * time-out 0 when the descriptor becomes readable.
  */
 IWARP_API int iwarp_eq_fd(struct iwarp_eq *eq);
 
-/* Take the oldest event; waits up to timeout_ms (< 0: for ever, 0: not at all). AGAIN if none came.
+/*
+ * Take the oldest event and copy it to *event. Wait for it for timeout_ms milliseconds at most (<
+ * 0: for ever, 0: not at all). Any number of threads may take events of one queue; each event goes
+ * to one of them. A cancellation point while it sleeps; with embedded progress it runs the loop
+ * meanwhile, and with polled progress a call with time-out 0 runs the workers that serve the queue.
+ *
+ * OK: *event is set. AGAIN: no event came in time.
  */
 IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event,
                                          int timeout_ms);
@@ -150,19 +179,26 @@ IWARP_API enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event
 /* --- passive side ---------------------------------------------------------------------------- */
 
 /*
- * Listen on addr (AF_INET or AF_INET6; port 0 picks one, see iwarp_listener_addr). options may be
- * NULL. backlog, at least 1, bounds the TCP connections that the kernel holds until they are
- * accepted, and the Requests that wait for an answer (for these it counts as at least 64, and as at
- * most a quarter of the process's descriptors). REQUEST events go to eq. MISUSE: device, addr, eq
- * or listener is NULL, the address is too short, or an option is out of its bounds. TRANSPORT: the
- * system refuses the address or the socket.
+ * Listen for TCP connections on addr (AF_INET or AF_INET6; port 0 picks a port, see
+ * iwarp_listener_addr). REQUEST events go to eq, with `user`. *listener belongs to the application,
+ * which closes it with iwarp_listener_close. The options (NULL: defaults) are those of the
+ * listener's connections. The call returns when the socket listens.
+ *
+ * backlog, at least 1, bounds two things: the TCP connections that the kernel holds until the
+ * library accepts them, and the Requests that wait for an answer (for these it counts as at least
+ * 64, and as at most a quarter of the descriptors that the process may have open).
  *
  * A Request that waits for an answer is rejected after accept_timeout_ms, and ends when its peer
- * closes. When more Requests wait than the backlog allows, the library rejects the newest Request
- * of the address with the most Requests. When max_connections or the descriptors are used up, it
- * may reject a Request of an address with several. If the application has not taken the event of
- * such a Request, the event vanishes. If it has, no other event follows and iwarp_accept returns
- * CLOSED; the application must still destroy the connection.
+ * closes. The library also rejects Requests to make room. When more wait than the backlog allows,
+ * it rejects the newest Request of the address with the most Requests. When max_connections, the
+ * descriptors or memory are used up, it drops a start-up or rejects a Request of an address that
+ * has several of them. If the application has not taken the event of a rejected Request, the event
+ * vanishes. If it has, no other event follows and iwarp_accept returns CLOSED; the application must
+ * still destroy the connection.
+ *
+ * MISUSE: an argument is NULL, eq is of another device, backlog is less than 1, the address is too
+ * short or of another family, or an option is out of its bounds. TRANSPORT: the system refuses the
+ * address or the socket. LIMIT: the event loop cannot watch the socket. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockaddr *addr,
                                          socklen_t addr_len,
@@ -171,38 +207,58 @@ IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const stru
                                          struct iwarp_listener **listener);
 
 /*
- * The same on a TCP socket that the application has bound, with options of its own (SO_REUSEADDR,
- * IPV6_V6ONLY, IP_TOS, ...). The socket may listen already. After a successful call the library
- * owns fd; after a failure the application still owns it, but it may be listening and non-blocking.
- * MISUSE: fd is no such socket, or the library owns it already. TRANSPORT: the system refuses a
- * call on it.
+ * The same on a TCP socket that the application has bound, with socket options of its own
+ * (SO_REUSEADDR, IPV6_V6ONLY, IP_TOS, ...). The socket may listen already; the call sets its
+ * backlog anew and makes it non-blocking. After a successful call the library owns fd and closes it
+ * with the listener. After a failure the application still owns it, but it may be listening and
+ * non-blocking.
+ *
+ * MISUSE: fd is no TCP socket, is not bound, or is connected; the library owns it already; or as
+ * for iwarp_listen. TRANSPORT: fcntl(2) or listen(2) fails on it. LIMIT, NO_MEMORY: as for
+ * iwarp_listen.
  */
 IWARP_API enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
                                                 const struct iwarp_conn_options *options,
                                                 int backlog, struct iwarp_eq *eq, void *user,
                                                 struct iwarp_listener **listener);
+/*
+ * Copy the address that the listener listens on to *addr, and its length in octets to *addr_len. If
+ * port 0 was asked for, the address has the port that the system picked.
+ */
 IWARP_API enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *listener,
                                                 struct sockaddr_storage *addr, socklen_t *addr_len);
 
-/* Stop listening. Requests not yet taken from the event queue are closed and vanish from it. */
+/*
+ * Stop listening and release the listener. Connections whose REQUEST event was not taken are
+ * closed, and their events vanish from the queue; connections that the application has seen stay.
+ * The call waits for the listener's worker: when it has returned, `admit` does not run and is not
+ * called any more.
+ */
 IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener);
 
 /*
- * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
- * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
- * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict and timeouts are
- * used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
+ * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply (RFC 5044 7.1.2)
+ * with pd_len octets of private data, which are copied: at most 512 octets to a Request of revision
+ * 1, 508 to one of revision 2 (RFC 6581 9). options NULL: those of the listener; only crc, markers,
+ * rtr, placement, ulpdu_max, ird, ord, strict and the times are used. `user` replaces that of the
+ * listener in later events. The call waits for the connection's worker to send the Reply.
+ *
+ * OK: ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
  * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
- * conn waits for no answer, or an option is out of its bounds. CLOSED: the Request has ended.
+ * qp is not IDLE or is connected, conn waits for no answer, or an option is out of its bounds; the
+ * Request still waits. CLOSED: the Request has ended; destroy conn.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
                                          const void *private_data, size_t pd_len, void *user);
 
 /*
- * Answer a REQUEST with a Reply that has the R (reject) bit set (RFC 5044 7.1.1), and close. The
- * application must still destroy conn. iwarp_disconnect and iwarp_conn_destroy send the same Reply
+ * Answer a REQUEST with a Reply that has the R (reject) bit set (RFC 5044 7.1.1), and close. No
+ * event follows, and the application must still destroy conn. private_data and pd_len are as for
+ * iwarp_accept. iwarp_disconnect and iwarp_conn_destroy send the same Reply, without private data,
  * for a connection that waits for an answer; iwarp_abort resets it.
+ *
+ * MISUSE, CLOSED: as for iwarp_accept.
  */
 IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *private_data,
                                          size_t pd_len);
@@ -210,11 +266,19 @@ IWARP_API enum iwarp_status iwarp_reject(struct iwarp_conn *conn, const void *pr
 /* --- active side ----------------------------------------------------------------------------- */
 
 /*
- * Connect qp (IDLE) to a listener. ESTABLISHED, REJECTED or FAILED goes to eq, which may be NULL if
- * iwarp_conn_wait is used instead. private_data is copied; at most 512 octets (revision 2: 508).
- * Some peers take 256 in all: up to 252 octets reach every known one.
- * MISUSE: NULL for qp, addr or conn, or for private_data with pd_len > 0; too short an address; an
- * option out of its bounds; a queue pair that is not IDLE. LIMIT: max_connections.
+ * Connect qp (IDLE) to the listener at addr: TCP first, then the MPA Request (RFC 5044 7.1.2). The
+ * call returns when the attempt has begun. ESTABLISHED, REJECTED or FAILED goes to eq, with `user`;
+ * eq may be NULL if iwarp_conn_wait is used instead. Every failure after the checks of this call
+ * comes as an event, those of connect(2) too. *conn belongs to the application, which releases it
+ * with iwarp_conn_destroy, and is set before the first event names it.
+ *
+ * private_data is copied; at most 512 octets with revision 1, 508 with revision 2. Some peers take
+ * 256 octets in all: up to 252 octets reach every known one.
+ *
+ * MISUSE: qp, addr or conn is NULL, or private_data with pd_len > 0; the address is too short, or
+ * options->source is of another family; an option is out of its bounds; eq is of another device;
+ * there is too much private data; qp is not IDLE or is connected. LIMIT: max_connections.
+ * NO_MEMORY. After any of these qp is as it was.
  */
 IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
                                           socklen_t addr_len,
@@ -268,7 +332,14 @@ IWARP_API enum iwarp_status iwarp_conn_take_socket(struct iwarp_conn *conn, int 
 
 /*
  * Connect two IDLE queue pairs of one device with each other through memory instead of TCP: the
- * whole protocol runs, no descriptor is used. For tests, examples and simulation.
+ * whole protocol runs, and no descriptor is used. For tests, examples and simulation. options
+ * (NULL: defaults) are those of both ends. The responder accepts whatever the initiator asks for,
+ * without a REQUEST event. Both connections report to eq, which may be NULL, and both are to be
+ * destroyed.
+ *
+ * MISUSE: a queue pair or the place for a connection is NULL; the queue pairs are the same, of
+ * different devices, not IDLE or connected; or an option is out of its bounds. LIMIT:
+ * max_connections. NO_MEMORY. After a failure both queue pairs are as they were.
  */
 IWARP_API enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator,
                                                struct iwarp_qp *responder,
@@ -280,52 +351,86 @@ IWARP_API enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator,
 /* --- both sides ------------------------------------------------------------------------------ */
 
 /*
- * Wait until the connection is established (OK), or has failed or ended: PEER (rejected, closed by
- * the peer), TRANSPORT, PROTOCOL or CLOSED. AGAIN after timeout_ms (< 0: for ever).
+ * Wait until the connection is established, or has failed or ended, for timeout_ms milliseconds at
+ * most (< 0: for ever). Any thread may wait, and several may wait for one connection. A
+ * cancellation point while it sleeps; with embedded progress it runs the loop meanwhile.
+ *
+ * OK: established. AGAIN: time is up. CLOSED: this side has ended it, or it ended in order. Any
+ * other status is that of the fault with which it failed or ended: PEER (rejected, or closed by the
+ * peer), TRANSPORT, PROTOCOL, LIMIT or NO_MEMORY. iwarp_last_error has the sentence,
+ * iwarp_conn_fault the fault.
  */
 IWARP_API enum iwarp_status iwarp_conn_wait(struct iwarp_conn *conn, int timeout_ms);
 
-/* Wait until the connection has ended, whatever the reason. AGAIN after timeout_ms. */
+/*
+ * Wait until the connection has ended, whatever the reason, for timeout_ms milliseconds at most (<
+ * 0: for ever). All its work requests are completed or flushed then; their completions can be
+ * polled. AGAIN: time is up. Threads and cancellation: as for iwarp_conn_wait.
+ */
 IWARP_API enum iwarp_status iwarp_conn_wait_end(struct iwarp_conn *conn, int timeout_ms);
 
 /*
- * Close in order: finish the requests that are posted (within close_timeout_ms), then send a FIN.
- * Requests that are posted later are not carried out. Posted receives still take what the peer
+ * Close in order (RFC 5040 6.2): finish the requests that are posted, within close_timeout_ms, then
+ * send a FIN. Requests that are posted later are flushed. Posted receives still take what the peer
  * sends before its own FIN (RFC 5041 6.2.1). After the peer's FIN the remaining work is flushed,
- * and DISCONNECTED follows.
+ * and DISCONNECTED follows. A start-up that is not over is ended with a reset, and FAILED follows;
+ * a REQUEST is rejected (iwarp_reject).
+ *
+ * The call returns when closing has begun, and does nothing to a connection that has ended.
  */
 IWARP_API enum iwarp_status iwarp_disconnect(struct iwarp_conn *conn);
 
-/* Close at once with a TCP reset; everything posted is flushed. DISCONNECTED follows. */
+/*
+ * Close at once with a TCP reset. What is posted is flushed, and what is in flight may be lost.
+ * DISCONNECTED follows; FAILED, if the connection was not established; no event, if it is a
+ * REQUEST. The call does nothing to a connection that has ended.
+ */
 IWARP_API enum iwarp_status iwarp_abort(struct iwarp_conn *conn);
 
 /*
- * Release the object. Its waiting events vanish from the queue. If the connection has not ended, it
- * is aborted, unless iwarp_disconnect was called: then the library finishes the close in the
- * background, within close_timeout_ms (the queue pair may be destroyed when its work is done).
+ * Release the object. Its waiting events vanish from the queue, and no event names it afterwards.
+ * If the connection has not ended, it is aborted; but after iwarp_disconnect the library finishes
+ * the close in the background, within close_timeout_ms, and the queue pair may be destroyed when
+ * its work is done. The call waits for the connection's worker. No other thread may use conn during
+ * the call or after it.
  */
 IWARP_API enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn);
 
-/* The peer's private data (of the Request or Reply), without the enhanced words. Never NULL. */
+/*
+ * Return the private data of the peer's Request or Reply, without the words of RFC 6581 9, and
+ * their length in octets in *pd_len (pd_len may be NULL). They are known with the events REQUEST,
+ * ESTABLISHED and REJECTED. The connection owns them, and they stay until it is destroyed. Never
+ * NULL: without private data it is an empty string and *pd_len is 0.
+ */
 IWARP_API const void *iwarp_conn_private_data(const struct iwarp_conn *conn, size_t *pd_len);
 
+/*
+ * Copy the address of the peer, or that of this end, to *addr, and its length in octets to
+ * *addr_len. MISUSE: the address is not known yet, or the connection is not over TCP.
+ */
 IWARP_API enum iwarp_status iwarp_conn_peer_addr(const struct iwarp_conn *conn,
                                                  struct sockaddr_storage *addr,
                                                  socklen_t *addr_len);
 IWARP_API enum iwarp_status iwarp_conn_local_addr(const struct iwarp_conn *conn,
                                                   struct sockaddr_storage *addr,
                                                   socklen_t *addr_len);
+
+/* Return the queue pair; NULL before iwarp_accept, and after the queue pair was destroyed. */
 IWARP_API struct iwarp_qp *iwarp_conn_qp(const struct iwarp_conn *conn);
+
+/* Return the pointer that connecting or accepting was called with; before that, the listener's. */
 IWARP_API void *iwarp_conn_user(const struct iwarp_conn *conn);
 
-/* Why the connection failed or ended; NULL if it has not, or ended in order. */
+/*
+ * Return why the connection failed or ended; NULL if it has not, or ended in order. The connection
+ * owns the fault, which stays until the connection is destroyed.
+ */
 IWARP_API const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn);
 
 /*
- * What the two ends negotiated. mpa_rev, peer_ird and peer_ord are known when the peer's frame has
- * arrived: also for a Request that is not answered yet, and for a Reply that rejects (RFC
- * 6581 9.1). All other members are 0 until the connection is established. MISUSE: no valid frame
- * has arrived.
+ * What the two ends negotiated (RFC 5044 7.1, RFC 6581 9). mpa_rev, peer_ird and peer_ord are known
+ * when the peer's frame has arrived: also for a Request that is not answered yet, and for a Reply
+ * that rejects (RFC 6581 9.1). All other members are 0 until the connection is established.
  */
 struct iwarp_conn_info {
     size_t size;                 /* set by the caller to sizeof(struct iwarp_conn_info) */
@@ -338,6 +443,9 @@ struct iwarp_conn_info {
     bool markers_wanted;         /* this end did */
     unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */
 };
+
+/* Fill in *info, whose size the caller has set. MISUSE: another size, or no valid frame has come.
+ */
 IWARP_API enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn,
                                             struct iwarp_conn_info *info);
 

@@ -42,8 +42,9 @@ struct iwarp_device_info {
 };
 
 /*
- * What the device offers; it does not change while the device is open. The peer may offer less:
- * nothing on the wire tells whether it knows RFC 7306. MISUSE: a NULL, or another size.
+ * Fill in *info, whose size the caller has set: what the device offers, which does not change while
+ * the device is open. The peer may offer less: nothing on the wire tells whether it knows RFC 7306.
+ * Any thread. MISUSE: another size.
  */
 IWARP_API enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
                                                struct iwarp_device_info *info);

@@ -70,15 +70,22 @@ struct iwarp_mr_options {
         *qp; /* the only queue pair that may use the STag; default NULL: all of the PD */
 };
 
+/*
+ * Set *options for len octets at addr, with these rights, for all queue pairs of the domain.
+ * to_base is the address, or 0 if access has ZERO_BASED.
+ */
 IWARP_API void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t len,
                                      unsigned access);
 
 /*
  * Register memory. The cost does not depend on the length: the library makes a table entry and pins
  * no page. The memory need not be mapped yet. If it is not mapped when a stream uses it, that
- * stream alone ends with a fault. STags are unpredictable (RFC 5042 6.1.1). MISUSE: an argument is
- * wrong. LIMIT: the device has max_regions regions and windows. NO_MEMORY: there is no memory for
- * the entry.
+ * stream alone ends with a fault. STags are unpredictable (RFC 5042 6.1.1). The application keeps
+ * the memory, and releases *mr with iwarp_mr_deregister.
+ *
+ * MISUSE: unknown rights; REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE; addresses or TOs that
+ * wrap; ZERO_BASED with a to_base; QP_ONLY without qp; a qp of another protection domain. LIMIT:
+ * the device has max_regions regions and windows, or the system has no random octets. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd,
                                             const struct iwarp_mr_options *options,
@@ -91,14 +98,18 @@ IWARP_API enum iwarp_status iwarp_mr_create(struct iwarp_pd *pd,
 IWARP_API enum iwarp_status iwarp_mr_register(struct iwarp_pd *pd, void *addr, size_t len,
                                               unsigned access, struct iwarp_mr **mr);
 
-/* Allocate an STag without memory. It is invalid until a REG_MR or iwarp_mr_reregister. */
+/*
+ * Allocate an STag without memory. It is invalid until a REG_MR or iwarp_mr_reregister. LIMIT,
+ * NO_MEMORY: as for iwarp_mr_create.
+ */
 IWARP_API enum iwarp_status iwarp_mr_alloc(struct iwarp_pd *pd, struct iwarp_mr **mr);
 
 /*
  * Make a region stand for other memory, rights or a protection domain of the same device (pd may be
- * NULL: keep the domain). The STag may be valid or invalid before; its key changes. The call
- * returns when no transfer uses the former memory any more. No other thread may use *mr meanwhile.
- * MISUSE: windows are bound to the region, which is then unchanged.
+ * NULL: keep the domain). The STag may be valid or invalid before; its key changes, so a peer that
+ * knows the old STag cannot use the new memory. The call returns when no transfer uses the former
+ * memory any more. No other thread may use *mr meanwhile. MISUSE: as for iwarp_mr_create, or
+ * windows are bound to the region. LIMIT: the system has no random octets.
  */
 IWARP_API enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
                                                 const struct iwarp_mr_options *options);
@@ -106,7 +117,7 @@ IWARP_API enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwar
 /*
  * Invalidate the STag and release *mr. The call returns when no transfer uses the memory any more,
  * so the application may free the memory then. A segment that arrives later for the STag ends its
- * own stream only. MISUSE: windows are bound to the region.
+ * own stream only (RFC 5041 7.1). MISUSE: windows are bound to the region.
  */
 IWARP_API enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr);
 
@@ -117,8 +128,11 @@ IWARP_API enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr);
  */
 IWARP_API uint32_t iwarp_mr_stag(const struct iwarp_mr *mr);
 
-/* What was registered last. Do not call these while a REG_MR for the region is posted and not
- * completed. */
+/*
+ * Return what was registered last: first octet, length in octets, enum iwarp_access, TO of the
+ * first octet. Do not call these while a REG_MR for the region is posted and not completed;
+ * iwarp_mr_query may be called then.
+ */
 IWARP_API void *iwarp_mr_addr(const struct iwarp_mr *mr);
 IWARP_API size_t iwarp_mr_len(const struct iwarp_mr *mr);
 IWARP_API unsigned iwarp_mr_access(const struct iwarp_mr *mr);
@@ -144,7 +158,10 @@ enum iwarp_mw_type {
     IWARP_MW_TYPE_2 = 2  /* usable by the queue pair that bound it; bound while it is invalid */
 };
 
-/* LIMIT (max_regions), NO_MEMORY. The window is invalid until it is bound. */
+/*
+ * Allocate a window, which is invalid until it is bound. MISUSE: another type. LIMIT: the device
+ * has max_regions regions and windows, or the system has no random octets. NO_MEMORY.
+ */
 IWARP_API enum iwarp_status iwarp_mw_alloc(struct iwarp_pd *pd, enum iwarp_mw_type type,
                                            struct iwarp_mw **mw);
 
@@ -173,7 +190,9 @@ struct iwarp_bind {
 
 /*
  * Post a BIND_MW for a window of type 1, with a key that differs from the last; iwarp_mw_stag has
- * the new STag at once. Of *bind only mr, addr, len and access count. flags as in iwarp_send_wr.
+ * the new STag at once. Of *bind only mr, addr, len and access count. wr_id and flags are as in
+ * iwarp_send_wr. MISUSE: a window of type 2, or as for iwarp_post_send, which this call makes.
+ * AGAIN: the send queue is full.
  */
 IWARP_API enum iwarp_status iwarp_mw_bind(struct iwarp_qp *qp, struct iwarp_mw *mw,
                                           const struct iwarp_bind *bind, uint64_t wr_id,
@@ -193,8 +212,10 @@ struct iwarp_stag_info {
     uint64_t to_base;
 };
 
-/* Return the state after all requests that were carried out. If a change is in progress, the call
- * waits for its end. */
+/*
+ * Fill in *info, whose size the caller has set: the state after all requests that were carried out,
+ * all of one moment. If a change is in progress, the call waits for its end. MISUSE: another size.
+ */
 IWARP_API enum iwarp_status iwarp_mr_query(struct iwarp_mr *mr, struct iwarp_stag_info *info);
 IWARP_API enum iwarp_status iwarp_mw_query(struct iwarp_mw *mw, struct iwarp_stag_info *info);
 

@@ -42,6 +42,11 @@ struct iwarp_qp_info {
     unsigned terminate_len;  /* octets; 0: there was none */
     uint8_t terminate[IWARP_TERM_MAX_LEN];
 };
+
+/*
+ * Fill in *info, whose size the caller has set. Any thread may ask at any time; what other threads
+ * post meanwhile may or may not be counted. MISUSE: another size.
+ */
 IWARP_API enum iwarp_status iwarp_qp_query(struct iwarp_qp *qp, struct iwarp_qp_info *info);
 
 /* Which members of struct iwarp_qp_changes count. */
@@ -61,16 +66,22 @@ struct iwarp_qp_changes {
 };
 
 /*
- * Change the state or attributes of a queue pair. All changes are made or none. MISUSE: a change is
- * not allowed in this state. AGAIN: another thread is connecting the queue pair.
+ * Change the state or attributes of a queue pair, as the mask says. The call waits for the
+ * connection's worker, so it must not be made out of a function that the library calls.
+ *
+ * MISUSE: a change is not allowed in this state or out of its bounds, the mask has unknown bits, or
+ * work is not flushed yet (ERROR to IDLE); nothing is changed. AGAIN: another thread has connected
+ * or changed the queue pair during the call; the state is not changed, but in IDLE attributes may
+ * be.
  *
  * Attributes, in IDLE: bounds for the depths that its connection options ask for. In RTS: the ORD
  * in use, from 1 to what it is, for Reads not sent yet (the bound for the next connection with it).
  * In both: what it allows its peer, for segments that have not come yet.
  *
  * CLOSING does what iwarp_disconnect does; ERROR what iwarp_abort does (no Terminate, TCP is
- * reset), and flushes. TERMINATE sends a Terminate 0/0/00, and the queue pair is in ERROR when it
- * is out. From IDLE without a connection ERROR flushes what is posted, then and afterwards.
+ * reset), and flushes. TERMINATE sends a Terminate 0/0/00 (RFC 5040 4.8), and the queue pair is in
+ * ERROR when it is out. From IDLE without a connection ERROR flushes what is posted, then and
+ * afterwards.
  *
  * ERROR to IDLE requires that the connection has ended and all work is flushed. Completions that
  * were not polled are discarded. Fault pointers of completions that were polled become invalid. A

@@ -26,25 +26,31 @@ struct iwarp_srq_options {
     void *user;
 };
 
+/* Set *options to the defaults. */
 IWARP_API void iwarp_srq_options_init(struct iwarp_srq_options *options);
 
-/* Create a queue in pd. The lkeys of its receives belong to pd; the queue pairs may be in others.
+/*
+ * Create a queue in pd. The lkeys of its receives belong to pd; the queue pairs may be in other
+ * domains of the same device. options are copied. MISUSE: an option is out of its bounds.
+ * NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd,
                                              const struct iwarp_srq_options *options,
                                              struct iwarp_srq **srq);
 
 /*
- * MISUSE while a queue pair uses it, AGAIN while an event of it was taken and not acknowledged.
- * What is still posted is released without completions.
+ * Destroy a queue; what is still posted is released without completions. MISUSE: a queue pair uses
+ * it. AGAIN: an event of it was taken and is not acknowledged (async.h).
  */
 IWARP_API enum iwarp_status iwarp_srq_destroy(struct iwarp_srq *srq);
+
+/* Return the pointer of the options. */
 IWARP_API void *iwarp_srq_user(const struct iwarp_srq *srq);
 
 /*
  * Request one IWARP_ASYNC_SRQ_LIMIT event when fewer than `limit` receives are posted; it is
- * reported at once if fewer are posted already. 0 cancels the request. MISUSE: limit is more than
- * max_wr.
+ * reported at once if fewer are posted already. 0 cancels the request. The limit is the one thing
+ * about an SRQ that can be changed. MISUSE: limit is more than max_wr.
  */
 IWARP_API enum iwarp_status iwarp_srq_modify(struct iwarp_srq *srq, unsigned limit);
 
@@ -56,9 +62,16 @@ struct iwarp_srq_info {
     unsigned in_use;          /* posted, or taken and not completed */
     unsigned queue_pairs;     /* attached */
 };
+
+/* Fill in *info, whose size the caller has set, with values of one moment. MISUSE: another size. */
 IWARP_API enum iwarp_status iwarp_srq_query(struct iwarp_srq *srq, struct iwarp_srq_info *info);
 
-/* As iwarp_post_recv. AGAIN: max_wr entries are posted or being worked on. */
+/*
+ * Post a chain of receives, which are copied. The call stops at the first that cannot be posted,
+ * returns its status and sets *bad to it (bad may be NULL); those before it are posted. Any thread.
+ * AGAIN: max_wr entries are posted or being worked on. MISUSE: a receive has too many SGEs, or
+ * sg_list is NULL and num_sge is not 0.
+ */
 IWARP_API enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq,
                                                 const struct iwarp_recv_wr *wr,
                                                 const struct iwarp_recv_wr **bad);

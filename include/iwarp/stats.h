@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Statistics: traffic of the streams of a device or a queue pair, and how they ended. Any thread
- * may read them at any time and blocks no other thread. Numbers that are read during transfers need
- * not be of the same instant.
+ * Statistics: traffic of the streams of a device or a queue pair, and how they ended. The counters
+ * of a device only count up. Any thread may read them at any time, and stops no transfer.
+ * Each number is right by itself; numbers that are read during transfers need not be of the same
+ * instant.
  */
 #ifndef IWARP_STATS_H
 #define IWARP_STATS_H
@@ -36,6 +37,11 @@ struct iwarp_qp_stats {
     unsigned streams_lost;        /* the connection below was reset or timed out */
     struct iwarp_terminate_stats terminate_sent, terminate_received;
 };
+
+/*
+ * Fill in *stats, whose size the caller has set. The numbers begin at 0 when the queue pair is
+ * connected anew. MISUSE: another size.
+ */
 IWARP_API enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *stats);
 
 /* Terminates by layer, error type and code; the last code stands for 0x0f and above. */
@@ -68,12 +74,19 @@ struct iwarp_device_stats {
     unsigned half_open;   /* inbound start-ups, and rejected peers that have not closed yet */
     size_t buffer_bytes;  /* library memory in use for partly received or unsent FPDUs */
 };
+
+/*
+ * Fill in *stats, whose size the caller has set. The call adds up over all connections, and no
+ * connection can begin or end meanwhile: ask from time to time, not for each message. MISUSE:
+ * another size.
+ */
 IWARP_API enum iwarp_status iwarp_device_stats(struct iwarp_device *device,
                                                struct iwarp_device_stats *stats);
 
 /*
- * The numbers that are not 0, one "name value" a line, into buf, at most size octets with the
- * terminating zero. Returns the length that the whole text has, as snprintf does.
+ * Write the numbers that are not 0, one "name value" a line, into buf, at most size octets with the
+ * terminating zero (size 0: buf may be NULL). Returns the length of the whole text in octets, as
+ * snprintf does.
  */
 IWARP_API size_t iwarp_device_stats_text(const struct iwarp_device_stats *stats, char *buf,
                                          size_t size);

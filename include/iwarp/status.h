@@ -46,29 +46,40 @@ enum iwarp_fault_side {
     IWARP_SIDE_TRANSPORT = 2 /* the connection below */
 };
 
-/* Why a stream ended. Owned by the queue pair or connection it was got from, and valid as long. */
+/*
+ * Why a stream ended, in a form that programs can ask. The queue pair or connection that it was got
+ * from owns it, and it stays as long as that.
+ */
 struct iwarp_fault;
 
-/* One word for a status ("misuse"); never NULL. Static storage. */
+/* Return a word for a status ("misuse"), in static storage; never NULL. */
 IWARP_API const char *iwarp_status_text(enum iwarp_status status);
 
 /*
- * A sentence about the last call that failed on this thread; "" if none did. Valid until the next
- * failing call on this thread. Calls that succeed leave it alone.
+ * Return a sentence about the last call that failed on this thread; "" if none did. It stays until
+ * the next call that fails on this thread. Calls that succeed leave it alone, so ask only after a
+ * failure.
  */
 IWARP_API const char *iwarp_last_error(void);
 
+/*
+ * Return which fault it is, which side found it, and which status stands for it in calls and
+ * events. NULL is allowed: NONE, LOCAL and OK. Any thread.
+ */
 IWARP_API enum iwarp_fault_code iwarp_fault_code(const struct iwarp_fault *fault);
 IWARP_API enum iwarp_fault_side iwarp_fault_side(const struct iwarp_fault *fault);
 IWARP_API enum iwarp_status iwarp_fault_status(const struct iwarp_fault *fault);
 
-/* The name of the row ("DDP_STAG_INVALID"), static storage. */
+/*
+ * Return the name of a row ("DDP_STAG_INVALID"), in static storage; "NONE" for a code that there is
+ * not.
+ */
 IWARP_API const char *iwarp_fault_name(enum iwarp_fault_code code);
 
 /*
  * Write a full sentence (what was expected, what came, where, which RFC section) into buf, at most
- * size octets with the terminating zero. Returns the length that the whole text has, as snprintf
- * does. A NULL fault or code NONE gives "no fault".
+ * size octets with the terminating zero. Returns the length of the whole text in octets, as
+ * snprintf does. A NULL fault or code NONE gives "no fault".
  */
 IWARP_API size_t iwarp_fault_text(const struct iwarp_fault *fault, char *buf, size_t size);
 

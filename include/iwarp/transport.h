@@ -56,9 +56,10 @@ struct iwarp_endpoint {
 };
 
 /*
- * Connect qp (IDLE) over ep, which is connected already: send the MPA Request. As iwarp_connect
- * otherwise; the connection has no addresses, and there is no retry with revision 1. ep belongs to
- * the library from a successful call on.
+ * Connect qp (IDLE) over ep, which is connected already: send the MPA Request (RFC 5044 7.1.2). As
+ * iwarp_connect otherwise; but the connection has no addresses, and there is no second try with
+ * revision 1. After a successful call ep belongs to the library, which calls `close` at the end.
+ * After a failure it is the caller's. MISUSE: also if ep has no operations, or one of them is NULL.
  */
 IWARP_API enum iwarp_status iwarp_connect_over(struct iwarp_qp *qp, struct iwarp_endpoint *ep,
                                                const struct iwarp_conn_options *options,
@@ -68,8 +69,10 @@ IWARP_API enum iwarp_status iwarp_connect_over(struct iwarp_qp *qp, struct iwarp
 
 /*
  * The other side: wait for an MPA Request on ep, as on a socket that a listener has accepted. The
- * REQUEST event goes to eq (with no listener); FAILED if none comes. *conn is the connection that
- * it will name.
+ * REQUEST event goes to eq, with `user` and no listener; FAILED, if no Request comes in time. *conn
+ * is the connection that it will name, and belongs to the application from now on. ep: as above.
+ * MISUSE: an argument is NULL, eq is of another device, an operation of ep is NULL, or an option is
+ * out of its bounds. LIMIT: max_connections. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_accept_over(struct iwarp_device *device,
                                               struct iwarp_endpoint *ep,
@@ -77,7 +80,12 @@ IWARP_API enum iwarp_status iwarp_accept_over(struct iwarp_device *device,
                                               struct iwarp_eq *eq, void *user,
                                               struct iwarp_conn **conn);
 
-/* Any thread: have `poll` of this endpoint called on its worker's thread, soon. */
+/*
+ * Have `poll` of this endpoint called on its worker's thread, soon; several calls before that count
+ * as one. Any thread, with any lock of the application held: the call does not wait and calls
+ * nothing back. Not after `close` was called. Does nothing before the library has taken the
+ * endpoint over.
+ */
 IWARP_API void iwarp_endpoint_wake(struct iwarp_endpoint *ep);
 
 IWARP_END_DECLS

@@ -24,9 +24,18 @@
  * iwarp_conn_wait and iwarp_conn_wait_end are cancellation points while they sleep; all other
  * functions are none.
  *
- * Misuse. A NULL handle makes a call return IWARP_MISUSE and set iwarp_last_error. A function that
- * returns no status returns 0 or NULL (iwarp_qp_state: ERROR) and sets iwarp_last_error. The
- * library cannot detect the use of a handle that was destroyed.
+ * Return values. OK is 0, every other status is negative. Each function lists the statuses that are
+ * its own, and what has happened when it returns them; after a failure nothing has changed unless
+ * it says otherwise, and iwarp_last_error has a sentence for the calling thread (status.h). Any
+ * function may return MISUSE: for a NULL handle or place for a result, in a forked child, and with
+ * embedded progress on another thread than the loop's. A function that returns no status then
+ * returns 0 or NULL (iwarp_qp_state: ERROR). The library cannot detect the use of a handle that was
+ * destroyed.
+ *
+ * Structs that the application fills in begin with their size, which an init function or the
+ * application sets. A call with another size returns MISUSE: the program was built with another
+ * version of the header. `user` of any object is a pointer for the application, which the library
+ * stores and returns.
  *
  * Memory. The application owns registered memory and must keep it until iwarp_mr_deregister
  * returns. It lends the buffers of a posted work request to the library until it has polled the
@@ -166,14 +175,30 @@ struct iwarp_device_options {
  * receives waits for write(2).
  */
 
+/*
+ * Set *options to the defaults. workers and look come from IWARP_WORKERS and IWARP_LOOK, in the
+ * environment or in a file of settings (iwarp(7)), if these are set.
+ */
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
 
-/* Start a device: its workers run until iwarp_device_close. options may be NULL for the defaults.
+/*
+ * Open a device and start its workers, which run until iwarp_device_close. options are copied;
+ * NULL: the defaults. A process may open several devices. *device belongs to the application.
+ *
+ * MISUSE: an option is out of its bounds, or IWARP_PROGRESS, IWARP_RFC7306, IWARP_TRANSPORT or
+ * IWARP_FAULTS has a value that is not known. LIMIT: the system gives no thread, descriptor or
+ * event loop, or CRC32c cannot be computed as IWARP_CRC32C demands. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                                               struct iwarp_device **device);
 
-/* Stop the workers. MISUSE while a PD, CQ, event queue, listener or connection still exists. */
+/*
+ * Stop the workers and release the device. Connections that only wait for the peer's FIN, after
+ * iwarp_conn_destroy, are reset. The call waits until the workers have ended, so it must not be
+ * made out of a function that the library calls. With embedded progress run the loop once more
+ * afterwards. MISUSE: a protection domain, completion queue, event queue, listener or connection
+ * still exists; iwarp_last_error counts them.
+ */
 IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
 
 /*
@@ -186,9 +211,13 @@ IWARP_API enum iwarp_status iwarp_device_call(struct iwarp_device *device, void 
 
 /* --- protection domains ---------------------------------------------------------------------- */
 
+/*
+ * Create a protection domain: queue pairs reach only regions and windows of their own domain (RFC
+ * 5042 2.2.4). NO_MEMORY.
+ */
 IWARP_API enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd **pd);
 
-/* MISUSE while a region, queue pair or SRQ of this PD exists. */
+/* Destroy a protection domain. MISUSE: a region, window, queue pair or SRQ of it exists. */
 IWARP_API enum iwarp_status iwarp_pd_destroy(struct iwarp_pd *pd);
 
 /* --- completion queues ----------------------------------------------------------------------- */
@@ -240,44 +269,66 @@ struct iwarp_wc {
     uint64_t reserved[1];
 };
 
-/* A word for a completion status ("flushed"); never NULL. */
+/* Return a word for a completion status ("flushed"), in static storage; never NULL. */
 IWARP_API const char *iwarp_wc_status_text(enum iwarp_wc_status status);
 
-/* A queue for at least `entries` completions (1 to 4194304). */
+/*
+ * Create a completion queue with room for `entries` completions, 1 to 4194304. One more completion
+ * is lost, ends the stream that produced it, and is reported as IWARP_ASYNC_CQ_OVERFLOW; so let the
+ * work requests that may complete into the queue be no more than its entries. MISUSE: another
+ * number. NO_MEMORY.
+ */
 IWARP_API enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
                                             void *user, struct iwarp_cq **cq);
 
-/* MISUSE while a queue pair uses it, AGAIN while an event of it is not acknowledged (async.h). */
+/*
+ * Destroy a completion queue; completions that were not polled are discarded. The call waits for a
+ * notification that is being made. MISUSE: a queue pair uses the queue. AGAIN: an event of it was
+ * taken and is not acknowledged (async.h).
+ */
 IWARP_API enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq);
 
 /*
- * Give the queue another size, at any time; no completion and no notification is lost. MISUSE: more
- * completions wait than it would hold. An overflow that has happened is not undone.
+ * Give the queue room for `entries` completions, 1 to 4194304, at any time; no completion and no
+ * notification is lost. An overflow that has happened is not undone. MISUSE: more completions wait
+ * than the queue would hold, or another number. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_cq_resize(struct iwarp_cq *cq, unsigned entries);
+
+/* Return the number of entries, and the pointer, that the queue was created with or resized to. */
 IWARP_API unsigned iwarp_cq_entries(const struct iwarp_cq *cq);
 IWARP_API void *iwarp_cq_user(const struct iwarp_cq *cq);
 
 /*
- * Take up to n completions. Returns how many (0 to n), or a negative status: LIMIT after the queue
- * overflowed, which has also ended the queue pairs whose completions were lost, and was reported
- * once as IWARP_ASYNC_CQ_OVERFLOW.
+ * Take up to n completions, oldest first, and copy them to wc. Any number of threads may poll one
+ * queue; each completion goes to one of them. Never sleeps. A poll of an empty queue may run a
+ * worker's loop (see iwarp_progress). When a completion of a request has been taken, the request's
+ * buffers, and those of unsignaled requests before it in the same queue, belong to the application
+ * again.
+ *
+ * Returns how many completions were taken, 0 to n, or a negative status. LIMIT: the queue is empty
+ * and has lost completions, which has ended their queue pairs; it stays so. MISUSE: wc is NULL and
+ * n > 0.
  */
 IWARP_API int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n);
 
 /*
- * Ask for one notification at the next completion (solicited_only: at the next solicited receive or
- * failed completion). Completions that are there already do not trigger it: poll, arm, poll again.
- * Asking for any and for solicited ones together asks for any, in whatever order.
+ * Ask for one notification at the next completion; with solicited_only, at the next solicited
+ * receive or failed completion (verbs draft 8.2.5). Completions that are there already do not
+ * trigger it: poll, arm, poll again. A request for any completion stands when one for solicited
+ * ones follows, and replaces one that came before. The device's workers take over their loops,
+ * since the thread is about to sleep.
  */
 IWARP_API enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only);
 
 /*
- * Return a descriptor (eventfd) that becomes readable at each notification, or -1 if the system
- * gives none (iwarp_last_error says so). The queue owns the descriptor: use it for poll/epoll only,
+ * Return a descriptor (eventfd) that becomes readable at each notification; -1 if the system gives
+ * none. The queue owns the descriptor and makes it at the first call: use it for poll/epoll only,
  * and call iwarp_cq_drain instead of read(2) to make it unreadable again.
  */
 IWARP_API int iwarp_cq_fd(struct iwarp_cq *cq);
+
+/* Make the descriptor unreadable, however many notifications it holds. Never sleeps. */
 IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
 
 /*
@@ -292,10 +343,13 @@ IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notif
                                                void *arg);
 
 /*
- * Take up to n completions (n is at least 1), and wait for at most timeout_ms (< 0: for ever) while
- * the queue is empty. The thread sleeps on the descriptor, or runs a worker's loop meanwhile (see
- * iwarp_progress). Returns as iwarp_cq_poll does, and 0 after the time-out. Only one thread at a
- * time may wait for a queue.
+ * Take up to n completions, n at least 1, and wait while the queue is empty, for timeout_ms
+ * milliseconds at most (< 0: for ever; 0: not at all). The thread sleeps on the descriptor, or runs
+ * a worker's loop meanwhile (see iwarp_progress). Only one thread at a time may wait for a queue;
+ * others may poll it. A cancellation point while it sleeps.
+ *
+ * Returns as iwarp_cq_poll does, and 0 when time is up. MISUSE: n is less than 1. LIMIT: also if
+ * the system gives no descriptor.
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 
@@ -332,23 +386,36 @@ struct iwarp_qp_options {
     bool remote_sinks;
 };
 
+/* Set *options to the defaults; send_cq and recv_cq are still to be set. */
 IWARP_API void iwarp_qp_options_init(struct iwarp_qp_options *options);
+
+/*
+ * Create a queue pair in IDLE (verbs draft 6.2). options are copied; the completion queues and the
+ * SRQ must outlive the queue pair. No other queue pair of the device has its number.
+ * MISUSE: an option is out of its bounds, or names an object of another device. NO_MEMORY.
+ */
 IWARP_API enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd,
                                             const struct iwarp_qp_options *options,
                                             struct iwarp_qp **qp);
 
 /*
- * Destroy a queue pair. If it is connected, the connection is aborted first (RST); destroy the
- * connection object separately, before or after. Completions that were not polled are discarded.
- * Pending requests are released without completions. AGAIN while an event of it was taken and not
- * acknowledged (async.h).
+ * Destroy a queue pair. If it is connected, the connection is aborted (RST); destroy the connection
+ * object separately, before or after. Pending requests are released without completions,
+ * completions that were not polled are discarded, and no completion is produced afterwards. The
+ * call waits for threads that are about to return from posting. No other thread may use qp. AGAIN:
+ * an event of it was taken and is not acknowledged (async.h).
  */
 IWARP_API enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp);
+
+/* Return the pointer of the options, the number, and the state at this moment. */
 IWARP_API void *iwarp_qp_user(const struct iwarp_qp *qp);
 IWARP_API uint32_t iwarp_qp_num(const struct iwarp_qp *qp);
 IWARP_API enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp);
 
-/* Why the stream ended; NULL while it has not, or when both sides closed in order. */
+/*
+ * Return why the stream ended; NULL while it has not, or when both sides closed in order. The fault
+ * stays until the queue pair is destroyed or goes to IDLE (qp.h).
+ */
 IWARP_API const struct iwarp_fault *iwarp_qp_fault(struct iwarp_qp *qp);
 
 /* --- work requests --------------------------------------------------------------------------- */
@@ -435,24 +502,35 @@ struct iwarp_recv_wr {
 };
 
 /*
- * Post a chain of requests. They are carried out in order. The call stops at the first request that
- * cannot be posted, returns its status and sets *bad to it (bad may be NULL); the requests before
- * it are posted. AGAIN: the send queue is full. MISUSE: qp is NULL, a request has too many SGEs or
- * is too long, or sg_list is NULL and num_sge is not 0. The call never returns CLOSED, PROTOCOL,
- * PEER or TRANSPORT: requests posted to a queue pair that has ended complete as FLUSHED. Requests
- * posted before ESTABLISHED, in IDLE too, wait until then (draft-hilland-rddp-verbs-00 6.2.1).
+ * Post a chain of requests. They begin in order (RFC 5040 5.5). The call copies them, and their
+ * inline data; the memory that other SGEs name stays lent until the completion is polled. The
+ * thread may also send them. Any thread may post, and never waits for the peer. Requests posted
+ * before ESTABLISHED, in IDLE too, wait until then (verbs draft 6.2.1).
+ *
+ * The call stops at the first request that cannot be posted, returns its status and sets *bad to it
+ * (bad may be NULL); the requests before it are posted. AGAIN: the send queue is full; poll
+ * completions first. MISUSE: a request has too many SGEs or flags that are not known, is too long,
+ * has inline data that cannot be read, or sg_list is NULL and num_sge is not 0. What the STags of a
+ * request allow is checked when it is carried out, and shows in its completion. The call never
+ * returns CLOSED, PROTOCOL, PEER or TRANSPORT: requests posted to a queue pair that has ended
+ * complete as FLUSHED.
  */
 IWARP_API enum iwarp_status iwarp_post_send(struct iwarp_qp *qp, const struct iwarp_send_wr *wr,
                                             const struct iwarp_send_wr **bad);
 
-/* Post a whole chain or nothing: as iwarp_post_send, but after a failure no request is posted. */
+/*
+ * Post a whole chain or nothing: as iwarp_post_send, but after a failure no request is posted, and
+ * *bad is the request that could not be.
+ */
 IWARP_API enum iwarp_status iwarp_post_send_together(struct iwarp_qp *qp,
                                                      const struct iwarp_send_wr *wr,
                                                      const struct iwarp_send_wr **bad);
 
 /*
- * The same for receives; allowed in every state, best before connecting. AGAIN: the queue is full.
- * MISUSE: the queue pair has an SRQ.
+ * Post a chain of receives, which messages take in order: a message that finds none ends the stream
+ * (RFC 5041 7.2), so post before connecting. Allowed in every state. Copying, *bad and threads: as
+ * for iwarp_post_send. AGAIN: the receive queue is full. MISUSE: a receive has too many SGEs, or
+ * the queue pair takes its receives from an SRQ.
  */
 IWARP_API enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
                                             const struct iwarp_recv_wr **bad);

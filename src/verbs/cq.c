@@ -235,7 +235,10 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     }
 }
 
-/* No lock is held: the application's function may call into the library. */
+/*
+ * cq.lock is not held. conn.lock or qp.post_lock may be (iwarp_qp_tell), so the application's
+ * function must not call the library.
+ */
 static void tell(struct iwarp_cq *cq, unsigned what)
 {
     void (*notify)(void *arg) = atomic_load(&cq->notify);

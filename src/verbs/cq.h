@@ -63,7 +63,7 @@ bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc);
  * Telling the application is a step of its own after pushing, so that a thread that wakes up finds
  * the connection's lock free. iwarp_cq_due is called while a queue pair still uses the queue, so
  * the queue exists; it hands the task to one thread.  That thread calls iwarp_cq_tell at any later
- * time, without locks; `telling` keeps the queue from being destroyed until then.
+ * time, without cq.lock; `telling` keeps the queue from being destroyed until then.
  */
 struct iwarp_cq_due {
     struct iwarp_cq *cq; /* NULL: nobody is to be told */

@@ -2,10 +2,11 @@
 /*
  * The handlers of guard.h, their place in the chain of handlers, and the guarded copies.
  *
- * A guard is a jump buffer and a range on the stack of the thread that copies; one thread-local
- * pointer names it.  The handler jumps back if the fault lies in the range.  The thread's signal
- * mask is put back after the jump from the copy the kernel made, so entering a guard costs no
- * system call, and with the compiler's own setjmp only a few nanoseconds.
+ * A guard is a jump buffer and a range, on the stack of the thread that copies.  The thread-local
+ * pointer `active` points to it.  If a fault lies in the range, the handler jumps back to the
+ * buffer.  The thread's signal mask is restored after the jump, from the copy that the kernel made
+ * for the handler; so entering a guard costs no system call, and with the compiler's own setjmp
+ * only a few nanoseconds.
  */
 #include "base/guard_copy.h"
 
@@ -59,7 +60,7 @@ struct guard {
 /* Initial-exec: any other model may allocate at the first access, here within a handler. */
 static _Thread_local struct guard *volatile active __attribute__((tls_model("initial-exec")));
 
-/* Off the handler's stack again: puts back what the kernel would have on its return. */
+/* After the jump out of the handler: restore what the kernel restores when a handler returns. */
 __attribute__((noinline)) static int land(const struct guard *g)
 {
     int saved = errno;
@@ -72,9 +73,9 @@ __attribute__((noinline)) static int land(const struct guard *g)
 }
 
 /*
- * The only place that is jumped to.  The compiler must not see what fn is: it takes a landing that
- * no call could reach for dead code, and does not count a store that faults.  The guard belongs to
- * the caller, because a function's own variables need not survive the jump.
+ * The only place that is jumped to.  The compiler must not see what fn is: it does not know that a
+ * store may fault, so it would take the landing for code that cannot be reached.  The guard is the
+ * caller's variable, because those of this function need not survive the jump.
  */
 OPAQUE static int enter(struct guard *g, void (*fn)(void *arg), void *arg)
 {
@@ -107,8 +108,9 @@ int iwarp_guard_batch(const volatile struct iwarp_guard_range *range, void (*fn)
 /* ---- the handler ---- */
 
 /*
- * Did the access of this very instruction raise it?  If not, it was sent by a process or tells of
- * something elsewhere, and executing the instruction again would not raise it again.
+ * Did the interrupted instruction raise the signal by its access?  If not, a process has sent the
+ * signal, or it reports an error elsewhere; then repeating the instruction would not raise it
+ * again.
  */
 static bool is_access(int signo, const siginfo_t *info)
 {
@@ -135,6 +137,7 @@ static uintptr_t untagged(const void *addr)
     return a;
 }
 
+/* Does the fault lie in the range of this guard? */
 static bool is_guarded(const struct guard *g, int signo, const siginfo_t *info)
 {
     if (!is_access(signo, info)) {
@@ -155,6 +158,7 @@ static bool is_guarded(const struct guard *g, int signo, const siginfo_t *info)
     return untagged(info->si_addr) - first < g->range->n + (begin - first);
 }
 
+/* In the handler: jump out of it, to the landing of this thread's guard. */
 _Noreturn static void leave(struct guard *g, const ucontext_t *context)
 {
     /* The kernel's mask is shorter than the C library's type. */
@@ -168,10 +172,10 @@ _Noreturn static void leave(struct guard *g, const ucontext_t *context)
 /* ---- the chain ---- */
 
 /*
- * Each time the handlers are put in front of another one they take a new layer, with an entry
- * point of its own.  A handler that was installed on top of layer 0, and now lies below layer 1,
- * may call or restore what it displaced: that still is layer 0, which leads on to what lies below
- * it, and not round in a circle.
+ * Each time the handlers are put in front of another handler they take a new layer, which has an
+ * entry point of its own.  Suppose that the application's handler displaced layer 0 and now lies
+ * below layer 1.  It may call or restore what it displaced.  That is still layer 0, which passes
+ * signals on to what lies below layer 0, so they do not go round in a circle.
  */
 enum { LAYERS = 16, SIGNALS = 2 };
 
@@ -205,6 +209,7 @@ static void take_default(int signo, siginfo_t *info)
     errno = saved;
 }
 
+/* Give a signal that is not ours to what lies below this layer, as the kernel would have done. */
 static void pass_on(struct layer *l, int signo, siginfo_t *info, void *context)
 {
     if (!atomic_load_explicit(&l->used, memory_order_acquire)) {
@@ -299,7 +304,10 @@ static int find_layer(int signo, const struct sigaction *below)
     return -1;
 }
 
-/* With the mask and flags of the handler below, so that it runs as the kernel would run it. */
+/*
+ * The action to install above another one.  It has the mask and flags of that one, so that a
+ * handler which is called from here runs as if the kernel had called it.
+ */
 static struct sigaction action_above(const struct sigaction *below, int index)
 {
     struct sigaction action = *below;
@@ -312,6 +320,10 @@ static struct sigaction action_above(const struct sigaction *below, int index)
     return action;
 }
 
+/*
+ * lock held.  Another thread of the application may install a handler between the query and the
+ * change: then the one that was really displaced gets a layer above it in the next round.
+ */
 static int take_over(int signo)
 {
     struct sigaction below;
@@ -389,7 +401,10 @@ IWARP_UNCHECKED static void copy_to(void *arg)
     iwarp_guard_place(c->dst, c->src, c->n);
 }
 
-/* memcpy may begin at the end; this begins at the beginning and puts in place what fits. */
+/*
+ * The second try, when the first has faulted: octet by octet from the beginning, as far as the
+ * memory is there.  memcpy may begin at the end, so the first try may have left any part of it.
+ */
 IWARP_UNCHECKED static void copy_to_again(void *arg)
 {
     const struct copy *c = arg;

@@ -4,9 +4,9 @@
  *
  * Registering memory walks no pages, so memory may be gone when it is used: unmapped, read-only,
  * or a mapped file that was cut short.  RFC 5041 and RFC 5040 make that an error of the stream;
- * it must not become the end of the process.  SIGSEGV and SIGBUS are taken over for the calling
- * thread and the given range only; every other one goes to the application's own handler, or to
- * the default action, as if this library were not there.  Nothing here knows regions or STags.
+ * it must not end the process.  A SIGSEGV or SIGBUS is recovered if the calling thread's own access
+ * to the guarded range raised it.  Any other one goes to the application's own handler, or to the
+ * default action, as if this library were not there.  Nothing here knows regions or STags.
  *
  * A thread that uses these functions leaves SIGSEGV and SIGBUS unblocked: the kernel kills a
  * process that faults with the signal blocked, and no handler is asked.  Guards do not nest.
@@ -23,14 +23,15 @@
 int iwarp_guard_install(void);
 
 /*
- * Puts the handlers back in front if the application has replaced them since: one query for each
- * of the two signals when nothing has changed.  Called when a connection is set up.  Between the
- * application's sigaction() and the next refresh its handler alone sees every fault; if it passes
- * on what it does not know to the handler it displaced, guarded faults are recovered even then.
+ * Puts the handlers back in front if the application has replaced them since.  Called when a
+ * connection is set up; costs one system call for each of the two signals when nothing has changed.
+ * Between the application's sigaction() and the next refresh the application's handler sees every
+ * fault first.  Guarded faults are recovered then only if it passes unknown faults on to the
+ * handler that it displaced.
  */
 void iwarp_guard_refresh(void);
 
-/* For fork (process.c): nobody installs between the two. */
+/* For fork (process.c): no thread installs handlers between the two calls. */
 void iwarp_guard_hold(void);
 void iwarp_guard_release(void);
 

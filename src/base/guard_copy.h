@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The copies themselves, for code that runs under a guard already (guard.h): into memory of the
- * application in the order that programs which spin on it rely on, and out of it.  They stand in a
- * header because small ones are made by the million, and a call costs more than they do.
+ * The copies themselves, for code that runs under a guard already (guard.h): out of memory of the
+ * application, and into it, in the order that programs rely on which spin on this memory
+ * (iwarp/verbs.h).  They are inline, since there may be millions of small copies in a second, and a
+ * call costs more than such a copy.
  */
 #ifndef IWARP_BASE_GUARD_COPY_H
 #define IWARP_BASE_GUARD_COPY_H
@@ -29,7 +30,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* The sanitizers' own checks would touch their shadow of an address that may be absurd. */
+/* No checks by sanitizers: they would read their shadow of the address, which may be any. */
 #define IWARP_UNCHECKED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 #define IWARP_COMPILER_BARRIER() __asm__ volatile("" ::: "memory")
@@ -106,7 +107,7 @@ IWARP_UNCHECKED static inline void iwarp_release_stores(size_t n)
 #endif
 }
 
-/* What one store can write: two, of a larger word, could be seen in the wrong order. */
+/* The most octets that one store writes: the halves of a larger word could be seen separately. */
 #define IWARP_WORD sizeof(uintptr_t)
 
 /* The largest aligned word that ends where the copy ends; n is not 0. */
@@ -140,7 +141,7 @@ IWARP_UNCHECKED static inline void iwarp_store_tail(void *dst, const void *src, 
     }
 }
 
-/* A copy that no sanitizer sees would hide an overrun; this shows it, once all of it was there. */
+/* After a copy without checks: have AddressSanitizer report an overrun in it. */
 static inline void iwarp_guard_check(const void *user, size_t n)
 {
 #if defined(IWARP_UNDER_ASAN)
@@ -157,7 +158,7 @@ static inline void iwarp_guard_check(const void *user, size_t n)
 /* n octets, at least 1, into user memory that is guarded; as iwarp_guard_copy_to says. */
 IWARP_UNCHECKED static inline void iwarp_guard_place(void *dst, const void *src, size_t n)
 {
-    /* Mostly; its size is constant then. */
+    /* The common case, in which the compiler knows the size. */
     bool word = n >= IWARP_WORD && ((uintptr_t)dst + n) % IWARP_WORD == 0;
     size_t tail = word ? IWARP_WORD : iwarp_tail_size(dst, n);
     size_t head = n - tail;

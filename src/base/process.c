@@ -19,7 +19,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t *fds; /* one bit for each; under lock */
 static size_t words;
 
-/* No thread is inside one of these locks while the process is copied. */
+/*
+ * No thread is inside one of these locks while the process is copied. The order is that of
+ * docs/locks.md; both processes give them back.
+ */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -34,6 +37,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Async-signal-safe but for the locks, which this thread holds: close and memset only. */
 static void after_fork_in_child(void)
 {
     IWARP_UNCANCELLED; /* the thread that forks may be cancelled already */
@@ -80,6 +84,7 @@ static void add(int fd)
     }
 }
 
+/* Under lock. */
 static void forget(int fd)
 {
     size_t word = (size_t)fd / WORD_BITS;
@@ -103,6 +108,7 @@ void iwarp_process_remove_fd(int fd)
     pthread_mutex_unlock(&lock);
 }
 
+/* The lock is held over the system call, and before_fork takes it: no fork comes in between. */
 int iwarp_process_socket(int family)
 {
     pthread_mutex_lock(&lock);
@@ -125,6 +131,8 @@ int iwarp_process_accept(int listener, struct sockaddr *peer, socklen_t *peer_le
     return fd;
 }
 
+/* Forgotten and closed in one step: another thread may get the same number as soon as it is free.
+ */
 void iwarp_process_close(int fd)
 {
     int saved = errno;

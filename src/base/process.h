@@ -3,10 +3,11 @@
  * What a process may do to a library with threads: fork, and cancel threads.
  *
  * After a fork the child has none of the workers, and locks may be held for ever by threads that it
- * does not have. So everything of the parent's is out of bounds in the child, known by the
- * generation, and the sockets that are registered here are closed at once: no FIN is sent, since
- * the parent still has them, and a close by the parent or its exit reaches the peer although the
- * child lives. What cannot be registered for want of memory stays open in children.
+ * does not have. So the child must not use any object of the parent; it recognizes them by their
+ * generation. Sockets that are registered here are closed in the child at once. That sends no FIN,
+ * since the parent still has them. And when the parent closes one or exits, its peer learns of it,
+ * although the child still runs. A socket that cannot be registered for want of memory stays open
+ * in children.
  */
 #ifndef IWARP_BASE_PROCESS_H
 #define IWARP_BASE_PROCESS_H
@@ -17,17 +18,26 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Any thread, any number of times; what follows works from the first call on. */
+/*
+ * Install the handlers of fork. Any thread, any number of times; before the first call forks are
+ * not counted, and sockets are not closed in children.
+ */
 void iwarp_process_watch(void);
 
-/* Forks between the first process that called iwarp_process_watch and this one. Written there. */
+/*
+ * The generation of this process: how many forks lie between it and the first process that called
+ * iwarp_process_watch. Written by the handler of fork in the child only, so relaxed.
+ */
 extern _Atomic unsigned iwarp_process_forks;
 static inline unsigned iwarp_process_generation(void)
 {
     return atomic_load_explicit(&iwarp_process_forks, memory_order_relaxed);
 }
 
-/* A socket that children close; and no longer, before it is given away. */
+/*
+ * add: children close this socket from now on. remove: no longer, as the socket is given away. has:
+ * is it registered? Any thread.
+ */
 void iwarp_process_add_fd(int fd);
 void iwarp_process_remove_fd(int fd);
 bool iwarp_process_has_fd(int fd);
@@ -61,7 +71,8 @@ static inline void iwarp_process_cancel_back(const int *before)
     int iwarp_cancel_before __attribute__((cleanup(iwarp_process_cancel_back), unused)) =          \
         iwarp_process_cancel_off()
 
-/* Inside such a block, with no lock held: be cancelled, if its caller had that enabled. */
+/* In a block with IWARP_UNCANCELLED and no lock held: be cancelled here, if the caller of the block
+ * had cancellation enabled. */
 #define IWARP_CANCELLATION_POINT iwarp_process_test_cancel(iwarp_cancel_before)
 static inline void iwarp_process_test_cancel(int before)
 {
@@ -72,7 +83,8 @@ static inline void iwarp_process_test_cancel(int before)
     }
 }
 
-/* Inside such a block: wait with no lock held, as its caller had set cancellation. */
+/* In a block with IWARP_UNCANCELLED and no lock held: poll(2) as a cancellation point, if the
+ * caller of the block had cancellation enabled. */
 #define IWARP_POLL_CANCELLABLY(fds, timeout_ms)                                                    \
     iwarp_process_poll(fds, timeout_ms, iwarp_cancel_before)
 int iwarp_process_poll(struct pollfd *fd, int timeout_ms, int cancel_state);

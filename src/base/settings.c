@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See settings.h. No lock: the first thread that asks reads the files, and of two at the same time
- * one result is kept; so there is nothing that a fork could leave locked. Nothing here writes to
- * the log, since the log itself asks for its levels here: the first mistake in a file is kept as a
- * sentence until somebody fetches it.
+ * See settings.h. There is no lock, which a fork could leave taken: the first thread that asks
+ * reads the files, and if two do so at the same time, one result is kept and the other one freed.
+ * Nothing here writes to the log, since the log itself asks for its levels here. The first mistake
+ * in a file is kept as a sentence, for iwarp_settings_complain.
  */
 #include "base/settings.h"
 
@@ -70,7 +70,7 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Without what is blank at both ends */
+/* The text without blanks at both ends; changes the text. */
 static char *trim(char *text)
 {
     size_t n;
@@ -94,7 +94,10 @@ static void unquote(char **text)
     }
 }
 
-/* NAME = value; a comment or nothing at all is fine, too. False: out of memory. */
+/*
+ * One line: NAME = value, a comment, or nothing. The first value of a name counts, so files are
+ * read in the order of their precedence. False: out of memory.
+ */
 static bool parse_line(struct settings *s, const char *path, unsigned number, char *line)
 {
     line = trim(line);
@@ -132,7 +135,7 @@ static bool parse(struct settings *s, const char *path, char *text)
     return enough;
 }
 
-/* -1: there is none that could be read, errno says why. Never waits, whatever it is. */
+/* Returns the octets read; -1: see errno. Never waits: the path may be a FIFO or a terminal. */
 static ssize_t read_file(const char *path, char *text, size_t size)
 {
     struct stat st;
@@ -180,7 +183,7 @@ static bool load(struct settings *s, const char *path, bool asked_for)
 
 /* --- which files ----------------------------------------------------------------------------- */
 
-/* False: there is no such place. */
+/* The path of the user's file. False: the environment names no absolute directory for it. */
 static bool user_file(char path[PATH_OCTETS])
 {
     const char *dir = getenv("XDG_CONFIG_HOME");
@@ -221,7 +224,7 @@ static void settings_free(struct settings *s)
     free(s);
 }
 
-/* NULL: no memory now, perhaps at the next time. */
+/* The settings of the files, read at the first call. NULL: no memory; a later call tries again. */
 static struct settings *obtain(void)
 {
     IWARP_UNCANCELLED;

@@ -1,38 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What people may choose without changing a program: variables of the environment, and lines of a
- * file with the same names. man/iwarp.7 has all of them.
+ * Settings: what people may choose without changing a program, by variables of the environment or
+ * by lines of a file with the same names. man/iwarp.7 lists them.
  *
- * The environment goes first and is looked at each time, so that a program can still set it. The
- * file is read once, when first asked: what IWARP_CONFIG names ("": none), else iwarp.conf in
- * $XDG_CONFIG_HOME or ~/.config, and behind it /etc/iwarp.conf. Programs that run with more rights
- * than their user look at /etc/iwarp.conf alone. Nothing here can fail: a mistake in a file or a
- * value becomes a line in the log.
+ * The environment comes first and is read each time, so a program can still set a variable. The
+ * files are read once, when the first setting is asked for: the file that IWARP_CONFIG names and no
+ * other ("": no file at all); without IWARP_CONFIG, iwarp.conf in $XDG_CONFIG_HOME or ~/.config,
+ * and for names that it lacks /etc/iwarp.conf. A program that runs with more rights than its user
+ * reads /etc/iwarp.conf alone and no variable. Nothing here can fail: a mistake in a file or a
+ * value becomes a line in the log. Any thread.
  */
 #ifndef IWARP_BASE_SETTINGS_H
 #define IWARP_BASE_SETTINGS_H
 
 #include <stdbool.h>
 
-/* The value of IWARP_..., or NULL. As long as the process lives, if the environment stays. */
+/* The value of a setting, or NULL. It stays valid as long as the environment is not changed. */
 const char *iwarp_setting(const char *name);
 
-/* Which of the words (up to a NULL) it is; otherwise, with a line in the log, and unset: `none`. */
+/* Index of the setting's value in a list of words that NULL ends. `none` if it is not set; also if
+ * it is none of the words, and the log says so. */
 unsigned iwarp_setting_word(const char *name, const char *const *words, unsigned none);
 
-/* on or off */
+/* A switch, on or off. `none`: as above. */
 bool iwarp_setting_on(const char *name, bool none);
 
-/* A decimal number from least to most */
+/* A decimal number from least to most. `none`: as above. */
 unsigned iwarp_setting_number(const char *name, unsigned least, unsigned most, unsigned none);
 
-/* The first sentence about a mistake in the files, once; NULL: there is none, or it was told. */
+/* A sentence about the first mistake in the files; NULL: there is none, or it was returned before.
+ */
 const char *iwarp_settings_complaint(void);
 
-/* Writes that to the log. */
+/* Write that sentence to the log. */
 void iwarp_settings_complain(void);
 
-/* For tests: the file is read again. Nobody may hold a value from it. */
+/* For tests: read the files again. No thread may hold a value from them. */
 void iwarp_settings_forget(void);
 
 #endif

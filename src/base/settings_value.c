@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Settings as words, switches and numbers, see settings.h. A value that is none of these is told by
- * a line in the log, so this file stands above the log, which stands above settings.c.
+ * Settings as words, switches and numbers, see settings.h. A value that cannot be used becomes a
+ * line in the log. So this file calls log.c, which calls settings.c, and there is no circle.
  */
 #include "base/log.h"
 #include "base/settings.h"

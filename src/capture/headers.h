@@ -29,8 +29,8 @@ struct iwarp_headers_addr {
 
 struct iwarp_headers {
     const struct iwarp_headers_addr *from, *to; /* of one family */
-    unsigned side;                              /* who sends: 0 or 1, the last octet of the MAC */
-    unsigned flags;                             /* enum iwarp_tcp_flags */
+    unsigned side;  /* of the sender: 0 or 1, the last octet of its MAC */
+    unsigned flags; /* enum iwarp_tcp_flags */
     uint32_t seq, ack;
 };
 

@@ -12,7 +12,7 @@ enum {
     LINK_ETHERNET = 1
 };
 
-/* Options. The codes of the second group depend on the block. */
+/* Codes of options. The first two are the same in all blocks; the others depend on the block. */
 enum { END_OF_OPTIONS = 0, COMMENT = 1 };
 enum { SECTION_APPLICATION = 4, INTERFACE_NAME = 2, INTERFACE_TIME_UNIT = 9, PACKET_FLAGS = 2 };
 
@@ -50,7 +50,7 @@ static size_t put_text(uint8_t *to, unsigned code, const char *text)
     return put_option(to, code, text, text_length(text));
 }
 
-/* The length stands at both ends of a block, so that files can be read backwards. */
+/* Write the length at both ends of a block of n octets, so that files can be read backwards. */
 static size_t end_block(uint8_t *block, size_t n)
 {
     n += 4;

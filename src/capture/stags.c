@@ -19,7 +19,10 @@ static unsigned opcode(const struct iwarp_stags *s)
     return s->head[3] & IWARP_RDMAP_OPCODE_MASK;
 }
 
-/* How many octets of the beginning are wanted, by what is there of them. */
+/*
+ * How many octets of the frame or FPDU are wanted in `head`. The control octets say how many, so
+ * the answer grows as these arrive.
+ */
 static unsigned wanted(const struct iwarp_stags *s)
 {
     if (!s->started) {
@@ -41,6 +44,7 @@ static unsigned wanted(const struct iwarp_stags *s)
     }
 }
 
+/* The start-up frame's header is there (RFC 5044 7.1.1): its private data are skipped. */
 static void take_start(struct iwarp_stags *s)
 {
     s->started = true;
@@ -50,6 +54,7 @@ static void take_start(struct iwarp_stags *s)
     s->skip = iwarp_get_be16(s->head + 18);
 }
 
+/* What is wanted of an FPDU is there: report its STags, and skip the rest of it. */
 static void take_fpdu(struct iwarp_stags *s, iwarp_stags_fn *fn, void *arg)
 {
     const unsigned length = iwarp_get_be16(s->head);
@@ -64,7 +69,8 @@ static void take_fpdu(struct iwarp_stags *s, iwarp_stags_fn *fn, void *arg)
     if (s->head[2] & IWARP_DDP_TAGGED) {
         fn(arg, iwarp_get_be32(s->head + STAG_AT), false);
     } else if (opcode(s) == IWARP_OP_READ_REQUEST) {
-        if (iwarp_get_be32(s->head + UNTAGGED + 12) > 0) { /* one of nothing names none */
+        if (iwarp_get_be32(s->head + UNTAGGED + 12) >
+            0) { /* without octets the STags mean nothing */
             fn(arg, iwarp_get_be32(s->head + UNTAGGED), true);
             fn(arg, iwarp_get_be32(s->head + UNTAGGED + 16), false);
         }
@@ -73,7 +79,10 @@ static void take_fpdu(struct iwarp_stags *s, iwarp_stags_fn *fn, void *arg)
     }
 }
 
-/* A piece without a border. Returns how many of its octets were used, at least one. */
+/*
+ * Take some of n octets at p, at least one: skip them, or copy what is wanted. Returns how many.
+ * The octets may lie in memory of the application that is gone, so the copy is guarded.
+ */
 static size_t feed_some(struct iwarp_stags *s, const uint8_t *p, size_t n, iwarp_stags_fn *fn,
                         void *arg)
 {

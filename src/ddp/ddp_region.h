@@ -2,10 +2,10 @@
 /*
  * The STag table: which memory an STag stands for, and who may use it.
  *
- * Looking a region up takes no lock: raise its lend count, then compare the STag. Whoever revokes a
- * region first clears its STag, then waits until nobody holds it lent; so after revocation no octet
- * of it is touched (RFC 5041 8.3.1, RFC 5042 6.2.2). Regions are never given back to the allocator
- * while the table lives, so a stale pointer is always readable.
+ * Looking a region up takes no lock: raise its lend count, then compare the STag. A thread that
+ * revokes a region first clears its STag, then waits until no thread holds it lent; so after
+ * revocation no octet of it is touched (RFC 5041 8.3.1, RFC 5042 6.2.2). Regions are never given
+ * back to the allocator while the table lives, so a stale pointer is always readable.
  *
  * The table is one array of pointers, at most half of them in use. The low bits of an STag's index,
  * as many as the table's size has, select the entry. So a lookup is the same few instructions for
@@ -14,11 +14,11 @@
  * new size is published, then the old copies are cleared. A lookup that misses reads the size once
  * more, and repeats if it has changed.
  *
- * What an STag stands for may change while streams look it up: whoever changes it claims the
- * region, makes the STag invalid, waits until nobody holds it lent, writes the fields, and makes
- * the new STag valid. So nobody that holds a region lent ever sees its fields change. Nobody waits
- * while it holds lends, or claims a region while it claims another, but for a window and then its
- * region.
+ * What an STag stands for may change while streams look it up. The thread that changes it claims
+ * the region, makes the STag invalid, waits until no thread holds the region lent, writes the
+ * fields, and makes the new STag valid. So a thread that holds a region lent never sees its fields
+ * change. No thread waits while it holds lends, and none claims two regions at a time, except for a
+ * window and then its region.
  *
  * The caller serialises insert and reserve; every other function may run on any thread at any time.
  */

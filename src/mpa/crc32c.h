@@ -19,8 +19,8 @@
 /*
  * Running CRC32c; `crc` is the finished (post-inverted) value of what came before, 0 for the start.
  * crc32c("123456789") == 0xE3069283. Any thread, any length; `data` may be NULL when `len` is 0.
- * The first call in a process selects IWARP_CRC32C_AUTO and aborts with a message if that fails:
- * who wants an error instead calls iwarp_crc32c_select first.
+ * The first call in a process selects IWARP_CRC32C_AUTO and aborts with a message if that fails: a
+ * caller that wants an error instead calls iwarp_crc32c_select first.
  */
 uint32_t iwarp_crc32c(uint32_t crc, const void *data, size_t len);
 
@@ -35,8 +35,9 @@ enum iwarp_crc32c_impl {
 
 /*
  * Chooses the implementation for the whole process; calls in other threads see it soon after.
- * 0, or -1 if it is not built in or does not work here (or, for AUTO, if the environment asks for
- * such a one or for an unknown name); then nothing has changed. Any thread, any time.
+ * 0, or -1 if it is not built in or does not work here; for AUTO this is about the one that the
+ * environment names, and an unknown name gives -1, too. Then nothing has changed. Any thread, any
+ * time.
  */
 int iwarp_crc32c_select(enum iwarp_crc32c_impl impl);
 

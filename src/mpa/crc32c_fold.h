@@ -2,9 +2,10 @@
 /*
  * Folding of 16 octets by carry-less multiplication, for crc32c_x86.c and crc32c_avx512.c only.
  *
- * To move 16 octets over n is to multiply by x^(8n), and their first 8, in the lower half, by x^64
- * more. A product of 64 bits with a word of 32 in such a half stands 33 bits too high: so constants
- * are x^(8n + 31) and x^(8n - 33). RFC 5044 4.4, RFC 3720 12.1.
+ * Moving 16 octets over n others multiplies them by x^(8n). Their first 8 octets lie in the lower
+ * half of the register and have a weight of x^64 more. The product of a half and a constant of 32
+ * bits stands 33 bits too high, so the constants are x^(8n + 31) and x^(8n - 33). RFC 5044 4.4, RFC
+ * 3720 12.1.
  */
 #ifndef IWARP_MPA_CRC32C_FOLD_H
 #define IWARP_MPA_CRC32C_FOLD_H

@@ -445,8 +445,8 @@ static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
 
 /*
  * A peer without RFC 7306 answers its opcodes with "unexpected opcode" (layer RDMAP, code 06). If
- * this end has sent such a message, the fault says so: the remedy is an option of the device. RFC
- * 7306 1.1
+ * this end has sent an Atomic or Immediate Data, the fault says so: the remedy is an option of the
+ * device. RFC 7306 1.1
  */
 static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
                                             const struct iwarp_quote *quote,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Receiving runs of small RDMA Writes, see stream_run.h. This file makes each check that
- * stream_rx.c, stream_msg.c and ddp_place.c make of such an FPDU, with the same predicates where it
- * is arithmetic. An FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC
+ * stream_rx.c, stream_msg.c and ddp_place.c make of a small Write, with the same predicates where
+ * it is arithmetic. An FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC
  * 5040 7.2.
  *
  * One guard covers the whole run. The run records its progress after each FPDU, so if a copy faults

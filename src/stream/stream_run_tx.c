@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sending runs of small RDMA Writes, see stream_run.h: each becomes one FPDU in one piece in the
- * send block. This file makes each check that stream_tx.c and stream_frame.c make of such a
- * request. A request of another kind, or a wrong one, ends the run. RFC 5044 4.1 and 4.4, RFC
+ * send block. This file makes each check that stream_tx.c and stream_frame.c make of a small
+ * Write. A request of another kind, or a wrong one, ends the run. RFC 5044 4.1 and 4.4, RFC
  * 5041 5.2.
  *
  * One guard covers the whole run. The run records its progress after each FPDU, so if the source of

@@ -51,20 +51,22 @@ int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
 void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
 
 /*
- * Instead of watch: report `readable` once the peer has closed or the connection is lost, and not
- * for what it sent until that is IWARP_TCP_UNREAD_MAX octets, or half of a smaller receive buffer:
- * behind more of them the peer's FIN might not fit into the window, and would never be seen.
- * unread: was it reported for what the peer sent, and how many octets are that? Does nothing to
- * other transports' endpoints.
+ * Instead of watch: report `readable` once the peer has closed or the connection is lost. What the
+ * peer sent is reported only when it is IWARP_TCP_UNREAD_MAX octets, or half of a smaller receive
+ * buffer: behind more of them the peer's FIN might not fit into the window, and would never be
+ * seen. Does nothing to other transports' endpoints.
+ *
+ * unread: true if it was reported for what the peer sent; *octets is how many octets that is.
  */
 #define IWARP_TCP_UNREAD_MAX 16384
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets);
 
 /*
- * Somebody will read all that comes without being told, so the loop need not watch an endpoint that
- * is watched for reading only: that costs whoever sends to it time in the kernel. Until come_back,
- * or until something else is to be watched. All on the loop's thread; TCP only.
+ * go_away: the loop stops watching an endpoint that is watched for reading only, since the caller
+ * reads it again and again without being told (loop/hot.h). A watched socket costs its sender time
+ * in the kernel. This holds until come_back, or until `watch` asks for something else. All on the
+ * loop's thread; TCP only.
  */
 void iwarp_tcp_go_away(struct iwarp_endpoint *ep);
 void iwarp_tcp_come_back(struct iwarp_endpoint *ep);

@@ -38,7 +38,7 @@ bool cp_client_open(struct cp_client *client, enum cp_action action, unsigned fl
  */
 bool cp_client_wait(struct cp_client *client, struct cp_event *event, struct cp_message *message);
 
-/* The connection is of no use any more: something was posted in vain or made no sense. */
+/* The connection is of no use any more: a request failed, or a message made no sense. */
 void cp_client_broken(struct cp_client *client, struct cp_result result);
 
 /* Send FETCH for a slot; its message buffer must be free. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server: listens, lets clients in or refuses them, and gives each a session. Beyond loopback
- * it starts only if it was said who may come (--allow) or that anybody may (--insecure): nothing
- * here is encrypted or asks for a password.
+ * The server: listens, lets clients in or refuses them, and gives each a session. It listens beyond
+ * loopback only if the allowed networks are named (--allow), or all are allowed (--insecure):
+ * nothing here is encrypted or asks for a password.
  */
 #include "server.h"
 

@@ -275,7 +275,7 @@ static void begin_directory(struct cp_source *source, struct cp_writer *records,
     }
 }
 
-/* Looks before it opens: opening a FIFO would be noticed by who writes to it. */
+/* Looks before it opens: the writer of a FIFO would notice that it is opened. */
 static void begin_top(struct cp_source *source, struct cp_writer *records)
 {
     struct cp_top *top = &source->tops[source->top_next++];

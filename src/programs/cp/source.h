@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sending half of a transfer, whoever asked for it: turns files and trees into records and
+ * The sending half of a transfer, for put and get alike: turns files and trees into records and
  * fills slots with their data. Knows nothing of connections. Many small files share a slot, a large
  * one takes as many as it needs.
  */

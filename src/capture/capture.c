@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See capture.h. A block is put together in memory and written at a place of our own count, so that
- * a write that failed or came to half of it leaves nothing behind. Memory of the application is
- * copied under guard: it may be gone by now.
+ * See capture.h. A block is put together in memory and written at the offset `at`, which counts
+ * whole blocks. If a write fails, the file is cut back to `at` and the recording ends. Memory of
+ * the application may be gone by now, so it is copied under a guard.
  */
 #include "capture/capture.h"
 

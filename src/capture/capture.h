@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files that record what connections carry: opened under a name that nobody has, shared by the
- * devices of a process, bounded, whole blocks only, and never a reason for a connection to fail:
- * what goes wrong is one line in the log and the end of the recording. Which packets there are is
- * flow.h's matter.
+ * Files that record what connections carry. A file gets a name that no other file has, is shared by
+ * the devices of the process that give the same name, has a bound, and contains whole blocks only.
+ * No connection fails because of a recording: an error is one line in the log and the end of the
+ * recording. Which packets there are is decided in flow.c.
  */
 #ifndef IWARP_CAPTURE_CAPTURE_H
 #define IWARP_CAPTURE_CAPTURE_H
@@ -49,16 +49,17 @@ struct iwarp_capture_packet {
 
 /*
  * Record into the file `wish`, in which %p stands for the process id and %% for %, at most `most`
- * octets. Who gives the same name in the same process gets the same capture, whatever its bound. An
- * existing file is left alone: the process id, and after that a number, makes another name. NULL:
- * not possible, and the log says why.
+ * octets. A second call of the process with the same name gets the same capture, with the bound of
+ * the first. An existing file is left alone: the process id, and after that a number, makes another
+ * name. NULL: not possible, and the log says why.
  */
 struct iwarp_capture *iwarp_capture_open(const char *wish, uint64_t most);
 
-/* No use for it any more; NULL is fine. */
+/* This user is done with it; the last one closes the file. NULL does nothing. */
 void iwarp_capture_close(struct iwarp_capture *c);
 
-/* At the bound, the headers alone of the packet that does not fit are the last that is recorded. */
+/* Record a packet. At the bound, the headers of the packet that does not fit are the last record.
+ */
 void iwarp_capture_add(struct iwarp_capture *c, const struct iwarp_capture_packet *p);
 
 static inline bool iwarp_capture_is_over(struct iwarp_capture *c)

@@ -88,7 +88,8 @@ static bool same(const struct iwarp_headers_addr *a, const struct iwarp_headers_
 
 /* --- packets --------------------------------------------------------------------------------- */
 
-/* lock held, or nobody else knows of it. `who` records a packet that `side` has sent. */
+/* lock held, or no other thread knows the flow. End `who` records a packet that end `side` has
+ * sent. */
 static void add(struct iwarp_flow *f, unsigned who, unsigned side, unsigned flags,
                 const struct iovec *iov, size_t skip, size_t len, const char *comment)
 {

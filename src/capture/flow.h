@@ -3,9 +3,10 @@
  * A connection as packets of a capture: handshake, sequence numbers and acknowledgements that fit
  * what it carried, and its end. Side 0 is the one that sent the MPA Request.
  *
- * When both ends of a connection are recorded into one file, they are two ends of one flow, or each
- * octet would be there twice: then what an end sends is recorded, and what it receives is not.
- * For that to be in order nobody else may send between sending and recording: iwarp_flow_hold.
+ * When both ends of a connection are recorded into one file, they share one flow, which records
+ * what each end sends and not what it receives; else each octet would be there twice. The records
+ * are in the order of sending, since a sender holds the flow from before it sends until it has
+ * recorded (iwarp_flow_hold).
  */
 #ifndef IWARP_CAPTURE_FLOW_H
 #define IWARP_CAPTURE_FLOW_H

@@ -69,8 +69,7 @@ static void take_fpdu(struct iwarp_stags *s, iwarp_stags_fn *fn, void *arg)
     if (s->head[2] & IWARP_DDP_TAGGED) {
         fn(arg, iwarp_get_be32(s->head + STAG_AT), false);
     } else if (opcode(s) == IWARP_OP_READ_REQUEST) {
-        if (iwarp_get_be32(s->head + UNTAGGED + 12) >
-            0) { /* without octets the STags mean nothing */
+        if (iwarp_get_be32(s->head + UNTAGGED + 12) > 0) { /* of no octets: it names none */
             fn(arg, iwarp_get_be32(s->head + UNTAGGED), true);
             fn(arg, iwarp_get_be32(s->head + UNTAGGED + 16), false);
         }

@@ -114,8 +114,8 @@ static int bind_socket(const struct cm_id *i, int fd, const struct sockaddr *add
 }
 
 /*
- * Some programs tell their peer the port between rdma_bind_addr and rdma_listen. Who comes that
- * early is not refused but waits for the listener.
+ * Some programs tell their peer the port between rdma_bind_addr and rdma_listen. A peer that
+ * comes that early is not refused but waits for the listener.
  */
 static void listen_early(int fd)
 {

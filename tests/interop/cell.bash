@@ -306,7 +306,7 @@ cell_judge()
     case $wire in
     '' | +*) wire="exactly $(wire_expected $way "$words")${wire#+}" ;;
     esac
-    # we. and siw. are c. or s., by who connects.
+    # we. and siw. become c. for the end that connects, s. for the other.
     [ $way = we ] && wire=${wire//we./c.} || wire=${wire//we./s.}
     [ $way = we ] && wire=${wire//siw./s.} || wire=${wire//siw./c.}
     start=${EPOCHREALTIME/./}

@@ -25,7 +25,7 @@ struct talk {
     unsigned posted, completed; /* requests of this end */
     unsigned received;          /* messages of the peer, the last word included */
     bool told, heard;           /* "that was all": said, heard */
-    bool judged;                /* who listened has given its judgement, or it has arrived */
+    bool judged;                /* the judgement of the end that listened is given, or has come */
     const char *status;         /* of the first request that failed */
     char complaint[160];        /* the first thing that was not as it should be */
 };

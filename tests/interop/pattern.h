@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Octets that can be recognised: by side (0: who connected), message, and place in it. See talk.c.
+ * Octets that can be recognised: by side (0: the end that connected), message, and place in it. See
+ * talk.c.
  */
 #ifndef INTEROP_PATTERN_H
 #define INTEROP_PATTERN_H

@@ -21,9 +21,9 @@ enum wrong {
 };
 
 enum closing {
-    CLOSE_CLIENT = 0, /* in order, by who connected */
-    CLOSE_SERVER,     /* in order, by who listened */
-    CLOSE_ABORT,      /* who connected goes without a word */
+    CLOSE_CLIENT = 0, /* in order, by the end that connected */
+    CLOSE_SERVER,     /* in order, by the end that listened */
+    CLOSE_ABORT,      /* the end that connected goes without a word */
     CLOSE_BUSY        /* the same while its requests are being carried out */
 };
 
@@ -46,13 +46,13 @@ struct settings {
 
     unsigned op, size, count; /* enum operation; octets of each, how many of them */
     unsigned qps, conns;      /* connections at a time, and one after the other */
-    unsigned both;            /* who listened does the same at the same time */
+    unsigned both;            /* the end that listened does the same at the same time */
     unsigned wrong;           /* enum wrong */
     unsigned close;           /* enum closing */
     unsigned pd;              /* octets of private data, of both */
-    unsigned reject;          /* who listened says no */
+    unsigned reject;          /* the end that listened says no */
 
-    unsigned receives, rsize; /* what who listened posts: how many, how large */
+    unsigned receives, rsize; /* of the end that listened: how many, how large */
     unsigned read, write;     /* what its region allows */
 
     unsigned ird, ord;

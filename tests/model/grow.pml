@@ -2,10 +2,10 @@
 /*
  * Looking an STag up while the table grows: iwarp_region_lend against grow, enter and move_up
  * (src/ddp/ddp_region.c). The table has one entry and comes to have two; REGION moves up, and then
- * another one takes the place that it had. Who looks for REGION finds it, at any time.
+ * another one takes the place that it had. A lookup of REGION finds it, at any time.
  *
  * holds:
- * fails: ONE_LOOK      who has missed it does not look whether the size has changed
+ * fails: ONE_LOOK      a lookup that misses does not look whether the size has changed
  * fails: CLEAR_FIRST   the old place is cleared before the new size is known
  * fails: SIZE_RELAXED  the new size is seen before what has moved
  */

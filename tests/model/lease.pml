@@ -146,7 +146,7 @@ inline enter()
 #ifndef GUEST_OWNS
     if
     :: atomic { !mutex -> mutex = true }; held = true
-    :: held = false /* in vain, or too late */
+    :: held = false /* another thread has it, or time is up */
     fi;
 #else
     held = true;

@@ -7,7 +7,7 @@
  * holds:
  * holds: ARMV7 WITH_FENCE  the fence of iwarp_mutex_fence (src/base/mutex.h)
  * fails: ARMV7             without it
- * fails: ONE_TRY           who leaves a note does not try the lock once more
+ * fails: ONE_TRY           the thread that leaves a note does not try the lock once more
  * fails: NOTE_RELAXED      the lock is tried before the note is seen
  * fails: LOOK_RELAXED      the holder looks for notes before it is seen that the lock is free
  */
@@ -17,7 +17,7 @@
 
 #define HEAD    0 /* requests that were posted */
 #define POSTED  1 /* the poster's note */
-#define PENDING 2 /* the same, for who has the connection counted */
+#define PENDING 2 /* the same, for holders with a reference to the connection */
 #define CONN    3 /* conn.lock */
 #define POST    4 /* qp.post_lock */
 

@@ -3,12 +3,13 @@
  * count [-f] CAPTURE.pcapng...
  *
  * What the connections recorded in files of IWARP_PCAP carried, for programs that do not look at
- * their data: lines of side (c: who connected, s: who listened), message, octets of one, how many;
- * then `connections N`, `fpdus N`, `bad N`, `unchecked N`. Bad is an FPDU whose CRC is not right or
- * whose header breaks a rule, and octets that are no whole FPDU at the end of a stream; unchecked
- * is one where no CRC was agreed on. The status is 1 if any is bad or there is no FPDU. Framing,
- * CRC and headers are the dissector's, not the library's. With -f each RDMA Write has to be a block
- * as fio makes it for verify=crc32c, one behind the other, or it is bad; `blocks N` says how many.
+ * their data: lines of side (c: the end that connected, s: the other one), message, octets of
+ * one, how many; then `connections N`, `fpdus N`, `bad N`, `unchecked N`. Bad is an FPDU whose CRC
+ * is not right or whose header breaks a rule, and octets that are no whole FPDU at the end of a
+ * stream; unchecked is one where no CRC was agreed on. The status is 1 if any is bad or there is no
+ * FPDU. Framing, CRC and headers are the dissector's, not the library's. With -f each RDMA Write
+ * has to be a block as fio makes it for verify=crc32c, one behind the other, or it is bad; `blocks
+ * N` says how many.
  */
 #include "dissector/crc.h"
 #include "dissector/frame.h"
@@ -29,7 +30,7 @@ struct stream {
 };
 
 struct flow {
-    uint8_t addr[2][18]; /* address and port; [0]: who connected */
+    uint8_t addr[2][18]; /* address and port; [0]: the end that connected */
     struct stream way[2];
 };
 

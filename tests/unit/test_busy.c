@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that polls a threaded device without end comes to move the octets itself: that it does,
- * that nothing is lost when it stays away, arms or waits, and who does not.
+ * A thread that polls a threaded device without a pause comes to run the loop itself: that it does;
+ * that nothing is lost when it stops polling, arms or waits; and which threads do not.
  */
 #include "verbs_pair.h"
 
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FIRST 1024 /* polls in vain that it takes at least, the first time */
+#define FIRST 1024 /* empty polls that it takes at least, the first time */
 #define PLENTY                                                                                     \
     UINT32_MAX          /* a machine with much else to do seldom has a thread poll without pauses */
 #define SERIOUS 100000u /* where it should never happen, and 1024 were enough otherwise */
@@ -42,7 +42,8 @@ static bool is_taken(const struct pair *p, unsigned worker)
     return iwarp_lease_is_out(&p->device->worker[worker].loop.lease);
 }
 
-/* Polls in vain until the worker's loop is left to this thread; at most so many. */
+/* Poll an empty queue until this thread has the worker's loop, or at_most times. Returns the polls.
+ */
 static unsigned poll_until_taken(struct pair *p, unsigned worker, unsigned at_most)
 {
     struct iwarp_wc wc;

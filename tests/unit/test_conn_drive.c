@@ -54,7 +54,7 @@ static unsigned count_in(const char *text, const char *what)
     return n;
 }
 
-/* There is such a line once a second, whatever connection it is about. */
+/* The log has this line once a second at most, for all connections together. */
 static void let_a_second_pass(void)
 {
     nanosleep(&(const struct timespec){1, 50 * 1000000}, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The networks of --allow and what counts as loopback: who is let in is decided here, so every edge
- * of a prefix is tried.
+ * The networks of --allow and what counts as loopback: these decide which clients are let in, so
+ * every edge of a prefix is tried.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -30,7 +30,9 @@
 #define WAIT_MS   90000
 #define PLACES    4
 #define SLOT_SIZE 65536
-#define APART_MS  150 /* so that who came first has waited longest; well below CP_ASK_MS in all */
+#define APART_MS                                                                                   \
+    150 /* so that the first client has waited longest; well below CP_ASK_MS in all                \
+         */
 
 static pid_t server;
 static struct sockaddr_in server_addr;

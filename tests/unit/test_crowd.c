@@ -229,7 +229,7 @@ static void worst__tells_size_and_age_of_who_goes_next(void **state)
 
 /* --- against a model ------------------------------------------------------------------------- */
 
-/* A list in the order of joining; who goes is found by counting. */
+/* A list in the order of joining; the member to be dropped is found by counting. */
 struct model {
     int member[MOST], n;
 };

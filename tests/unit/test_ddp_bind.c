@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What an STag stands for, and when that may change: every check of verbs draft 7.8 and 7.10.6.1
- * and of RFC 5040 5.3 and 8.1.1 (7), one at a time; and the promise that a change has waited for
- * all who use the memory, also while other threads look the STag up.
+ * and of RFC 5040 5.3 and 8.1.1 (7), one at a time; and the promise that a change waits for all
+ * users of the memory, also while other threads look the STag up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -456,7 +456,7 @@ struct crowd {
     _Atomic unsigned wrong; /* lookups that saw fields change, or found what was invalid */
 };
 
-/* Each binding has len == to_base == key: whoever holds the region lent must see that. */
+/* Each binding has len == to_base == key: a thread that holds the region lent must see that. */
 static void *look(void *arg)
 {
     struct crowd *c = arg;

@@ -206,7 +206,8 @@ static void row__each__names_a_section_that_exists(void **state)
     }
 }
 
-/* The status a row has, and who is told: only what ends here may owe the peer something. */
+/* The status of each row, and whether the peer is told: only a fault found here may owe it a
+ * Terminate. */
 static void row__each__has_a_name_of_its_own_and_a_fitting_status(void **state)
 {
     (void)state;

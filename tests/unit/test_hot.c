@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Polled progress, the connection that alone receives: the loop stops watching it, and has it back
- * whenever nobody reads it directly any more. What comes then is received all the same.
+ * Polled progress, the connection that alone receives: the loop stops watching it, and watches it
+ * again when no thread reads it directly any more. What comes then is received all the same.
  */
 #include "verbs_pair.h"
 
@@ -215,7 +215,8 @@ static void away__and_polled_seldom__others_do_not_wait(void **state)
     pair_close(&p);
 }
 
-/* More than the sockets take: who waits for room has to be watched, and is kicked by who posts. */
+/* More than the sockets take: a sender that waits for room has to be watched, and the poster kicks
+ * it. */
 static void away__and_sending_much__goes_on(void **state)
 {
     enum { WRITES = 32 };

@@ -183,7 +183,9 @@ static void lead__and_then_polling__is_served(void **state)
     pair_close(&p);
 }
 
-/* Its polls are visits, but too seldom for a loop that serves others, too: the worker takes over.
+/*
+ * Its polls are visits, but too far apart for a loop that serves others, too: the worker takes
+ * over.
  */
 static void lead__and_then_polling_seldom__the_worker_takes_over(void **state)
 {
@@ -231,7 +233,8 @@ static void lead__with_nothing_to_come__keeps_to_its_time(void **state)
     pair_close(&p);
 }
 
-/* It could not survive memory that is gone: those who only wait may block these signals. */
+/* The process would not survive memory that is gone. A thread that only waits may block these
+ * signals. */
 static void lead__with_faults_blocked__is_the_workers(void **state)
 {
     sigset_t faults, before;
@@ -325,7 +328,7 @@ static void lead__beside_a_thread_that_waits__it_is_served(void **state)
     pair_close(&p);
 }
 
-/* Completions that another thread makes wake who leads: here those of flushed receives. */
+/* Completions that another thread produces wake the leader: here those of flushed receives. */
 static void *leave_after_a_while(void *arg)
 {
     struct other *me = arg;

@@ -174,7 +174,7 @@ static void fpdu__of_a_responder_behind_ours__is_taken(void **state)
     octets_free(&o);
 }
 
-/* A wrong CRC is a wrong CRC first: who knows what it was. */
+/* The CRC is checked first: the other fields of a damaged FPDU mean nothing. */
 static void fpdu__damaged_and_early__is_a_crc_error(void **state)
 {
     struct octets o = {0};

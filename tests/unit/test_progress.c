@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ways to make progress: who may call and who moves the octets in each; how the threads of polled
- * mode hand the loop to each other; what embedded mode leaves in the application's loop.
+ * Ways to make progress: which threads may call and which one moves the octets in each; how the
+ * threads of polled mode hand the loop to each other; what embedded mode leaves in the
+ * application's loop.
  */
 #include "verbs_pair.h"
 
@@ -220,8 +221,8 @@ static void polled__beside_threads_that_wait__loses_nothing(void **state)
 }
 
 /*
- * Two workers with a connection's end each: who polls the queue of one leaves the other alone, on
- * whatever transport; and each poll of an end's own queues moves what it has to.
+ * Two workers with a connection's end each: a thread that polls the queue of one does not run the
+ * other, on either transport; and each poll of an end's own queues moves what it has to.
  */
 static void polled__a_queue__runs_the_workers_that_use_it_only(void **state)
 {

@@ -84,7 +84,7 @@ static void fill_socket(void)
     for (int i = 0; i < 6; i++) {
         must(iwarp_post_send(host->qp, &wr, NULL));
     }
-    /* The worker waits at two thirds of the socket's room: who posts fills the rest. */
+    /* The worker waits at two thirds of the socket's room: the poster fills the rest. */
     wr.num_sge = 0;
     for (int i = 0, blocked = 0; blocked < 5; i++) {
         iwarp_mutex_lock(&host->conn->lock);

@@ -260,7 +260,8 @@ static void executed(struct endpoint *e, void *arg)
     assert_int_equal(atomic_load(&e->counts.rx.payload), 0);
 }
 
-/* The third compares in vain. Reserved bits and a FetchAdd's compare fields do not matter. */
+/* The comparison of the third fails. Reserved bits and a FetchAdd's compare fields do not matter.
+ */
 static void request__of_both_kinds__is_done_and_answered(void **state)
 {
     struct octets o = {0};

@@ -248,7 +248,7 @@ static void eof__with_a_request_unfinished__is_told_to_the_peer(void **state)
     endpoint_fini(&e);
 }
 
-/* The same for an answer that is owed, whoever closed first. */
+/* The same for an answer that is owed, in either order of the closes. */
 /* [VERBS-6.2.2-01] */
 static void eof__with_a_read_unanswered__is_told_to_the_peer(void **state)
 {

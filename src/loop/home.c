@@ -164,6 +164,7 @@ void iwarp_lease_recall(struct iwarp_loop *l)
         atomic_load(&s->owner) == IWARP_LEASE_HOME) {
         return; /* else a guest has asked, and the home is about to leave */
     }
+    atomic_fetch_add_explicit(&s->recalls, 1, memory_order_relaxed); /* orders nothing */
     /*
      * A guest that sleeps in the loop handles all events, and wakes up the home when it leaves.
      * Only the first of several recalls writes the eventfd.

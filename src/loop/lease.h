@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define IWARP_PARK_MS 2 /* so long the home waits for a visit, and a guest for the loop */
 
@@ -43,6 +44,7 @@ struct iwarp_lease {
     pthread_mutex_t run;            /* held by the thread that runs the loop */
     _Atomic unsigned owner;         /* enum iwarp_lease_owner */
     _Atomic unsigned wanted;        /* recalls since the loop was leased */
+    _Atomic uint64_t recalls;       /* the same since the loop was opened: for statistics */
     _Atomic unsigned visits;        /* by guests, and times that guests asked */
     unsigned seen;                  /* visits when the home took the loop; under `run` */
     _Atomic bool asleep;            /* a thread sleeps in the loop, and can be woken there */

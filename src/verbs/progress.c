@@ -136,8 +136,8 @@ void iwarp_progress_look(struct iwarp_device *device, uint64_t workers)
 
 /*
  * Ask the homes for these loops, so that they are out on lease and the next polls visit them.  The
- * waiting for a home happens here, once.  False: not all could be had; those that were taken end by
- * themselves after a park time.
+ * waiting for a home happens here, once.  False: not all could be had; the leases that were taken
+ * end by themselves.
  */
 static bool take_all(struct iwarp_device *device, uint64_t workers)
 {

@@ -68,6 +68,12 @@ struct iwarp_device_stats {
     uint64_t refused;     /* of arrivals, at once: `admit`, max_connections, no memory */
     uint64_t turned_away; /* of failed: for newer ones, beyond max_half_open or a backlog */
 
+    /*
+     * Times that a worker was told to take its loop back from threads of the application, mostly
+     * since one was about to sleep or armed a queue: enum iwarp_progress in verbs.h.
+     */
+    uint64_t recalls;
+
     /* Objects now. */
     unsigned pds, regions, cqs, srqs, qps, event_queues, listeners;
     unsigned connections; /* with those that only wait for the end of a close */

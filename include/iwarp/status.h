@@ -42,7 +42,7 @@ enum iwarp_fault_code {
 /* Which side detected the fault. */
 enum iwarp_fault_side {
     IWARP_SIDE_LOCAL = 0,    /* this end, in what the peer sent or in the local work */
-    IWARP_SIDE_PEER = 1,     /* the peer, which said so in a Terminate or Reject */
+    IWARP_SIDE_PEER = 1,     /* the peer: it sent a Terminate or Reject, or ended the connection */
     IWARP_SIDE_TRANSPORT = 2 /* the connection below */
 };
 

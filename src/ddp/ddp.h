@@ -21,7 +21,7 @@ enum iwarp_ddp_sink_kind {
     DDP_SINK_REGION,  /* RDMA Write: the region that the STag names */
     DDP_SINK_READ,    /* RDMA Read Response: the sink of the oldest outstanding RDMA Read */
     DDP_SINK_SGL,     /* Send: the posted receive */
-    DDP_SINK_CONTROL, /* Read Request, Terminate: RDMAP reads it where it lies */
+    DDP_SINK_CONTROL, /* all others, as Read Request or Terminate: read where they lie */
     DDP_SINK_NONE     /* untagged, but nothing is posted */
 };
 

@@ -55,8 +55,9 @@ void iwarp_lease_leave(struct iwarp_loop *l)
 
 /*
  * A sleeper or a recall ends a lease that has to be earned, and keeps other threads from taking it
- * (invariants 4 and 5).  While the home runs the loop, there is nothing to recall: `wanted` counts
- * only while the loop is out on lease.
+ * (invariants 4 and 5).  While the home runs the loop, `wanted` keeps nobody from asking: what it
+ * counts then are recalls that came once a guest had asked, and the guest that gets `run` sees
+ * them.
  */
 static bool is_over(const struct iwarp_lease *s)
 {

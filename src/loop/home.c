@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define FIRST_PARK_NS 200000 /* the first wait of the home; later ones are IWARP_PARK_MS */
+#define FIRST_PARK_NS 200000 /* the first wait of a parked home; later ones are IWARP_PARK_MS */
 
-/* Signals are the application's; faults in guarded accesses must still arrive (ddp/guard.h). */
+/* Signals are the application's; faults in guarded accesses must still arrive (base/guard.h). */
 static void block_signals(void)
 {
     sigset_t all;
@@ -45,9 +45,12 @@ static bool live(struct iwarp_loop *l)
 
     pthread_mutex_lock(&s->run);
     s->seen = atomic_load(&s->visits);
-    /* In this order: a recall that finds HOME and not asleep comes once a guest has asked. */
+    /*
+     * In this order: a thread that recalls and reads HOME, and then that the home is not `asleep`,
+     * knows that a guest has asked. Its recall counts already; those before are fulfilled.
+     */
     atomic_store(&s->asleep, true);
-    atomic_store(&s->wanted, 0); /* from here on, recalls count that come once a guest has asked */
+    atomic_store(&s->wanted, 0);
     atomic_store(&s->owner, IWARP_LEASE_HOME);
     (void)iwarp_loop_enter(l);
     uv_timer_stop(&l->limit);
@@ -79,8 +82,8 @@ static bool is_recalled(const struct iwarp_lease *s)
 /*
  * Stay out of the loop while guests visit it.  Without a nudge the home wakes up every
  * IWARP_PARK_MS and compares `visits`: if nobody came and no guest sleeps in the loop, the guest
- * has stopped and the home runs the loop again (invariant 3).  The first time is shorter: many a
- * thread polls once, before it sleeps, and nobody serves the loop until the home is back.
+ * has stopped and the home runs the loop again (invariant 3).  The first wait is FIRST_PARK_NS:
+ * many a thread polls once, before it sleeps, and nobody serves the loop until the home is back.
  */
 static void park(struct iwarp_loop *l)
 {
@@ -158,12 +161,17 @@ void iwarp_lease_recall(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
 
-    /* The caller has made known before what it waits for: invariant 2. */
-    /* HOME is read again behind `asleep`, which otherwise could be that of a later guest. */
+    /*
+     * The caller has made known before what it waits for: invariant 2.  So if the home stays in the
+     * loop, nothing is to be done; HOME and not `asleep` is a home that leaves, since a guest has
+     * asked.  HOME is read twice: between the first look and `asleep` the home may have left, and a
+     * guest have set `asleep`.
+     */
     if (atomic_load(&s->owner) == IWARP_LEASE_HOME && atomic_load(&s->asleep) &&
         atomic_load(&s->owner) == IWARP_LEASE_HOME) {
-        return; /* else a guest has asked, and the home is about to leave */
+        return;
     }
+    atomic_fetch_add_explicit(&s->recalls, 1, memory_order_relaxed); /* orders nothing */
     /*
      * A guest that sleeps in the loop handles all events, and wakes up the home when it leaves.
      * Only the first of several recalls writes the eventfd.

@@ -10,18 +10,20 @@
  *   |-------|--------------------------------------|-----------------------------------|-------|
  *   | HOME  | a guest asks for the loop            | wake the home; it parks           | GUEST |
  *   | GUEST | a guest visits                       | count the visit                   | GUEST |
- *   | GUEST | no visit for a park time             | the home wakes up and runs        | HOME  |
+ *   | GUEST | no visit in one wait of the home,    | the home wakes up and runs        | HOME  |
+ *   |       | and no guest sleeps in the loop      |                                   |       |
  *   | GUEST | somebody recalls the lease           | wake the home, or have the guest  | HOME  |
  *   |       |                                      | that sleeps in the loop do so     |       |
  *   | HOME  | somebody recalls the lease           | none, unless a guest has asked    | HOME  |
  *
- * Invariants, which tests/model/lease.pml checks:
+ * Invariants, which tests/model/lease.pml checks, but for 3: it has no clock.
  *   1. The thread that runs the loop holds `run`.  The home alone writes `owner`, with `run` held:
  *      it is HOME exactly while the home holds `run`.
  *   2. A thread sets `asleep` before it sleeps in the loop.  A guest that asks clears it and wakes
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
  *      sees the other: no wake-up is lost.
- *   3. A lease ends by itself: one to two park times after the last visit the home runs the loop.
+ *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
+ *      visit, at the latest.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.
  *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
@@ -32,8 +34,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-#define IWARP_PARK_MS 2 /* so long the home waits for a visit, and a guest for the loop */
+#define IWARP_PARK_MS 2 /* the park time; so long a guest waits for the loop, too */
 
 struct iwarp_loop;
 
@@ -42,10 +45,13 @@ enum iwarp_lease_owner { IWARP_LEASE_HOME, IWARP_LEASE_GUEST };
 struct iwarp_lease {
     pthread_mutex_t run;            /* held by the thread that runs the loop */
     _Atomic unsigned owner;         /* enum iwarp_lease_owner */
-    _Atomic unsigned wanted;        /* recalls since the loop was leased */
+    _Atomic unsigned wanted;        /* recalls since the home took the loop last */
+    _Atomic uint64_t recalls;       /* since the loop was opened: for statistics */
     _Atomic unsigned visits;        /* by guests, and times that guests asked */
     unsigned seen;                  /* visits when the home took the loop; under `run` */
-    _Atomic bool asleep;            /* a thread sleeps in the loop, and can be woken there */
+    _Atomic bool asleep;            /* a thread stays in the loop, and sleeps there if need be: it
+                                     * is woken up there.  A visit does not set it; a guest that
+                                     * asks the home clears it */
     int nudge;                      /* eventfd that wakes the home while it is parked */
     bool open;                      /* every thread may visit at any time; else a thread earns it */
     const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
@@ -84,7 +90,10 @@ bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg);
 
 /* --- home.c ---------------------------------------------------------------------------------- */
 
-/* Any thread that is about to sleep: the home is to run the loop again. */
+/*
+ * The home is to run the loop again.  For a thread that is about to sleep, or that stops visiting.
+ * Does nothing while the home stays in the loop; else the recall counts in `wanted` and `recalls`.
+ */
 void iwarp_lease_recall(struct iwarp_loop *l);
 
 /* Wake the home where it is parked. */

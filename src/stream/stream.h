@@ -25,6 +25,7 @@
  *   TERMINATING -------(sent)--> DRAINING -------(peer's FIN)-----------+  |
  *      any fault that owes none, a received Terminate, a lost connection --+
  *
+ *   TERMINATING: this end sends a Terminate. A received one ends the stream at once.
  *   DRAINING: nothing more is sent, what arrives is dropped, the work queues are not touched.
  *
  * Invariants (iwarp_stream_check):
@@ -240,8 +241,11 @@ void iwarp_stream_check(struct iwarp_stream *s);
 
 /* --- between the files of this folder -------------------------------------------------------- */
 
-/* End the stream because of s->fault, which this end found; with a Terminate if the fault's row
- * demands one. If a segment caused the fault, s->cause holds its headers. */
+/*
+ * End the stream because of s->fault, with a Terminate if the fault's row demands one. If a segment
+ * caused the fault, s->cause holds its headers. A Terminate of the peer is such a fault, too, and
+ * its row demands none.
+ */
 void iwarp_stream_fail(struct iwarp_stream *s);
 
 /* One behind the last request that is to be carried out. */

@@ -4,8 +4,9 @@
  * segment of a message is delivered. RFC 5040 5.1 to 5.4, 5.5; RFC 5041 5.4, 7.1; RFC 7306 6.
  *
  * A sink says what kind of memory a message may go to: a region that the segment names itself
- * (Write), the buffers of a receive (Send), the sink of an RDMA Read, or none (CONTROL: requests
- * and responses that this end reads itself).
+ * (Write), the buffers of a receive (Send), the sink of an RDMA Read, or none (CONTROL: this end
+ * itself reads, where they lie, requests for RDMA Reads and Atomics, Atomic Responses, Immediate
+ * Data and Terminates).
  */
 #include "stream/stream_msg.h"
 

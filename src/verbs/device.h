@@ -7,8 +7,8 @@
  * closed the library's handles (iwarp_device_maybe_free).
  *
  * Lock: device.lock guards the list of connections, the list of listeners, the pool of regions and
- * changes of the STag table.  It is outermost.  Counters are atomic; what the options say is
- * constant.
+ * changes of the STag table.  Only a loop's lease.run is taken before it (docs/locks.md).  Counters
+ * are atomic; what the options say is constant.
  */
 #ifndef IWARP_VERBS_DEVICE_H
 #define IWARP_VERBS_DEVICE_H

@@ -30,7 +30,7 @@ struct guest {
     int64_t waited_ns; /* when the last wait was over */
     bool led;          /* the last wait ran the loop, and nobody has needed it since */
     unsigned idle;     /* empty polls while a loop was out on lease and no thread ran it */
-    bool visits;       /* from now on each of those polls runs the loop */
+    bool helps;        /* from now on each of those polls runs the loop */
 };
 
 /*
@@ -89,11 +89,11 @@ void iwarp_progress_recall(struct iwarp_device *device)
 /* --- polled ---------------------------------------------------------------------------------- */
 
 /*
- * Visit a loop that no thread has visited since the last such check, and whose home is still
- * parked: its guest has stopped polling.  Two threads that check at the same time may both visit
- * it.
+ * Run a loop once that no thread has visited since the last such check, and whose home is still
+ * parked: its guest has stopped polling.  That is no visit, so the home comes back.  Two threads
+ * that check at the same time may both run it.
  */
-static void visit_if_deserted(struct iwarp_worker *w)
+static void help_if_deserted(struct iwarp_worker *w)
 {
     const struct iwarp_lease *s = &w->loop.lease;
     unsigned seen = atomic_load_explicit(&w->visits_seen, memory_order_relaxed);
@@ -120,7 +120,7 @@ static void visit_all(struct iwarp_device *device, uint64_t workers)
         if (workers >> i & 1) {
             (void)iwarp_lease_visit(&w->loop);
         } else if (others) {
-            visit_if_deserted(w);
+            help_if_deserted(w);
         }
     }
 }
@@ -136,8 +136,8 @@ void iwarp_progress_look(struct iwarp_device *device, uint64_t workers)
 
 /*
  * Ask the homes for these loops, so that they are out on lease and the next polls visit them.  The
- * waiting for a home happens here, once.  False: not all could be had; those that were taken end by
- * themselves after a park time.
+ * waiting for a home happens here, once.  False: not all could be had; the leases that were taken
+ * end by themselves.
  */
 static bool take_all(struct iwarp_device *device, uint64_t workers)
 {
@@ -227,10 +227,11 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
 
 /*
  * The loop is out on lease to another thread, which may not come back for long: after FEW empty
- * polls this thread visits it, too.  With several workers the homes do that after a park time.  A
- * guest that sleeps in the loop serves it, so there is nothing to do.
+ * polls this thread runs it, too, which is no visit and does not prolong the lease.  With several
+ * workers it is left to the homes, which come back soon.  A guest that sleeps in the loop serves
+ * it, so there is nothing to do.
  */
-static bool visit_deserted(struct iwarp_device *device, struct guest *g)
+static bool help_guest(struct iwarp_device *device, struct guest *g)
 {
     IWARP_UNCANCELLED;
     struct iwarp_loop *l = &device->worker[0].loop;
@@ -239,9 +240,9 @@ static bool visit_deserted(struct iwarp_device *device, struct guest *g)
         return false;
     }
     if (++g->idle == FEW) {
-        g->visits = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
+        g->helps = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
     }
-    if (g->idle < FEW || !g->visits) {
+    if (g->idle < FEW || !g->helps) {
         return false;
     }
     iwarp_lease_help(l);
@@ -259,7 +260,7 @@ static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
     bool round = ++g->polls % ROUND == 0;
     if (!g->taken && !(round && earns(device, g, workers))) {
         if (iwarp_lease_is_out(&device->worker[0].loop.lease)) {
-            return visit_deserted(device, g);
+            return help_guest(device, g);
         }
         g->idle = 0;
         return false;

@@ -2,7 +2,7 @@
 /*
  * Statistics of devices and queue pairs. Streams count in their connections (stream_count.h); what
  * is asked of a device is the sum over its connections and over those that are gone. How streams
- * ended is counted once per stream, here.
+ * ended is counted once per stream, here; recalls are counted by the leases of the loops.
  */
 #include "verbs/stats.h"
 #include "base/process.h"
@@ -174,6 +174,17 @@ static void read_ends(struct iwarp_device_stats *to, struct iwarp_device_counts 
     to->turned_away = from->turned_away;
 }
 
+/* Each lease counts its own recalls.  An embedded loop has none. */
+static uint64_t read_recalls(const struct iwarp_device *d)
+{
+    uint64_t recalls = 0;
+
+    for (unsigned i = 0; i < d->workers; i++) {
+        recalls += atomic_load_explicit(&d->worker[i].loop.lease.recalls, memory_order_relaxed);
+    }
+    return recalls;
+}
+
 /*
  * Walks all connections with device.lock held: meant for a question now and then, not for each
  * message.
@@ -201,6 +212,7 @@ enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device
                                          .half_open = atomic_load(&d->startups.count),
                                          .buffer_bytes = atomic_load(&d->budget.used)};
     read_ends(stats, &d->stats);
+    stats->recalls = read_recalls(d);
     iwarp_mutex_lock(&d->lock); /* for the list of connections; streams count without it */
     add_counts(&sum, &d->stats.gone);
     for (const struct iwarp_conn *c = d->conns; c; c = c->next) {
@@ -301,6 +313,7 @@ size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, si
     line(&t, s->failed, "failed");
     line(&t, s->refused, "refused");
     line(&t, s->turned_away, "turned-away");
+    line(&t, s->recalls, "recalls");
     line(&t, s->pds, "pds");
     line(&t, s->regions, "regions");
     line(&t, s->cqs, "cqs");

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Statistics: every message, octet and end is counted once, on the side where it happened; numbers
- * of connections that are gone stay; reading goes on while work does. The sizes expected here are
- * those of RFC 5040 4, RFC 5041 4 and RFC 5044 4, added up by hand.
+ * of connections that are gone stay; recalls are counted of loops on lease alone; reading goes on
+ * while work does. The sizes expected here are those of RFC 5040 4, RFC 5041 4 and RFC 5044 4,
+ * added up by hand.
  */
 #include "verbs_pair.h"
 
+#include "loop/lease.h"
 #include "verbs/conn.h"
+#include "verbs/device.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -265,6 +268,67 @@ static void connections__rejected_and_failed__are_counted(void **state)
     pair_close(&p);
 }
 
+/* --- recalls --------------------------------------------------------------------------------- */
+
+#define WORKERS 2u
+
+/* Have this thread run all loops of the device.  Until it leaves, no home can take one back. */
+static void take_loops(struct iwarp_device *device)
+{
+    for (unsigned i = 0; i < WORKERS; i++) {
+        for (int tries = 0; !iwarp_lease_take(&device->worker[i].loop, IWARP_PARK_MS); tries++) {
+            assert_true(tries < PAIR_WAIT_MS);
+        }
+    }
+}
+
+static void leave_loops(struct iwarp_device *device)
+{
+    for (unsigned i = WORKERS; i-- > 0;) { /* the last one that was entered is left first */
+        iwarp_lease_leave(&device->worker[i].loop);
+    }
+}
+
+static void expect_recalls(struct iwarp_device *device, uint64_t recalls)
+{
+    struct iwarp_device_stats s = {.size = sizeof s};
+
+    must(iwarp_device_stats(device, &s));
+    assert_int_equal(s.recalls, recalls);
+}
+
+/* One for each loop that is out on lease, and none for a loop that its home runs. */
+static void recalls__of_loops_on_lease__are_counted_and_of_others_are_not(void **state)
+{
+    static const enum iwarp_progress kinds[] = {IWARP_PROGRESS_THREADED, IWARP_PROGRESS_POLLED};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct iwarp_device_options o;
+        struct iwarp_device *device;
+        struct iwarp_cq *cq;
+        iwarp_device_options_init(&o);
+        o.progress = kinds[i];
+        o.workers = WORKERS;
+        must(iwarp_device_open(&o, &device));
+        must(iwarp_cq_create(device, 8, NULL, &cq));
+        pair_await_homes(device); /* until then the loops count as out on lease */
+        expect_recalls(device, 0);
+        take_loops(device);
+        expect_recalls(device, 0);
+        must(iwarp_cq_arm(cq, false));
+        expect_recalls(device, WORKERS);
+        must(iwarp_cq_arm(cq, false)); /* the homes have been asked, and are asked again */
+        expect_recalls(device, 2 * WORKERS);
+        leave_loops(device);
+        pair_await_homes(device);
+        must(iwarp_cq_arm(cq, false));
+        expect_recalls(device, 2 * WORKERS);
+        must(iwarp_cq_destroy(cq));
+        must(iwarp_device_close(device));
+    }
+}
+
 /* --- while work goes on ---------------------------------------------------------------------- */
 
 struct watcher {
@@ -323,9 +387,10 @@ static void read__while_writes_go_on__never_falls(void **state)
 
 static void text__of_some_numbers__tells_those_and_no_others(void **state)
 {
-    struct iwarp_device_stats s = {.size = sizeof s, .crc_errors = 3, .qps = 2};
-    const char *expected = "sent.write 7\nreceived.octets 18446744073709551615\ncrc-errors 3\n"
-                           "terminates-received.0/1/0f 6\nterminates-sent.1/2/02 5\nqps 2\n";
+    struct iwarp_device_stats s = {.size = sizeof s, .crc_errors = 3, .recalls = 4, .qps = 2};
+    const char *expected =
+        "sent.write 7\nreceived.octets 18446744073709551615\ncrc-errors 3\n"
+        "terminates-received.0/1/0f 6\nterminates-sent.1/2/02 5\nrecalls 4\nqps 2\n";
     char buf[400], small[10];
 
     (void)state;
@@ -365,6 +430,7 @@ int main(void)
         cmocka_unit_test(traffic__of_a_message_of_many_segments__is_one_message),
         cmocka_unit_test(ends__of_every_kind__are_counted_by_code),
         cmocka_unit_test(connections__rejected_and_failed__are_counted),
+        cmocka_unit_test(recalls__of_loops_on_lease__are_counted_and_of_others_are_not),
         cmocka_unit_test(read__while_writes_go_on__never_falls),
         cmocka_unit_test(text__of_some_numbers__tells_those_and_no_others),
         cmocka_unit_test(read__without_a_size__is_misuse),

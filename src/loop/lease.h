@@ -22,6 +22,7 @@
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: one to two park times after the last visit the home runs the loop.
+ *      An open lease can be out while a sleeper waits; then the park time is shorter.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.
  *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
@@ -33,7 +34,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define IWARP_PARK_MS 2 /* so long the home waits for a visit, and a guest for the loop */
+#define IWARP_PARK_MS       2 /* so long the home waits for a visit, and a guest for the loop */
+#define IWARP_PARK_ARMED_NS 200000 /* and so long the home of an open loop, if a sleeper waits */
 
 struct iwarp_loop;
 
@@ -71,6 +73,9 @@ void iwarp_lease_leave(struct iwarp_loop *l);
 
 /* Run what is ready, without waiting.  False: the lease is over, the home runs the loop or will. */
 bool iwarp_lease_visit(struct iwarp_loop *l);
+
+/* Ask the home for the loop, without waiting: a later visit finds it out on lease. */
+void iwarp_lease_ask(struct iwarp_loop *l);
 
 /* The same for a loop that is out on lease and that nobody visits: does not keep its home parked.
  */

@@ -235,7 +235,8 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     }
 }
 
-/* No lock is held: the application's function may call into the library. */
+/* cq.lock is not held, but the caller may hold others (docs/locks.md): notify must not call the
+ * library. */
 static void tell(struct iwarp_cq *cq, unsigned what)
 {
     void (*notify)(void *arg) = atomic_load(&cq->notify);

@@ -93,10 +93,11 @@ struct iwarp_srq; /* srq.h */
  * - POLLED: as THREADED, but a thread that polls (iwarp_cq_poll, or iwarp_eq_get with time-out 0)
  *   moves the octets itself and pays no thread switch. The workers sleep meanwhile. They take over
  *   at once when a thread arms a queue or waits for one, otherwise within about 4 ms of the last
- *   poll. Polling a queue runs the workers whose connections and listeners use the queue or have
- *   used it (`worker` in conn.h chooses the worker); before the first connection or listener it
- *   runs all workers. If the queues of a worker are no longer polled, every 64th poll of other
- *   queues runs that worker until it takes over. Any thread may call any function.
+ *   poll, or 0.4 ms while a queue is armed. Polling a queue runs the workers whose connections and
+ *   listeners use the queue or have used it (`worker` in conn.h chooses the worker); before the
+ *   first connection or listener it runs all workers. If the queues of a worker are no longer
+ *   polled, every 64th poll of other queues runs that worker until it takes over. Any thread may
+ *   call any function.
  *
  * - EMBEDDED: the device runs in the application's libuv loop. The library starts no thread and
  *   takes no lock. The thread that opened the device runs the loop and calls all functions; calls

@@ -69,7 +69,7 @@ static bool is_over(const struct iwarp_lease *s)
  * Ask the home to come out of the loop (invariant 2).  Only one thread sees `asleep` go from true
  * to false, so several guests that ask at once cost one wake-up.
  */
-static void ask(struct iwarp_loop *l)
+void iwarp_lease_ask(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
 
@@ -84,7 +84,7 @@ bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms)
     struct iwarp_lease *s = &l->lease;
 
     if (!iwarp_lease_is_out(s)) {
-        ask(l);
+        iwarp_lease_ask(l);
     }
     bool held =
         within_ms > 0 ? iwarp_lock_within(&s->run, within_ms) : pthread_mutex_trylock(&s->run) == 0;
@@ -129,11 +129,7 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
         iwarp_lease_leave(l);
         return true;
     }
-    bool out = iwarp_lease_is_out(s); /* if so, another guest runs the loop at this moment */
-    if (!out && s->open) {
-        ask(l);
-    }
-    return out;
+    return iwarp_lease_is_out(s); /* if so, another guest runs the loop at this moment */
 }
 
 void iwarp_lease_help(struct iwarp_loop *l)
@@ -151,8 +147,9 @@ static void on_late(uv_timer_t *limit)
 }
 
 /*
- * `asleep` is set for the whole stay: a recall in between relies on it, and leaves waking up the
- * home to this thread.
+ * A recall that finds `asleep` set leaves waking up the home to this thread.  It is set again
+ * before each sleep: a guest that had asked the home, and came too late, may clear it and wakes
+ * this thread up.
  */
 bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
 {
@@ -164,8 +161,8 @@ bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
         l->limit.data = l;
         uv_timer_start(&l->limit, on_late, IWARP_PARK_MS, IWARP_PARK_MS);
     }
-    atomic_store(&s->asleep, true);
     while (l->late < 2 && alive && !done(arg)) {
+        atomic_store(&s->asleep, true);
         alive = iwarp_loop_await(l, done, arg);
     }
     bool in_time = l->late < 2;

@@ -8,8 +8,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define FIRST_PARK_NS 200000 /* the first wait of a parked home; later ones are IWARP_PARK_MS */
-
 /* Signals are the application's; faults in guarded accesses must still arrive (base/guard.h). */
 static void block_signals(void)
 {
@@ -80,26 +78,26 @@ static bool is_recalled(const struct iwarp_lease *s)
 }
 
 /*
- * Stay out of the loop while guests visit it.  Without a nudge the home wakes up every
- * IWARP_PARK_MS and compares `visits`: if nobody came and no guest sleeps in the loop, the guest
- * has stopped and the home runs the loop again (invariant 3).  The first wait is FIRST_PARK_NS:
- * many a thread polls once, before it sleeps, and nobody serves the loop until the home is back.
+ * Stay out of the loop while guests visit it.  Without a nudge the home wakes up after each park
+ * time and compares `visits`: if nobody came and no guest sleeps in the loop, the guest has stopped
+ * and the home runs the loop again (invariant 3).  Until then nobody serves the loop, so the park
+ * time is short while a sleeper waits for a completion.
  */
 static void park(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
     struct pollfd p = {.fd = s->nudge, .events = POLLIN};
-    struct timespec wait = {.tv_nsec = FIRST_PARK_NS};
+    struct timespec wait = {0};
     uint64_t count;
 
     while (!is_recalled(s)) { /* after GUEST was written: a sleeper sees that, or is seen here */
         unsigned before = atomic_load(&s->visits);
+        wait.tv_nsec = atomic_load(s->sleepers) > 0 ? IWARP_PARK_ARMED_NS : IWARP_PARK_MS * 1000000;
         if (ppoll(&p, 1, &wait, NULL) > 0) {
             (void)!read(s->nudge, &count, sizeof count);
         } else if (atomic_load(&s->visits) == before && !atomic_load(&s->asleep)) {
             return;
         }
-        wait.tv_nsec = IWARP_PARK_MS * 1000000L;
         /* A guest that visits rarely must not pass over the loop's other sources (hot.h). */
         atomic_store_explicit(&l->due, true, memory_order_release);
     }

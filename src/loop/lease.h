@@ -23,7 +23,8 @@
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
- *      visit, at the latest.
+ *      visit, at the latest.  An open lease can be out while a sleeper waits; then the park time is
+ *      IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.
  *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
@@ -36,7 +37,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IWARP_PARK_MS 2 /* the park time; so long a guest waits for the loop, too */
+#define IWARP_PARK_MS       2      /* the park time; so long a guest waits for the loop, too */
+#define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
 
 struct iwarp_loop;
 
@@ -77,6 +79,9 @@ void iwarp_lease_leave(struct iwarp_loop *l);
 
 /* Run what is ready, without waiting.  False: the lease is over, the home runs the loop or will. */
 bool iwarp_lease_visit(struct iwarp_loop *l);
+
+/* Ask the home for the loop, without waiting: a later visit finds it out on lease. */
+void iwarp_lease_ask(struct iwarp_loop *l);
 
 /* The same for a loop that is out on lease and that nobody visits: does not keep its home parked.
  */

@@ -122,20 +122,21 @@ static void add_call(struct iwarp_loop *l, struct iwarp_call *call)
 }
 
 /*
- * May the caller run its call itself?  In an open loop always: that saves two changes of threads.
- * In another one if the loop is out on lease with nobody in it, since its guest may stay away.
+ * May the caller run its call itself?  If the loop is out on lease with nobody in it, since its
+ * guest may stay away.  A thread that sleeps in the loop, the home or a guest, is woken up instead.
  */
 static bool is_for_visitors(const struct iwarp_loop *l)
 {
     const struct iwarp_lease *s = &l->lease;
 
-    return s->open || (iwarp_lease_is_out(s) && !atomic_load(&s->asleep) && iwarp_loop_may_fault());
+    return iwarp_lease_is_out(s) && !atomic_load(&s->asleep) && iwarp_loop_may_fault();
 }
 
 /*
  * No lock may be held: the loop may need it before it comes to this call. The call lies on the
  * stack of this thread, so this thread waits until `done` is set. Any of three threads may run the
- * call: this one as a visitor, the home, or another guest.
+ * call: this one as a visitor, the home, or another guest.  It does not wait for `run`: the thread
+ * that holds it may have run the call already, or may sleep in the loop for long.
  */
 void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 {
@@ -148,7 +149,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_lock(&l->lock);
     add_call(l, &call);
     pthread_mutex_unlock(&l->lock);
-    if (is_for_visitors(l) && iwarp_lease_enter(l, IWARP_PARK_MS)) {
+    if (is_for_visitors(l) && iwarp_lease_enter(l, 0)) {
         iwarp_loop_run_calls(l);
         uv_run(l->uv, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
         iwarp_lease_leave(l);

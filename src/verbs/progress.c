@@ -106,6 +106,13 @@ static void help_if_deserted(struct iwarp_worker *w)
 }
 
 /*
+ * Has this thread polled in vain since it last armed a queue or waited?  A thread that arms a queue
+ * polls it once more before it sleeps.  That poll must not take the loop from the home, which has
+ * just been recalled: nobody would serve the loop until the home is back.
+ */
+static _Thread_local bool polls_on;
+
+/*
  * Every empty poll visits the loops of the queue that is polled; only every ROUND-th checks the
  * others, since with a worker per thread they are other threads' business.
  */
@@ -113,12 +120,15 @@ static void visit_all(struct iwarp_device *device, uint64_t workers)
 {
     IWARP_UNCANCELLED;
     static _Thread_local unsigned polls;
-    bool others = ++polls % ROUND == 0;
+    bool others = ++polls % ROUND == 0, ask = polls_on;
 
+    polls_on = true;
     for (unsigned i = 0; i < device->workers; i++) {
         struct iwarp_worker *w = &device->worker[i];
         if (workers >> i & 1) {
-            (void)iwarp_lease_visit(&w->loop);
+            if (!iwarp_lease_visit(&w->loop) && ask) {
+                iwarp_lease_ask(&w->loop);
+            }
         } else if (others) {
             help_if_deserted(w);
         }
@@ -195,16 +205,17 @@ static void give_back(struct iwarp_device *device, struct guest *g)
 }
 
 /*
- * Has this thread lost the lease because it polls too rarely?  While it has the lease, nobody else
- * serves the loop between its polls.  Only samples are timed: reading the clock at each poll would
- * cost as much as the poll.
+ * Has this thread lost the lease because it polls too rarely, or has blocked the signals of faults?
+ * While it has the lease, nobody else serves the loop between its polls.  Only samples are checked:
+ * reading the clock and the signals at each poll would cost as much as the poll.
  */
-static bool is_slow(struct guest *g)
+static bool is_unfit(struct guest *g)
 {
     bool sample = g->polled_ns != 0, earned = true;
 
     if (sample) {
-        earned = iwarp_habit_unit(&g->polling, iwarp_now_ns() - g->polled_ns < PAUSE_NS);
+        earned = iwarp_habit_unit(&g->polling, iwarp_now_ns() - g->polled_ns < PAUSE_NS) &&
+                 iwarp_loop_may_fault();
     }
     g->polled_ns = 0;
     return !earned;
@@ -229,7 +240,8 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
  * The loop is out on lease to another thread, which may not come back for long: after FEW empty
  * polls this thread runs it, too, which is no visit and does not prolong the lease.  With several
  * workers it is left to the homes, which come back soon.  A guest that sleeps in the loop serves
- * it, so there is nothing to do.
+ * it, so there is nothing to do.  What makes help impossible is checked anew at every SAMPLE-th
+ * poll.
  */
 static bool help_guest(struct iwarp_device *device, struct guest *g)
 {
@@ -239,7 +251,7 @@ static bool help_guest(struct iwarp_device *device, struct guest *g)
     if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
         return false;
     }
-    if (++g->idle == FEW) {
+    if (++g->idle % SAMPLE == FEW) {
         g->helps = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
     }
     if (g->idle < FEW || !g->helps) {
@@ -265,7 +277,7 @@ static bool poll_threaded(struct iwarp_device *device, uint64_t workers)
         g->idle = 0;
         return false;
     }
-    if (is_slow(g) || !visit_taken(device, g, workers)) {
+    if (is_unfit(g) || !visit_taken(device, g, workers)) {
         give_back(device, g);
         return false;
     }
@@ -289,6 +301,7 @@ void iwarp_progress_pause(const struct iwarp_device *device)
 {
     struct guest *g = find(device);
 
+    polls_on = false;
     if (g) {
         iwarp_habit_pause(&g->polling);
         g->taken = 0;
@@ -318,7 +331,7 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
         iwarp_habit_lost(&g->waiting);
     } else if (had && !quick) {
         iwarp_habit_slip(&g->waiting);
-    } else if (iwarp_habit_unit(&g->waiting, quick) && !had && !iwarp_loop_may_fault()) {
+    } else if (iwarp_habit_unit(&g->waiting, quick) && !iwarp_loop_may_fault()) {
         iwarp_habit_lost(&g->waiting);
     }
     /* Another guest polls: a thread that slept in the loop would hold `run` against its visits. */
@@ -351,6 +364,7 @@ void iwarp_progress_waited(const struct iwarp_device *device)
 {
     struct guest *g = find(device);
 
+    polls_on = false;
     if (g) {
         g->waited_ns = iwarp_now_ns();
     }

@@ -9,8 +9,13 @@
  *   Sleeper  (with -DSLEEPER) arms a queue, recalls the lease, and sleeps until the loop has told it
  *   Waiter   (with -DWAITER) recalls the lease, and sleeps without a queue
  *
+ * With -DOPEN the lease is open, that of polled progress: two Pollers visit whenever they like and
+ * ask the home in between, there is no Leader, and a Sleeper polls once more before it sleeps.
+ * Sleepers do not end an open lease, so a Poller that stays away leaves them to the home.
+ *
  * There is no clock: the home is never woken by a park time that is over, so nobody can be saved by
- * it.  A time-out of a lock or of a wait may come at any moment.
+ * it, but for the one case that relies on it: a Sleeper beside the Pollers of an open lease (not
+ * with -DALONE, where there are none).  A time-out of a lock or of a wait may come at any moment.
  *
  * Each of the three asks for something else in the end: that a guest which asks is heard, that the
  * sleeper is told, that a recall ends.
@@ -24,6 +29,17 @@
  * fails: WAITER LOST_IF_HOME  recall() does nothing though a guest has asked
  * fails: ASLEEP_TOO_LATE  live() sets `asleep` after it has looked for guests that ask
  * fails: GUEST_OWNS  a guest does not take `run`
+ *
+ * holds: OPEN
+ * holds: OPEN WAITER
+ * holds: OPEN SLEEPER
+ * holds: OPEN SLEEPER ALONE
+ * fails: OPEN ASLEEP_TOO_LATE
+ * fails: OPEN GUEST_OWNS
+ * fails: OPEN WAITER RESET_AT_END
+ * fails: OPEN WAITER LOST_IF_HOME
+ * fails: OPEN SLEEPER NO_TIME_OUT  the home parks for ever
+ * fails: OPEN SLEEPER ALONE ASKS  the poll before sleeping takes the loop from the home
  */
 #define HOME   0
 #define GUEST  1
@@ -51,7 +67,21 @@ inline loop_turn() /* what is ready */
     inside--
 }
 
+#ifdef OPEN
+#define IS_OVER false
+#define IS_RECALLED (wanted > 0)
+#else
 #define IS_OVER (sleepers > 0 || (owner == GUEST && wanted > 0))
+#ifdef NO_SLEEPERS_IN_PARK
+#define IS_RECALLED (wanted > 0)
+#else
+#define IS_RECALLED (wanted > 0 || sleepers > 0)
+#endif
+#endif
+
+#if defined(OPEN) && defined(SLEEPER) && !defined(ALONE) && !defined(NO_TIME_OUT)
+#define TIME_OUT
+#endif
 
 inline recall()
 {
@@ -82,6 +112,10 @@ inline recall()
 
 active proctype Home()
 {
+#ifdef TIME_OUT
+    byte before;
+#endif
+
     do
     :: /* live() */
         atomic { !mutex -> mutex = true };
@@ -115,32 +149,40 @@ active proctype Home()
         mutex = false;
         /* park() */
         do
-        :: wanted > 0 -> break
-#ifndef NO_SLEEPERS_IN_PARK
-        :: sleepers > 0 -> break
-        :: wanted == 0 && sleepers == 0 ->
-#else
-        :: wanted == 0 ->
+        :: IS_RECALLED -> break
+        :: else ->
+#ifdef TIME_OUT
+            before = visits;
 #endif
-            nudge -> nudge = false
+            if
+            :: nudge -> nudge = false
+#ifdef TIME_OUT
+            :: visits == before -> break /* time is up; only a Leader is `asleep` */
+            :: visits != before
+#endif
+            fi
         od
     od
+}
+
+inline ask()
+{
+    visits++;
+    if
+    :: asleep ->
+        if
+        :: atomic { asleep -> asleep = false } -> wake = true
+        :: else
+        fi
+    :: else
+    fi
 }
 
 /* enter(): `held` tells whether this thread has the loop. */
 inline enter()
 {
     if
-    :: owner == HOME ->
-        visits++;
-        if
-        :: asleep ->
-            if
-            :: atomic { asleep -> asleep = false } -> wake = true
-            :: else
-            fi
-        :: else
-        fi
+    :: owner == HOME -> ask()
     :: else
     fi;
 #ifndef GUEST_OWNS
@@ -171,6 +213,38 @@ inline take()
     fi
 }
 
+#ifdef OPEN
+/* visit_all(): a visit, and if the home runs the loop it may be asked, as by a call. */
+inline visit_open()
+{
+#ifndef GUEST_OWNS
+    if
+    :: atomic { !mutex -> mutex = true } ->
+#else
+    if
+    :: owner == GUEST ->
+#endif
+        assert(owner == GUEST);
+        visits++;
+        loop_turn();
+        mutex = false
+    :: owner == HOME -> ask()
+    :: skip
+    fi
+}
+
+#ifndef ALONE
+active [2] proctype Poller()
+{
+    byte visit;
+
+    do
+    :: visit < VISITS -> visit++; visit_open()
+    :: break
+    od
+}
+#endif
+#else
 active proctype Poller()
 {
     bool held;
@@ -229,6 +303,7 @@ active proctype Leader()
     :: break
     od
 }
+#endif
 
 #ifdef SLEEPER
 active proctype Sleeper()
@@ -237,6 +312,19 @@ active proctype Sleeper()
 
     sleepers++;
     recall();
+#ifdef OPEN
+    if
+    :: atomic { !mutex -> mutex = true } ->
+        assert(owner == GUEST);
+        visits++;
+        loop_turn();
+        mutex = false
+#ifdef ASKS
+    :: owner == HOME -> ask()
+#endif
+    :: skip
+    fi;
+#endif
     armed = true;
     event = true;
     told;

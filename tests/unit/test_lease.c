@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lease of a loop, where several threads want it at the same time: calls, guests that ask too
+ * late, sleepers of an open loop, and threads that come to block the signals of faults.
+ */
+#include "verbs_pair.h"
+
+#include "loop/clock.h"
+#include "loop/loop.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define PARK_NS (IWARP_PARK_MS * 1000000)
+
+static struct iwarp_loop *open_pair(struct pair *p, enum iwarp_progress progress)
+{
+    struct pair_options o;
+
+    pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = progress;
+    pair_open(p, &o);
+    pair_await_homes(p->device);
+    return &p->device->worker[0].loop;
+}
+
+static unsigned visits_of(const struct iwarp_loop *l)
+{
+    return atomic_load(&l->lease.visits);
+}
+
+static void poll_in_vain(struct iwarp_cq *cq, unsigned times)
+{
+    struct iwarp_wc wc;
+
+    for (unsigned i = 0; i < times; i++) {
+        assert_int_equal(iwarp_cq_poll(cq, &wc, 1), 0);
+    }
+}
+
+static void start(pthread_t *thread, void *(*fn)(void *arg), void *arg)
+{
+    assert_int_equal(pthread_create(thread, NULL, fn, arg), 0);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+static void count(void *calls)
+{
+    atomic_fetch_add((_Atomic unsigned *)calls, 1);
+}
+
+/* The home is woken up for the call: for the caller to take the loop, too, would be in vain. */
+static void call__while_the_home_runs_the_loop__leaves_it_there(void **state)
+{
+    _Atomic unsigned calls = 0;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_POLLED);
+    unsigned before = visits_of(l);
+    for (unsigned i = 0; i < 100; i++) {
+        iwarp_loop_call(l, count, &calls);
+    }
+    assert_int_equal(calls, 100);
+    assert_int_equal(visits_of(l), before);
+    pair_close(&p);
+}
+
+struct caller {
+    struct iwarp_loop *loop;
+    _Atomic unsigned calls;
+};
+
+static void *call_once(void *arg)
+{
+    struct caller *c = arg;
+
+    iwarp_loop_call(c->loop, count, &c->calls);
+    return NULL;
+}
+
+static void await_call(struct iwarp_loop *l)
+{
+    bool queued = false;
+
+    while (!queued) {
+        pthread_mutex_lock(&l->lock);
+        queued = l->calls != NULL;
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+/* Its guest runs the call in the next turn, and not after the caller has waited for the loop. */
+static void call__while_a_guest_runs_the_loop__is_run_at_once(void **state)
+{
+    int64_t least = INT64_MAX;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 50; i++) {
+        struct caller c = {.loop = l};
+        pthread_t thread;
+        if (!iwarp_lease_take(l, IWARP_PARK_MS)) {
+            continue;
+        }
+        uv_run(l->uv, UV_RUN_NOWAIT); /* the wake-up for the home, if it did not need that */
+        int64_t begin = iwarp_now_ns();
+        start(&thread, call_once, &c);
+        await_call(l);
+        while (atomic_load(&c.calls) == 0) {
+            uv_run(l->uv, UV_RUN_NOWAIT);
+        }
+        int64_t took = iwarp_now_ns() - begin;
+        iwarp_lease_leave(l);
+        pthread_join(thread, NULL);
+        least = took < least ? took : least;
+    }
+    print_message("# %lld us at least\n", (long long)least / 1000);
+    assert_true(least < PARK_NS);
+    pair_close(&p);
+}
+
+/* --- a guest that asks too late -------------------------------------------------------------- */
+
+struct stayer {
+    struct iwarp_loop *loop;
+    _Atomic bool stays, asked, again, ended;
+};
+
+/* In the stay, where nobody else sets `asleep`. */
+static bool is_done(void *arg)
+{
+    struct stayer *s = arg;
+
+    atomic_store(&s->stays, true);
+    if (atomic_load(&s->asked) && atomic_load(&s->loop->lease.asleep)) {
+        atomic_store(&s->again, true);
+    }
+    return atomic_load(&s->again);
+}
+
+static void *stay(void *arg)
+{
+    struct stayer *s = arg;
+
+    if (iwarp_lease_take(s->loop, IWARP_PARK_MS)) {
+        (void)iwarp_lease_stay(s->loop, is_done, s);
+    }
+    atomic_store(&s->ended, true);
+    return NULL;
+}
+
+/* It has read the owner before the home left; `asleep` is another guest's when it comes to it. */
+static void ask__too_late__leaves_a_guest_known_as_asleep(void **state)
+{
+    bool again = false;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 200 && !again; i++) {
+        struct stayer s = {.loop = l};
+        pthread_t thread;
+        start(&thread, stay, &s);
+        while (!atomic_load(&s.ended) &&
+               !(atomic_load(&s.stays) && atomic_load(&l->lease.asleep))) {
+        }
+        iwarp_lease_ask(l);
+        atomic_store(&s.asked, true);
+        iwarp_loop_signal(l);
+        pthread_join(thread, NULL);
+        again = atomic_load(&s.again);
+        pair_await_homes(p.device);
+    }
+    assert_true(again);
+    pair_close(&p);
+}
+
+/* --- sleepers of an open loop ---------------------------------------------------------------- */
+
+/* Armed or having waited, a thread polls once more before it sleeps: it would sleep unserved. */
+static void polled__once_before_sleeping__leaves_the_loop_to_its_home(void **state)
+{
+    struct iwarp_wc wc;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_POLLED);
+    struct iwarp_cq *cq = p.side[0].recv_cq;
+    for (unsigned i = 0; i < 20; i++) {
+        pair_await_homes(p.device);
+        unsigned before = visits_of(l);
+        if (i % 2 == 0) {
+            must(iwarp_cq_arm(cq, false));
+        } else {
+            assert_int_equal(iwarp_cq_wait(cq, &wc, 1, 1), 0);
+            pair_await_homes(p.device);
+            before = visits_of(l);
+        }
+        poll_in_vain(cq, 1);
+        assert_int_equal(visits_of(l), before);
+        poll_in_vain(cq, 1); /* who goes on polling does ask */
+        assert_int_not_equal(visits_of(l), before);
+    }
+    pair_close(&p);
+}
+
+/* A poller may keep the loop while a queue is armed, but when it stops the home is back soon. */
+static void polled__with_a_queue_armed__has_the_home_back_sooner(void **state)
+{
+    int64_t least = INT64_MAX;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_POLLED);
+    must(iwarp_cq_arm(p.side[1].recv_cq, false));
+    for (unsigned i = 0; i < 50; i++) {
+        int64_t begin = iwarp_now_ns(), end = begin + 2 * PARK_NS;
+        while (begin < end || !iwarp_lease_is_out(&l->lease)) {
+            begin = iwarp_now_ns();
+            poll_in_vain(p.side[0].recv_cq, 1);
+        }
+        while (iwarp_lease_is_out(&l->lease)) {
+            usleep(20);
+        }
+        int64_t took = iwarp_now_ns() - begin;
+        least = took < least ? took : least;
+    }
+    print_message("# %lld us at least\n", (long long)least / 1000);
+    assert_true(least < PARK_NS);
+    pair_close(&p);
+}
+
+/* --- faults blocked by a thread that has earned the lease ------------------------------------ */
+
+static void block_faults(sigset_t *before)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGBUS);
+    pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+static void once(struct pair *p)
+{
+    pair_recv(&p->side[1], 1, 0, 100);
+    pair_send(&p->side[0], 1, 0, 100);
+    pair_wc(p->side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+    pair_wc(p->side[0].send_cq, 1, IWARP_WC_SUCCESS);
+}
+
+static void blocked__after_leading__never_leads_again(void **state)
+{
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+    sigset_t before;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    while (!iwarp_lease_is_out(&l->lease)) {
+        assert_true(iwarp_now_ms() < end);
+        once(&p);
+    }
+    block_faults(&before);
+    unsigned visits = visits_of(l);
+    for (unsigned i = 0; i < 50; i++) {
+        once(&p);
+    }
+    assert_int_equal(visits_of(l), visits);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pair_close(&p);
+}
+
+static void blocked__after_polling__visits_no_more(void **state)
+{
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+    sigset_t before;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    struct iwarp_cq *cq = p.side[1].recv_cq;
+    while (!iwarp_lease_is_out(&l->lease)) {
+        assert_true(iwarp_now_ms() < end);
+        poll_in_vain(cq, 64);
+    }
+    block_faults(&before);
+    poll_in_vain(cq, 16); /* it is noticed within 8 */
+    unsigned visits = visits_of(l);
+    poll_in_vain(cq, 1000);
+    assert_int_equal(visits_of(l), visits);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pair_close(&p);
+}
+
+/* Turns of a loop that one thread runs. */
+static struct {
+    uv_prepare_t handle;
+    struct iwarp_loop *loop;
+    pthread_t thread;
+    _Atomic unsigned here;
+    _Atomic bool stop;
+} turns;
+
+static void on_turn(uv_prepare_t *handle)
+{
+    (void)handle;
+    atomic_fetch_add(&turns.here, pthread_equal(turns.thread, pthread_self()) != 0);
+}
+
+static void count_turns(void *loop)
+{
+    uv_prepare_init(loop, &turns.handle);
+    uv_prepare_start(&turns.handle, on_turn);
+}
+
+static void count_no_more(void *unused)
+{
+    (void)unused;
+    uv_close((uv_handle_t *)&turns.handle, NULL);
+}
+
+/* Keeps the lease, and leaves the loop alone most of the time. */
+static void *visit_rarely(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&turns.stop)) {
+        if (iwarp_lease_take(turns.loop, IWARP_PARK_MS)) {
+            iwarp_lease_leave(turns.loop);
+        }
+        usleep(500);
+    }
+    return NULL;
+}
+
+/* It is a guest of others: it polls a loop that another thread has on lease. */
+static void blocked__after_helping__helps_no_more(void **state)
+{
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+    pthread_t thread;
+    sigset_t before;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    struct iwarp_cq *cq = p.side[1].recv_cq;
+    turns.loop = l;
+    turns.thread = pthread_self();
+    iwarp_loop_call(l, count_turns, l->uv);
+    start(&thread, visit_rarely, NULL);
+    while (atomic_load(&turns.here) == 0) {
+        assert_true(iwarp_now_ms() < end);
+        poll_in_vain(cq, 1);
+    }
+    block_faults(&before);
+    poll_in_vain(cq, 16);
+    atomic_store(&turns.here, 0);
+    poll_in_vain(cq, 100000);
+    assert_int_equal(atomic_load(&turns.here), 0);
+    atomic_store(&turns.stop, true);
+    pthread_join(thread, NULL);
+    iwarp_loop_call(l, count_no_more, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(call__while_the_home_runs_the_loop__leaves_it_there),
+        cmocka_unit_test(call__while_a_guest_runs_the_loop__is_run_at_once),
+        cmocka_unit_test(ask__too_late__leaves_a_guest_known_as_asleep),
+        cmocka_unit_test(polled__once_before_sleeping__leaves_the_loop_to_its_home),
+        cmocka_unit_test(polled__with_a_queue_armed__has_the_home_back_sooner),
+        cmocka_unit_test(blocked__after_leading__never_leads_again),
+        cmocka_unit_test(blocked__after_polling__visits_no_more),
+        cmocka_unit_test(blocked__after_helping__helps_no_more),
+    };
+
+    return cmocka_run_group_tests_name("lease", tests, NULL, NULL);
+}

@@ -52,12 +52,11 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
 
 /*
  * Instead of watch: report `readable` once the peer has closed or the connection is lost, and not
- * for what it sent until that is IWARP_TCP_UNREAD_MAX octets, or half of a smaller receive buffer:
+ * for what it sent until that is IWARP_UNREAD_MAX octets, or half of a smaller receive buffer:
  * behind more of them the peer's FIN might not fit into the window, and would never be seen.
  * unread: was it reported for what the peer sent, and how many octets are that? Does nothing to
  * other transports' endpoints.
  */
-#define IWARP_TCP_UNREAD_MAX 16384
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets);
 

@@ -2,6 +2,7 @@
 /* Which stack a text names. */
 #include "transport/stack.h"
 #include "base/fault.h"
+#include "transport/lwip/lwip.h"
 
 #include <string.h>
 
@@ -11,8 +12,18 @@ enum iwarp_status iwarp_stack_open(const char *text, struct iwarp_stack **stack)
         *stack = &iwarp_tcp_stack;
         return IWARP_OK;
     }
+    if (strncmp(text, "lwip:", 5) == 0) {
+#ifdef IWARP_HAVE_LWIP
+        return iwarp_lwip_open(text, stack);
+#else
+        return iwarp_fail(IWARP_TRANSPORT,
+                          "\"%s\": libiwarp was built without lwIP (tools/install-packages build "
+                          "brings it)",
+                          text);
+#endif
+    }
     return iwarp_fail(IWARP_MISUSE,
                       "the transport (device option, or IWARP_TRANSPORT in the environment) is "
-                      "\"%s\", expected tcp (the kernel's TCP)",
+                      "\"%s\", expected tcp (the kernel's TCP) or lwip:...",
                       text);
 }

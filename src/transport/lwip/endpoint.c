@@ -18,6 +18,7 @@
 
 #define STAGE_OCTETS 16384
 #define TICK_MS      500 /* of lwIP's slow timer */
+#define FIRST_RTO    2   /* ticks, RFC 6298 2.1; lwIP begins with 3 s */
 #define PORT_FIRST   0xC000
 #define PORT_TRIES   64
 #define PROBES       4
@@ -437,6 +438,7 @@ struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct
         e->acked = pcb->lastack;
         tcp_bind_netif(pcb, &n->netif);
         tcp_nagle_disable(pcb); /* an MPA frame is one write */
+        pcb->rto = pcb->sv = FIRST_RTO;
         tcp_arg(pcb, e);
         tcp_recv(pcb, on_received);
         tcp_sent(pcb, on_sent);

@@ -59,27 +59,23 @@ void iwarp_lw_unnote(struct iwarp_lw_note *note)
 }
 
 /*
- * Those that are there now, one at a time: each may close others.  What is noted meanwhile waits
+ * As many as are there now, one at a time: each may close others.  What is noted meanwhile waits
  * for the next turn of the loop, so that no endpoint keeps the loop to itself.
  */
 static void run_notes(struct iwarp_lw_seat *s)
 {
+    unsigned most = 0;
+
     LOCK_TCPIP_CORE();
     s->signalled = false;
-    struct iwarp_lw_note *end = NULL, *note;
-    if (s->notes) {
-        end = (struct iwarp_lw_note *)(void *)((char *)s->last -
-                                               offsetof(struct iwarp_lw_note, next));
+    for (const struct iwarp_lw_note *note = s->notes; note; note = note->next) {
+        most++;
     }
-    while (end && (note = s->notes) != NULL) {
-        bool was_end = note == end;
+    for (struct iwarp_lw_note *note; most > 0 && (note = s->notes) != NULL; most--) {
         iwarp_lw_unnote(note);
         UNLOCK_TCPIP_CORE();
         note->run(note); /* it may be gone from here on */
         LOCK_TCPIP_CORE();
-        if (was_end) {
-            break;
-        }
     }
     if (s->notes) {
         signal_seat(s);
@@ -94,9 +90,11 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 /* On the worker.  Level-triggered, but for room, which is asked for once. */
 static void watch(struct iwarp_lw_seat *s)
 {
-    bool full = s->netif->full && !s->netif->link->ops->asleep;
     int events = s->users > 0 || s->first ? UV_READABLE : 0;
 
+    LOCK_TCPIP_CORE();
+    bool full = s->netif->full && !s->netif->link->ops->asleep;
+    UNLOCK_TCPIP_CORE();
     events |= events && full ? UV_WRITABLE : 0;
     if (s->polled && events != s->events) {
         s->events = events;

@@ -20,7 +20,7 @@
 #define TICK_MS      500 /* of lwIP's slow timer */
 #define FIRST_RTO    2   /* ticks, RFC 6298 2.1; lwIP begins with 3 s */
 #define PORT_FIRST   0xC000
-#define PORT_TRIES   64
+#define PORT_TRIES   1024
 #define PROBES       4
 #define WRITE_LEAST  (2 * TCP_MSS) /* room from which on writing is worth a wake-up */
 
@@ -458,17 +458,22 @@ void iwarp_lw_endpoint_seat(struct iwarp_lw_endpoint *e, struct iwarp_lw_seat *s
 
 /* --- connecting ------------------------------------------------------------------------------ */
 
-/* lwIP's own choice comes from rand(), which begins alike in every process. */
+/*
+ * One after the other, so that a port comes back late: the peer may remember it in TIME_WAIT, and
+ * lwIP as a peer answers no SYN then.  From a random one: lwIP's own choice comes from rand(),
+ * which begins alike in every process.
+ */
 static err_t bind_any_port(struct tcp_pcb *pcb, const ip_addr_t *from)
 {
+    static uint16_t next;
     err_t err = ERR_USE;
-    uint16_t random;
 
+    if (next == 0 && getrandom(&next, sizeof next, 0) != sizeof next) {
+        return ERR_IF;
+    }
     for (int i = 0; i < PORT_TRIES && err == ERR_USE; i++) {
-        if (getrandom(&random, sizeof random, 0) != sizeof random) {
-            return ERR_IF;
-        }
-        err = tcp_bind(pcb, from, PORT_FIRST | random);
+        next = PORT_FIRST | (uint16_t)(next + 1);
+        err = tcp_bind(pcb, from, next);
     }
     return err;
 }

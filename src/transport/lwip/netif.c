@@ -19,6 +19,7 @@
 #include <lwip/prot/ethernet.h>
 #include <netif/ethernet.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -342,6 +343,28 @@ static void linger(struct iwarp_lw_netif *n)
     UNLOCK_TCPIP_CORE();
 }
 
+static void on_passed(void *passed)
+{
+    sem_post(passed);
+}
+
+/*
+ * What an interface sends to itself waits for lwIP's thread, which is told by messages that name
+ * the interface.  netif_remove leaves them; behind the last of them the memory is free to go.
+ * False: no memory for a message of ours.
+ */
+static bool is_forgotten(void)
+{
+    sem_t passed;
+
+    sem_init(&passed, 0, 0);
+    bool asked = tcpip_callback(on_passed, &passed) == ERR_OK;
+    while (asked && sem_wait(&passed) != 0) { /* EINTR */
+    }
+    sem_destroy(&passed);
+    return asked;
+}
+
 void iwarp_lw_netif_put(struct iwarp_lw_netif *n)
 {
     pthread_mutex_lock(&table_lock);
@@ -355,8 +378,12 @@ void iwarp_lw_netif_put(struct iwarp_lw_netif *n)
         LOCK_TCPIP_CORE();
         netif_remove(&n->netif);
         UNLOCK_TCPIP_CORE();
+        n->down = true;
+        bool forgotten = is_forgotten();
         n->link->ops->close(n->link);
-        free(n);
+        if (forgotten) {
+            free(n);
+        }
     }
     pthread_mutex_unlock(&table_lock);
 }

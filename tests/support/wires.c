@@ -213,6 +213,7 @@ socklen_t wire_host(const struct wire *w, int side, struct sockaddr_storage *add
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 
+    (void)side; /* the kernel has one address for both */
 #ifdef IWARP_HAVE_LWIP
     if (w->kind >= WIRE_LWIP_FD) {
         in.sin_addr.s_addr = htonl(0x0a090001u + (unsigned)side);

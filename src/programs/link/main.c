@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <iwarp/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 static const char usage[] =
     "usage: iwarp-link PATH [--loss P] [--reorder P] [--duplicate P] [--delay US] [--rate BITS]\n"
-    "                  [--seed N]\n"
+    "                  [--seed N] [--version] [--help]\n"
     "A switch for Ethernet frames at the socket PATH, for IWARP_TRANSPORT=lwip:unix=PATH,...\n"
     "P is a probability, as 0.01 or 1%; BITS are in a second, as 1000000, 100M or 1G.\n";
 
@@ -91,6 +92,7 @@ int main(int argc, char **argv)
                                             {"rate", required_argument, NULL, 'b'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
                                             {NULL, 0, NULL, 0}};
     struct link_cable c = {0};
     int option, at = 0;
@@ -102,6 +104,10 @@ int main(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
+            return 0;
+        }
+        if (option == 'v') {
+            printf("iwarp-link %s\n", iwarp_version());
             return 0;
         }
         if (option == '?') {

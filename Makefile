@@ -50,16 +50,17 @@ pkg = $(if $($(1)_VERSION),$(shell $(PKG_CONFIG) $(2) $($(1)_PKG)))
 UV_PKG := libuv
 CRYPTO_PKG := libcrypto
 ISAL_PKG := libisal
+LWIP_PKG := lwip
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
-PROBES := UV CRYPTO ISAL CMOCKA IBVERBS FABRIC
+PROBES := UV CRYPTO ISAL LWIP CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
 MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
-REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL,$(if $($(p)_VERSION),$($(p)_PKG))))
-LIBS := $(strip $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--libs)))
+REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL LWIP,$(if $($(p)_VERSION),$($(p)_PKG))))
+LIBS := $(strip $(foreach p,UV CRYPTO ISAL LWIP,$(call pkg,$(p),--libs)))
 
 # ---- flags ----
 
@@ -68,6 +69,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
     -Wundef -Wimplicit-fallthrough -Wswitch-enum $(if $(WERROR),-Werror)
 COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
     $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
+    $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(subst -I,-isystem ,$(call pkg,LWIP,--cflags))) \
     -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
 LINK := $(CC) -pthread -Wl,--as-needed $(CFLAGS) $(VARIANT_FLAGS) $(LDFLAGS)
 # A sanitizer's own symbols are resolved by the program, not by the library.
@@ -79,7 +81,7 @@ NO_UNDEFINED := $(if $(SAN),,-Wl,-z,defs)
 TEST_FLAGS = $(call pkg,CMOCKA,--cflags) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
-LIB_DIRS := base capture provider mpa ddp rdmap stream transport loop verbs
+LIB_DIRS := base capture provider mpa ddp rdmap stream transport $(if $(LWIP_VERSION),transport/lwip) loop verbs
 # The entry point of the loadable provider is the one file that the library must not contain.
 PROVIDER_OBJ := $(call objects,src/provider/module.c)
 LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c)))
@@ -321,6 +323,8 @@ clean:                      ## remove build/
 
 optional:
 	@$(if $(ISAL_VERSION),:,echo 'without libisal: CRC32c through OpenSSL, slower;' \
+	    'tools/install-packages build brings it')
+	@$(if $(LWIP_VERSION),:,echo 'without lwip: no TCP but the kernel'\''s;' \
 	    'tools/install-packages build brings it')
 	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm, or with 32 bits: no' \
 	    'drop-in libraries; tools/install-packages build brings the headers')

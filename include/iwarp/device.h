@@ -11,6 +11,7 @@
 #define IWARP_DEVICE_H
 
 #include <iwarp/verbs.h>
+#include <sys/socket.h>
 
 IWARP_BEGIN_DECLS
 
@@ -26,7 +27,8 @@ enum iwarp_device_feature {
 struct iwarp_device_info {
     size_t size; /* set by the caller to sizeof(struct iwarp_device_info) */
 
-    /* As opened; what was DEFAULT is what came of it: progress and rfc7306 are never DEFAULT.
+    /* As opened; what was DEFAULT is what came of it: progress and rfc7306 are never DEFAULT, and
+     * transport is "tcp" or "lwip".
      * max_connections and max_regions (regions and windows together) are limits, too. */
     struct iwarp_device_options options;
     unsigned features; /* enum iwarp_device_feature */
@@ -48,6 +50,15 @@ struct iwarp_device_info {
  */
 IWARP_API enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
                                                struct iwarp_device_info *info);
+
+/*
+ * The address from which connections of the device would reach addr (its port is nobody's). MISUSE:
+ * a NULL, or no address of IPv4 or IPv6. TRANSPORT: there is no way there.
+ */
+IWARP_API enum iwarp_status iwarp_device_source(const struct iwarp_device *device,
+                                                const struct sockaddr *addr, socklen_t addr_len,
+                                                struct sockaddr_storage *source,
+                                                socklen_t *source_len);
 
 IWARP_END_DECLS
 

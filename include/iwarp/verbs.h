@@ -149,6 +149,8 @@ struct iwarp_device_options {
                               * IWARP_PCAP in the environment names, if any; "": not */
     uint64_t pcap_max_bytes; /* of that file; 0: IWARP_PCAP_MAX in the environment; 1 GiB. At least
                               * 4096 */
+    const char *transport;   /* "tcp", the kernel's, or "lwip:...", see docs/transport.md; NULL:
+                              * IWARP_TRANSPORT in the environment, else the kernel's */
     bool look; /* THREADED: spin for up to 100 us before a sleep, while sleeps are shorter than
                 * that and a trial now and then shows that spinning moves more octets; and let a
                 * thread that polls without a pause run the loop. Spinning stops where other

@@ -78,7 +78,7 @@ struct cm_id {
     struct cm_id *next, **at;         /* in the list of all ids, or of the ended ones */
     struct cm_event *reserve;         /* allocated in advance: cm_event_reserve */
 
-    int fd; /* socket that holds the bound address; -1: none, or the listener's */
+    int fd; /* socket that holds the bound address; -1: none, or the listener's, or another TCP's */
     bool bound;
     bool reuse_addr, v6_only, v6_only_set;
     int tos; /* -1: not set */
@@ -221,6 +221,9 @@ int cm_bind(struct cm_id *id, const struct sockaddr *addr);
 
 /* Source and destination as the native connection has them; cm_lock held. */
 void cm_addr_from_conn(struct cm_id *id);
+
+/* The port that the listener has got. */
+void cm_addr_take_port(struct cm_id *id, struct sockaddr_storage *addr);
 
 /* --- queue pairs (cm_qp.c) ------------------------------------------------------------------- */
 

@@ -60,6 +60,11 @@ void cm_addr_plain(struct sockaddr_storage *addr)
     }
 }
 
+void cm_addr_take_port(struct cm_id *i, struct sockaddr_storage *addr)
+{
+    *port_of(&i->id.route.addr.src_storage) = *port_of(addr);
+}
+
 void cm_addr_from_conn(struct cm_id *i)
 {
     struct rdma_addr *a = &i->id.route.addr;
@@ -137,6 +142,43 @@ static const struct sockaddr *narrowed(const struct sockaddr *addr, struct socka
     return (const struct sockaddr *)wished;
 }
 
+/* Is the TCP of the native device another one than the kernel's? */
+static bool is_foreign(struct iwarp_device *device)
+{
+    struct iwarp_device_info info = {.size = sizeof info};
+
+    return iwarp_device_query(device, &info) == IWARP_OK &&
+           strcmp(info.options.transport, "tcp") != 0;
+}
+
+/*
+ * Another TCP has no sockets to hold an address by: it is looked at now, and taken by rdma_listen
+ * or rdma_connect, which may find the port in use. A port 0 is chosen by rdma_listen.
+ */
+static int bind_foreign(struct cm_id *i, const struct sockaddr *addr)
+{
+    struct sockaddr_storage *src = &i->id.route.addr.src_storage, own;
+    socklen_t len = cm_addr_len(addr);
+
+    memset(src, 0, sizeof *src);
+    memcpy(src, addr, len);
+    if (!is_any(src)) {
+        bool there = iwarp_device_source(iwarp_compat_device(), addr, len, &own, &len) == IWARP_OK;
+        *port_of(&own) = *port_of(src);
+        if (!there || memcmp(&own, addr, len) != 0) {
+            memset(src, 0, sizeof *src);
+            return cm_refuse(EADDRNOTAVAIL, "an address cannot be bound: it is not the device's");
+        }
+        if (cm_id_attach(i) != 0) {
+            memset(src, 0, sizeof *src);
+            return -1;
+        }
+    }
+    i->bound = true;
+    i->state = CM_BOUND;
+    return 0;
+}
+
 int cm_bind(struct cm_id *i, const struct sockaddr *addr)
 {
     struct sockaddr_storage *src = &i->id.route.addr.src_storage, wished;
@@ -146,6 +188,13 @@ int cm_bind(struct cm_id *i, const struct sockaddr *addr)
                          addr->sa_family);
     }
     addr = narrowed(addr, &wished);
+    struct iwarp_device *device = iwarp_compat_device();
+    if (!device) {
+        return -1;
+    }
+    if (is_foreign(device)) {
+        return bind_foreign(i, addr);
+    }
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return cm_refuse(errno, "no socket to bind: %s", strerror(errno));
@@ -196,28 +245,25 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 /* --- resolving ------------------------------------------------------------------------------- */
 
-/* Which address the kernel would take towards dst; a given one stays. 0 or an errno value. */
+/* Which address the device would take towards dst; a given port stays. */
 static int choose_source(struct sockaddr_storage *src, const struct sockaddr *dst)
 {
+    struct iwarp_device *device = iwarp_compat_device();
     struct sockaddr_storage chosen;
-    socklen_t len = sizeof chosen;
     in_port_t port = *port_of(src);
-    int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+    socklen_t len;
 
-    if (fd < 0) {
-        return errno;
+    if (!device) {
+        return -1;
     }
-    memset(&chosen, 0, sizeof chosen);
-    if (connect(fd, dst, cm_addr_len(dst)) != 0 ||
-        getsockname(fd, (struct sockaddr *)&chosen, &len) != 0) {
-        error = errno;
+    errno = 0; /* the stack's, if it asks the kernel */
+    if (iwarp_device_source(device, dst, cm_addr_len(dst), &chosen, &len) != IWARP_OK) {
+        return cm_refuse(errno ? errno : ENETUNREACH, "rdma_resolve_addr: no way there: %s",
+                         iwarp_last_error());
     }
-    close(fd);
-    if (error == 0) {
-        *src = chosen;
-        *port_of(src) = port; /* that of the datagram socket is nobody's */
-    }
-    return error;
+    *src = chosen;
+    *port_of(src) = port;
+    return 0;
 }
 
 /* A source that was asked for is held from here on, as by rdma_bind_addr. */
@@ -263,13 +309,8 @@ static int resolve(struct cm_id *i, const struct sockaddr *src, const struct soc
         return cm_refuse(EINVAL, "rdma_resolve_addr: a multicast address; iWARP has connections "
                                  "only");
     }
-    if (is_any(&a->src_storage)) {
-        int error = choose_source(&a->src_storage, dst);
-        if (error) {
-            return cm_refuse(error, "rdma_resolve_addr: no way there: %s", strerror(error));
-        }
-    }
-    if (cm_id_attach(i) != 0) {
+    if ((is_any(&a->src_storage) && choose_source(&a->src_storage, dst) != 0) ||
+        cm_id_attach(i) != 0) {
         return -1;
     }
     if (cm_event_tell(i, RDMA_CM_EVENT_ADDR_RESOLVED, 0) != 0) {

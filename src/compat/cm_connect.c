@@ -17,28 +17,55 @@
 
 /* --- listening ------------------------------------------------------------------------------- */
 
-static int listen_bound(struct cm_id *i, int backlog)
+/* On the socket that holds the address. */
+static enum iwarp_status listen_on_socket(struct cm_id *i, int backlog, struct iwarp_eq *eq)
 {
     const int on = 1;
+
+    /* Lets the next listener bind this port while connections of this one are in TIME_WAIT. */
+    (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    enum iwarp_status status =
+        iwarp_listen_socket(iwarp_compat_device(), i->fd, NULL, backlog, eq, i, &i->listener);
+    if (status == IWARP_OK) {
+        i->fd = -1;
+    }
+    return status;
+}
+
+/* There is none: the device's TCP is not the kernel's, and the port is known only now. */
+static enum iwarp_status listen_on_address(struct cm_id *i, int backlog, struct iwarp_eq *eq)
+{
+    struct rdma_addr *a = &i->id.route.addr;
+    struct sockaddr_storage addr;
+    socklen_t len;
+    enum iwarp_status status =
+        iwarp_listen(iwarp_compat_device(), &a->src_addr, cm_addr_len(&a->src_addr), NULL, backlog,
+                     eq, i, &i->listener);
+
+    if (status == IWARP_OK && iwarp_listener_addr(i->listener, &addr, &len) == IWARP_OK) {
+        cm_addr_take_port(i, &addr);
+    }
+    return status;
+}
+
+static int listen_bound(struct cm_id *i, int backlog)
+{
     struct iwarp_eq *eq = cm_engine_eq();
 
     if (!eq) {
         return -1;
     }
-    /* Lets the next listener bind this port while connections of this one are in TIME_WAIT. */
-    (void)setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (backlog < REQUESTS_LEAST) {
         backlog = REQUESTS_LEAST;
     }
-    if (listen(i->fd, backlog) != 0) {
+    if (i->fd >= 0 && listen(i->fd, backlog) != 0) {
         return cm_refuse(errno, "rdma_listen: %s", strerror(errno));
     }
     enum iwarp_status status =
-        iwarp_listen_socket(iwarp_compat_device(), i->fd, NULL, backlog, eq, i, &i->listener);
+        i->fd >= 0 ? listen_on_socket(i, backlog, eq) : listen_on_address(i, backlog, eq);
     if (status != IWARP_OK) {
         return cm_failed(status, "rdma_listen");
     }
-    i->fd = -1;
     i->backlog = 2 * (unsigned)backlog; /* ended requests, too; the library bounds the live ones */
     i->state = CM_LISTEN;
     return 0;

@@ -13,6 +13,7 @@
 
 #include "base/guard.h"
 #include "base/process.h"
+#include "transport/stack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -163,7 +164,7 @@ void iwarp_tcp_watch_end(struct iwarp_endpoint *ep)
         struct tcp *t = tcp_of(ep);
         t->away = false;
         t->events = UV_READABLE | UV_DISCONNECT;
-        set_low_water(t, IWARP_TCP_UNREAD_MAX);
+        set_low_water(t, IWARP_UNREAD_MAX);
         uv_poll_start(&t->poll, t->events, on_poll);
     }
 }

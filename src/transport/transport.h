@@ -52,13 +52,12 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
 
 /*
  * Instead of watch: report `readable` once the peer has closed or the connection is lost. What the
- * peer sent is reported only when it is IWARP_TCP_UNREAD_MAX octets, or half of a smaller receive
+ * peer sent is reported only when it is IWARP_UNREAD_MAX octets, or half of a smaller receive
  * buffer: behind more of them the peer's FIN might not fit into the window, and would never be
  * seen. Does nothing to other transports' endpoints.
  *
  * unread: true if it was reported for what the peer sent; *octets is how many octets that is.
  */
-#define IWARP_TCP_UNREAD_MAX 16384
 void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets);
 

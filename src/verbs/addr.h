@@ -29,7 +29,7 @@ enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_l
 void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_t len);
 void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to);
 
-/* Ask a TCP endpoint: `which` is iwarp_tcp_local_addr or iwarp_tcp_peer_addr. */
+/* Ask an endpoint of a stack: `which` is local_addr or peer_addr of transport/stack.h. */
 typedef void iwarp_addr_fn(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                            socklen_t *addr_len);
 void iwarp_addr_ask(struct iwarp_addr *to, struct iwarp_endpoint *ep, iwarp_addr_fn *which);

@@ -262,6 +262,13 @@ static enum iwarp_status check_answer(const struct answer *a)
     return a->qp ? iwarp_qp_bind(a->qp, a->conn) : IWARP_OK;
 }
 
+static void set_patience(struct iwarp_conn *conn)
+{
+    if (conn->tcp) {
+        conn->tcp->patience(conn->ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
+    }
+}
+
 /*
  * The Request may have ended since the application took its event, so its state is checked here,
  * under conn.lock. The connection leaves the listener's crowd before it is answered: from then on
@@ -282,7 +289,7 @@ static void answer_on_worker(void *arg)
         }
         if (a->options) {
             conn->options = *a->options;
-            iwarp_tcp_patience(conn->ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
+            set_patience(conn);
         }
         if (a->qp) {
             iwarp_qp_bound(a->qp, &conn->options);

@@ -20,6 +20,7 @@
 #include "loop/loop.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
+#include "transport/stack.h"
 #include "transport/transport.h"
 #include "verbs/addr.h"
 #include "verbs/eq.h"
@@ -59,11 +60,12 @@ struct iwarp_conn {
     unsigned changes; /* how often its state has changed; under worker.wait_lock */
     enum iwarp_conn_state state;
     struct iwarp_conn_options options;
-    struct iwarp_startup *startup; /* NULL once it is established, and ever after */
-    struct iwarp_qp *qp;           /* NULL: none, or destroyed */
-    struct iwarp_endpoint *ep;     /* NULL: none, or closed */
-    struct iwarp_flow *flow;       /* in the capture; NULL: the connection is not recorded */
-    struct iwarp_inject *inject;   /* faults on request; NULL: none */
+    struct iwarp_startup *startup;     /* NULL once it is established, and ever after */
+    struct iwarp_qp *qp;               /* NULL: none, or destroyed */
+    struct iwarp_endpoint *ep;         /* NULL: none, or closed */
+    const struct iwarp_stack_ops *tcp; /* of the stack that made ep; NULL: no stack did */
+    struct iwarp_flow *flow;           /* in the capture; NULL: the connection is not recorded */
+    struct iwarp_inject *inject;       /* faults on request; NULL: none */
 
     struct iwarp_conn *timed_next, **timed_at; /* worker.timed; timed_at NULL: not in it */
     uint64_t due;                              /* on the loop's clock */

@@ -102,6 +102,7 @@ static void adopt_on_worker(void *arg)
         conn->state = CONN_ENDED;
     } else if (a->rc == 0) {
         conn->adopted = true;
+        conn->tcp = iwarp_tcp_stack.ops;
         iwarp_addr_ask(&conn->peer, ep, iwarp_tcp_peer_addr);
         if (iwarp_conn_attach(conn, ep)) {
             iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);

@@ -93,16 +93,21 @@ static int begin_tcp(struct iwarp_conn *conn)
     struct iwarp_endpoint *ep = NULL;
     struct iwarp_startup *s = conn->startup;
     const struct iwarp_conn_options *o = &conn->options;
-    int fd = iwarp_tcp_connect(&conn->peer.any, conn->peer.len, &s->source.any, s->source.len,
-                               o->traffic_class);
-    int rc = fd < 0 ? fd : iwarp_tcp_attach(conn->worker->loop.uv, fd, &ep);
+    const struct iwarp_way way = {.addr = &conn->peer.any,
+                                  .addr_len = conn->peer.len,
+                                  .source = &s->source.any,
+                                  .source_len = s->source.len,
+                                  .traffic_class = o->traffic_class};
+
+    conn->tcp = conn->device->stack->ops;
+    int rc = conn->tcp->connect(conn->worker->seat, &way, &ep);
 
     if (rc < 0) {
         return rc;
     }
     conn->state = CONN_CONNECTING;
     (void)iwarp_conn_attach(conn, ep);
-    iwarp_tcp_patience(ep, o->user_timeout_ms, o->keepalive_s);
+    conn->tcp->patience(ep, o->user_timeout_ms, o->keepalive_s);
     ep->ops->watch(ep, false, true);
     iwarp_conn_start_phase(conn, o->connect_timeout_ms, &s->connecting_ms);
     return 0;

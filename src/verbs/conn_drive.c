@@ -157,7 +157,7 @@ void iwarp_conn_remind_later(struct iwarp_conn *conn)
     unsigned i = conn->reminders;
 
     if (conn->responder || !conn->options.remind || conn->timer_on || conn->stream.rx.pos > 0 ||
-        !iwarp_tcp_is(conn->ep) || i == sizeof iwarp_peers_remind_ms / sizeof *at) {
+        !conn->tcp || i == sizeof iwarp_peers_remind_ms / sizeof *at) {
         return;
     }
     conn->reminders++;
@@ -412,7 +412,9 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
  */
 static bool is_watched(void *conn)
 {
-    return !iwarp_tcp_is_away(((struct iwarp_conn *)conn)->ep);
+    const struct iwarp_conn *c = conn;
+
+    return !c->tcp->is_away(c->ep);
 }
 
 static void watch(void *arg, bool on)
@@ -420,9 +422,9 @@ static void watch(void *arg, bool on)
     struct iwarp_conn *conn = arg;
 
     if (on) {
-        iwarp_tcp_come_back(conn->ep);
+        conn->tcp->come_back(conn->ep);
     } else {
-        iwarp_tcp_go_away(conn->ep);
+        conn->tcp->go_away(conn->ep);
     }
 }
 
@@ -460,7 +462,7 @@ static void turn_of_loop(struct iwarp_conn *conn, unsigned reasons)
     uint64_t before = conn->stream.rx.pos;
 
     iwarp_conn_turn(conn, reasons);
-    if (conn->ep && conn->stream.rx.pos != before && iwarp_tcp_is(conn->ep)) {
+    if (conn->ep && conn->stream.rx.pos != before && conn->tcp) {
         iwarp_hot_received(&conn->worker->loop, &hot_source, conn);
     }
 }
@@ -480,7 +482,7 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
         iwarp_conn_startup_writable(conn);
     } else if (conn->state == CONN_STARTUP && readable) {
         iwarp_conn_startup_readable(conn);
-    } else if (conn->state == CONN_REQUEST && conn->ep && iwarp_tcp_is(conn->ep)) {
+    } else if (conn->state == CONN_REQUEST && conn->ep && conn->tcp) {
         iwarp_conn_request_gone(conn);
     } else if (iwarp_conn_lingers(conn) && conn->ep && readable) {
         iwarp_conn_linger_readable(conn);

@@ -405,7 +405,9 @@ static void request_came(struct iwarp_conn *conn)
     if (conn->startup->origin == STARTUP_PAIRED) {
         iwarp_conn_reply(conn, false, NULL, 0);
     } else {
-        iwarp_tcp_watch_end(conn->ep);
+        if (conn->tcp) {
+            conn->tcp->watch_end(conn->ep);
+        }
         iwarp_conn_start_timer(conn, conn->options.accept_timeout_ms);
         iwarp_conn_report(conn, IWARP_EVENT_REQUEST);
     }
@@ -481,11 +483,11 @@ void iwarp_conn_decline(struct iwarp_conn *conn, enum iwarp_fault_code code, uin
  */
 void iwarp_conn_request_gone(struct iwarp_conn *conn)
 {
-    int error = iwarp_tcp_error(conn->ep), octets;
+    int error = conn->tcp->error(conn->ep), octets;
 
     if (error) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_LOST, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
-    } else if (iwarp_tcp_unread(conn->ep, &octets)) {
+    } else if (conn->tcp->unread(conn->ep, &octets)) {
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_BEFORE_REPLY, IWARP_SIDE_PEER, (uint64_t)octets, 0);
     } else {
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_GONE, IWARP_SIDE_PEER, 0, 0);
@@ -559,28 +561,27 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
 }
 
 /*
- * The listener's worker accepted the socket; this connection's worker attaches it to its own loop.
- * The descriptor is this end's until iwarp_tcp_attach has it, which closes it on failure. A
- * connection that was turned away before it came here is attached all the same:
- * iwarp_conn_turn_away ends it.
+ * The listener's worker accepted the connection; this worker attaches it to its own loop. What
+ * arrived is this end's until the stack's attach has it, which closes it on failure. A connection
+ * that was turned away before it came here is attached all the same: iwarp_conn_turn_away ends it.
  */
 void iwarp_conn_take_accepted(struct iwarp_conn *conn)
 {
     struct iwarp_startup *s = conn->startup;
     struct iwarp_endpoint *ep;
 
-    if (!s || s->accepted_fd < 0) {
+    if (!s || !s->arrived) {
         return;
     }
-    int rc = iwarp_tcp_attach(conn->worker->loop.uv, s->accepted_fd, &ep);
-    s->accepted_fd = -1;
+    int rc = conn->tcp->attach(conn->worker->seat, s->arrival, &ep);
+    s->arrived = false;
     if (rc < 0) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
         return;
     }
     if (iwarp_conn_attach(conn, ep)) {
-        iwarp_tcp_patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
-        iwarp_addr_ask(&conn->local, ep, iwarp_tcp_local_addr);
+        conn->tcp->patience(ep, conn->options.user_timeout_ms, conn->options.keepalive_s);
+        iwarp_addr_ask(&conn->local, ep, conn->tcp->local_addr);
         iwarp_conn_begin_startup(conn);
     }
 }
@@ -618,16 +619,16 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     conn->ep->ops->watch(conn->ep, true, false);
 }
 
-/* TCP has connected, or failed: a socket reports both by becoming writable. */
+/* TCP has connected, or failed: an endpoint reports both by becoming writable. */
 void iwarp_conn_startup_writable(struct iwarp_conn *conn)
 {
-    int error = iwarp_tcp_error(conn->ep);
+    int error = conn->tcp->error(conn->ep);
 
     if (error) {
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
         return;
     }
-    iwarp_addr_ask(&conn->local, conn->ep, iwarp_tcp_local_addr);
+    iwarp_addr_ask(&conn->local, conn->ep, conn->tcp->local_addr);
     iwarp_conn_end_phase(conn, &conn->startup->connecting_ms);
     iwarp_conn_begin_startup(conn);
 }

@@ -27,8 +27,8 @@ static void addresses(struct iwarp_conn *conn, struct iwarp_headers_addr addr[2]
     struct iwarp_addr peer;
     unsigned side = side_of(conn);
 
-    if (iwarp_tcp_is(conn->ep)) {
-        iwarp_addr_ask(&peer, conn->ep, iwarp_tcp_peer_addr);
+    if (conn->tcp) {
+        iwarp_addr_ask(&peer, conn->ep, conn->tcp->peer_addr);
         if (iwarp_flow_addr(&addr[side], &conn->local.any, conn->local.len) &&
             iwarp_flow_addr(&addr[1 - side], &peer.any, peer.len) && addr[0].v6 == addr[1].v6) {
             return;

@@ -109,23 +109,6 @@ static enum iwarp_status progress_check(struct iwarp_device_options *o)
 }
 
 /*
- * The kernel's TCP is the only transport so far. Another name is refused, so that nobody measures
- * TCP and believes it to be something else.
- */
-static enum iwarp_status transport_check(void)
-{
-    const char *wish = iwarp_setting("IWARP_TRANSPORT");
-
-    if (wish && wish[0] && strcmp(wish, "tcp") != 0) {
-        return iwarp_fail(IWARP_MISUSE,
-                          "IWARP_TRANSPORT is \"%s\", expected tcp (the kernel's TCP), the only "
-                          "one that there is",
-                          wish);
-    }
-    return IWARP_OK;
-}
-
-/*
  * A struct of another size comes from a program that was built with another version, or that did
  * not call init: neither can be read.
  */
@@ -164,9 +147,11 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
                           "device options: pcap_max_bytes is %llu, expected at least %d, or 0",
                           (unsigned long long)out->pcap_max_bytes, IWARP_CAPTURE_LEAST);
     }
+    if (!out->transport) {
+        out->transport = iwarp_setting("IWARP_TRANSPORT");
+    }
     enum iwarp_status status = rfc7306_check(out);
-    status = status != IWARP_OK ? status : progress_check(out);
-    return status != IWARP_OK ? status : transport_check();
+    return status != IWARP_OK ? status : progress_check(out);
 }
 
 /*
@@ -272,6 +257,9 @@ static void device_free(struct iwarp_device *d)
             iwarp_worker_stop(&d->worker[i]);
         }
     }
+    if (d->stack) {
+        d->stack->ops->close(d->stack);
+    }
     iwarp_capture_close(d->capture);
     free(d->injector);
     iwarp_stag_free_pool(d);
@@ -327,6 +315,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a device");
     }
     d->options = o;
+    d->options.transport = NULL; /* the caller's */
     d->serial = atomic_fetch_add(&serials, 1);
     iwarp_process_watch();
     d->generation = iwarp_process_generation();
@@ -350,6 +339,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                           strerror(error));
     }
     status = iwarp_injector_open(&d->injector);
+    status = status == IWARP_OK ? iwarp_stack_open(o.transport, &d->stack) : status;
     status = status == IWARP_OK ? start_workers(d) : status;
     if (status != IWARP_OK) {
         device_free(d);
@@ -411,21 +401,28 @@ static void close_lingering(struct iwarp_device *d)
 
 /*
  * Embedded: libuv closes a handle in a later turn of the loop and uses its memory until then. So
- * the handles are closed one after the other (wake, limit, timer), and the last callback frees the
- * device.
+ * the handles are closed one after the other (wake, limit, timer, those of the seat), and the last
+ * callback frees the device.
  */
-static void on_last_handle_closed(uv_handle_t *timer)
+static void on_seat_left(void *worker)
+{
+    struct iwarp_worker *w = worker;
+
+    device_free(w->device);
+}
+
+static void on_timer_closed(uv_handle_t *timer)
 {
     struct iwarp_worker *w = timer->data;
 
-    device_free(w->device);
+    w->seat->stack->ops->leave(w->seat, on_seat_left, w);
 }
 
 static void on_limit_closed(uv_handle_t *limit)
 {
     struct iwarp_worker *w = limit->data;
 
-    uv_close((uv_handle_t *)&w->timer, on_last_handle_closed);
+    uv_close((uv_handle_t *)&w->timer, on_timer_closed);
 }
 
 static void on_wake_closed(uv_handle_t *wake)

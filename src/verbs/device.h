@@ -40,6 +40,7 @@ struct iwarp_device {
     struct iwarp_budget budget;    /* max_buffer_bytes, and how much is in use */
     struct iwarp_async_queue async;
     struct iwarp_device_counts stats;
+    struct iwarp_stack *stack;       /* what makes its connections of TCP */
     struct iwarp_capture *capture;   /* NULL: nothing is recorded */
     struct iwarp_injector *injector; /* faults on request; NULL: none */
     struct iwarp_conn *conns;        /* all connections */

@@ -7,9 +7,12 @@
 #include "base/fault.h"
 #include "base/limits.h"
 #include "base/process.h"
+#include "verbs/addr.h"
 #include "verbs/device.h"
 
+#include <errno.h>
 #include <iwarp/protocol.h>
+#include <string.h>
 
 /* Any thread. The struct's size tells versions of the header apart. */
 enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
@@ -37,5 +40,25 @@ enum iwarp_status iwarp_device_query(const struct iwarp_device *device,
         .max_region = SIZE_MAX,
         .max_private_data = IWARP_MPA_PRIVATE_DATA_MAX,
     };
+    info->options.transport = device->stack->ops->name;
     return IWARP_OK;
+}
+
+/* Any thread: stacks answer with no lock of the library held. */
+enum iwarp_status iwarp_device_source(const struct iwarp_device *device,
+                                      const struct sockaddr *addr, socklen_t addr_len,
+                                      struct sockaddr_storage *source, socklen_t *source_len)
+{
+    IWARP_UNCANCELLED;
+    if (!iwarp_device_usable(device) || !IWARP_GIVEN(source) || !IWARP_GIVEN(source_len)) {
+        return IWARP_MISUSE;
+    }
+    enum iwarp_status status = iwarp_addr_check(addr, addr_len);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    int rc = device->stack->ops->source(device->stack, addr, addr_len, source, source_len);
+    return rc == 0
+               ? IWARP_OK
+               : iwarp_fail(IWARP_TRANSPORT, "there is no way to that address: %s", strerror(-rc));
 }

@@ -55,24 +55,22 @@ static unsigned most_waiting(int backlog)
 /* One limit for each kind of line: a flood of one kind does not hide the others. */
 static struct iwarp_log_limit paused, refused, forbidden;
 
-static void on_readable(uv_poll_t *poll, int status, int events);
-
 /* On the listener's worker, without a lock, as are all callbacks here. */
 static void on_retry(uv_timer_t *timer)
 {
     struct iwarp_listener *l = timer->data;
 
-    uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    l->acceptor->stack->ops->pause(l->acceptor, false);
 }
 
 /*
- * New peers wait in the kernel's queue meanwhile. The loop's time is updated first: the timer would
+ * New peers wait in the stack's queue meanwhile. The loop's time is updated first: the timer would
  * count from when this turn began otherwise.
  */
 static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *why)
 {
     iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %u ms: %s", ms, why);
-    uv_poll_stop(&l->poll);
+    l->acceptor->stack->ops->pause(l->acceptor, true);
     uv_update_time(l->worker->loop.uv);
     uv_timer_start(&l->retry, on_retry, ms, 0);
 }
@@ -98,12 +96,12 @@ static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockad
 }
 
 /*
- * On the listener's worker; the connection may belong to another one, which takes the socket over
+ * On the listener's worker; the connection may belong to another one, which takes the arrival over
  * when it is kicked. If this fails, the peer sees its connection closed. A fork between accept and
- * here is covered: iwarp_process_accept has registered the descriptor.
+ * here is covered: the stack has registered the descriptor, if it is one.
  */
-static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storage *peer,
-                  socklen_t peer_len)
+static void begin(struct iwarp_listener *l, union iwarp_arrival arrival,
+                  const struct sockaddr_storage *peer, socklen_t peer_len)
 {
     struct iwarp_conn *conn = new_conn(l, (const struct sockaddr *)peer);
 
@@ -112,7 +110,7 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
         iwarp_log_rarely(&refused, IWARP_LOG_WARN, "listen", "connection refused: %s",
                          iwarp_last_error());
         atomic_fetch_add(&l->device->stats.refused, 1);
-        iwarp_process_close(fd);
+        l->acceptor->stack->ops->refuse(l->acceptor->stack, arrival, false);
         return;
     }
     iwarp_mutex_lock(&conn->lock); /* the device's list has it already */
@@ -122,23 +120,22 @@ static void begin(struct iwarp_listener *l, int fd, const struct sockaddr_storag
     iwarp_eq_use(l->eq, conn->worker);
     conn->startup->listener = l;
     conn->startup->member.conn = conn;
-    conn->startup->accepted_fd = fd;
+    conn->tcp = l->acceptor->stack->ops;
+    conn->startup->arrival = arrival;
+    conn->startup->arrived = true;
     (void)iwarp_conn_join(conn, &l->device->startups); /* drops the oldest, not the newcomer */
     iwarp_worker_kick(conn); /* while it is locked: once it has joined, others may have it ended */
     iwarp_mutex_unlock(&conn->lock);
 }
 
 /* The application does not want this peer: a reset, and nothing is left of it. */
-static void refuse(struct iwarp_listener *l, int fd)
+static void refuse(struct iwarp_listener *l, union iwarp_arrival arrival)
 {
-    const struct linger now = {1, 0};
-
     iwarp_log_rarely(&forbidden, IWARP_LOG_WARN, "listen",
                      "connection refused: the listener does not admit its address");
     atomic_fetch_add(&l->device->stats.arrivals, 1);
     atomic_fetch_add(&l->device->stats.refused, 1);
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    iwarp_process_close(fd);
+    l->acceptor->stack->ops->refuse(l->acceptor->stack, arrival, true);
 }
 
 /* The application's function runs on the listener's worker, without a lock. */
@@ -196,31 +193,30 @@ static bool has_room(struct iwarp_listener *l)
 }
 
 /*
- * Accept up to ACCEPT_BATCH sockets. ECONNABORTED and EINTR concern one peer or call: go on.
- * EAGAIN, or an error of the listening socket itself, ends the batch. The room is checked for each
- * socket, as each one that is accepted uses some.
+ * Accept up to ACCEPT_BATCH connections. ECONNABORTED and EINTR concern one peer or call: go on.
+ * EAGAIN, or an error of the acceptor itself, ends the batch. The room is checked for each
+ * connection, as each one that is accepted uses some.
  */
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void on_arrival(void *listener)
 {
-    struct iwarp_listener *l = poll->data;
+    struct iwarp_listener *l = listener;
 
-    (void)status;
-    (void)events;
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         struct sockaddr_storage peer;
-        socklen_t len = sizeof peer;
+        socklen_t len;
+        union iwarp_arrival arrival;
         if (!has_room(l)) {
             return;
         }
-        int fd = iwarp_process_accept(l->fd, (struct sockaddr *)&peer, &len);
-        if (fd >= 0 && !is_admitted(l, &peer, len)) {
-            refuse(l, fd);
-        } else if (fd >= 0) {
-            begin(l, fd, &peer, len);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            make_room(l, strerror(errno));
+        int rc = l->acceptor->stack->ops->accept(l->acceptor, &arrival, &peer, &len);
+        if (rc == 0 && !is_admitted(l, &peer, len)) {
+            refuse(l, arrival);
+        } else if (rc == 0) {
+            begin(l, arrival, &peer, len);
+        } else if (rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM) {
+            make_room(l, strerror(-rc));
             return;
-        } else if (errno != ECONNABORTED && errno != EINTR) {
+        } else if (rc != -ECONNABORTED && rc != -EINTR) {
             return;
         }
     }
@@ -237,19 +233,14 @@ static void open_on_worker(void *arg)
     uv_timer_init(l->worker->loop.uv, &l->retry);
     l->retry.data = l;
     l->handles = 1;
-    if (uv_poll_init(l->worker->loop.uv, &l->poll, l->fd) == 0) {
-        l->poll.data = l;
+    if (l->acceptor->stack->ops->open(l->acceptor, l->worker->seat) == 0) {
         l->handles = 2;
-        uv_poll_start(&l->poll, UV_READABLE, on_readable);
     }
 }
 
 /* The last step: no handle, no connection and no list refers to the listener any more. */
 static void release(struct iwarp_listener *l)
 {
-    if (l->fd >= 0) {
-        iwarp_process_close(l->fd);
-    }
     iwarp_crowd_fini(&l->waiting);
     pthread_cond_destroy(&l->gone);
     pthread_mutex_destroy(&l->lock);
@@ -260,9 +251,9 @@ static void release(struct iwarp_listener *l)
  * On the listener's worker. listener.lock is the only lock: listener_free waits with it for the
  * last handle.
  */
-static void on_handle_closed(uv_handle_t *handle)
+static void on_part_closed(void *listener)
 {
-    struct iwarp_listener *l = handle->data;
+    struct iwarp_listener *l = listener;
 
     pthread_mutex_lock(&l->lock);
     bool free_now = --l->handles == 0 && l->detached;
@@ -276,16 +267,23 @@ static void on_handle_closed(uv_handle_t *handle)
     }
 }
 
-/* On the listener's worker: libuv's handles are closed by the thread that runs their loop. */
+static void on_retry_closed(uv_handle_t *retry)
+{
+    on_part_closed(retry->data);
+}
+
+/*
+ * On the listener's worker: libuv's handles are closed by the thread that runs their loop.  An
+ * acceptor that could not be opened stays with the caller of listen_on.
+ */
 static void close_on_worker(void *arg)
 {
     struct iwarp_listener *l = arg;
 
     if (l->handles == 2) {
-        uv_poll_stop(&l->poll);
-        uv_close((uv_handle_t *)&l->poll, on_handle_closed);
+        l->acceptor->stack->ops->unlisten(l->acceptor);
     }
-    uv_close((uv_handle_t *)&l->retry, on_handle_closed);
+    uv_close((uv_handle_t *)&l->retry, on_retry_closed);
 }
 
 /*
@@ -327,10 +325,10 @@ static enum iwarp_status check(const struct iwarp_device *device, int backlog,
 }
 
 /*
- * On a listening socket, which is the library's on success only. *out is set before the loop
- * watches the socket: an event may name the listener as soon as it does.
+ * The acceptor is the listener's on success only. *out is set before the loop watches it: an event
+ * may name the listener as soon as it does.  MISUSE: there is no such worker.
  */
-static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
+static enum iwarp_status listen_on(struct iwarp_device *device, struct iwarp_acceptor *acceptor,
                                    const struct iwarp_conn_options *options, int backlog,
                                    struct iwarp_eq *eq, void *user, struct iwarp_listener **out)
 {
@@ -345,18 +343,17 @@ static enum iwarp_status listen_on(struct iwarp_device *device, int fd,
     l->options = *options;
     l->eq = eq;
     l->user = user;
-    l->fd = fd;
-    iwarp_process_add_fd(fd);
+    l->acceptor = acceptor;
+    acceptor->ready = on_arrival;
+    acceptor->closed = on_part_closed;
+    acceptor->user = l;
     iwarp_crowd_init(&l->waiting, IWARP_DROPS_NEWEST, most_waiting(backlog), device->embedded);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->gone, NULL);
-    l->addr_len = sizeof l->addr;
-    getsockname(fd, (struct sockaddr *)&l->addr, &l->addr_len);
+    acceptor->stack->ops->locate(acceptor, &l->addr, &l->addr_len);
     *out = l;
     iwarp_loop_call(&l->worker->loop, open_on_worker, l);
     if (l->handles < 2) {
-        l->fd = -1; /* the caller's */
-        iwarp_process_remove_fd(fd);
         iwarp_loop_call(&l->worker->loop, close_on_worker, l);
         listener_free(l);
         return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
@@ -389,13 +386,15 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
         return status;
     }
     IWARP_ON_LOOP(device);
-    int fd = iwarp_tcp_listen(addr, addr_len, backlog);
-    if (fd < 0) {
-        return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(-fd));
+    struct iwarp_acceptor *acceptor;
+    int rc = device->stack->ops->listen(device->stack, addr, addr_len, backlog, &acceptor);
+    if (rc < 0) {
+        return iwarp_fail(rc == -ENOMEM ? IWARP_NO_MEMORY : IWARP_TRANSPORT, "cannot listen: %s",
+                          strerror(-rc));
     }
-    status = listen_on(device, fd, &o, backlog, eq, user, out);
+    status = listen_on(device, acceptor, &o, backlog, eq, user, out);
     if (status != IWARP_OK) {
-        iwarp_process_close(fd);
+        device->stack->ops->unlisten(acceptor);
     }
     return status;
 }
@@ -447,7 +446,16 @@ enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || listen(fd, backlog) != 0) {
         return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(errno));
     }
-    return listen_on(device, fd, &o, backlog, eq, user, out);
+    struct iwarp_acceptor *acceptor;
+    if (iwarp_tcp_acceptor(fd, &acceptor) != 0) {
+        return iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener");
+    }
+    status = listen_on(device, acceptor, &o, backlog, eq, user, out);
+    if (status != IWARP_OK) {
+        iwarp_tcp_acceptor_return(acceptor);
+        acceptor->stack->ops->unlisten(acceptor);
+    }
+    return status;
 }
 
 enum iwarp_status iwarp_listener_addr(const struct iwarp_listener *l, struct sockaddr_storage *addr,

@@ -14,6 +14,7 @@
 #ifndef IWARP_VERBS_LISTEN_H
 #define IWARP_VERBS_LISTEN_H
 
+#include "transport/stack.h"
 #include "verbs/crowd.h"
 
 #include <iwarp/conn.h>
@@ -28,13 +29,12 @@ struct iwarp_listener {
     struct iwarp_conn_options options; /* of its connections */
     struct iwarp_eq *eq;
     void *user;
-    int fd;
+    struct iwarp_acceptor *acceptor;
     struct iwarp_crowd waiting;  /* Requests that wait for an answer */
     struct iwarp_listener *next; /* of the device */
-    uv_poll_t poll;
-    uv_timer_t retry; /* accepting is paused until it fires */
-    unsigned handles; /* of these two, how many are open */
-    bool detached;    /* embedded: closed by the application; free it with the last handle */
+    uv_timer_t retry;            /* accepting is paused until it fires */
+    unsigned handles;            /* of the timer and the acceptor, how many are open */
+    bool detached; /* embedded: closed by the application; free it with the last handle */
     pthread_mutex_t lock;
     pthread_cond_t gone; /* a handle is closed */
     struct sockaddr_storage addr;

@@ -16,7 +16,6 @@ struct iwarp_startup *iwarp_startup_new(enum iwarp_startup_origin origin)
 
     if (s) {
         s->origin = origin;
-        s->accepted_fd = -1;
         s->spare_fd = -1;
     }
     return s;

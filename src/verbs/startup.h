@@ -14,6 +14,7 @@
 #define IWARP_VERBS_STARTUP_H
 
 #include "mpa/mpa_setup.h"
+#include "transport/stack.h"
 #include "verbs/addr.h"
 #include "verbs/crowd.h"
 
@@ -32,11 +33,12 @@ enum iwarp_startup_origin {
 
 struct iwarp_startup {
     enum iwarp_startup_origin origin;
-    bool retried;                    /* the initiator has connected again, with revision 1 */
-    bool qp_gone;                    /* the connection had a queue pair, and it was destroyed */
-    bool reported;                   /* an event has told the application of the connection */
-    bool lingers;                    /* its last words are sent; it waits for the peer's FIN */
-    int accepted_fd;                 /* until the worker takes it over; -1: none */
+    bool retried;  /* the initiator has connected again, with revision 1 */
+    bool qp_gone;  /* the connection had a queue pair, and it was destroyed */
+    bool reported; /* an event has told the application of the connection */
+    bool lingers;  /* its last words are sent; it waits for the peer's FIN */
+    bool arrived;  /* `arrival` waits for the worker to take it over */
+    union iwarp_arrival arrival;
     unsigned connecting_ms;          /* how much of connect_timeout_ms both tries have used up */
     unsigned startup_ms;             /* the same of startup_timeout_ms */
     int64_t phase_began;             /* when the part of the start-up began that has a limit */

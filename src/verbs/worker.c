@@ -18,6 +18,11 @@
 /* One read takes at most this much: a quarter of a common L2 cache, see docs/copies.md. */
 #define STAGING_BYTES (256u * 1024u)
 
+static void left(void *worker)
+{
+    ((struct iwarp_worker *)worker)->seat = NULL;
+}
+
 /*
  * The loop ends. A loop runs as long as it has open handles, so a handle that is left open here
  * would keep the thread from ending.
@@ -27,6 +32,7 @@ static void close_handles(void *worker)
     struct iwarp_worker *w = worker;
 
     uv_close((uv_handle_t *)&w->timer, NULL);
+    w->seat->stack->ops->leave(w->seat, left, w);
 }
 
 /* The timer is opened between open and launch, before the loop's thread runs. */
@@ -45,16 +51,23 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
     if (!w->staging) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a worker's staging area");
     }
-    int rc = iwarp_loop_open(&w->loop, &options);
+    int rc = device->stack->ops->join(device->stack, &w->seat);
+    if (rc == 0) {
+        rc = iwarp_loop_open(&w->loop, &options);
+        if (rc != 0) {
+            device->stack->ops->leave(w->seat, left, w);
+        }
+    }
     if (rc == 0) {
         iwarp_worker_open_timer(w);
-        rc = iwarp_loop_launch(&w->loop);
+        device->stack->ops->sit(w->seat, w->loop.uv);
+        rc = iwarp_loop_launch(&w->loop); /* on failure it has run close_handles */
     }
     if (rc != 0) {
         free(w->staging);
         errno = -rc;
-        return iwarp_fail(IWARP_LIMIT, "cannot start a worker and its event loop: %s",
-                          strerror(-rc));
+        return iwarp_fail(rc == -ENOMEM ? IWARP_NO_MEMORY : IWARP_LIMIT,
+                          "cannot start a worker and its event loop: %s", strerror(-rc));
     }
     pthread_mutex_init(&w->wait_lock, NULL);
     pthread_cond_init(&w->changed, NULL);

@@ -14,6 +14,7 @@
 
 #include "base/budget.h"
 #include "loop/loop.h"
+#include "transport/stack.h"
 
 #include <iwarp/status.h>
 #include <pthread.h>
@@ -25,6 +26,7 @@ struct iwarp_device;
 struct iwarp_worker {
     struct iwarp_device *device;
     struct iwarp_loop loop;
+    struct iwarp_seat *seat;      /* of the device's stack, in this loop */
     _Atomic unsigned visits_seen; /* polled: visits of the loop when another poller looked last */
     uv_timer_t timer;             /* of all its connections: conn_timer.c */
     uint64_t timer_due;           /* uv_now() at which it fires; UINT64_MAX: it is stopped */

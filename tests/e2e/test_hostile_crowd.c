@@ -60,7 +60,9 @@ static void open_crowd(struct crowd *c)
     must(progress_open(&c->o.device, &c->device));
     must(iwarp_eq_create(c->device, &c->eq));
     c->listener = pair_listen(c->device, PAIR_TCP4, &c->o.conn[1], c->eq);
-    assert_int_equal(setsockopt(c->listener->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    assert_int_equal(setsockopt(iwarp_tcp_acceptor_fd(c->listener->acceptor), SOL_SOCKET, SO_SNDBUF,
+                                &small, sizeof small),
+                     0);
     must(iwarp_listener_addr(c->listener, &at, &len));
     for (unsigned i = 0; i < PEERS; i++) {
         struct pair_side *s = &c->side[i];

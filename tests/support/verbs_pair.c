@@ -14,8 +14,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-const char *const pair_transport_names[PAIR_TRANSPORTS] = {"memory", "TCP over IPv4",
-                                                           "TCP over IPv6"};
+#define PAIR_LWIP_ADDR "10.9.0.1"
+
+const char *const pair_transport_names[PAIR_TRANSPORTS] = {
+    [PAIR_MEMORY] = "memory",
+    [PAIR_TCP4] = "TCP over IPv4",
+    [PAIR_TCP6] = "TCP over IPv6",
+#ifdef IWARP_HAVE_LWIP
+    [PAIR_LWIP] = "lwIP",
+#endif
+};
 
 void pair_must(enum iwarp_status status, const char *what, const char *file, int line)
 {
@@ -41,6 +49,12 @@ void pair_options_init(struct pair_options *o, enum pair_transport transport)
 {
     memset(o, 0, sizeof *o);
     o->transport = transport;
+#ifdef IWARP_HAVE_LWIP
+    const char *wish = getenv("TEST_TRANSPORT");
+    if (transport == PAIR_TCP4 && wish && strcmp(wish, "lwip") == 0) {
+        o->transport = PAIR_LWIP; /* what is meant for kernel TCP is tried over it */
+    }
+#endif
     iwarp_device_options_init(&o->device);
     iwarp_qp_options_init(&o->qp);
     for (int i = 0; i < 2; i++) {
@@ -106,11 +120,34 @@ void pair_side_close(struct pair_side *s)
     memset(s, 0, sizeof *s);
 }
 
+/* lwIP needs a link, even if nothing ever goes there. */
+static void open_device(struct pair *p)
+{
+    struct iwarp_device_options device = p->options.device;
+#ifdef IWARP_HAVE_LWIP
+    char text[64];
+    int link[2] = {-1, -1};
+
+    if (p->options.transport == PAIR_LWIP) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, link), 0);
+        snprintf(text, sizeof text, "lwip:fd=%d,addr=%s/24", link[0], PAIR_LWIP_ADDR);
+        device.transport = text;
+    }
+#endif
+    must(progress_open(&device, &p->device));
+#ifdef IWARP_HAVE_LWIP
+    if (link[0] >= 0) {
+        close(link[0]);
+        p->link = link[1];
+    }
+#endif
+}
+
 void pair_prepare(struct pair *p, const struct pair_options *o)
 {
     memset(p, 0, sizeof *p);
     p->options = *o;
-    must(progress_open(&o->device, &p->device));
+    open_device(p);
     for (int i = 0; i < 2; i++) {
         must(iwarp_eq_create(p->device, &p->eq[i]));
         pair_side_open(&p->side[i], p->device, o);
@@ -132,6 +169,11 @@ socklen_t pair_loopback(enum pair_transport transport, struct sockaddr_storage *
     struct sockaddr_in *in = (struct sockaddr_in *)(void *)addr;
     in->sin_family = AF_INET;
     in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+#ifdef IWARP_HAVE_LWIP
+    if (transport == PAIR_LWIP) {
+        in->sin_addr.s_addr = inet_addr(PAIR_LWIP_ADDR);
+    }
+#endif
     return sizeof *in;
 }
 
@@ -200,6 +242,9 @@ void pair_close(struct pair *p)
         }
     }
     must(progress_close(p->device));
+    if (p->link > 0) {
+        close(p->link);
+    }
     memset(p, 0, sizeof *p);
 }
 

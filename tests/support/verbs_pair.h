@@ -33,7 +33,15 @@ void pair_must(enum iwarp_status status, const char *what, const char *file, int
 void pair_must_fail(enum iwarp_status got, enum iwarp_status expected, const char *part,
                     const char *what, const char *file, int line);
 
-enum pair_transport { PAIR_MEMORY, PAIR_TCP4, PAIR_TCP6, PAIR_TRANSPORTS };
+enum pair_transport {
+    PAIR_MEMORY,
+    PAIR_TCP4,
+    PAIR_TCP6,
+#ifdef IWARP_HAVE_LWIP
+    PAIR_LWIP, /* of the device with itself: inside lwIP */
+#endif
+    PAIR_TRANSPORTS
+};
 extern const char *const pair_transport_names[PAIR_TRANSPORTS];
 
 struct pair_options {
@@ -63,6 +71,7 @@ struct pair {
     struct iwarp_eq *eq[2];
     struct iwarp_listener *listener; /* TCP only */
     struct pair_side side[2];
+    int link; /* the far end of lwIP's; 0: none */
 };
 
 void pair_options_init(struct pair_options *o, enum pair_transport transport);

@@ -231,7 +231,8 @@ static void listen__with_a_backlog_of_1__takes_one_after_the_other(void **state)
     pair_prepare(&p, &po);
     must(iwarp_listen(p.device, (struct sockaddr *)&addr, addr_len, &po.conn[1], 1, p.eq[1], NULL,
                       &l));
-    assert_int_equal(getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    assert_int_equal(
+        getsockopt(iwarp_tcp_acceptor_fd(l->acceptor), IPPROTO_TCP, TCP_INFO, &info, &len), 0);
     if (len == sizeof info) { /* qemu-user gives the first 4 octets of what is asked of TCP */
         assert_int_equal(info.tcpi_sacked, 1); /* of a listening socket: its backlog */
     }

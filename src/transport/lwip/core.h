@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP in this process by lwIP, the one of the distribution: its raw interface under its core lock.
+ * docs/transport.md says what that build of it can and cannot do.
+ *
+ *   options.c    what a text says: which link, which addresses
+ *   link.h       a way for Ethernet frames: a socket or tap (link_packet.c), rings (link_ring.c)
+ *   netif.c      an interface of lwIP on a link; several devices of the process may share one
+ *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
+ *   endpoint.c   one connection; address.c its addresses
+ *   acceptor.c   one listener
+ *   stack.c      the table of operations (transport/stack.h)
+ *
+ * Lock: lwIP's core lock guards all of lwIP and all that is declared here, but for what a comment
+ * says.  Timers of lwIP run on a thread of its own, and call back under that lock; so do frames
+ * that a worker hands in.  A callback only notes what has happened (iwarp_lw_note): the worker of
+ * the endpoint tells the endpoint's owner later, without the lock.
+ */
+#ifndef IWARP_LWIP_CORE_H
+#define IWARP_LWIP_CORE_H
+
+#include "transport/lwip/link.h"
+#include "transport/lwip/options.h"
+#include "transport/stack.h"
+
+#include <lwip/netif.h>
+#include <lwip/tcp.h>
+#include <lwip/tcpip.h>
+#include <stdbool.h>
+
+#define IWARP_LW_MTU      1500
+#define IWARP_LW_ETHERNET 14 /* octets of a frame's header */
+
+/* Some end of a connection or a listener that its worker is to look at. */
+struct iwarp_lw_note {
+    void (*run)(struct iwarp_lw_note *note); /* on the seat's worker, without the core lock */
+    struct iwarp_lw_seat *seat;              /* NULL: no worker has it yet */
+    struct iwarp_lw_note *next, **at;        /* at NULL: it is not in the seat's list */
+};
+
+/* --- interfaces (netif.c) -------------------------------------------------------------------- */
+
+struct iwarp_lw_netif {
+    struct netif netif;
+    struct iwarp_lw_options options;
+    struct iwarp_link *link;
+    struct iwarp_lw_seat *seats;
+    struct iwarp_lw_netif *next; /* as `users`, under the lock of the table */
+    unsigned users;              /* devices */
+    bool down;                   /* the link has ended: whatever uses it gets ENETDOWN */
+    bool full;                   /* the link took a frame less than was offered */
+    uint8_t frame[IWARP_LW_ETHERNET + IWARP_LW_MTU + 4];
+};
+
+/* The core lock is not held. */
+enum iwarp_status iwarp_lw_netif_get(const char *text, struct iwarp_lw_netif **n);
+void iwarp_lw_netif_put(struct iwarp_lw_netif *n);
+
+/* Take frames from the link, so many at most.  Core lock held.  False: there may be more. */
+bool iwarp_lw_netif_input(struct iwarp_lw_netif *n);
+
+/* The link has room again: send what waits for it.  Core lock held. */
+void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);
+
+/* --- seats (seat.c) -------------------------------------------------------------------------- */
+
+struct iwarp_lw_seat {
+    struct iwarp_seat base;
+    struct iwarp_lw_netif *netif;
+    struct iwarp_lw_seat *next; /* of the interface */
+    uv_poll_t poll;             /* the link's descriptor */
+    uv_prepare_t prepare;       /* before the loop sleeps */
+    uv_async_t wake;
+    struct iwarp_lw_note *notes, **last;
+    bool first;     /* of its device: it reads even if it has no endpoint */
+    bool reading;   /* its worker looks at the notes before anything else */
+    bool signalled; /* `wake` is on its way */
+    bool polled;    /* `poll` exists */
+    bool sleepless; /* `prepare` runs; as `events`, the worker's alone */
+    int events;
+    unsigned users;   /* endpoints and acceptors; the worker's alone */
+    unsigned handles; /* that are open */
+    void (*left)(void *arg);
+    void *left_arg;
+};
+
+int iwarp_lw_seat_join(struct iwarp_stack *stack, struct iwarp_seat **seat);
+void iwarp_lw_seat_sit(struct iwarp_seat *seat, uv_loop_t *loop);
+void iwarp_lw_seat_leave(struct iwarp_seat *seat, void (*left)(void *arg), void *arg);
+
+/* One more or less that reads; on the worker, without the core lock. */
+void iwarp_lw_seat_use(struct iwarp_lw_seat *seat, int change);
+
+/* Core lock held: have the note run; or not any more. */
+void iwarp_lw_note(struct iwarp_lw_note *note);
+void iwarp_lw_unnote(struct iwarp_lw_note *note);
+
+/* Core lock held, on the worker: read the link for somebody who finds nothing to read. */
+void iwarp_lw_seat_look(struct iwarp_lw_seat *seat, struct iwarp_lw_note *who);
+
+/* --- connections (endpoint.c) ---------------------------------------------------------------- */
+
+struct iwarp_lw_endpoint {
+    struct iwarp_endpoint ep;
+    struct iwarp_lw_note note;
+    struct iwarp_lw_netif *netif;
+    struct tcp_pcb *pcb; /* NULL: lwIP has none any more */
+    int error;           /* errno value with which it was lost */
+    bool connected, fin; /* fin: the peer's, behind what is queued */
+    bool want_read, want_write, want_end;
+    struct pbuf *first, *last; /* received; each of them stands alone */
+    size_t taken;              /* octets of the first that were read */
+    size_t octets;             /* that can be read */
+    uint32_t acked;            /* what the peer had acknowledged when its silence began */
+    unsigned silent_ms, user_timeout_ms;
+};
+
+struct iwarp_lw_stack {
+    struct iwarp_stack base;
+    struct iwarp_lw_netif *netif;
+    bool seated; /* some worker has joined */
+};
+
+/* From a connection that lwIP has accepted or is to connect.  Core lock held.  NULL: no memory. */
+struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct tcp_pcb *pcb);
+
+/* The worker of the seat has it from now on. */
+void iwarp_lw_endpoint_seat(struct iwarp_lw_endpoint *e, struct iwarp_lw_seat *seat);
+
+/* It is nobody's: close it.  Core lock held. */
+void iwarp_lw_endpoint_drop(struct iwarp_lw_endpoint *e, bool reset);
+
+int iwarp_lw_error(struct iwarp_endpoint *ep);
+void iwarp_lw_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
+void iwarp_lw_watch_end(struct iwarp_endpoint *ep);
+bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets);
+void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                         socklen_t *addr_len);
+void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                        socklen_t *addr_len);
+
+int iwarp_lw_connect(struct iwarp_seat *seat, const struct iwarp_way *way,
+                     struct iwarp_endpoint **ep);
+
+/* --- listeners (acceptor.c) ------------------------------------------------------------------ */
+
+int iwarp_lw_listen(struct iwarp_stack *stack, const struct sockaddr *addr, socklen_t addr_len,
+                    int backlog, struct iwarp_acceptor **acceptor);
+void iwarp_lw_locate(struct iwarp_acceptor *acceptor, struct sockaddr_storage *addr,
+                     socklen_t *addr_len);
+int iwarp_lw_acceptor_open(struct iwarp_acceptor *acceptor, struct iwarp_seat *seat);
+void iwarp_lw_pause(struct iwarp_acceptor *acceptor, bool paused);
+int iwarp_lw_accept(struct iwarp_acceptor *acceptor, union iwarp_arrival *arrival,
+                    struct sockaddr_storage *peer, socklen_t *peer_len);
+void iwarp_lw_refuse(struct iwarp_stack *stack, union iwarp_arrival arrival, bool reset);
+int iwarp_lw_attach(struct iwarp_seat *seat, union iwarp_arrival arrival,
+                    struct iwarp_endpoint **ep);
+void iwarp_lw_unlisten(struct iwarp_acceptor *acceptor);
+
+/* --- addresses (address.c) ------------------------------------------------------------------- */
+
+/* False: of no family that lwIP has. */
+bool iwarp_lw_from_sockaddr(const struct iwarp_lw_netif *n, const struct sockaddr *from,
+                            socklen_t len, ip_addr_t *ip, u16_t *port);
+void iwarp_lw_to_sockaddr(const ip_addr_t *ip, u16_t port, struct sockaddr_storage *to,
+                          socklen_t *len);
+
+/* The interface's own address from which `to` would be reached.  False: there is none. */
+bool iwarp_lw_source(const struct iwarp_lw_netif *n, const ip_addr_t *to, ip_addr_t *from);
+
+/* lwIP's error as an errno value. */
+int iwarp_lw_errno(err_t err);
+
+#endif

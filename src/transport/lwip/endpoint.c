@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One connection of lwIP as an endpoint.  What the peer sends is kept as lwIP's packet buffers, and
+ * the window stays closed by as much until it is read; what is sent lwIP copies (that of the
+ * distribution always does).
+ *
+ * lwIP frees a connection on its own in three ways: with a call of on_lost; when both ends have
+ * said FIN, without a word, some time after on_received has told of the peer's; and in tcp_close
+ * and tcp_abort.  `pcb` is NULL from then on.
+ */
+#include "base/guard.h"
+#include "transport/lwip/core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define STAGE_OCTETS 16384
+#define TICK_MS      500 /* of lwIP's slow timer */
+#define FIRST_RTO    2   /* ticks, RFC 6298 2.1; lwIP begins with 3 s */
+#define PORT_FIRST   0xC000
+#define PORT_TRIES   1024
+#define PROBES       4
+#define WRITE_LEAST  (2 * TCP_MSS) /* room from which on writing is worth a wake-up */
+
+static uint8_t stage[STAGE_OCTETS]; /* under the core lock, as all here */
+
+static struct iwarp_lw_endpoint *endpoint_of(struct iwarp_endpoint *ep)
+{
+    return (struct iwarp_lw_endpoint *)(void *)ep;
+}
+
+/* --- readiness ------------------------------------------------------------------------------- */
+
+static bool has_end(const struct iwarp_lw_endpoint *e)
+{
+    return e->fin || e->error || !e->pcb;
+}
+
+static bool is_readable(const struct iwarp_lw_endpoint *e)
+{
+    return (e->want_read && (e->octets > 0 || has_end(e))) ||
+           (e->want_end && (e->octets >= IWARP_UNREAD_MAX || has_end(e)));
+}
+
+/* A broken connection is writable, as is a broken socket: the next call returns the error. */
+static bool is_writable(const struct iwarp_lw_endpoint *e)
+{
+    return e->want_write && (!e->pcb || (e->connected && tcp_sndbuf(e->pcb) >= WRITE_LEAST &&
+                                         tcp_sndqueuelen(e->pcb) < TCP_SNDQUEUELOWAT));
+}
+
+static void note_if_ready(struct iwarp_lw_endpoint *e)
+{
+    if (is_readable(e) || is_writable(e)) {
+        iwarp_lw_note(&e->note);
+    }
+}
+
+static void lw_poll(struct iwarp_endpoint *ep)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    bool readable = is_readable(e), writable = is_writable(e);
+    UNLOCK_TCPIP_CORE();
+    if (readable || writable) {
+        ep->ready(ep->user, readable, writable);
+    }
+}
+
+static void run(struct iwarp_lw_note *note)
+{
+    lw_poll(&((struct iwarp_lw_endpoint *)(void *)((char *)note -
+                                                   offsetof(struct iwarp_lw_endpoint, note)))
+                 ->ep);
+}
+
+static void lw_watch(struct iwarp_endpoint *ep, bool read, bool write)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    e->want_read = read;
+    e->want_write = write;
+    e->want_end = false;
+    note_if_ready(e); /* level-triggered: it may have been ready before */
+    UNLOCK_TCPIP_CORE();
+}
+
+void iwarp_lw_watch_end(struct iwarp_endpoint *ep)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    e->want_read = e->want_write = false;
+    e->want_end = true;
+    note_if_ready(e);
+    UNLOCK_TCPIP_CORE();
+}
+
+bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    *octets = (int)e->octets;
+    bool unread = !has_end(e) && e->octets > 0;
+    UNLOCK_TCPIP_CORE();
+    return unread;
+}
+
+/* --- what lwIP calls ------------------------------------------------------------------------- */
+
+/* From here on lwIP has the connection alone, and calls nobody. */
+static struct tcp_pcb *detach(struct iwarp_lw_endpoint *e)
+{
+    struct tcp_pcb *pcb = e->pcb;
+
+    e->pcb = NULL;
+    if (pcb) {
+        tcp_arg(pcb, NULL);
+        tcp_recv(pcb, NULL);
+        tcp_sent(pcb, NULL);
+        tcp_err(pcb, NULL);
+        tcp_poll(pcb, NULL, 0);
+    }
+    return pcb;
+}
+
+/* A chain is taken apart: tot_len of a longer one would not hold what a large window brings. */
+static void queue(struct iwarp_lw_endpoint *e, struct pbuf *p)
+{
+    while (p) {
+        struct pbuf *next = p->next;
+        p->next = NULL;
+        p->tot_len = p->len;
+        if (e->last) {
+            e->last->next = p;
+        } else {
+            e->first = p;
+        }
+        e->last = p;
+        e->octets += p->len;
+        p = next;
+    }
+}
+
+/* NULL is the peer's FIN.  In every other state than CLOSE_WAIT it is the second of two. */
+static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
+{
+    struct iwarp_lw_endpoint *e = arg;
+
+    (void)err;
+    if (p) {
+        queue(e, p);
+    } else {
+        e->fin = true;
+        if (pcb->state != CLOSE_WAIT) {
+            (void)detach(e);
+        }
+    }
+    note_if_ready(e);
+    return ERR_OK;
+}
+
+static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t octets)
+{
+    (void)pcb;
+    (void)octets;
+    note_if_ready(arg);
+    return ERR_OK;
+}
+
+static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
+{
+    struct iwarp_lw_endpoint *e = arg;
+
+    (void)pcb;
+    (void)err;
+    e->connected = true;
+    note_if_ready(e);
+    return ERR_OK;
+}
+
+/* lwIP has freed the connection.  CLSD: in order, since the peer has acknowledged the last FIN. */
+static void on_lost(void *arg, err_t err)
+{
+    struct iwarp_lw_endpoint *e = arg;
+
+    e->pcb = NULL;
+    if (e->netif->down) {
+        e->error = ENETDOWN;
+    } else if (err == ERR_RST && !e->connected) {
+        e->error = ECONNREFUSED;
+    } else if (err != ERR_CLSD) {
+        e->error = iwarp_lw_errno(err);
+    }
+    note_if_ready(e);
+}
+
+/*
+ * Every TICK_MS.  lwIP has no user timeout: the connection is lost once the peer has acknowledged
+ * nothing for so long while octets wait.  It is also the second chance of a writer that was turned
+ * away for want of memory, with nothing in flight whose acknowledgement could wake it up.
+ */
+static err_t on_tick(void *arg, struct tcp_pcb *pcb)
+{
+    struct iwarp_lw_endpoint *e = arg;
+    bool waits = pcb->unsent || pcb->unacked;
+
+    if (!waits || pcb->lastack != e->acked) {
+        e->silent_ms = 0;
+        e->acked = pcb->lastack;
+    } else {
+        e->silent_ms += TICK_MS;
+    }
+    if (e->user_timeout_ms && e->silent_ms >= e->user_timeout_ms) {
+        tcp_abort(pcb); /* calls on_lost */
+        return ERR_ABRT;
+    }
+    note_if_ready(e);
+    return ERR_OK;
+}
+
+/* --- octets ---------------------------------------------------------------------------------- */
+
+/* What was read opens the window again.  The count is of 16 bits. */
+static void give_back(struct iwarp_lw_endpoint *e, size_t octets)
+{
+    while (e->pcb && octets > 0) {
+        u16_t n = octets < UINT16_MAX ? (u16_t)octets : UINT16_MAX;
+        tcp_recved(e->pcb, n);
+        octets -= n;
+    }
+}
+
+/* Into one piece of memory.  -1: that is not there. */
+static ssize_t take(struct iwarp_lw_endpoint *e, uint8_t *to, size_t room)
+{
+    size_t total = 0;
+
+    while (e->first && total < room) {
+        struct pbuf *p = e->first;
+        size_t left = p->len - e->taken, n = left < room - total ? left : room - total;
+        if (iwarp_guard_copy_to(to + total, (const uint8_t *)p->payload + e->taken, n) != 0) {
+            break;
+        }
+        total += n;
+        e->taken += n;
+        e->octets -= n;
+        if (n == left) {
+            e->first = p->next;
+            e->last = e->first ? e->last : NULL;
+            e->taken = 0;
+            p->next = NULL;
+            pbuf_free(p);
+        }
+    }
+    return e->first && total < room && total == 0 ? -1 : (ssize_t)total;
+}
+
+static ssize_t take_all(struct iwarp_lw_endpoint *e, const struct iovec *iov, int n)
+{
+    ssize_t total = 0;
+
+    for (int i = 0; i < n && e->first; i++) {
+        ssize_t got = take(e, iov[i].iov_base, iov[i].iov_len);
+        if (got < 0) {
+            return total > 0 ? total : -EFAULT;
+        }
+        total += got;
+        if ((size_t)got < iov[i].iov_len) {
+            break;
+        }
+    }
+    return total;
+}
+
+/* Octets that came before a reset or FIN are read first, as with a socket. */
+static ssize_t lw_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+    ssize_t got;
+
+    LOCK_TCPIP_CORE();
+    if (e->octets == 0 && !has_end(e)) {
+        iwarp_lw_seat_look(e->note.seat, &e->note);
+    }
+    if (e->octets > 0) {
+        got = take_all(e, iov, n);
+        if (got > 0) {
+            give_back(e, (size_t)got);
+        }
+    } else if (e->error) {
+        got = -e->error;
+    } else {
+        got = e->fin ? 0 : -EAGAIN;
+    }
+    if (e->octets > 0 || has_end(e)) {
+        note_if_ready(e);
+    }
+    UNLOCK_TCPIP_CORE();
+    return got;
+}
+
+/*
+ * One piece.  By way of `stage`, since lwIP would copy from memory that may be gone without a
+ * guard.  Returns how much was taken; -EFAULT: such memory.
+ */
+static ssize_t put(struct tcp_pcb *pcb, const uint8_t *from, size_t octets)
+{
+    size_t total = 0;
+
+    while (total < octets) {
+        size_t room = tcp_sndbuf(pcb), n = octets - total;
+        n = n < room ? n : room;
+        n = n < STAGE_OCTETS ? n : STAGE_OCTETS;
+        if (n == 0) {
+            break;
+        }
+        if (iwarp_guard_copy_from(stage, from + total, n) != 0) {
+            return total > 0 ? (ssize_t)total : -EFAULT;
+        }
+        if (tcp_write(pcb, stage, (u16_t)n, TCP_WRITE_FLAG_COPY) != ERR_OK) {
+            break; /* out of memory, or of packet buffers for this connection */
+        }
+        total += n;
+    }
+    return (ssize_t)total;
+}
+
+static ssize_t put_all(struct tcp_pcb *pcb, const struct iovec *iov, int n)
+{
+    ssize_t total = 0;
+
+    for (int i = 0; i < n; i++) {
+        ssize_t taken = put(pcb, iov[i].iov_base, iov[i].iov_len);
+        if (taken < 0) {
+            return total > 0 ? total : taken;
+        }
+        total += taken;
+        if ((size_t)taken < iov[i].iov_len) {
+            break;
+        }
+    }
+    return total > 0 ? total : -EAGAIN;
+}
+
+/* One tcp_output for all of it. */
+static ssize_t lw_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+    ssize_t sent;
+
+    LOCK_TCPIP_CORE();
+    if (!e->pcb) {
+        sent = e->error ? -e->error : -EPIPE;
+    } else if (!e->connected) {
+        sent = -EAGAIN;
+    } else {
+        sent = put_all(e->pcb, iov, n);
+        tcp_output(e->pcb); /* its errors are repaired later: by the link, or lwIP's timers */
+    }
+    UNLOCK_TCPIP_CORE();
+    return sent;
+}
+
+/* If there is no memory for the FIN, lwIP tries again by itself. */
+static void lw_shutdown_write(struct iwarp_endpoint *ep)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    if (e->pcb) {
+        tcp_shutdown(e->pcb, 0, 1);
+    }
+    UNLOCK_TCPIP_CORE();
+}
+
+static uint32_t lw_emss(struct iwarp_endpoint *ep)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    uint32_t mss = e->pcb ? tcp_mss(e->pcb) : TCP_MSS;
+    UNLOCK_TCPIP_CORE();
+    return mss;
+}
+
+/* --- its life -------------------------------------------------------------------------------- */
+
+void iwarp_lw_endpoint_drop(struct iwarp_lw_endpoint *e, bool reset)
+{
+    struct tcp_pcb *pcb = detach(e);
+
+    iwarp_lw_unnote(&e->note);
+    if (pcb && (reset || tcp_close(pcb) != ERR_OK)) {
+        tcp_abort(pcb);
+    }
+    while (e->first) {
+        struct pbuf *p = e->first;
+        e->first = p->next;
+        p->next = NULL;
+        pbuf_free(p);
+    }
+    free(e);
+}
+
+static void lw_close(struct iwarp_endpoint *ep, bool reset)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+    struct iwarp_lw_seat *seat = e->note.seat;
+    void (*closed)(void *user) = ep->closed;
+    void *user = ep->user;
+
+    LOCK_TCPIP_CORE();
+    iwarp_lw_endpoint_drop(e, reset);
+    UNLOCK_TCPIP_CORE();
+    iwarp_lw_seat_use(seat, -1);
+    closed(user);
+}
+
+static const struct iwarp_transport lw_transport = {
+    "lwip", lw_readv, lw_writev, lw_watch, lw_shutdown_write, lw_close, lw_emss, lw_poll};
+
+struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct tcp_pcb *pcb)
+{
+    struct iwarp_lw_endpoint *e = calloc(1, sizeof *e);
+
+    if (e) {
+        e->ep.ops = &lw_transport;
+        e->note.run = run;
+        e->netif = n;
+        e->pcb = pcb;
+        e->connected = pcb->state == ESTABLISHED;
+        e->acked = pcb->lastack;
+        tcp_bind_netif(pcb, &n->netif);
+        tcp_nagle_disable(pcb); /* an MPA frame is one write */
+        pcb->rto = pcb->sv = FIRST_RTO;
+        tcp_arg(pcb, e);
+        tcp_recv(pcb, on_received);
+        tcp_sent(pcb, on_sent);
+        tcp_err(pcb, on_lost);
+        tcp_poll(pcb, on_tick, 1);
+    }
+    return e;
+}
+
+void iwarp_lw_endpoint_seat(struct iwarp_lw_endpoint *e, struct iwarp_lw_seat *seat)
+{
+    LOCK_TCPIP_CORE();
+    e->note.seat = seat;
+    UNLOCK_TCPIP_CORE();
+    iwarp_lw_seat_use(seat, 1);
+}
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+/*
+ * One after the other, so that a port comes back late: the peer may remember it in TIME_WAIT, and
+ * lwIP as a peer answers no SYN then.  From a random one: lwIP's own choice comes from rand(),
+ * which begins alike in every process.
+ */
+static err_t bind_any_port(struct tcp_pcb *pcb, const ip_addr_t *from)
+{
+    static uint16_t next;
+    err_t err = ERR_USE;
+
+    if (next == 0 && getrandom(&next, sizeof next, 0) != sizeof next) {
+        return ERR_IF;
+    }
+    for (int i = 0; i < PORT_TRIES && err == ERR_USE; i++) {
+        next = PORT_FIRST | (uint16_t)(next + 1);
+        err = tcp_bind(pcb, from, next);
+    }
+    return err;
+}
+
+static int begin(struct iwarp_lw_netif *n, struct tcp_pcb *pcb, const struct iwarp_way *way,
+                 struct iwarp_lw_endpoint **e)
+{
+    ip_addr_t to, from;
+    u16_t to_port, from_port = 0;
+
+    if (!iwarp_lw_from_sockaddr(n, way->addr, way->addr_len, &to, &to_port)) {
+        return -EAFNOSUPPORT;
+    }
+    if (!iwarp_lw_source(n, &to, &from)) {
+        return -ENETUNREACH;
+    }
+    if (way->source_len > 0) {
+        ip_addr_t wish;
+        if (!iwarp_lw_from_sockaddr(n, way->source, way->source_len, &wish, &from_port) ||
+            (!ip_addr_isany(&wish) && !ip_addr_cmp(&wish, &from))) {
+            return -EADDRNOTAVAIL;
+        }
+    }
+    if (from_port) { /* connections to other peers may have the same one */
+        ip_set_option(pcb, SOF_REUSEADDR);
+    }
+    err_t err = from_port ? tcp_bind(pcb, &from, from_port) : bind_any_port(pcb, &from);
+    if (err != ERR_OK) {
+        return -iwarp_lw_errno(err);
+    }
+    *e = iwarp_lw_endpoint_new(n, pcb);
+    if (!*e) {
+        return -ENOMEM;
+    }
+    err = tcp_connect(pcb, &to, to_port, on_connected);
+    return -iwarp_lw_errno(err);
+}
+
+static int connect_locked(struct iwarp_lw_netif *n, const struct iwarp_way *way,
+                          struct iwarp_lw_endpoint **e)
+{
+    struct tcp_pcb *pcb = n->down ? NULL : tcp_new_ip_type(IPADDR_TYPE_ANY);
+
+    if (!pcb) {
+        return n->down ? -ENETDOWN : -ENOMEM;
+    }
+    if (way->traffic_class >= 0) {
+        pcb->tos = (u8_t)(way->traffic_class & 0xfc); /* ECN is TCP's own, and lwIP has none */
+    }
+    *e = NULL;
+    int rc = begin(n, pcb, way, e);
+    if (rc < 0 && *e) {
+        iwarp_lw_endpoint_drop(*e, true);
+    } else if (rc < 0) {
+        tcp_abort(pcb);
+    }
+    return rc;
+}
+
+int iwarp_lw_connect(struct iwarp_seat *base, const struct iwarp_way *way,
+                     struct iwarp_endpoint **ep)
+{
+    struct iwarp_lw_seat *seat = (struct iwarp_lw_seat *)(void *)base;
+    struct iwarp_lw_endpoint *e;
+
+    LOCK_TCPIP_CORE();
+    int rc = connect_locked(seat->netif, way, &e);
+    UNLOCK_TCPIP_CORE();
+    if (rc == 0) {
+        iwarp_lw_endpoint_seat(e, seat);
+        *ep = &e->ep;
+    }
+    return rc;
+}
+
+/* --- what the stack's table has of it -------------------------------------------------------- */
+
+int iwarp_lw_error(struct iwarp_endpoint *ep)
+{
+    LOCK_TCPIP_CORE();
+    int error = endpoint_of(ep)->error;
+    UNLOCK_TCPIP_CORE();
+    return error;
+}
+
+void iwarp_lw_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    e->user_timeout_ms = user_timeout_ms;
+    if (e->pcb && keepalive_s > 0) {
+        ip_set_option(e->pcb, SOF_KEEPALIVE);
+        e->pcb->keep_idle = keepalive_s * 1000;
+        e->pcb->keep_intvl = keepalive_s * 1000 / PROBES;
+        e->pcb->keep_cnt = PROBES;
+    } else if (e->pcb) {
+        ip_reset_option(e->pcb, SOF_KEEPALIVE);
+    }
+    UNLOCK_TCPIP_CORE();
+}
+
+void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                         socklen_t *addr_len)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    *addr_len = 0;
+    LOCK_TCPIP_CORE();
+    if (e->pcb) {
+        iwarp_lw_to_sockaddr(&e->pcb->local_ip, e->pcb->local_port, addr, addr_len);
+    }
+    UNLOCK_TCPIP_CORE();
+}
+
+void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
+                        socklen_t *addr_len)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    *addr_len = 0;
+    LOCK_TCPIP_CORE();
+    if (e->pcb) {
+        iwarp_lw_to_sockaddr(&e->pcb->remote_ip, e->pcb->remote_port, addr, addr_len);
+    }
+    UNLOCK_TCPIP_CORE();
+}

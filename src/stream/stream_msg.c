@@ -173,6 +173,19 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
     return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
 }
 
+void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h)
+{
+    if (s->fault.code != IWARP_FAULT_LOCAL_SGE) {
+        return;
+    }
+    if (opcode_of(h) == IWARP_OP_READ_RESPONSE) {
+        uint32_t wqe = iwarp_rdmap_out_oldest(&s->reads)->wqe;
+        iwarp_sq_at(s->config.sq, wqe)->status = IWARP_WC_LOCAL_PROTECTION;
+    } else if (!h->tagged && h->qn == IWARP_DDP_QN_SEND) {
+        iwarp_rq_current(s->config.rq)->status = IWARP_WC_LOCAL_PROTECTION;
+    }
+}
+
 /* --- segments that lie whole in memory ------------------------------------------------------- */
 
 /* For a Terminate: the headers of the segment that caused the fault. RFC 5040 4.8. A segment that
@@ -230,6 +243,7 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
         return true;
     }
     remember_cause(s, p, len);
+    iwarp_stream_blame_sink(s, &h);
     return false;
 }
 

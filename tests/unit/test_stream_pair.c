@@ -225,7 +225,11 @@ static bool post_send(struct side *s, struct chance *c, struct iwarp_send_wr *wr
     r.solicited = chance_one_in(c, 2);
     wr->flags |= r.solicited ? IWARP_WR_SOLICITED : 0;
     to->receive[head] = r;
-    endpoint_recv(&to->e, sgl, cut(c, to->landing.area, r.at, len + more, sgl));
+    unsigned n = cut(c, to->landing.area, r.at, len + more, sgl);
+    if (chance_one_in(c, 4)) { /* only what is placed has to lie in the region */
+        sgl[n - 1].len += ARENA;
+    }
+    endpoint_recv(&to->e, sgl, n);
     return true;
 }
 

@@ -75,8 +75,11 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
         return true;
     }
     const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, out->wqe);
-    *sink = (struct iwarp_ddp_sink){
-        .kind = DDP_SINK_READ, .sgl = w->sgl, .num_sge = 1, .capacity = w->len, .done = out->done};
+    *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_READ,
+                                    .sgl = &w->sgl[out->sge],
+                                    .num_sge = 1,
+                                    .capacity = out->size,
+                                    .done = out->done};
     return true;
 }
 
@@ -393,8 +396,9 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
 }
 
 /*
- * The oldest Read or Atomic of this end has its response. w is its work request; NULL: it was the
- * ready-to-receive message, which nobody posted. w completes now if its own octets are released.
+ * The oldest Read or Atomic of this end has its response. w is the work request that is done with
+ * it; NULL: there is none, since nobody posted the ready-to-receive message, or since other SGEs of
+ * the Read wait for theirs. w completes now if its own octets are released.
  */
 static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
@@ -425,7 +429,7 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
     if (!h->last) {
         return true;
     }
-    struct iwarp_swqe *w = out->rtr ? NULL : iwarp_sq_at(s->config.sq, out->wqe);
+    struct iwarp_swqe *w = out->rtr || out->more ? NULL : iwarp_sq_at(s->config.sq, out->wqe);
     if (w && w->opcode == IWARP_WR_READ_INV && !iwarp_stream_invalidate_sink(s, w)) {
         return false;
     }

@@ -33,10 +33,11 @@ struct iwarp_device_info {
     struct iwarp_device_options options;
     unsigned features; /* enum iwarp_device_feature */
 
-    unsigned max_wr;           /* entries of a send queue, a receive queue, an SRQ */
-    unsigned max_sge;          /* pieces of a request or receive; an RDMA Read or Atomic has one */
-    unsigned max_inline;       /* octets */
-    unsigned max_cq_entries;   /* completions in one queue */
+    unsigned max_wr;         /* entries of a send queue, a receive queue, an SRQ */
+    unsigned max_sge;        /* pieces of a Send, RDMA Write or receive; an Atomic has one */
+    unsigned max_sge_rd;     /* of an RDMA Read; each is one of the Reads at a time, see max_ord */
+    unsigned max_inline;     /* octets */
+    unsigned max_cq_entries; /* completions in one queue */
     unsigned max_ird, max_ord; /* RDMA Reads and Atomics at a time: the peer's, this end's */
     uint32_t max_message;      /* octets of a Send, RDMA Write or RDMA Read (RFC 5041 5.2) */
     uint64_t max_region;       /* octets */

@@ -444,6 +444,10 @@ struct iwarp_sge {
  * octets 01 02 03 04 05 06 07 08. A value of 32 bits is in the low half, the last four octets
  * (00 00 00 00 and then the value, big-endian), so that `imm = value` is all it takes.
  *
+ * A READ is one RDMA Read Request on the wire for each SGE that has octets, one behind the other in
+ * the remote memory, since a Request names one sink. It is one request of the send queue, with one
+ * completion when all responses are in place; each Request counts for ORD, and FENCE waits once.
+ *
  * ATOMIC_FETCH_ADD and ATOMIC_CMP_SWAP are of RFC 7306 5. They change the 8 octets at remote_stag,
  * remote_to, which must be aligned there and allow REMOTE_ATOMIC, atomically, exactly once, and
  * store the former value in their one SGE of 8 octets (LOCAL_WRITE). All numbers are in the byte
@@ -460,12 +464,12 @@ enum iwarp_wr_opcode {
     IWARP_WR_SEND = 0,
     IWARP_WR_SEND_INV,  /* Send with Invalidate: invalidate_stag at the peer */
     IWARP_WR_WRITE,     /* to remote_stag/remote_to */
-    IWARP_WR_READ,      /* from remote_stag/remote_to into one SGE with LOCAL_WRITE */
+    IWARP_WR_READ,      /* from remote_stag/remote_to into SGEs with LOCAL_WRITE */
     IWARP_WR_IMM,       /* Immediate Data; no SGE */
     IWARP_WR_WRITE_IMM, /* RDMA Write followed by Immediate Data */
     IWARP_WR_ATOMIC_FETCH_ADD,
     IWARP_WR_ATOMIC_CMP_SWAP,
-    IWARP_WR_READ_INV = 16, /* the same; then the lkey of that SGE is invalid */
+    IWARP_WR_READ_INV = 16, /* the same into one SGE; then its lkey is invalid */
     IWARP_WR_REG_MR,        /* these three send nothing: see memory.h */
     IWARP_WR_LOCAL_INV,
     IWARP_WR_BIND_MW

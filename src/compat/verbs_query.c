@@ -44,7 +44,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .device_cap_flags =
             IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
         .max_sge = (int)info.max_sge,
-        .max_sge_rd = 1,
+        .max_sge_rd = (int)info.max_sge_rd,
         .max_cq = PLENTY,
         .max_cqe = (int)info.max_cq_entries,
         .max_mr = (int)info.options.max_regions,

@@ -104,12 +104,16 @@ static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_len
         (r->access & access) != access) {
         return NULL;
     }
-    /* The whole SGE has to lie in the region, not only this piece: otherwise a wrong request would
-     * fail after its first segments were sent. */
-    if (to < r->to_base || to - r->to_base > r->len || sge->len > r->len - (to - r->to_base)) {
+    /*
+     * What is read is the whole SGE, so the whole SGE has to lie in the region: otherwise a wrong
+     * request would fail after its first segments were sent. What is written may be less: a message
+     * may be shorter than its receive, so the SGE is checked up to the last octet that is placed.
+     */
+    assert(off <= sge->len && len <= sge->len - off);
+    uint64_t end = access & IWARP_ACCESS_LOCAL_WRITE ? off + len : sge->len;
+    if (to < r->to_base || to - r->to_base > r->len || end > r->len - (to - r->to_base)) {
         return NULL;
     }
-    assert(off <= sge->len && len <= sge->len - off);
     return r->addr + (to - r->to_base) + off;
 }
 

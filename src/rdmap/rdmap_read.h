@@ -25,13 +25,19 @@ struct iwarp_read_in {
     uint32_t sent;
 };
 
-/* A request of this end: the send queue entry that waits, and how much has come. */
+/*
+ * A request of this end: the send queue entry that waits, and how much has come. An RDMA Read has a
+ * request for each of its SGEs with octets; `more`: the entry's next request is to follow.
+ */
 struct iwarp_read_out {
-    bool rtr;     /* the ready-to-receive message: nobody posted it, `wqe` says nothing */
-    bool atomic;  /* expects an Atomic Response */
-    uint32_t wqe; /* send queue position */
-    uint32_t msn; /* of the request; an Atomic's Request Identifier too */
-    uint32_t done;
+    bool rtr;      /* the ready-to-receive message: nobody posted it, `wqe` says nothing */
+    bool atomic;   /* expects an Atomic Response */
+    bool more;     /* the entry is not done with this response */
+    uint8_t sge;   /* which of the entry's SGEs is the sink */
+    uint32_t wqe;  /* send queue position */
+    uint32_t msn;  /* of the request; an Atomic's Request Identifier too */
+    uint32_t size; /* octets asked for */
+    uint32_t done; /* octets that have come */
 };
 
 struct iwarp_rdmap_reads {

@@ -118,7 +118,8 @@ enum iwarp_tx_kind { TX_NONE, TX_REQUEST, TX_RESPONSE, TX_RTR, TX_TERMINATE };
 struct iwarp_stream_tx {
     struct iwarp_tx_block *block; /* headers, trailers, iovec: only while something is unsent */
     enum iwarp_tx_kind kind;      /* REQUEST or RESPONSE: its message has begun and is not whole */
-    uint32_t off;                 /* octets of it that are framed */
+    uint32_t off;                 /* octets of the next request, or of its Reads, framed so far */
+    uint8_t sge;                  /* the SGE that its next RDMA Read Request is for, or before it */
     bool response_turn;           /* requests and responses alternate */
     bool terminate_framed;
     bool extended;                   /* a message of RFC 7306 was framed */

@@ -76,8 +76,11 @@ static bool sink_response(struct iwarp_stream *s, const struct iwarp_ddp_header 
         return true;
     }
     const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, out->wqe);
-    *sink = (struct iwarp_ddp_sink){
-        .kind = DDP_SINK_READ, .sgl = w->sgl, .num_sge = 1, .capacity = w->len, .done = out->done};
+    *sink = (struct iwarp_ddp_sink){.kind = DDP_SINK_READ,
+                                    .sgl = &w->sgl[out->sge],
+                                    .num_sge = 1,
+                                    .capacity = out->size,
+                                    .done = out->done};
     return true;
 }
 
@@ -174,6 +177,19 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
     return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
 }
 
+void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h)
+{
+    if (s->fault.code != IWARP_FAULT_LOCAL_SGE) {
+        return;
+    }
+    if (opcode_of(h) == IWARP_OP_READ_RESPONSE) {
+        uint32_t wqe = iwarp_rdmap_out_oldest(&s->reads)->wqe;
+        iwarp_sq_at(s->config.sq, wqe)->status = IWARP_WC_LOCAL_PROTECTION;
+    } else if (!h->tagged && h->qn == IWARP_DDP_QN_SEND) {
+        iwarp_rq_current(s->config.rq)->status = IWARP_WC_LOCAL_PROTECTION;
+    }
+}
+
 /* --- segments that lie whole in memory ------------------------------------------------------- */
 
 /* For a Terminate: the headers of the segment that caused the fault. RFC 5040 4.8. A segment that
@@ -231,6 +247,7 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
         return true;
     }
     remember_cause(s, p, len);
+    iwarp_stream_blame_sink(s, &h);
     return false;
 }
 
@@ -380,8 +397,9 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
 }
 
 /*
- * The oldest Read or Atomic of this end has its response. w is its work request; NULL: it was the
- * ready-to-receive message, which nobody posted. w completes now if its own octets are released.
+ * The oldest Read or Atomic of this end has its response. w is the work request that is done with
+ * it; NULL: there is none, since nobody posted the ready-to-receive message, or since other SGEs of
+ * the Read wait for theirs. w completes now if its own octets are released.
  */
 static bool answered(struct iwarp_stream *s, struct iwarp_swqe *w)
 {
@@ -412,7 +430,7 @@ static bool deliver_response(struct iwarp_stream *s, const struct iwarp_ddp_head
     if (!h->last) {
         return true;
     }
-    struct iwarp_swqe *w = out->rtr ? NULL : iwarp_sq_at(s->config.sq, out->wqe);
+    struct iwarp_swqe *w = out->rtr || out->more ? NULL : iwarp_sq_at(s->config.sq, out->wqe);
     if (w && w->opcode == IWARP_WR_READ_INV && !iwarp_stream_invalidate_sink(s, w)) {
         return false;
     }

@@ -15,6 +15,12 @@
 bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                          struct iwarp_ddp_target *target, struct iwarp_fault *fault);
 
+/*
+ * A check of memory has failed for a segment with this header. If s->fault says that the memory is
+ * this end's own (LOCAL_SGE), the receive or RDMA Read that named it completes with the reason.
+ */
+void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h);
+
 /* A verified segment of len octets lies at p: check, place, deliver. False: s->fault, s->cause. */
 bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len);
 

@@ -34,7 +34,9 @@ static bool request_ready(const struct iwarp_stream *s)
     if (iwarp_swqe_is_local(w)) {
         return local_ready(s, w);
     }
-    if (s->config.hold_tx || ((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0)) {
+    /* A Read that has begun does not wait for its own Requests. */
+    bool fence = (w->flags & IWARP_WR_FENCE) && s->tx.off == 0;
+    if (s->config.hold_tx || (fence && s->reads.out_count > 0)) {
         return false;
     }
     /* With ORD 0 no Read can ever be sent: frame_fetch turns it into a fault. */

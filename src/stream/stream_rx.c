@@ -312,6 +312,7 @@ static bool rest_of_payload(struct iwarp_stream *s, struct iwarp_ddp_target *t)
 
     if (!iwarp_stream_target(s, &s->rx.header, s->rx.payload_len, t, &s->fault)) {
         remember_direct(s);
+        iwarp_stream_blame_sink(s, &s->rx.header);
         return false;
     }
     while (skip >= t->iov[first].iov_len) {

@@ -113,27 +113,43 @@ static void request_framed(struct iwarp_stream *s, struct iwarp_swqe *w)
     w->response_done = false;
     s->tx.behind_write = w->opcode == IWARP_WR_WRITE;
     s->config.sq->next++;
-    if (iwarp_swqe_has_response(w)) {
-        struct iwarp_read_out *out = iwarp_rdmap_out_slot(&s->reads);
-        *out = (struct iwarp_read_out){.wqe = s->config.sq->next - 1,
-                                       .atomic = iwarp_swqe_is_atomic(w),
-                                       .msn = s->tx.read_msn++};
-        s->reads.out_count++;
-    } else if (w->opcode != IWARP_WR_WRITE) {
+    if (w->opcode != IWARP_WR_WRITE && !iwarp_swqe_has_response(w)) {
         s->tx.send_msn++;
     }
     s->tx.kind = TX_NONE;
     s->tx.off = 0;
+    s->tx.sge = 0;
 }
 
-static uint32_t put_read_request(const struct iwarp_swqe *w, uint8_t *wire)
+/* The Request for tx.sge is framed and awaits its response. The work request stays the next one
+ * until its last Request is framed; at each border in between a response to the peer may go out. */
+static void fetch_framed(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_t size)
 {
+    struct iwarp_read_out *out = iwarp_rdmap_out_slot(&s->reads);
+
+    s->tx.off += size;
+    *out = (struct iwarp_read_out){.wqe = s->config.sq->next,
+                                   .atomic = iwarp_swqe_is_atomic(w),
+                                   .more = s->tx.off < w->len,
+                                   .sge = s->tx.sge++,
+                                   .size = size,
+                                   .msn = s->tx.read_msn++};
+    s->reads.out_count++;
+    if (!out->more) {
+        request_framed(s, w);
+    }
+}
+
+static uint32_t put_read_request(const struct iwarp_stream *s, const struct iwarp_swqe *w,
+                                 uint32_t size, uint8_t *wire)
+{
+    const struct iwarp_sge *sink = w->num_sge ? &w->sgl[s->tx.sge] : NULL;
     const struct iwarp_rdmap_read_request r = {
-        .sink_stag = w->num_sge ? w->sgl[0].lkey : 1, /* some RNICs fail on STag 0 */
-        .sink_to = w->num_sge ? (uint64_t)(uintptr_t)w->sgl[0].addr : 0,
-        .size = w->len,
+        .sink_stag = sink ? sink->lkey : 1, /* some RNICs fail on STag 0 */
+        .sink_to = sink ? (uint64_t)(uintptr_t)sink->addr : 0,
+        .size = size,
         .src_stag = w->remote_stag,
-        .src_to = w->remote_to};
+        .src_to = w->remote_to + s->tx.off};
 
     return iwarp_rdmap_read_request_put(wire, &r);
 }
@@ -158,16 +174,45 @@ static uint32_t put_atomic_request(struct iwarp_stream *s, struct iwarp_swqe *w,
 }
 
 /*
- * An RDMA Read or Atomic of this end. Everything that can fail is done before the request is
- * framed: a slot for it, and the check that its sink lies in a region with local write.
+ * Octets to ask for next: those of the first SGE from tx.sge on that has any. A Read of no octets
+ * is one Request, whatever its SGEs.
+ */
+static uint32_t fetch_size(struct iwarp_stream *s, const struct iwarp_swqe *w)
+{
+    if (w->len == 0) {
+        return 0;
+    }
+    while (w->sgl[s->tx.sge].len == 0) { /* ends: tx.off < w->len */
+        s->tx.sge++;
+    }
+    return w->sgl[s->tx.sge].len;
+}
+
+/* The SGEs of a Read are checked together before its first Request, so that a wrong one asks the
+ * peer for nothing, and each again before its own: its region may have been deregistered. */
+static bool sinks_good(struct iwarp_stream *s, struct iwarp_swqe *w, uint32_t size,
+                       struct iwarp_lends *batch)
+{
+    struct iwarp_ddp_target pieces;
+    unsigned first = s->tx.off ? s->tx.sge : 0;
+
+    return iwarp_ddp_resolve(s->config.regions, batch, s->config.pd, s->config.qp, w->sgl + first,
+                             w->num_sge - first, 0, s->tx.off ? size : w->len,
+                             IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault);
+}
+
+/*
+ * An RDMA Read Request or Atomic of this end. A Request has one sink, so a Read is as many Requests
+ * as it has SGEs with octets. Everything that can fail is done before the Request is framed: a slot
+ * for it, and the check that its sink lies in a region with local write.
  */
 /* [RDMAP-5.2.1-07] [RDMAP-5.2.1-09] */
 /* [VERBS-8.2.2-06] */
 static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwarp_lends *batch)
 {
     uint8_t wire[IWARP_RDMAP_ATOMIC_REQ_LEN];
-    struct iwarp_ddp_target pieces;
     struct iwarp_ddp_header h;
+    uint32_t size = fetch_size(s, w);
 
     if (s->reads.ord == 0) {
         w->status = IWARP_WC_LOCAL_OPERATION;
@@ -180,19 +225,18 @@ static bool frame_fetch(struct iwarp_stream *s, struct iwarp_swqe *w, struct iwa
                         sizeof *s->reads.out, 0, 0);
         return false;
     }
-    if (!iwarp_ddp_resolve(s->config.regions, batch, s->config.pd, s->config.qp, w->sgl, w->num_sge,
-                           0, w->len, IWARP_ACCESS_LOCAL_WRITE, &pieces, &s->fault)) {
+    if (!sinks_good(s, w, size, batch)) {
         w->status = IWARP_WC_LOCAL_PROTECTION;
         return false;
     }
-    uint32_t len =
-        iwarp_swqe_is_atomic(w) ? put_atomic_request(s, w, wire) : put_read_request(w, wire);
+    uint32_t len = iwarp_swqe_is_atomic(w) ? put_atomic_request(s, w, wire)
+                                           : put_read_request(s, w, size, wire);
     request_header(s, w, 0, &h);
     h.last = true;
     if (!iwarp_stream_frame(s, &h, wire, len, NULL, 0)) {
         return false;
     }
-    request_framed(s, w);
+    fetch_framed(s, w, size);
     return true;
 }
 

@@ -86,33 +86,40 @@ static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct
 
 /*
  * An lkey that names no region now is not refused: a REG_MR before this request may make it one.
- * The stream checks it when it is this request's turn. With remote_sinks, a sink without
- * REMOTE_WRITE is refused here: RNICs need that right, as a Read Response is a tagged message like
- * others.
+ * The stream checks it when it is this request's turn.
  */
-static enum iwarp_status check_read(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+static enum iwarp_status check_sink(const struct iwarp_qp *qp, const struct iwarp_sge *sge)
 {
     struct iwarp_lends lends;
 
-    if (wr->num_sge > 1 || (wr->flags & IWARP_WR_INLINE)) {
-        return iwarp_fail(IWARP_MISUSE, "an RDMA Read has one SGE and cannot be inline");
-    }
-    if (wr->opcode == IWARP_WR_READ_INV && wr->num_sge != 1) {
-        return iwarp_fail(IWARP_MISUSE, "READ_INV needs an SGE, whose lkey it invalidates");
-    }
-    if (!qp->options.remote_sinks || wr->num_sge == 0 || wr->sg_list->len == 0) {
-        return IWARP_OK;
-    }
     lends.n = 0;
-    const struct iwarp_region *sink =
-        iwarp_lends_get(&lends, &qp->pd->device->regions, wr->sg_list->lkey);
+    const struct iwarp_region *sink = iwarp_lends_get(&lends, &qp->pd->device->regions, sge->lkey);
     bool lacks = sink && !(sink->access & IWARP_ACCESS_REMOTE_WRITE);
     iwarp_lends_settle(&lends);
     return lacks ? iwarp_fail(IWARP_MISUSE,
                               "RDMA Read into lkey 0x%x, whose region does not allow REMOTE_WRITE: "
                               "on iWARP the sink of an RDMA Read has to be registered with it",
-                              wr->sg_list->lkey)
+                              sge->lkey)
                  : IWARP_OK;
+}
+
+/* With remote_sinks, a sink without REMOTE_WRITE is refused here: RNICs need that right, as a Read
+ * Response is a tagged message like others. */
+static enum iwarp_status check_read(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    if (wr->flags & IWARP_WR_INLINE) {
+        return iwarp_fail(IWARP_MISUSE, "an RDMA Read cannot be inline");
+    }
+    if (wr->opcode == IWARP_WR_READ_INV && wr->num_sge != 1) {
+        return iwarp_fail(IWARP_MISUSE, "READ_INV needs one SGE, whose lkey it invalidates");
+    }
+    unsigned sinks = qp->options.remote_sinks ? wr->num_sge : 0;
+    for (unsigned i = 0; i < sinks && status == IWARP_OK; i++) {
+        status = wr->sg_list[i].len > 0 ? check_sink(qp, &wr->sg_list[i]) : IWARP_OK;
+    }
+    return status;
 }
 
 /*

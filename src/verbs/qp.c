@@ -411,18 +411,22 @@ static enum iwarp_wc_status remote_status(const struct iwarp_fault *fault)
     return IWARP_WC_REMOTE_OPERATION;
 }
 
-/*
- * Has one of the requests in flight got an error status already? Then the fault is that request's,
- * and no other one carries it.
- */
-static bool anybody_blamed(const struct iwarp_wq *sq)
+/* Has one of the requests from `done` up to `begun` got an error status already? Then the fault is
+ * that request's, and no other one carries it. */
+static bool anybody_blamed(const struct iwarp_wq *sq, uint32_t begun)
 {
-    for (uint32_t pos = sq->done; pos != sq->next; pos++) {
+    for (uint32_t pos = sq->done; pos != begun; pos++) {
         if (iwarp_sq_at(sq, pos)->status != IWARP_WC_SUCCESS) {
             return true;
         }
     }
     return false;
+}
+
+/* What becomes of a request that did not finish: it carries its own reason, if it has one. */
+static enum iwarp_wc_status unfinished(uint8_t status)
+{
+    return status == IWARP_WC_SUCCESS ? IWARP_WC_FLUSHED : (enum iwarp_wc_status)status;
 }
 
 /*
@@ -446,14 +450,14 @@ static void flush_shared(struct iwarp_conn *conn)
     struct iwarp_rwqe *w = iwarp_rq_untake(&conn->qp->rq);
 
     if (w) {
-        push_shared(conn, w, IWARP_WC_FLUSHED);
+        push_shared(conn, w, unfinished(w->status));
     }
 }
 
 /*
  * Verbs 6: all requests that are left complete as flushed, unsignaled ones, too. One exception: the
- * first request in flight gets the reason that the peer gave, unless another one is known to be the
- * cause. conn.lock held, after reaping.
+ * first request in flight, which may be sent in part, gets the reason that the peer gave, unless
+ * another one is known to be the cause. conn.lock held, after reaping.
  */
 /* [DDP-3-03] [VERBS-6.2.4-01] [VERBS-8.1.3.1-02] */
 /* [VERBS-8.2.4-01] */
@@ -461,15 +465,13 @@ static void flush(struct iwarp_conn *conn)
 {
     struct iwarp_wq *sq = &conn->qp->sq, *rq = &conn->qp->rq;
     uint32_t head = iwarp_wq_head(sq), reaped = atomic_load(&sq->reaped);
-    bool first = sq->done != sq->next && !anybody_blamed(sq); /* had its framing begun? */
+    uint32_t begun = sq->next + (conn->stream.tx.off > 0); /* behind the last that is framed */
+    bool first = sq->done != begun && !anybody_blamed(sq, begun);
 
     for (; reaped != head; reaped++, first = false) {
         const struct iwarp_swqe *w = iwarp_sq_at(sq, reaped);
-        enum iwarp_wc_status status = (enum iwarp_wc_status)w->status;
-        if (status == IWARP_WC_SUCCESS) {
-            status = first ? remote_status(&conn->fault) : IWARP_WC_FLUSHED;
-        }
-        push_send(conn, w, status);
+        bool blamed = w->status != IWARP_WC_SUCCESS || !first;
+        push_send(conn, w, blamed ? unfinished(w->status) : remote_status(&conn->fault));
     }
     sq->done = sq->next = head;
     atomic_store(&sq->reaped, head);
@@ -479,7 +481,8 @@ static void flush(struct iwarp_conn *conn)
     }
     head = iwarp_wq_head(rq);
     for (reaped = atomic_load(&rq->reaped); reaped != head; reaped++) {
-        push_recv(conn, iwarp_rq_at(rq, reaped), IWARP_WC_FLUSHED);
+        const struct iwarp_rwqe *w = iwarp_rq_at(rq, reaped);
+        push_recv(conn, w, unfinished(w->status));
     }
     rq->done = rq->next = head;
     atomic_store(&rq->reaped, head);

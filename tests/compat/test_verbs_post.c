@@ -216,6 +216,55 @@ static void bind_mw__of_type_1__is_a_call_of_its_own(void **state)
     loop_close(&l);
 }
 
+/* Into as many pieces as the queue pair has been made for, in two regions: one completion. */
+static void read__into_two_pieces__is_one_request(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &plain);
+    struct ibv_mr *mr = ibv_reg_mr(l.pd, l.memory[0], 100, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    struct ibv_sge sge[2] = {loop_sge(&l, 0, 400, 4), {(uintptr_t)l.memory[0] + 90, 5, mr->lkey}};
+    struct ibv_send_wr wr = {.wr_id = 5, .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_RDMA_READ};
+    wr.wr.rdma.remote_addr = (uintptr_t)l.memory[1];
+    wr.wr.rdma.rkey = l.mr[1]->rkey;
+    memcpy(l.memory[1], "scattered", 9);
+    post(&l, &wr);
+    assert_int_equal(loop_expect(&l, 0, 5, IBV_WC_RDMA_READ).byte_len, 9);
+    assert_memory_equal(l.memory[0] + 400, "scat\0", 5);
+    assert_memory_equal(l.memory[0] + 90, "tered\0", 6);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(l.cq[0], 1, &wc), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    loop_close(&l);
+}
+
+/* A region of 1 octet and an SGE of 4 in it: a message of 1 octet fits, one of 2 does not. */
+static void receive__beyond_its_region__takes_what_fits(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &plain);
+    struct ibv_mr *mr = ibv_reg_mr(l.pd, l.memory[1], 1, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    for (uint32_t len = 1; len <= 2; len++) {
+        struct ibv_sge sink = {(uintptr_t)l.memory[1], 4, mr->lkey}, sge = loop_sge(&l, 0, 0, len);
+        struct ibv_recv_wr receive = {.wr_id = len, .sg_list = &sink, .num_sge = 1}, *bad = NULL;
+        struct ibv_send_wr wr = {.wr_id = 9, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+        memcpy(l.memory[0], "XY", 2);
+        assert_int_equal(ibv_post_recv(l.qp[1], &receive, &bad), 0);
+        post(&l, &wr);
+        struct ibv_wc wc = loop_wc(&l, 1);
+        assert_int_equal(wc.wr_id, len);
+        assert_int_equal(wc.status, len == 1 ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR);
+    }
+    assert_memory_equal(l.memory[1], "X\0", 2);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    loop_close(&l);
+}
+
 /* Many programs know nothing of the RNICs' rule; theirs is to see whether they keep it. */
 static void read__into_a_region_without_remote_write__is_refused_on_request(void **state)
 {
@@ -362,6 +411,8 @@ int main(void)
         cmocka_unit_test(atomics__change_the_word_and_give_what_it_was),
         cmocka_unit_test(send_with_invalidate__makes_the_window_unusable),
         cmocka_unit_test(bind_mw__of_type_1__is_a_call_of_its_own),
+        cmocka_unit_test(read__into_two_pieces__is_one_request),
+        cmocka_unit_test(receive__beyond_its_region__takes_what_fits),
         cmocka_unit_test(read__into_a_region_without_remote_write__is_refused_on_request),
         cmocka_unit_test(chain__longer_than_the_queue__stops_where_it_is_full),
         cmocka_unit_test(post__of_what_iwarp_has_not__is_refused_and_the_rest_before_it_goes),

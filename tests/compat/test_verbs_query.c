@@ -95,7 +95,7 @@ static void query__device_and_port(void **state)
     assert_int_equal(ibv_query_device(context, &attr), 0);
     assert_string_equal(attr.fw_ver, IWARP_VERSION);
     assert_int_equal(attr.node_guid, ibv_get_device_guid(context->device));
-    assert_int_equal(attr.max_sge_rd, 1);
+    assert_int_equal(attr.max_sge_rd, 32);
     assert_int_equal(attr.phys_port_cnt, 1);
     assert_in_range(attr.max_qp_rd_atom, 1, 128); /* CM callers keep the low 8 bits */
     assert_in_range(attr.max_qp_init_rd_atom, 1, 128);

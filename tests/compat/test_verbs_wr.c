@@ -57,6 +57,7 @@ static void wr__one_of_each__in_one_batch(void **state)
     uint32_t rkey = l.mr[1]->rkey;
     char text[] = "said inline";
     struct ibv_sge two[2] = {loop_sge(&l, 0, 0, 4), loop_sge(&l, 0, 8, 4)};
+    struct ibv_sge sinks[2] = {loop_sge(&l, 0, 260, 3), loop_sge(&l, 0, 256, 4)};
 
     *word = 40;
     memcpy(l.memory[0], "two pieces##", 12);
@@ -84,7 +85,7 @@ static void wr__one_of_each__in_one_batch(void **state)
     ibv_wr_set_sge(qp, l.mr[0]->lkey, (uintptr_t)l.memory[0] + 136, 8);
     qp->wr_id = 6;
     ibv_wr_rdma_read(qp, rkey, at);
-    ibv_wr_set_sge(qp, l.mr[0]->lkey, (uintptr_t)l.memory[0] + 256, 7);
+    ibv_wr_set_sge_list(qp, 2, sinks);
     qp->wr_id = 7;
     qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
     ibv_wr_rdma_write_imm(qp, rkey, at + 300, htonl(0xdeadbeef));
@@ -106,7 +107,7 @@ static void wr__one_of_each__in_one_batch(void **state)
     assert_memory_equal(l.memory[1] + 300, "imm", 3);
     assert_memory_equal(l.memory[1] + 1024, "said inline", 11);
     assert_memory_equal(l.memory[1] + 1100, "two es##", 8);
-    assert_memory_equal(l.memory[0] + 256, "written", 7);
+    assert_memory_equal(l.memory[0] + 256, "ttenwri", 7);
     assert_int_equal(*word, 43);
     assert_int_equal(*(uint64_t *)(void *)(l.memory[0] + 128), 40);
     assert_int_equal(*(uint64_t *)(void *)(l.memory[0] + 136), 42);

@@ -93,10 +93,9 @@ static void post(struct side *s, uint8_t kind, uint8_t x, uint8_t y)
     } else if (kind % 3 == 1) {
         wr.opcode = IWARP_WR_WRITE;
     } else {
-        sink = area_sge(s->sink, at, len);
+        sgl[0] = area_sge(s->sink, at, len / 3);
+        sgl[1] = area_sge(s->sink, at + len / 3, len - len / 3);
         wr.opcode = IWARP_WR_READ;
-        wr.sg_list = &sink;
-        wr.num_sge = 1;
         wr.remote_stag = 0x00010100;
         wr.remote_to = 0x100000 + at;
     }

@@ -125,6 +125,7 @@ wire_expected()
     number=$((qps * conns))
     [ "$op" != none ] || count=0
     for who in c s; do
+        [ "$op" != read ] || count=$(value count "$words" 3)
         other=$([ $who = c ] && echo s || echo c)
         [ $who = c ] || [ "$both" = 1 ] || continue
         case $op in
@@ -133,7 +134,10 @@ wire_expected()
         send-inv) op_name=SendInv ;;
         send-se-inv) op_name=SendSEInv ;;
         write) op_name=Write ;;
-        read) op_name=ReadReq; n[$other.ReadResp]=$((number * count)) ;;
+        # One Request for each SGE; siw has one.
+        read) op_name=ReadReq
+            case $who:$way in c:we | s:siw) count=$((count * $(value pieces "$words" 1))) ;; esac
+            n[$other.ReadResp]=$((number * count)) ;;
         rping) op_name=Send; n[s.Send]=$((2 * count)) n[s.ReadReq]=$count n[c.ReadResp]=$count
             n[s.Write]=$count count=$((2 * count)) ;;
         none) op_name=Send ;;

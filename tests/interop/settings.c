@@ -48,6 +48,7 @@ static const struct name {
     {"early", offsetof(struct settings, early), NULL},
     {"remind", offsetof(struct settings, remind), NULL},
     {"strict", offsetof(struct settings, strict), NULL},
+    {"pieces", offsetof(struct settings, pieces), NULL},
 };
 
 static bool value_read(const struct name *name, const char *text, unsigned *value)
@@ -100,7 +101,8 @@ bool settings_read(struct settings *settings, int words, char **word)
                                   .ord = 4,
                                   .rev = 2,
                                   .crc = 1,
-                                  .p2p = 1};
+                                  .p2p = 1,
+                                  .pieces = 1};
     for (int i = 0; i < words; i++) {
         if (!word_read(settings, word[i])) {
             fprintf(stderr, "not understood: %s\n", word[i]);

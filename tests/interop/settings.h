@@ -58,6 +58,7 @@ struct settings {
     unsigned ird, ord;
     /* libiwarp alone: siw has parameters of its module for these */
     unsigned rev, crc, p2p, rtr, ulpdu, early, remind, strict;
+    unsigned pieces; /* SGEs of each RDMA Read; siw takes one */
 };
 
 /* The defaults, then the words. False, with a sentence on stderr, when one is not understood. */

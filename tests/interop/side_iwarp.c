@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_PIECES 32
+
 struct side_link {
     struct iwarp_pd *pd;
     struct iwarp_cq *cq;
@@ -99,6 +101,7 @@ static struct side_link *link_make(void)
     q.send_cq = q.recv_cq = link->cq;
     q.max_send_wr = q.max_recv_wr = SIDE_DEPTH;
     q.signal_all = true;
+    q.max_send_sge = settings->pieces;
     must(iwarp_qp_create(link->pd, &q, &link->qp), "create a queue pair");
     return link;
 }
@@ -201,17 +204,32 @@ const unsigned char *side_private_data(const struct side_link *link, size_t *len
     return iwarp_conn_private_data(link->conn, len);
 }
 
+/* The SGEs of a request: a Read's octets are shared out among `pieces`. */
+static unsigned cut(const struct side_link *link, const struct side_request *r,
+                    struct iwarp_sge *sgl)
+{
+    unsigned n = r->op == OP_READ ? settings->pieces : 1;
+    uint32_t at = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t end = (uint32_t)((uint64_t)r->len * (i + 1) / n);
+        sgl[i] = (struct iwarp_sge){(char *)r->addr + at, end - at, stag_of(link, r->addr)};
+        at = end;
+    }
+    return n;
+}
+
 void side_post(struct side_link *link, const struct side_request *r)
 {
     static const enum iwarp_wr_opcode opcodes[] = {
         [OP_SEND] = IWARP_WR_SEND,         [OP_SEND_SE] = IWARP_WR_SEND,
         [OP_SEND_INV] = IWARP_WR_SEND_INV, [OP_SEND_SE_INV] = IWARP_WR_SEND_INV,
         [OP_WRITE] = IWARP_WR_WRITE,       [OP_READ] = IWARP_WR_READ};
-    struct iwarp_sge sge = {r->addr, r->len, stag_of(link, r->addr)};
+    struct iwarp_sge sgl[MAX_PIECES];
     struct iwarp_send_wr wr = {.wr_id = r->id,
                                .opcode = opcodes[r->op],
-                               .sg_list = &sge,
-                               .num_sge = 1,
+                               .sg_list = sgl,
+                               .num_sge = cut(link, r, sgl),
                                .invalidate_stag = r->remote_stag,
                                .remote_stag = r->remote_stag,
                                .remote_to = r->remote_to};

@@ -42,6 +42,5 @@ dapltest_both()
 try "dtest -b 65536" dtest_both -b 65536
 try "dtest -W -D, data checked" dtest_both -W -D -b 65536
 try "dapltest, Sends, 2 threads, data checked" dapltest_both -i 20 -t 2 -w 2 client SR 1024 4 server SR 1024 4
-# An RDMA Read has one segment on iWARP.
-try "dapltest, RDMA, data checked" dapltest_both -i 20 -t 1 -w 1 client SR 256 1 server RR 4096 1 \
+try "dapltest, RDMA, data checked" dapltest_both -i 20 -t 1 -w 1 client SR 256 1 server RR 4096 4 \
     server RW 4096 2 client RR 4096 1 server SR 256 1

@@ -596,7 +596,20 @@ static enum iwarp_fault_code resolve_one(struct iwarp_sge sge, uint64_t off, uin
     return fault.code;
 }
 
-static void sge__edges_of_its_region__must_lie_inside_whole(void **state)
+/* What is to be read must lie inside whole, however little of it is asked for. */
+static void sge__that_is_read__must_lie_inside_its_region_whole(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve_one(sge_at(0, LEN, STAG), 0, 1, 0), IWARP_FAULT_NONE);
+    expect_one(region.addr, 1);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN, 0), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
+}
+
+/* Of an SGE that is written, the octets up to the last one that is placed. */
+static void sge__that_is_written__must_lie_inside_its_region_as_far_as_it_is_used(void **state)
 {
     const unsigned w = IWARP_ACCESS_LOCAL_WRITE;
 
@@ -605,11 +618,18 @@ static void sge__edges_of_its_region__must_lie_inside_whole(void **state)
     expect_one(region.addr, LEN);
     assert_int_equal(resolve_one(sge_at(LEN - 1, 1, STAG), 0, 1, w), IWARP_FAULT_NONE);
     expect_one(region.addr + LEN - 1, 1);
-    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN, w), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN, w), IWARP_FAULT_NONE);
+    expect_one(region.addr, LEN);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN + 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), LEN - 1, 1, w), IWARP_FAULT_NONE);
+    expect_one(region.addr + LEN - 1, 1);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), LEN, 1, w), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(resolve_one(sge_at(LEN, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN - 1, w), IWARP_FAULT_NONE);
+    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, w), IWARP_FAULT_NONE);
+    assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), UINT32_MAX - 1u, 1, w),
+                     IWARP_FAULT_LOCAL_SGE);
     struct iwarp_sge below = sge_at(0, 2, STAG);
     below.addr = region.addr - 1;
     assert_int_equal(resolve_one(below, 0, 1, w), IWARP_FAULT_LOCAL_SGE);
@@ -756,7 +776,8 @@ int main(void)
         UNIT(scatter__whole_of_32_entries__fills_the_target),
         UNIT(scatter__32_regions__are_all_lent_and_given_back),
         UNIT(scatter__empty_entries__are_skipped_unseen),
-        UNIT(sge__edges_of_its_region__must_lie_inside_whole),
+        UNIT(sge__that_is_read__must_lie_inside_its_region_whole),
+        UNIT(sge__that_is_written__must_lie_inside_its_region_as_far_as_it_is_used),
         UNIT(sge__wrong_key_pd_or_right__is_a_local_fault),
         UNIT(receive__into_a_revoked_region__is_a_local_fault),
         UNIT(response__that_continues_the_read__is_placed),

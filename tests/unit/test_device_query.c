@@ -121,6 +121,7 @@ static void query__limits_of_queue_pairs__are_those_of_create(void **state)
     const struct iwarp_device_info info = query(p.device);
     assert_int_equal(info.max_wr, 65536);
     assert_int_equal(info.max_sge, 32);
+    assert_int_equal(info.max_sge_rd, 32);
     assert_int_equal(info.max_inline, 1024);
     for (unsigned more = 0; more < 2; more++) {
         iwarp_qp_options_init(&qp);

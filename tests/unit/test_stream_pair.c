@@ -225,7 +225,11 @@ static bool post_send(struct side *s, struct chance *c, struct iwarp_send_wr *wr
     r.solicited = chance_one_in(c, 2);
     wr->flags |= r.solicited ? IWARP_WR_SOLICITED : 0;
     to->receive[head] = r;
-    endpoint_recv(&to->e, sgl, cut(c, to->landing.area, r.at, len + more, sgl));
+    unsigned n = cut(c, to->landing.area, r.at, len + more, sgl);
+    if (chance_one_in(c, 4)) { /* only what is placed has to lie in the region */
+        sgl[n - 1].len += ARENA;
+    }
+    endpoint_recv(&to->e, sgl, n);
     return true;
 }
 
@@ -258,7 +262,7 @@ static bool post_immediate(struct side *s, struct chance *c, struct iwarp_send_w
 }
 
 static bool post_read(struct side *s, struct chance *c, struct iwarp_send_wr *wr,
-                      struct iwarp_sge *sge, size_t len)
+                      struct iwarp_sge *sgl, size_t len)
 {
     size_t from = chance_below(c, ARENA - len + 1);
     size_t at = SIZE_MAX;
@@ -270,10 +274,8 @@ static bool post_read(struct side *s, struct chance *c, struct iwarp_send_wr *wr
         return false;
     }
     s->read[iwarp_wq_head(&s->e.sq)] = (struct request){.at = at, .len = len};
-    *sge = area_sge(s->sink.area, at, len);
     wr->opcode = IWARP_WR_READ;
-    wr->sg_list = sge;
-    wr->num_sge = 1;
+    wr->num_sge = cut(c, s->sink.area, at, len, sgl);
     wr->flags = chance_one_in(c, 4) ? IWARP_WR_FENCE : 0;
     wr->remote_stag = 0x00010100;
     wr->remote_to = 0x100000 + from;
@@ -348,13 +350,7 @@ static void post_something(struct side *s, struct chance *c)
     } else if (kind == 2) {
         good = post_immediate(s, c, &wr, data, len);
     } else {
-        struct iwarp_sge sink;
-        wr.opcode = IWARP_WR_READ;
-        good = post_read(s, c, &wr, &sink, len);
-        if (good) {
-            endpoint_post(&s->e, &wr);
-            return;
-        }
+        good = post_read(s, c, &wr, sgl, len);
     }
     if (good) {
         endpoint_post(&s->e, &wr);

@@ -26,8 +26,21 @@ become_deleted() { rm "$1"; }
 become_a_directory() { rm "$1" && mkdir "$1"; }
 become_unreadable() { chmod 0 "$1"; }
 
-# begin ACTION: a tree of two files is being copied, the client stops in the middle of the first
+# begin ACTION: a tree of two files is being copied, the client stops in the middle of the first; on a
+# busy machine a copy may be over before anybody has looked, and is begun again
 begin()
+{
+    local try
+    for ((try = 0; try < 10; try++)); do
+        copy "$1"
+        ! kill -STOP $client 2>/dev/null || return 0
+        wait $client
+    done
+    return 1
+}
+
+# copy ACTION: begins to copy, until it is in the middle or over
+copy()
 {
     local i
     if [ "$1" = put ]; then
@@ -48,7 +61,6 @@ begin()
         ! in_the_middle || break
         sleep 0.01
     done
-    kill -STOP $client
 }
 
 in_the_middle()

@@ -106,6 +106,11 @@ struct iwarp_conn_options {
      */
     bool (*admit)(const struct sockaddr *peer, socklen_t peer_len, void *arg);
     void *admit_arg;
+    /*
+     * Sends with Immediate Data. With ASK there is room for 8 octets less of private data. An
+     * iwarp_accept whose option is DEFAULT takes that of the listener.
+     */
+    enum iwarp_send_imm send_imm;
 };
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
@@ -191,9 +196,10 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
  * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict and timeouts are
- * used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
- * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
- * conn waits for no answer, or an option is out of its bounds. CLOSED: the Request has ended.
+ * used, and send_imm. ESTABLISHED or FAILED follows. Requests of the send queue wait until the
+ * peer's first FPDU has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too
+ * much private data, conn waits for no answer, or an option is out of its bounds. CLOSED: the
+ * Request has ended.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
@@ -337,6 +343,7 @@ struct iwarp_conn_info {
     bool markers_sent;           /* the peer asked for markers */
     bool markers_wanted;         /* this end did */
     unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */
+    bool send_imm;               /* Sends with Immediate Data are agreed on */
 };
 IWARP_API enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn,
                                             struct iwarp_conn_info *info);

@@ -9,7 +9,7 @@ set -u
 version='@VERSION@'
 installed='@COMPATDIR@'
 settings='addr config crc crc32c devices faults log markers mpa-rev pcap pcap-max placement
-                   progress read-sink rfc7306 strict transport ulpdu-max workers'
+                   progress read-sink rfc7306 send-imm strict transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).
 fail()

@@ -23,7 +23,9 @@ enum dissect_opcode {
     DISSECT_IMMEDIATE_SE = 9,
     DISSECT_ATOMIC_REQUEST = 10,
     DISSECT_ATOMIC_RESPONSE = 11,
-    DISSECT_OPCODES
+    DISSECT_SEND_IMM = 14,    /* libiwarp's own, for ends that have agreed */
+    DISSECT_SEND_SE_IMM = 15, /* the same */
+    DISSECT_OPCODES = 16
 };
 
 enum {
@@ -39,7 +41,7 @@ enum {
 enum dissect_header_fault {
     DISSECT_FAULT_DV = 1,        /* neither 1, nor 0 with revision 0 */
     DISSECT_FAULT_RV = 2,        /* as before, of RDMAP */
-    DISSECT_FAULT_OPCODE = 4,    /* 12 to 15 */
+    DISSECT_FAULT_OPCODE = 4,    /* 12 and 13 */
     DISSECT_FAULT_TAG = 8,       /* T bit is not that of the opcode */
     DISSECT_FAULT_QUEUE = 16,    /* queue number is not that of the opcode */
     DISSECT_FAULT_LENGTH = 32,   /* too short or too long for the opcode */
@@ -54,7 +56,7 @@ struct dissect_header {
     bool tagged, last;
     uint8_t dv, rv, opcode;
     uint8_t ddp_reserved, rdmap_reserved;
-    uint32_t stag; /* tagged: STag; untagged: the STag to invalidate */
+    uint32_t stag; /* tagged: STag; untagged: the STag to invalidate, or immediate data */
     uint64_t to;
     uint32_t qn, msn, mo;
     unsigned size;    /* of the DDP header, 14 or 18 */
@@ -75,6 +77,9 @@ bool dissect_header_plausible(const struct dissect_header *h);
 bool dissect_opcode_is_send(uint8_t opcode);
 bool dissect_opcode_is_tagged(uint8_t opcode);
 bool dissect_opcode_invalidates(uint8_t opcode);
+
+/* Is immediate data where other messages have an STag to invalidate? */
+bool dissect_opcode_is_send_imm(uint8_t opcode);
 
 /* Header octets of RDMAP behind the DDP header, 0 if there is no header or none of fixed size. */
 unsigned dissect_opcode_header_size(uint8_t opcode);

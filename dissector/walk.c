@@ -338,7 +338,8 @@ static void look(const struct place *at, struct dissect_candidate *c)
     }
 }
 
-/* Cheap: can the control octets be right, as no markers or a lead marker put them? */
+/* Cheap: can the control octets be right, as no markers or a lead marker put them? Opcodes of no
+ * RFC are too rare to search for. */
 static bool is_worth_a_look(const struct place *at)
 {
     const uint8_t *p = at->o->p + at->at;
@@ -347,7 +348,7 @@ static bool is_worth_a_look(const struct place *at)
     if (n < 4) {
         return false;
     }
-    if ((p[3] & 15) < DISSECT_OPCODES &&
+    if ((p[3] & 15) <= DISSECT_ATOMIC_RESPONSE &&
         (((p[2] & 0x3f) == 1 && p[3] >> 4 == 4) ||
          (may_be_version_0(at) && (p[2] & 0x3f) == 0 && p[3] >> 4 == 0))) {
         return true;

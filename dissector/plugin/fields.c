@@ -23,20 +23,22 @@ static const value_string iwarp_queue_names[] = {{0, "Sends"},
                                                  {3, "Atomic Responses"},
                                                  {0, NULL}};
 
-static const value_string iwarp_opcode_names[] = {{0, "RDMA Write"},
-                                                  {1, "RDMA Read Request"},
-                                                  {2, "RDMA Read Response"},
-                                                  {3, "Send"},
-                                                  {4, "Send with Invalidate"},
-                                                  {5, "Send with Solicited Event"},
-                                                  {6, "Send with Solicited Event and Invalidate"},
-                                                  {7, "Terminate"},
-                                                  {8, "Immediate Data"},
-                                                  {9, "Immediate Data with Solicited Event"},
-                                                  {10, "Atomic Request"},
-                                                  {11, "Atomic Response"},
-                                                  {15, "Experimental"},
-                                                  {0, NULL}};
+static const value_string iwarp_opcode_names[] = {
+    {0, "RDMA Write"},
+    {1, "RDMA Read Request"},
+    {2, "RDMA Read Response"},
+    {3, "Send"},
+    {4, "Send with Invalidate"},
+    {5, "Send with Solicited Event"},
+    {6, "Send with Solicited Event and Invalidate"},
+    {7, "Terminate"},
+    {8, "Immediate Data"},
+    {9, "Immediate Data with Solicited Event"},
+    {10, "Atomic Request"},
+    {11, "Atomic Response"},
+    {14, "Send with Immediate Data"},
+    {15, "Send with Solicited Event and Immediate Data"},
+    {0, NULL}};
 
 static const value_string iwarp_atomic_names[] = {{0, "FetchAdd"}, {2, "CmpSwap"}, {0, NULL}};
 

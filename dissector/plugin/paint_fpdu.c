@@ -127,7 +127,7 @@ static void paint_ddp(struct painting *p)
         iwarp_put(t, HF_STAG, p->body, at + 2, 4, ENC_BIG_ENDIAN);
         iwarp_put(t, HF_TO, p->body, at + 6, 8, ENC_BIG_ENDIAN);
     } else {
-        if (!dissect_opcode_invalidates(h->opcode)) {
+        if (!dissect_opcode_invalidates(h->opcode) && !dissect_opcode_is_send_imm(h->opcode)) {
             iwarp_put(t, HF_DDP_RSVDULP, p->body, at + 2, 4, ENC_BIG_ENDIAN);
         }
         iwarp_put(t, HF_QN, p->body, at + 6, 4, ENC_BIG_ENDIAN);
@@ -209,6 +209,9 @@ static void paint_rdmap(struct painting *p)
     if (!h->tagged && dissect_opcode_invalidates(h->opcode)) {
         iwarp_put(t, HF_INVAL_STAG, p->body, IN_BODY(2), 4, ENC_BIG_ENDIAN);
     }
+    if (!h->tagged && dissect_opcode_is_send_imm(h->opcode)) {
+        iwarp_put(t, HF_SEND_IMM, p->body, IN_BODY(2), 4, ENC_BIG_ENDIAN);
+    }
     switch (h->tagged ? DISSECT_OPCODES : h->opcode) {
     case DISSECT_READ_REQUEST:
         paint_read_request(t, p->body, at);
@@ -285,6 +288,8 @@ static void describe(struct painting *p, wmem_strbuf_t *s)
         }
         if (dissect_opcode_invalidates(h->opcode)) {
             wmem_strbuf_append_printf(s, " Invalidate=0x%08x", h->stag);
+        } else if (dissect_opcode_is_send_imm(h->opcode)) {
+            wmem_strbuf_append_printf(s, " Imm=0x%08x", h->stag);
         }
     }
     if (dissect_opcode_header_size(h->opcode) == 0 && h->opcode != DISSECT_TERMINATE) {
@@ -299,7 +304,7 @@ static void describe(struct painting *p, wmem_strbuf_t *s)
 static bool has_own_header(const struct dissect_header *h)
 {
     return !h->tagged && (h->opcode == DISSECT_TERMINATE || h->opcode == DISSECT_READ_REQUEST ||
-                          (h->opcode >= DISSECT_IMMEDIATE && h->opcode < DISSECT_OPCODES));
+                          (h->opcode >= DISSECT_IMMEDIATE && h->opcode <= DISSECT_ATOMIC_RESPONSE));
 }
 
 static void hand_on(struct painting *p, proto_tree *top)

@@ -122,12 +122,29 @@ static void paint_old_depths(tvbuff_t *tvb, proto_tree *tree, unsigned at)
     iwarp_put(tree, HF_OLD_ORD, tvb, at + 4, 4, order);
 }
 
+/* What libiwarp puts behind the private data of a program to agree on Sends with Immediate Data. */
+static const char mark[] = "SendImm\x01";
+
+enum { MARK_SIZE = sizeof mark - 1 };
+
+/* Octets of private data without it, of n that begin at `at` and are all there. */
+static unsigned paint_mark(tvbuff_t *tvb, proto_tree *tree, unsigned at, unsigned n)
+{
+    if (n < MARK_SIZE ||
+        tvb_memeql(tvb, (int)(at + n - MARK_SIZE), (const uint8_t *)mark, MARK_SIZE) != 0) {
+        return n;
+    }
+    iwarp_put(tree, HF_MARK, tvb, at + n - MARK_SIZE, MARK_SIZE, ENC_NA);
+    return n - MARK_SIZE;
+}
+
 static void paint_private(tvbuff_t *tvb, proto_tree *tree, unsigned at, unsigned n,
                           struct iwarp_conn *c, const struct dissect_setup *s)
 {
-    const unsigned there = MIN(n, tvb_captured_length(tvb) - at);
     const enum iwarp_ulp ulp = iwarp_ulp_of(c);
 
+    n = n <= tvb_captured_length(tvb) - at ? paint_mark(tvb, tree, at, n) : n;
+    const unsigned there = MIN(n, tvb_captured_length(tvb) - at);
     if (there == 0) {
         return;
     }

@@ -27,6 +27,8 @@ static void paint_enclosed(tvbuff_t *body, unsigned at, proto_tree *tree,
     }
     if (dissect_opcode_invalidates(h->opcode)) {
         iwarp_put(t, HF_INVAL_STAG, body, at + 2, 4, ENC_BIG_ENDIAN);
+    } else if (dissect_opcode_is_send_imm(h->opcode)) {
+        iwarp_put(t, HF_SEND_IMM, body, at + 2, 4, ENC_BIG_ENDIAN);
     }
     iwarp_put(t, HF_QN, body, at + 6, 4, ENC_BIG_ENDIAN);
     iwarp_put(t, HF_MSN, body, at + 10, 4, ENC_BIG_ENDIAN);

@@ -112,6 +112,11 @@ struct iwarp_conn_options {
      */
     bool (*admit)(const struct sockaddr *peer, socklen_t peer_len, void *arg);
     void *admit_arg;
+    /*
+     * Sends with Immediate Data. With ASK there is room for 8 octets less of private data. An
+     * iwarp_accept whose option is DEFAULT takes that of the listener.
+     */
+    enum iwarp_send_imm send_imm;
 };
 
 /*
@@ -240,8 +245,9 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply (RFC 5044 7.1.2)
  * with pd_len octets of private data, which are copied: at most 512 octets to a Request of revision
  * 1, 508 to one of revision 2 (RFC 6581 9). options NULL: those of the listener; only crc, markers,
- * rtr, placement, ulpdu_max, ird, ord, strict and the times are used. `user` replaces that of the
- * listener in later events. The call waits for the connection's worker to send the Reply.
+ * rtr, placement, ulpdu_max, ird, ord, strict, send_imm and the times are used. `user` replaces
+ * that of the listener in later events. The call waits for the connection's worker to send the
+ * Reply.
  *
  * OK: ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
  * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
@@ -442,6 +448,7 @@ struct iwarp_conn_info {
     bool markers_sent;           /* the peer asked for markers */
     bool markers_wanted;         /* this end did */
     unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */
+    bool send_imm;               /* Sends with Immediate Data are agreed on */
 };
 
 /* Fill in *info, whose size the caller has set. MISUSE: another size, or no valid frame has come.

@@ -75,8 +75,20 @@ enum iwarp_opcode {
     IWARP_OP_IMMEDIATE = 0x8,    /* RFC 7306 6 */
     IWARP_OP_IMMEDIATE_SE = 0x9, /* RFC 7306 6 */
     IWARP_OP_ATOMIC_REQUEST = 0xa,
-    IWARP_OP_ATOMIC_RESPONSE = 0xb
+    IWARP_OP_ATOMIC_RESPONSE = 0xb,
+    /*
+     * Of no RFC: a Send whose 4 octets of Immediate Data, big-endian, are where a Send with
+     * Invalidate has its STag (octets 2 to 5 of the DDP header, in each segment). 0xf is reserved
+     * for experiments, 0xe is not assigned (RFC 6580 3.4). Sent only to peers that have agreed.
+     */
+    IWARP_OP_SEND_IMM = 0xe,
+    IWARP_OP_SEND_SE_IMM = 0xf
 };
+
+/* The private data of an MPA Request or Reply ends so if its sender takes part in the agreement on
+ * Sends with Immediate Data (IWARP_SEND_IMM_ASK in verbs.h). */
+#define IWARP_SEND_IMM_MARK     "SendImm\x01"
+#define IWARP_SEND_IMM_MARK_LEN 8
 
 #define IWARP_RDMAP_READ_REQUEST_LEN 28 /* RFC 5040 4.4 */
 #define IWARP_RDMAP_IMMEDIATE_LEN    8  /* RFC 7306 6 */

@@ -126,6 +126,24 @@ enum iwarp_rfc7306 {
     IWARP_RFC7306_OFF
 };
 
+/*
+ * Sends with Immediate Data, IWARP_WR_SEND_IMM. They are of no RFC: InfiniBand has them, and
+ * programs for libibverbs use them. A device sends and takes them only on a connection whose two
+ * ends have agreed; on any other it refuses to post them (MISUSE), and one that arrives ends the
+ * stream as an unknown opcode does (Terminate 0/2/06). iwarp_conn_info tells what came of it.
+ */
+enum iwarp_send_imm {
+    IWARP_SEND_IMM_DEFAULT = 0, /* a connection: as its device; a device: IWARP_SEND_IMM in the
+                                 * environment, on (ASK) or off; OFF */
+    IWARP_SEND_IMM_OFF,
+    /* The start-up tells: the initiator puts 8 octets (IWARP_SEND_IMM_MARK) behind the private data
+     * of its Request. A responder with ASK puts them behind that of its Reply, if the Request has
+     * them. Both take them away before their applications see the private data. To a peer without
+     * ASK they are 8 more octets of private data: of the Request alone. */
+    IWARP_SEND_IMM_ASK,
+    IWARP_SEND_IMM_AGREED /* the two applications have agreed, by whatever means */
+};
+
 struct uv_loop_s;
 
 /* Limits and resources of a device. Initialise with iwarp_device_options_init, then change. */
@@ -156,6 +174,7 @@ struct iwarp_device_options {
                 * thread that polls without a pause run the loop. Spinning stops where other
                 * threads need the processor. Default: IWARP_LOOK in the environment (on or off),
                 * else on */
+    enum iwarp_send_imm send_imm; /* of connections whose option is DEFAULT; not AGREED */
 };
 
 /*
@@ -252,7 +271,8 @@ enum iwarp_wc_opcode {
 enum iwarp_wc_flags {
     IWARP_WC_WITH_INVALIDATE = 1 << 0, /* the peer invalidated `invalidated_stag` */
     IWARP_WC_SOLICITED = 1 << 1,       /* the message asked for an event */
-    IWARP_WC_WITH_IMM = 1 << 2         /* the peer sent Immediate Data: `imm` */
+    IWARP_WC_WITH_IMM = 1 << 2,        /* the peer sent Immediate Data: `imm` */
+    IWARP_WC_IMM_OF_SEND = 1 << 3      /* and it came with a Send, whose octets byte_len counts */
 };
 
 /* One completion. Only wr_id, status, fault, qp and qp_num are valid unless status is SUCCESS. */
@@ -260,15 +280,16 @@ struct iwarp_wc {
     uint64_t wr_id;
     enum iwarp_wc_status status;
     enum iwarp_wc_opcode opcode;
-    uint32_t byte_len; /* received octets (RECV), or of the RDMA Write before (WITH_IMM); read
-                          octets (READ) */
+    uint32_t byte_len; /* received octets (RECV), or of the RDMA Write before (WITH_IMM without
+                          IMM_OF_SEND); read octets (READ) */
     uint32_t flags;    /* enum iwarp_wc_flags */
     uint32_t invalidated_stag;
     uint32_t qp_num; /* of qp, valid even if another thread destroys qp meanwhile */
     struct iwarp_qp *qp;
     const struct iwarp_fault
-        *fault;   /* the first fault of the stream; until qp is gone or IDLE again */
-    uint64_t imm; /* WITH_IMM: the 8 octets, see IWARP_WR_IMM */
+        *fault; /* the first fault of the stream; until qp is gone or IDLE again */
+    uint64_t
+        imm; /* WITH_IMM: the 8 octets, see IWARP_WR_IMM; with IMM_OF_SEND the 4, as a number */
     uint64_t reserved[1];
 };
 
@@ -444,6 +465,11 @@ struct iwarp_sge {
  * octets 01 02 03 04 05 06 07 08. A value of 32 bits is in the low half, the last four octets
  * (00 00 00 00 and then the value, big-endian), so that `imm = value` is all it takes.
  *
+ * SEND_IMM is a Send with 4 octets of Immediate Data in its header, for peers that have agreed (see
+ * enum iwarp_send_imm). imm is their value, at most 2^32-1; the first octet on the wire is the most
+ * significant. The receive completes with IMM_OF_SEND. Posted before the connection is established,
+ * it waits; if the peer then turns out not to have agreed, it ends the stream (LOCAL_OPERATION).
+ *
  * A READ is one RDMA Read Request on the wire for each SGE that has octets, one behind the other in
  * the remote memory, since a Request names one sink. It is one request of the send queue, with one
  * completion when all responses are in place; each Request counts for ORD, and FENCE waits once.
@@ -469,6 +495,7 @@ enum iwarp_wr_opcode {
     IWARP_WR_WRITE_IMM, /* RDMA Write followed by Immediate Data */
     IWARP_WR_ATOMIC_FETCH_ADD,
     IWARP_WR_ATOMIC_CMP_SWAP,
+    IWARP_WR_SEND_IMM,      /* of no RFC: Send with Immediate Data */
     IWARP_WR_READ_INV = 16, /* the same into one SGE; then its lkey is invalid */
     IWARP_WR_REG_MR,        /* these three send nothing: see memory.h */
     IWARP_WR_LOCAL_INV,
@@ -495,7 +522,7 @@ struct iwarp_send_wr {
     uint32_t remote_stag; /* 0 is nobody's: LOCAL_OPERATION, if there are any octets */
     uint32_t reserved;
     const struct iwarp_bind *bind;  /* REG_MR, BIND_MW: copied while posting */
-    uint64_t imm;                   /* IMM, WRITE_IMM */
+    uint64_t imm;                   /* IMM, WRITE_IMM; SEND_IMM: 32 bits */
     uint64_t operand, mask;         /* ATOMIC_* */
     uint64_t compare, compare_mask; /* ATOMIC_CMP_SWAP */
 };

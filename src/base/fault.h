@@ -32,7 +32,7 @@ struct iwarp_fault {
     enum iwarp_fault_side side;
     uint64_t rx_pos;          /* stream octets received when it was noticed */
     uint64_t detail[3];       /* as the row's text says */
-    struct iwarp_quote quote; /* PEER_TERMINATE, PEER_NO_RFC7306 */
+    struct iwarp_quote quote; /* PEER_TERMINATE, PEER_NO_RFC7306, PEER_NO_SEND_IMM */
 };
 
 struct iwarp_fault_row {
@@ -53,7 +53,9 @@ void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
 /* Did the peer end the stream by a Terminate? Then the details are its layer, type and code. */
 static inline bool iwarp_fault_is_terminate(const struct iwarp_fault *fault)
 {
-    return fault->code == IWARP_FAULT_PEER_TERMINATE || fault->code == IWARP_FAULT_PEER_NO_RFC7306;
+    return fault->code == IWARP_FAULT_PEER_TERMINATE ||
+           fault->code == IWARP_FAULT_PEER_NO_RFC7306 ||
+           fault->code == IWARP_FAULT_PEER_NO_SEND_IMM;
 }
 
 /* What a peer means by that Terminate; NULL if the combination is not registered. */

@@ -23,6 +23,12 @@ struct compat_identity {
     unsigned mtu; /* octets */
 };
 
+/*
+ * IWARP_PERSONA=roce: devices pose as RoCE adapters, for programs that take no iWARP (UCX). They
+ * say so in the string of their firmware's version.
+ */
+bool iwarp_compat_poses_as_roce(void);
+
 /* All of them, in order, looked for by the first call; returns how many, at least one. */
 unsigned iwarp_compat_identities(const struct compat_identity **all);
 

@@ -319,8 +319,10 @@ static enum ibv_wc_opcode opcode_of(const struct iwarp_wc *wc)
     case IWARP_WC_REG_MR:
     case IWARP_WC_BIND_MW:
         return IBV_WC_BIND_MW;
-    case IWARP_WC_RECV: /* Immediate Data comes behind an RDMA Write, never with a Send */
-        return wc->flags & IWARP_WC_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    case IWARP_WC_RECV: /* Immediate Data of its own came behind an RDMA Write */
+        return (wc->flags & (IWARP_WC_WITH_IMM | IWARP_WC_IMM_OF_SEND)) == IWARP_WC_WITH_IMM
+                   ? IBV_WC_RECV_RDMA_WITH_IMM
+                   : IBV_WC_RECV;
     }
     return IBV_WC_SEND;
 }

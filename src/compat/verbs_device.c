@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Providers (libmlx5, ...) compare the pointer behind the public part with the address of their own
  * operations to see whether a device is theirs. It must be readable, and never equal. */
@@ -23,6 +24,23 @@ static const char not_theirs;
 static struct device devices[COMPAT_MAX_DEVICES];
 static unsigned n_devices; /* these do not change after find_devices */
 
+/* As the kernel names the device of an RNIC or of a RoCE adapter. Programs look for the latter's
+ * files by these paths. */
+static void give_place(struct ibv_device *d, unsigned i)
+{
+    if (iwarp_compat_poses_as_roce()) {
+        d->node_type = IBV_NODE_CA;
+        d->transport_type = IBV_TRANSPORT_IB;
+        snprintf(d->dev_name, sizeof d->dev_name, "uverbs%u", i);
+    } else {
+        d->node_type = IBV_NODE_RNIC;
+        d->transport_type = IBV_TRANSPORT_IWARP;
+        memcpy(d->dev_name, d->name, sizeof d->dev_name);
+    }
+    snprintf(d->dev_path, sizeof d->dev_path, "/sys/class/infiniband_verbs/%s", d->dev_name);
+    snprintf(d->ibdev_path, sizeof d->ibdev_path, "/sys/class/infiniband/%s", d->name);
+}
+
 static void name_devices(void)
 {
     const struct compat_identity *all;
@@ -30,11 +48,9 @@ static void name_devices(void)
     n_devices = iwarp_compat_identities(&all);
     for (unsigned i = 0; i < n_devices; i++) {
         struct ibv_device *d = &devices[i].ibv;
-        *d = (struct ibv_device){.node_type = IBV_NODE_RNIC, .transport_type = IBV_TRANSPORT_IWARP};
+        memset(d, 0, sizeof *d);
         snprintf(d->name, sizeof d->name, "%s", all[i].name);
-        snprintf(d->dev_name, sizeof d->dev_name, "%s", all[i].name);
-        snprintf(d->dev_path, sizeof d->dev_path, "/sys/class/infiniband_verbs/%s", all[i].name);
-        snprintf(d->ibdev_path, sizeof d->ibdev_path, "/sys/class/infiniband/%s", all[i].name);
+        give_place(d, i);
         devices[i].ops = &not_theirs;
         devices[i].identity = &all[i];
     }

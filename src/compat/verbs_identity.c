@@ -176,6 +176,24 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
                      (a6->sin6_scope_id == 0 || a6->sin6_scope_id == b6->sin6_scope_id);
 }
 
+/* Asked once: what a device is called must not change. */
+static bool roce;
+
+static void read_persona(void)
+{
+    static const char *const words[] = {"iwarp", "roce", NULL};
+
+    roce = iwarp_setting_word("IWARP_PERSONA", words, 0) == 1;
+}
+
+bool iwarp_compat_poses_as_roce(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, read_persona);
+    return roce;
+}
+
 /* --- asking ---------------------------------------------------------------------------------- */
 
 static void find(void)

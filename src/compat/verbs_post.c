@@ -86,6 +86,10 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
     case IBV_WR_RDMA_WRITE:
         to->opcode = IWARP_WR_WRITE;
         return NULL;
+    case IBV_WR_SEND_WITH_IMM: /* refused below if the peer has not agreed */
+        to->opcode = IWARP_WR_SEND_IMM;
+        to->imm = ntohl(from->imm_data);
+        return NULL;
     case IBV_WR_RDMA_WRITE_WITH_IMM:
         to->opcode = IWARP_WR_WRITE_IMM;
         to->imm = ntohl(from->imm_data);
@@ -114,9 +118,6 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
         to->num_sge = 0;
         return iwarp_compat_bind_fill(bind, from->bind_mw.mw, &from->bind_mw.bind_info,
                                       (uint8_t)from->bind_mw.rkey);
-    case IBV_WR_SEND_WITH_IMM:
-        return "a Send with Immediate Data is no iWARP message; an RDMA Write with Immediate Data "
-               "is (RFC 7306)";
     case IBV_WR_TSO:
     case IBV_WR_DRIVER1:
     case WR_FLUSH:

@@ -6,6 +6,7 @@
  * data; the rest is generated.
  */
 #include "compat/compat.h"
+#include "compat/identity.h"
 
 #include <errno.h>
 
@@ -23,6 +24,8 @@ UNDER_NODE(disassociate_64, verbs_allow_disassociate_destroy, 64);
 UNDER_NODE(disassociate_65, verbs_allow_disassociate_destroy, 65);
 
 /* The enumeration ibv_gid_type_sysfs is in no public header: 0 is "IB or RoCE v1". */
+enum { GID_TYPE_ROCE_V2 = 1 };
+
 #define GID_TYPE_FUNCTION(name)                                                                    \
     int name(struct ibv_context *context, uint8_t port, unsigned index, int *type);                \
     int name(struct ibv_context *context, uint8_t port, unsigned index, int *type)                 \
@@ -32,7 +35,7 @@ UNDER_NODE(disassociate_65, verbs_allow_disassociate_destroy, 65);
             errno = EINVAL;                                                                        \
             return -1;                                                                             \
         }                                                                                          \
-        *type = 0;                                                                                 \
+        *type = iwarp_compat_poses_as_roce() ? GID_TYPE_ROCE_V2 : 0;                               \
         return 0;                                                                                  \
     }
 

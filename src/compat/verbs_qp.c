@@ -63,13 +63,24 @@ void iwarp_compat_qp_forget_all(void)
 
 /* --- creating -------------------------------------------------------------------------------- */
 
+/* Only a device that asks its peers can ever send one with Immediate Data. */
+static uint64_t send_imm_op(void)
+{
+    struct iwarp_device_info info = {.size = sizeof info};
+
+    return iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
+                   info.options.send_imm != IWARP_SEND_IMM_OFF
+               ? IBV_QP_EX_WITH_SEND_WITH_IMM
+               : 0;
+}
+
 static int check(const struct ibv_qp_init_attr_ex *a)
 {
-    const uint64_t known = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                           IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
-                           IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-                           IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
-                           IBV_QP_EX_WITH_SEND_WITH_INV;
+    const uint64_t known = send_imm_op() | IBV_QP_EX_WITH_RDMA_WRITE |
+                           IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+                           IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                           IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+                           IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 
     if (a->qp_type != IBV_QPT_RC) {
         return iwarp_compat_refuse("verbs", EOPNOTSUPP,
@@ -90,7 +101,8 @@ static int check(const struct ibv_qp_init_attr_ex *a)
             "verbs", EOPNOTSUPP, "ibv_create_qp_ex: operations 0x%llx: iWARP has none like these%s",
             (unsigned long long)(a->send_ops_flags & ~known),
             a->send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM
-                ? "; Immediate Data comes with RDMA Writes only"
+                ? "; Immediate Data comes with RDMA Writes only, or with IWARP_SEND_IMM=1 at both "
+                  "ends"
                 : "");
     }
     if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq) {

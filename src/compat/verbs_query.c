@@ -7,6 +7,7 @@
 #include "compat/compat.h"
 #include "compat/identity.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,7 +19,14 @@
 #define PLENTY             65536      /* for counts that only memory limits */
 #define PORT_CAPABILITIES  0x00090000 /* CM_SUP, DEVICE_MGMT: as siw says */
 #define PHYS_STATE_LINK_UP 5
+#define PKEY_DEFAULT       0xffff /* of RoCE: full members of the only partition */
 #define VENDOR_ID          0x697770 /* nobody else's: programs adapt themselves to those that they know */
+
+/* Atomic with the processor, too. Of adapters programs expect less, and UCX takes no more. */
+static enum ibv_atomic_cap atomic_cap(void)
+{
+    return iwarp_compat_poses_as_roce() ? IBV_ATOMIC_HCA : IBV_ATOMIC_GLOB;
+}
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
@@ -52,7 +60,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_qp_rd_atom = COMPAT_MAX_RD_ATOM,
         .max_res_rd_atom = COMPAT_MAX_RD_ATOM * PLENTY,
         .max_qp_init_rd_atom = COMPAT_MAX_RD_ATOM,
-        .atomic_cap = info.features & IWARP_FEATURE_ATOMIC ? IBV_ATOMIC_GLOB : IBV_ATOMIC_NONE,
+        .atomic_cap = info.features & IWARP_FEATURE_ATOMIC ? atomic_cap() : IBV_ATOMIC_NONE,
         .max_mw = (int)info.options.max_regions,
         .max_srq = PLENTY,
         .max_srq_wr = (int)info.max_wr,
@@ -60,7 +68,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_pkeys = 1,
         .phys_port_cnt = 1,
     };
-    snprintf(attr->fw_ver, sizeof attr->fw_ver, "%s", IWARP_VERSION);
+    snprintf(attr->fw_ver, sizeof attr->fw_ver, "%s%s", IWARP_VERSION,
+             iwarp_compat_poses_as_roce() ? " (libiwarp, iWARP posing as RoCE)" : "");
     return 0;
 }
 
@@ -145,7 +154,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
     }
     memset(entry, 0, entry_size);
     entry->port_num = 1;
-    entry->gid_type = IBV_GID_TYPE_IB;
+    entry->gid_type = iwarp_compat_poses_as_roce() ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
     return ibv_query_gid(context, 1, 0, &entry->gid) ? EINVAL : 0;
 }
 
@@ -159,6 +168,11 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
     return error ? -error : 1;
 }
 
+static __be16 only_pkey(void)
+{
+    return iwarp_compat_poses_as_roce() ? htobe16(PKEY_DEFAULT) : 0;
+}
+
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
     (void)context;
@@ -166,14 +180,14 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 
         errno = EINVAL;
         return -1;
     }
-    *pkey = 0;
+    *pkey = only_pkey();
     return 0;
 }
 
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
     (void)context;
-    if (no_such_port(port) || pkey != 0) {
+    if (no_such_port(port) || pkey != only_pkey()) {
         errno = EINVAL;
         return -1;
     }

@@ -94,7 +94,7 @@ static void wr_send(struct ibv_qp_ex *ex)
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-    add(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm_data; /* refused with a sentence when posted */
+    add(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm_data;
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)

@@ -2,7 +2,7 @@
 /*
  * The opcode table and its check. RFC 5040 4.2, 7.2; RFC 7306 4.2. Where the opcodes of RFC 7306
  * are switched off they get Terminate 0/2/06, as RFC 7306 1.1 expects from an endpoint without
- * them.
+ * them. So do Sends with Immediate Data where the two ends have not agreed on them.
  */
 #include "rdmap/rdmap_ops.h"
 
@@ -29,11 +29,21 @@ static const struct iwarp_rdmap_op ops[16] = {
                                  IWARP_RDMAP_ATOMIC_REQ_LEN, true, false},
     [IWARP_OP_ATOMIC_RESPONSE] = {"Atomic Response", false, IWARP_DDP_QN_ATOMIC_RESP,
                                   IWARP_RDMAP_ATOMIC_RESP_LEN, true, false},
+    [IWARP_OP_SEND_IMM] = {"Send with Immediate Data", false, IWARP_DDP_QN_SEND, 0, false, false},
+    [IWARP_OP_SEND_SE_IMM] = {"Send with SE and Immediate Data", false, IWARP_DDP_QN_SEND, 0, false,
+                              false},
 };
 
 const struct iwarp_rdmap_op *iwarp_rdmap_op(unsigned opcode)
 {
     return &ops[opcode & IWARP_RDMAP_OPCODE_MASK];
+}
+
+/* Does this end take messages of this opcode on this stream? */
+static bool offered(const struct iwarp_rdmap_segment *s, unsigned opcode)
+{
+    return opcode <= IWARP_OP_TERMINATE ||
+           (opcode <= IWARP_OP_ATOMIC_RESPONSE ? s->rfc7306 : s->send_imm);
 }
 
 static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_t d0, uint64_t d1,
@@ -49,8 +59,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *fault)
 {
     unsigned opcode = s->control & IWARP_RDMAP_OPCODE_MASK;
-    const struct iwarp_rdmap_op *op =
-        s->rfc7306 || opcode <= IWARP_OP_TERMINATE ? iwarp_rdmap_op(opcode) : &unknown;
+    const struct iwarp_rdmap_op *op = offered(s, opcode) ? iwarp_rdmap_op(opcode) : &unknown;
 
     if ((s->control & IWARP_RDMAP_VERSION_MASK) != IWARP_RDMAP_VERSION) {
         return found(fault, IWARP_FAULT_RDMAP_VERSION, (uint64_t)s->control >> 6, 0, 0);
@@ -58,7 +67,7 @@ bool iwarp_rdmap_check(const struct iwarp_rdmap_segment *s, struct iwarp_fault *
     if (!s->tagged && s->qn > (s->rfc7306 ? IWARP_DDP_QN_ATOMIC_RESP : IWARP_DDP_QN_TERMINATE)) {
         return found(fault, IWARP_FAULT_DDP_QN, s->qn, opcode, op->qn);
     }
-    if (op == &unknown && iwarp_rdmap_op(opcode)->name) {
+    if (op == &unknown && opcode <= IWARP_OP_ATOMIC_RESPONSE) {
         return found(fault, IWARP_FAULT_RDMAP_SWITCHED_OFF, opcode, 0, 0);
     }
     if (!op->name || op->tagged != s->tagged) {

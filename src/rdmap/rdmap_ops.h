@@ -30,6 +30,7 @@ struct iwarp_rdmap_segment {
     uint32_t qn;          /* untagged */
     uint32_t payload_len; /* octets behind the DDP header */
     bool rfc7306;         /* its opcodes are known */
+    bool send_imm;        /* Sends with Immediate Data are agreed on */
 };
 
 /* Version, opcode, buffer model, queue, header length. False: *fault says why. */

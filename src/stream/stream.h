@@ -83,6 +83,7 @@ struct iwarp_stream_config {
     bool responder;
     bool strict;               /* accept no deviation of known peers (peers/peers.h) */
     bool rfc7306;              /* Immediate Data and Atomics are known */
+    bool send_imm;             /* both ends have agreed on Sends with Immediate Data */
     bool early;                /* place before the CRC is checked */
     bool plain;                /* no runs (stream_run.h): tests compare with and without */
     enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
@@ -123,6 +124,7 @@ struct iwarp_stream_tx {
     bool response_turn;           /* requests and responses alternate */
     bool terminate_framed;
     bool extended;                   /* a message of RFC 7306 was framed */
+    bool send_imm;                   /* a Send with Immediate Data was framed */
     bool behind_write;               /* the latest request was an RDMA Write, not a WRITE_IMM */
     uint32_t send_msn, read_msn;     /* next, queues 0 and 1 */
     uint32_t atomic_msn;             /* next, queue 3 */

@@ -139,6 +139,8 @@ static bool choose_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     case IWARP_OP_SEND_INV:
     case IWARP_OP_SEND_SE:
     case IWARP_OP_SEND_SE_INV:
+    case IWARP_OP_SEND_IMM:
+    case IWARP_OP_SEND_SE_IMM:
         sink_receive(s, sink);
         return true;
     case IWARP_OP_TERMINATE:
@@ -164,7 +166,8 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
                          struct iwarp_ddp_target *target, struct iwarp_fault *fault)
 {
     const struct iwarp_rdmap_segment segment = {
-        h->control, h->ulp_control, h->tagged, h->last, h->qn, len, s->config.rfc7306};
+        h->control, h->ulp_control,    h->tagged,         h->last, h->qn,
+        len,        s->config.rfc7306, s->config.send_imm};
     struct iwarp_ddp_sink sink;
 
     if (!iwarp_ddp_check_version(h, fault) || !iwarp_rdmap_check(&segment, fault) ||
@@ -291,7 +294,11 @@ static bool deliver_send(struct iwarp_stream *s, const struct iwarp_ddp_header *
         w->invalidated_stag = h->stag;
         w->wc_flags |= IWARP_WC_WITH_INVALIDATE;
     }
-    if (op == IWARP_OP_SEND_SE || op == IWARP_OP_SEND_SE_INV) {
+    if (op == IWARP_OP_SEND_IMM || op == IWARP_OP_SEND_SE_IMM) {
+        w->imm = h->stag; /* in its place */
+        w->wc_flags |= IWARP_WC_WITH_IMM | IWARP_WC_IMM_OF_SEND;
+    }
+    if (op == IWARP_OP_SEND_SE || op == IWARP_OP_SEND_SE_INV || op == IWARP_OP_SEND_SE_IMM) {
         w->wc_flags |= IWARP_WC_SOLICITED;
     }
     w->status = IWARP_WC_SUCCESS;
@@ -463,20 +470,25 @@ static void blame_read(struct iwarp_stream *s, const struct iwarp_quote *quote,
 }
 
 /*
- * A peer without RFC 7306 answers its opcodes with "unexpected opcode" (layer RDMAP, code 06). If
- * this end has sent an Atomic or Immediate Data, the fault says so: the remedy is an option of the
- * device. RFC 7306 1.1
+ * A peer answers opcodes that it does not know with "unexpected opcode" (layer RDMAP, code 06). If
+ * this end has sent a message of RFC 7306, or a Send with Immediate Data, and the Terminate quotes
+ * such a message or nothing, the fault says so: the remedy is an option. RFC 7306 1.1
  */
 static enum iwarp_fault_code terminate_code(const struct iwarp_stream *s,
                                             const struct iwarp_quote *quote,
                                             const struct iwarp_term_info *info)
 {
-    bool blamed = quote->kind == IWARP_QUOTE_NONE || quote->opcode > IWARP_OP_TERMINATE;
+    bool bare = quote->kind == IWARP_QUOTE_NONE;
+    bool of_send = bare ? !s->tx.extended : quote->opcode > IWARP_OP_ATOMIC_RESPONSE;
 
-    return s->tx.extended && blamed && info->layer == IWARP_TERM_RDMAP &&
-                   info->etype == IWARP_TERM_RDMAP_OPERATION && info->code == 0x06
-               ? IWARP_FAULT_PEER_NO_RFC7306
-               : IWARP_FAULT_PEER_TERMINATE;
+    if (info->layer != IWARP_TERM_RDMAP || info->etype != IWARP_TERM_RDMAP_OPERATION ||
+        info->code != 0x06 || (!bare && quote->opcode <= IWARP_OP_TERMINATE)) {
+        return IWARP_FAULT_PEER_TERMINATE;
+    }
+    if (of_send) {
+        return s->tx.send_imm ? IWARP_FAULT_PEER_NO_SEND_IMM : IWARP_FAULT_PEER_TERMINATE;
+    }
+    return s->tx.extended ? IWARP_FAULT_PEER_NO_RFC7306 : IWARP_FAULT_PEER_TERMINATE;
 }
 
 /*
@@ -518,7 +530,9 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
 {
     uint32_t message_len = h->mo + len;
 
-    bool control_only = opcode_of(h) == IWARP_OP_READ_REQUEST || opcode_of(h) >= IWARP_OP_TERMINATE;
+    bool control_only =
+        opcode_of(h) == IWARP_OP_READ_REQUEST ||
+        (opcode_of(h) >= IWARP_OP_TERMINATE && opcode_of(h) <= IWARP_OP_ATOMIC_RESPONSE);
 
     s->rx.fpdus++;
     iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
@@ -533,6 +547,8 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     case IWARP_OP_SEND_INV:
     case IWARP_OP_SEND_SE:
     case IWARP_OP_SEND_SE_INV:
+    case IWARP_OP_SEND_IMM:
+    case IWARP_OP_SEND_SE_IMM:
         return !h->last || deliver_send(s, h, message_len);
     case IWARP_OP_TERMINATE:
         return deliver_terminate(s, control, len);

@@ -59,6 +59,18 @@ static bool is_immediate(const struct iwarp_stream *s, const struct iwarp_swqe *
                                          (w->len > 0 || !s->tx.behind_write));
 }
 
+static enum iwarp_opcode send_opcode(const struct iwarp_swqe *w, bool solicited)
+{
+    switch (w->opcode) {
+    case IWARP_WR_SEND_INV:
+        return solicited ? IWARP_OP_SEND_SE_INV : IWARP_OP_SEND_INV;
+    case IWARP_WR_SEND_IMM:
+        return solicited ? IWARP_OP_SEND_SE_IMM : IWARP_OP_SEND_IMM;
+    default:
+        return solicited ? IWARP_OP_SEND_SE : IWARP_OP_SEND;
+    }
+}
+
 /* The DDP header of the segment at `off`, but for `last`, which the caller knows. */
 /* [DDP-4.2-02] [DDP-4.2-07] [DDP-5.2-07] [DDP-4.2-04] [DDP-4.2-05] [DDP-4.2-09] [DDP-4.2-10] */
 /* [DDP-4.3-04] [DDP-4.3-06] [DDP-4.3-07] [DDP-4.3-11] [DDP-4.3-12] [DDP-4.3-13] [DDP-5.2-06] */
@@ -88,11 +100,10 @@ static void request_header(struct iwarp_stream *s, const struct iwarp_swqe *w, u
         h->qn = IWARP_DDP_QN_READ_REQUEST;
         h->msn = s->tx.read_msn;
     } else {
-        bool inv = w->opcode == IWARP_WR_SEND_INV;
-        h->ulp_control =
-            iwarp_rdmap_control(inv ? (solicited ? IWARP_OP_SEND_SE_INV : IWARP_OP_SEND_INV)
-                                    : (solicited ? IWARP_OP_SEND_SE : IWARP_OP_SEND));
-        h->stag = inv ? w->invalidate_stag : 0;
+        h->ulp_control = iwarp_rdmap_control(send_opcode(w, solicited));
+        h->stag = w->opcode == IWARP_WR_SEND_INV   ? w->invalidate_stag
+                  : w->opcode == IWARP_WR_SEND_IMM ? (uint32_t)w->imm
+                                                   : 0;
         h->qn = IWARP_DDP_QN_SEND;
         h->msn = s->tx.send_msn;
         h->mo = off;
@@ -273,6 +284,19 @@ static bool names_stag_0(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
+/* The request was posted before the start-up showed that the peer has not agreed. */
+/* [RDMAP-4.1-05] */
+static bool not_agreed(struct iwarp_stream *s, struct iwarp_swqe *w)
+{
+    if (w->opcode != IWARP_WR_SEND_IMM || s->config.send_imm) {
+        s->tx.send_imm |= w->opcode == IWARP_WR_SEND_IMM;
+        return false;
+    }
+    w->status = IWARP_WC_LOCAL_OPERATION;
+    iwarp_fault_set(&s->fault, IWARP_FAULT_LOCAL_SEND_IMM, IWARP_SIDE_LOCAL, 0, 0, 0);
+    return true;
+}
+
 /*
  * Frame one segment of the next request, or carry the request out if it is local. Regions of
  * payload that is referred to go into `own`, and with the FPDU to the send block; those of copied
@@ -291,7 +315,7 @@ static bool frame_request(struct iwarp_stream *s, struct iwarp_lends *batch)
         iwarp_lends_settle(batch);
         return iwarp_stream_local_do(s, w);
     }
-    if (names_stag_0(s, w)) {
+    if (names_stag_0(s, w) || not_agreed(s, w)) {
         return false;
     }
     if (iwarp_swqe_has_response(w)) {

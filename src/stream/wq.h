@@ -26,7 +26,7 @@
 struct iwarp_swqe {
     uint64_t wr_id;
     uint64_t remote_to;
-    uint64_t imm;     /* IMM, WRITE_IMM */
+    uint64_t imm;     /* IMM, WRITE_IMM, SEND_IMM */
     uint64_t end_pos; /* stream position behind its last FPDU, set when that is framed */
     uint32_t remote_stag;
     uint32_t invalidate_stag; /* SEND_INV, LOCAL_INV */

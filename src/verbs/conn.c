@@ -26,6 +26,7 @@
 #include "verbs/inject.h"
 #include "verbs/progress.h"
 #include "verbs/qp.h"
+#include "verbs/send_imm.h"
 #include "verbs/stats.h"
 #include "verbs/worker.h"
 
@@ -91,6 +92,7 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->worker = worker;
     conn->device = device;
     conn->options = *options;
+    iwarp_send_imm_default(&conn->options, device->options.send_imm);
     conn->responder = origin != STARTUP_OVER && origin != STARTUP_CONNECTS;
     atomic_store(&conn->refs, 1);
     conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};
@@ -251,6 +253,9 @@ static enum iwarp_status check_answer(const struct answer *a)
     if (a->conn->startup->setup.settled.enhanced) {
         room -= IWARP_MPA_ENHANCED_LEN;
     }
+    if (a->qp && iwarp_send_imm_answers(a->conn, a->options)) {
+        room -= IWARP_SEND_IMM_MARK_LEN;
+    }
     if (a->pd_len > 0 && !a->pd) {
         return iwarp_fail(IWARP_MISUSE, "%zu octets of private data, but private_data is NULL",
                           a->pd_len);
@@ -288,7 +293,9 @@ static void answer_on_worker(void *arg)
             conn->user = a->user;
         }
         if (a->options) {
+            enum iwarp_send_imm of_listener = conn->options.send_imm;
             conn->options = *a->options;
+            iwarp_send_imm_default(&conn->options, of_listener);
             set_patience(conn);
         }
         if (a->qp) {
@@ -725,6 +732,7 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
         info->markers_sent = c->settled.markers_tx;
         info->markers_wanted = c->settled.markers_rx;
         info->rtr = c->settled.rtr;
+        info->send_imm = c->stream.config.send_imm;
     }
     iwarp_conn_unlock(c);
     return came ? IWARP_OK

@@ -20,17 +20,15 @@
 #include "verbs/eq.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
+#include "verbs/send_imm.h"
 #include "verbs/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Lay out the Request before anything else happens, so that the caller learns at once of private
- * data that are too long (RFC 5044 7.1.1: 512 octets; RFC 6581 9 takes 4 of them).
- */
-static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
+/* With private data as it goes out. False: it is too long. */
+static bool lay_out(struct iwarp_conn *conn, const void *pd, size_t pd_len)
 {
     struct iwarp_startup *s = conn->startup;
     struct iwarp_mpa_wish wish;
@@ -38,13 +36,27 @@ static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd
     iwarp_conn_wish(&conn->options, &wish);
     iwarp_mpa_setup_init(&s->setup, IWARP_MPA_INITIATOR, &wish);
     s->request_len = iwarp_mpa_setup_request(&s->setup, pd, pd_len, s->request);
-    if (s->request_len == 0) {
-        return iwarp_fail(
-            IWARP_MISUSE, "%zu octets of private data, an MPA revision %u Request carries %d",
-            pd_len, conn->options.mpa_rev,
-            IWARP_MPA_PRIVATE_DATA_MAX - (conn->options.mpa_rev == 2 ? IWARP_MPA_ENHANCED_LEN : 0));
+    return s->request_len > 0;
+}
+
+/*
+ * Lay out the Request before anything else happens, so that the caller learns at once of private
+ * data that are too long (RFC 5044 7.1.1: 512 octets; RFC 6581 9 takes 4 of them).
+ */
+static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd, size_t pd_len)
+{
+    bool asks = conn->options.send_imm == IWARP_SEND_IMM_ASK, rev_2 = conn->options.mpa_rev == 2;
+    int room = IWARP_MPA_PRIVATE_DATA_MAX - (rev_2 ? IWARP_MPA_ENHANCED_LEN : 0) -
+               (asks ? IWARP_SEND_IMM_MARK_LEN : 0);
+    uint8_t out[IWARP_MPA_PRIVATE_DATA_MAX];
+
+    if (pd_len <= (size_t)room && (asks ? lay_out(conn, out, iwarp_send_imm_mark(out, pd, pd_len))
+                                        : lay_out(conn, pd, pd_len))) {
+        return IWARP_OK;
     }
-    return IWARP_OK;
+    return iwarp_fail(
+        IWARP_MISUSE, "%zu octets of private data, an MPA revision %u Request carries %d%s", pd_len,
+        conn->options.mpa_rev, room, asks ? " (8 are for what send_imm asks the peer)" : "");
 }
 
 /*
@@ -138,7 +150,7 @@ static void lay_out_revision_1(struct iwarp_conn *conn)
 
     memcpy(pd, conn->startup->request + skip, pd_len);
     conn->options.mpa_rev = 1;
-    (void)prepare_request(conn, pd, pd_len);
+    (void)lay_out(conn, pd, pd_len);
 }
 
 /*

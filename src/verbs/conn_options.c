@@ -143,6 +143,10 @@ enum iwarp_status iwarp_conn_options_check(const struct iwarp_conn_options *in,
                           "to %d octets",
                           in->ulpdu_max, IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX);
     }
+    if (in->send_imm > IWARP_SEND_IMM_AGREED) {
+        return iwarp_fail(IWARP_MISUSE, "connection options: send_imm is %d, allowed are 0 to %d",
+                          (int)in->send_imm, (int)IWARP_SEND_IMM_AGREED);
+    }
     enum iwarp_status status = check_placement_and_times(in);
     if (status == IWARP_OK) {
         status = check_tcp(in);

@@ -34,6 +34,7 @@
 #include "verbs/listen.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
+#include "verbs/send_imm.h"
 #include "verbs/stats.h"
 #include "verbs/worker.h"
 
@@ -283,12 +284,14 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .responder = conn->responder,
         .strict = conn->options.strict,
         .rfc7306 = conn->device->rfc7306,
+        .send_imm = iwarp_send_imm_agreed(conn),
         .early = conn->options.placement == IWARP_PLACE_EARLY,
         .mulpdu = mulpdu_of(conn),
         .ird = ird,
         .ord = ord};
 
     iwarp_stream_init(&conn->stream, &config);
+    atomic_store(&conn->qp->no_send_imm, !config.send_imm);
     conn->has_stream = true;
 }
 
@@ -323,11 +326,15 @@ static void established(struct iwarp_conn *conn)
     iwarp_conn_turn(conn, 0);
 }
 
-/* False: no memory. */
+/* Without the mark, which is no business of the application's. False: no memory. */
 static bool keep_private_data(struct iwarp_conn *conn)
 {
     const void *pd = iwarp_mpa_setup_private_data(&conn->startup->setup, &conn->private_data_len);
 
+    if (iwarp_send_imm_marked(conn, pd, conn->private_data_len)) {
+        conn->startup->marked = true;
+        conn->private_data_len -= IWARP_SEND_IMM_MARK_LEN;
+    }
     conn->private_data = malloc(conn->private_data_len ? conn->private_data_len : 1);
     if (!conn->private_data) {
         conn->private_data_len = 0;
@@ -425,8 +432,12 @@ void iwarp_conn_reply(struct iwarp_conn *conn, bool reject, const void *private_
         return;
     }
     struct iwarp_mpa_wish wish;
-    uint8_t frame[IWARP_MPA_FRAME_MAX];
+    uint8_t frame[IWARP_MPA_FRAME_MAX], marked[IWARP_MPA_PRIVATE_DATA_MAX];
 
+    if (!reject && iwarp_send_imm_answers(conn, NULL)) {
+        pd_len = iwarp_send_imm_mark(marked, private_data, pd_len);
+        private_data = marked;
+    }
     iwarp_conn_wish(&conn->options, &wish);
     size_t len =
         iwarp_mpa_setup_reply(&conn->startup->setup, reject, &wish, private_data, pd_len, frame);

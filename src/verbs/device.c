@@ -70,6 +70,23 @@ static enum iwarp_status rfc7306_check(struct iwarp_device_options *o)
     return IWARP_OK;
 }
 
+/* Programs for libibverbs have no other way to ask for it than the environment. AGREED is a matter
+ * of two applications, and so of a connection. */
+static enum iwarp_status send_imm_check(struct iwarp_device_options *o)
+{
+    static const char *const words[] = {"off", "on", "0", "1", NULL};
+
+    if (o->send_imm == IWARP_SEND_IMM_DEFAULT) {
+        o->send_imm = iwarp_setting_word("IWARP_SEND_IMM", words, 0) % 2 ? IWARP_SEND_IMM_ASK
+                                                                         : IWARP_SEND_IMM_OFF;
+    }
+    if (o->send_imm > IWARP_SEND_IMM_ASK) {
+        return iwarp_fail(IWARP_MISUSE, "device options: send_imm is %d, allowed are 0 to %d",
+                          (int)o->send_imm, (int)IWARP_SEND_IMM_ASK);
+    }
+    return IWARP_OK;
+}
+
 /*
  * The same for the kind of progress. Embedded progress is never chosen by the environment: the
  * application has to pass its loop.
@@ -151,6 +168,7 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
         out->transport = iwarp_setting("IWARP_TRANSPORT");
     }
     enum iwarp_status status = rfc7306_check(out);
+    status = status != IWARP_OK ? status : send_imm_check(out);
     return status != IWARP_OK ? status : progress_check(out);
 }
 

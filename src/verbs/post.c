@@ -44,7 +44,7 @@ static bool is_memory(enum iwarp_wr_opcode opcode)
 /* The application's number may be any; tables that are indexed by the opcode rely on this check. */
 static bool known(enum iwarp_wr_opcode opcode)
 {
-    return (unsigned)opcode <= IWARP_WR_ATOMIC_CMP_SWAP || opcode == IWARP_WR_READ_INV ||
+    return (unsigned)opcode <= IWARP_WR_SEND_IMM || opcode == IWARP_WR_READ_INV ||
            is_memory(opcode);
 }
 
@@ -82,6 +82,25 @@ static enum iwarp_status check_extension(const struct iwarp_qp *qp, const struct
                           "an Atomic needs one SGE of 8 octets for what the word held, not inline");
     }
     return IWARP_OK;
+}
+
+/* Before the start-up is over, the answer of the peer is not known: then the stream checks it. */
+static enum iwarp_status check_send_imm(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
+{
+    if (wr->opcode != IWARP_WR_SEND_IMM) {
+        return IWARP_OK;
+    }
+    if (atomic_load(&qp->no_send_imm)) {
+        return iwarp_fail(IWARP_MISUSE,
+                          "a Send with Immediate Data is no iWARP message; an RDMA Write with "
+                          "Immediate Data is (RFC 7306). Two ends of this library can agree on it: "
+                          "IWARP_SEND_IMM=1, or the option send_imm, at both");
+    }
+    return wr->imm <= UINT32_MAX
+               ? IWARP_OK
+               : iwarp_fail(IWARP_MISUSE,
+                            "SEND_IMM carries 4 octets in imm: 0x%llx is more than 2^32-1",
+                            (unsigned long long)wr->imm);
 }
 
 /*
@@ -164,7 +183,8 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "%llu octets inline, the queue pair was created for %u",
                           (unsigned long long)*len, o->max_inline);
     }
-    return check_extension(qp, wr);
+    enum iwarp_status status = check_send_imm(qp, wr);
+    return status == IWARP_OK ? check_extension(qp, wr) : status;
 }
 
 /*

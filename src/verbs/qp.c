@@ -276,6 +276,7 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     } else {
         qp->conn = conn;
         conn->qp = qp;
+        atomic_store(&qp->no_send_imm, conn->options.send_imm == IWARP_SEND_IMM_OFF);
         iwarp_workers_add(&qp->options.send_cq->workers, conn->worker);
         iwarp_workers_add(&qp->options.recv_cq->workers, conn->worker);
         iwarp_conn_get(conn);
@@ -353,6 +354,7 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
                                                    [IWARP_WR_WRITE_IMM] = IWARP_WC_WRITE,
                                                    [IWARP_WR_ATOMIC_FETCH_ADD] = IWARP_WC_FETCH_ADD,
                                                    [IWARP_WR_ATOMIC_CMP_SWAP] = IWARP_WC_CMP_SWAP,
+                                                   [IWARP_WR_SEND_IMM] = IWARP_WC_SEND,
                                                    [IWARP_WR_READ_INV] = IWARP_WC_READ,
                                                    [IWARP_WR_REG_MR] = IWARP_WC_REG_MR,
                                                    [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV,

@@ -29,6 +29,7 @@ struct iwarp_qp {
     _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
     _Atomic unsigned drivers;          /* posters that have claimed the connection */
     _Atomic int state;                 /* enum iwarp_qp_state */
+    _Atomic bool no_send_imm;          /* the peer has not agreed, or is not asked */
     _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
     struct iwarp_async_source async;

@@ -36,6 +36,7 @@ struct iwarp_startup {
     bool retried;  /* the initiator has connected again, with revision 1 */
     bool qp_gone;  /* the connection had a queue pair, and it was destroyed */
     bool reported; /* an event has told the application of the connection */
+    bool marked;   /* the peer's private data had the mark: see send_imm.h */
     bool lingers;  /* its last words are sent; it waits for the peer's FIN */
     bool arrived;  /* `arrival` waits for the worker to take it over */
     union iwarp_arrival arrival;

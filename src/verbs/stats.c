@@ -253,14 +253,15 @@ static __attribute__((format(printf, 3, 4))) void line(struct text *t, uint64_t 
     t->len += (size_t)n;
 }
 
-/* The names follow the RDMAP opcodes (RFC 5040 and 7306); the index is the opcode on the wire. */
+/* The names follow the RDMAP opcodes (RFC 5040 and 7306, and 14 and 15 of this library); the index
+ * is the opcode on the wire. */
 static void traffic_text(struct text *t, const char *way, const struct iwarp_traffic *traffic)
 {
     static const char *const names[16] = {
         "write",     "read-request", "read-response",  "send",
         "send-inv",  "send-se",      "send-se-inv",    "terminate",
         "immediate", "immediate-se", "atomic-request", "atomic-response",
-        "opcode-12", "opcode-13",    "opcode-14",      "opcode-15"};
+        "opcode-12", "opcode-13",    "send-imm",       "send-se-imm"};
 
     for (unsigned i = 0; i < 16; i++) {
         line(t, traffic->messages[i], "%s.%s", way, names[i]);

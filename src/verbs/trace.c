@@ -37,6 +37,8 @@ static const char *request_text(enum iwarp_wr_opcode opcode)
         return "RDMA Read";
     case IWARP_WR_IMM:
         return "Immediate Data";
+    case IWARP_WR_SEND_IMM:
+        return "Send with Immediate Data";
     case IWARP_WR_WRITE_IMM:
         return "RDMA Write with Immediate Data";
     case IWARP_WR_ATOMIC_FETCH_ADD:
@@ -79,7 +81,8 @@ void iwarp_trace_send(const struct iwarp_qp *qp, const struct iwarp_send_wr *wr)
         snprintf(remote, sizeof remote, " %p+%zu rights 0x%x key 0x%02x", wr->bind->addr,
                  wr->bind->len, wr->bind->access, wr->bind->key);
     }
-    if (wr->opcode == IWARP_WR_IMM || wr->opcode == IWARP_WR_WRITE_IMM) {
+    if (wr->opcode == IWARP_WR_IMM || wr->opcode == IWARP_WR_WRITE_IMM ||
+        wr->opcode == IWARP_WR_SEND_IMM) {
         snprintf(extra, sizeof extra, " imm 0x%016" PRIx64, wr->imm);
     } else if (is_atomic(wr)) {
         snprintf(extra, sizeof extra,

@@ -52,10 +52,37 @@ def opcodes(c):
 
 
 @case
+def send_with_immediate(c):
+    """libiwarp's own messages, and the agreement on them behind the private data."""
+    mark = b'SendImm\x01'
+    x = Connection(c).start(request(0x50, 2, enhanced(8, 8) + b'data' + mark),
+                            reply(0x50, 2, enhanced(8, 8) + mark))
+    a, b = x.way
+    a.fpdu(send(1, text(20), opcode=14, inval=0x01020304, last=False))
+    a.fpdu(send(1, text(5, 9), mo=20, opcode=14, inval=0x01020304))
+    a.fpdu(send(2, b'', opcode=15, inval=0xfffefdfc))
+    a.fpdu(send(3, b'plain'))
+    f = x.flush(0)
+    bad = send(1, b'x', opcode=15, inval=0x99887766)
+    b.fpdu(terminate('0206c000', len(bad), bad[:18]))
+    g = x.flush(1)
+    for frame in (3, 4):
+        c.expect(frame, 'iwarp.mpa.send_imm', mark.hex(':'))
+    c.expect(3, 'iwarp.mpa.private_data', b'data'.hex(':'))
+    for i, imm in enumerate(('0x01020304', '0x01020304', '0xfffefdfc')):
+        c.expect(f, 'iwarp.rdmap.send_imm', imm, i)
+    c.expect(f, 'iwarp.msg.segments', 2)
+    c.expect(g, 'iwarp.rdmap.send_imm', '0x99887766')
+    for name in ('rdmap.opcode.reserved', 'ddp.msn.gap', 'ddp.msn.repeat'):
+        c.count('iwarp.' + name, 0)
+    x.true(0).true(1)
+
+
+@case
 def wrong_headers(c):
     """Row 23: what breaks a rule is told, and shown all the same."""
     x = Connection(c).start()
-    for ulpdu in (untagged(14, 0, 1, 0, text(12)), tagged(0, 1, 2, text(4), control=2),
+    for ulpdu in (untagged(13, 0, 1, 0, text(12)), tagged(0, 1, 2, text(4), control=2),
                   tagged(0, 1, 6, text(4), rv=0x80), untagged(3, 1, 1, 0, text(4)),
                   tagged(3, 5, 0, text(9)), send(1, text(9))):
         x.way[0].fpdu(ulpdu)

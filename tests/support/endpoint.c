@@ -83,6 +83,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .markers_rx = e->options.markers_rx,
         .markers_tx = e->options.markers_tx,
         .rfc7306 = e->options.rfc7306,
+        .send_imm = e->options.send_imm,
         .rtr = e->options.rtr,
         .mulpdu = e->options.mulpdu ? e->options.mulpdu : 1442,
         .ird = e->options.ird,

@@ -23,7 +23,7 @@
 struct endpoint_options {
     bool no_crc, early, hold_tx;
     bool markers_rx, markers_tx;
-    bool rfc7306, strict;
+    bool rfc7306, send_imm, strict;
     bool plain; /* no runs (stream/stream_run.h) */
     enum iwarp_stream_rtr rtr;
     uint32_t mulpdu; /* 0: 1442 */

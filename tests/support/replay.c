@@ -33,7 +33,7 @@ void replay_free(struct replay *r)
 static void check_segment(const struct replay_fpdu *f)
 {
     const struct iwarp_rdmap_segment s = {f->h.control, f->h.ulp_control, f->h.tagged, f->h.last,
-                                          f->h.qn,      f->payload_len,   false};
+                                          f->h.qn,      f->payload_len,   false,       false};
     struct iwarp_fault fault = {.code = IWARP_FAULT_NONE};
 
     if ((f->h.control & IWARP_DDP_VERSION_MASK) != IWARP_DDP_VERSION ||

@@ -114,17 +114,20 @@ static void every_opcode__its_own_shape__is_plausible(void **state)
         {"4149 00000000 00000000 00000001 00000000", 8, "Immediate Data with SE"},
         {"414a 00000000 00000001 00000001 00000000", 52, "Atomic Request"},
         {"414b 00000000 00000003 00000001 00000000", 12, "Atomic Response"},
+        {"414e 00000007 00000000 00000001 00000000", 1, "Send with Immediate Data"},
+        {"414f 00000007 00000000 00000001 00000000", 0, "Send with SE and Immediate Data"},
     };
 
     (void)state;
-    for (uint8_t i = 0; i < 12; i++) {
+    for (uint8_t i = 0; i < 14; i++) {
+        const uint8_t opcode = i < 12 ? i : i + 2;
         struct dissect_header h = decode(rows[i].hex, rows[i].payload, false);
-        assert_int_equal(h.opcode, i);
+        assert_int_equal(h.opcode, opcode);
         assert_int_equal(h.faults, 0);
-        assert_string_equal(dissect_opcode_name(i), rows[i].name);
+        assert_string_equal(dissect_opcode_name(opcode), rows[i].name);
     }
     assert_string_equal(dissect_opcode_name(12), "Reserved opcode");
-    assert_string_equal(dissect_opcode_name(15), "Experimental");
+    assert_string_equal(dissect_opcode_name(13), "Reserved opcode");
 }
 
 static void each_broken_rule__its_own_fault(void **state)
@@ -137,6 +140,7 @@ static void each_broken_rule__its_own_fault(void **state)
         {"c240 00000001 0000000000000000", 0, DISSECT_FAULT_DV},
         {"c180 00000001 0000000000000000", 0, DISSECT_FAULT_RV},
         {"414c 00000000 00000000 00000001 00000000", 0, DISSECT_FAULT_OPCODE},
+        {"414d 00000000 00000000 00000001 00000000", 0, DISSECT_FAULT_OPCODE},
         {"c143 00000001 0000000000000000", 0, DISSECT_FAULT_TAG},
         {"4140 00000000 00000000 00000001 00000000", 0, DISSECT_FAULT_TAG},
         {"4143 00000000 00000001 00000001 00000000", 0, DISSECT_FAULT_QUEUE},

@@ -257,7 +257,7 @@ static void reserved_opcode__right_crc__is_an_fpdu_all_the_same(void **state)
     (void)state;
     pair_init(&p);
     handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
-    fpdu_hex(&o, "414e 00000000 00000000 00000001 00000000", 12);
+    fpdu_hex(&o, "414d 00000000 00000000 00000001 00000000", 12);
     fpdu_hex(&o, "c2c0 00000001 0000000000000000", 12);
     put_send(&o, 1, 9);
     segment(&p.a, o.p, o.n);

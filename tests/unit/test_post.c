@@ -75,7 +75,7 @@ static void post_send__against_the_rules__is_misuse(void **state)
     static const struct iwarp_sge five[5] = {{0}};
     static const struct iwarp_sge big = {NULL, 65, 1};
     const struct misuse cases[] = {
-        {{.opcode = (enum iwarp_wr_opcode)8}, "opcode 8"},
+        {{.opcode = (enum iwarp_wr_opcode)9}, "opcode 9"},
         {{.opcode = IWARP_WR_ATOMIC_FETCH_ADD}, "one SGE of 8 octets"},
         {{.opcode = IWARP_WR_ATOMIC_CMP_SWAP, .sg_list = &big, .num_sge = 1}, "one SGE of 8"},
         {{.opcode = (enum iwarp_wr_opcode) - 1}, "opcode 4294967295"},

@@ -36,6 +36,8 @@ static const struct {
     [0x9] = {true, false, 0, 8, true, "Immediate Data with SE", true},
     [0xa] = {true, false, 1, 52, true, "Atomic Request", false},
     [0xb] = {true, false, 3, 12, true, "Atomic Response", false},
+    [0xe] = {true, false, 0, 0, false, "Send with Immediate Data", false}, /* of this library */
+    [0xf] = {true, false, 0, 0, false, "Send with SE and Immediate Data", false},
 };
 
 /* The right answer: a queue that does not exist at all comes before the opcode. */
@@ -46,6 +48,9 @@ static enum iwarp_fault_code expected(unsigned opcode, const struct iwarp_rdmap_
     }
     if (opcode > 7 && opcode < 0xc && !s->rfc7306) {
         return IWARP_FAULT_RDMAP_SWITCHED_OFF;
+    }
+    if (opcode > 0xb && !s->send_imm) {
+        return IWARP_FAULT_RDMAP_OPCODE;
     }
     if (!rfc[opcode].known || rfc[opcode].tagged != s->tagged) {
         return IWARP_FAULT_RDMAP_OPCODE;
@@ -69,7 +74,8 @@ static void expect_details(const struct iwarp_fault *f, unsigned opcode,
     case IWARP_FAULT_DDP_QN:
         assert_int_equal(f->detail[0], s->qn);
         assert_int_equal(f->detail[1], opcode);
-        assert_int_equal(f->detail[2], opcode > 7 && !s->rfc7306 ? 0 : rfc[opcode].qn);
+        assert_int_equal(f->detail[2],
+                         opcode > 7 && opcode < 0xc && !s->rfc7306 ? 0 : rfc[opcode].qn);
         break;
     case IWARP_FAULT_RDMAP_OPCODE:
         assert_int_equal(f->detail[0], opcode);
@@ -101,23 +107,27 @@ static void check_one(unsigned opcode, const struct iwarp_rdmap_segment *s, unsi
 static void check__every_combination__is_as_the_rfc_table_says(void **state)
 {
     static const uint32_t lengths[] = {0, 3, 4, 7, 8, 9, 11, 12, 27, 28, 29, 51, 52, 64750};
-    unsigned accepted[2] = {0};
+    unsigned accepted[4] = {0};
 
     (void)state;
-    for (unsigned bits = 0; bits < 16 * 2 * 5 * 2 * 14 * 2; bits++) {
+    for (unsigned bits = 0; bits < 16 * 2 * 5 * 2 * 14 * 4; bits++) {
         unsigned opcode = bits % 16, rest = bits / 16;
         struct iwarp_rdmap_segment s = {.control = (uint8_t)(0x40 | opcode)};
         s.tagged = rest % 2;
         s.qn = rest / 2 % 5;
         s.last = rest / 10 % 2;
         s.payload_len = lengths[rest / 20 % 14];
-        s.rfc7306 = rest / 280;
+        s.rfc7306 = rest / 280 % 2;
+        s.send_imm = rest / 560;
         s.ddp_control = (uint8_t)((s.tagged ? 0x81 : 0x01) | (s.last ? 0x40 : 0));
-        check_one(opcode, &s, &accepted[s.rfc7306]);
+        check_one(opcode, &s, &accepted[rest / 280]);
     }
     /* Two tagged opcodes with any "queue", four Sends, one Read Request, one Terminate. */
     assert_int_equal(accepted[0], 2 * 5 * 2 * 14 + 4 * 2 * 14 + 5 + 12);
     assert_int_equal(accepted[1], accepted[0] + 2 + 2 + 7); /* Immediate Data, Atomics */
+    for (unsigned i = 0; i < 2; i++) {                      /* two more Sends */
+        assert_int_equal(accepted[2 + i], accepted[i] + 2 * 2 * 14);
+    }
 }
 
 /* QN is 32 bits on the wire. */
@@ -129,7 +139,7 @@ static void check__high_queue_numbers__are_invalid(void **state)
     for (size_t i = 0; i < sizeof qns / sizeof *qns; i++) {
         for (unsigned opcode = 1; opcode < 16; opcode++) {
             struct iwarp_rdmap_segment s = {
-                0x41, (uint8_t)(0x40 | opcode), false, true, qns[i], 28, qns[i] > 3};
+                0x41, (uint8_t)(0x40 | opcode), false, true, qns[i], 28, qns[i] > 3, true};
             unsigned accepted = 0;
             check_one(opcode, &s, &accepted);
             assert_int_equal(accepted, 0);
@@ -143,7 +153,8 @@ static void check__every_version__accepts_1_only_and_ignores_reserved_bits(void 
 {
     (void)state;
     for (unsigned control = 0; control < 256; control++) {
-        const struct iwarp_rdmap_segment s = {0xc1, (uint8_t)control, true, true, 0, 8, true};
+        const struct iwarp_rdmap_segment s = {0xc1, (uint8_t)control, true, true, 0, 8, true,
+                                              false};
         struct iwarp_fault fault = {.code = IWARP_FAULT_NONE};
         unsigned opcode = control & 0x0f;
         bool good = iwarp_rdmap_check(&s, &fault);

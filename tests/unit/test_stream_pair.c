@@ -47,6 +47,7 @@ struct request {
     uint32_t stag;  /* Send: to be invalidated, or 0 */
     bool solicited;
     bool has_imm;
+    bool of_send;   /* and it came with a Send */
     uint64_t imm;   /* and the octets of the target as for a Send */
     size_t written; /* by the same request; SIZE_MAX: it is Immediate Data alone */
 };
@@ -140,6 +141,7 @@ static void pair_init(struct pair *p, uint64_t seed)
     markers[1] = chance_one_in(c, 3);
     for (unsigned i = 0; i < 2; i++) {
         options[i] = (struct endpoint_options){.rfc7306 = true,
+                                               .send_imm = true,
                                                .no_crc = no_crc,
                                                .markers_rx = markers[i],
                                                .markers_tx = markers[1 - i],
@@ -221,6 +223,10 @@ static bool post_send(struct side *s, struct chance *c, struct iwarp_send_wr *wr
     if (chance_one_in(c, 3) && to->tokens_used < TOKENS) {
         wr->opcode = IWARP_WR_SEND_INV;
         r.stag = wr->invalidate_stag = 0x00020000 + (to->tokens_used++ << 8);
+    } else if (chance_one_in(c, 3)) {
+        wr->opcode = IWARP_WR_SEND_IMM;
+        r.has_imm = r.of_send = true;
+        r.imm = wr->imm = (uint32_t)chance_next(c);
     }
     r.solicited = chance_one_in(c, 2);
     wr->flags |= r.solicited ? IWARP_WR_SOLICITED : 0;
@@ -492,11 +498,12 @@ static void look(struct pair *p, struct side *s)
         const struct request *r = &s->receive[s->rq_seen];
         assert_int_equal(w->status, IWARP_WC_SUCCESS);
         if (r->written != SIZE_MAX) { /* else alone: a Write of the request before may count */
-            assert_int_equal(w->byte_len, r->has_imm ? r->written : r->len);
+            assert_int_equal(w->byte_len, r->has_imm && !r->of_send ? r->written : r->len);
         }
         assert_int_equal(w->wc_flags, (r->solicited ? IWARP_WC_SOLICITED : 0) |
                                           (r->stag ? IWARP_WC_WITH_INVALIDATE : 0) |
-                                          (r->has_imm ? IWARP_WC_WITH_IMM : 0));
+                                          (r->has_imm ? IWARP_WC_WITH_IMM : 0) |
+                                          (r->of_send ? IWARP_WC_IMM_OF_SEND : 0));
         assert_true(w->imm == r->imm);
         expect_same("data of a Send", &s->landing, r->at, r->len);
         expect_same("Writes before a Send", &s->target, 0, r->writes);

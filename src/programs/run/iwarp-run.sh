@@ -8,8 +8,8 @@
 set -u
 version='@VERSION@'
 installed='@COMPATDIR@'
-settings='addr config crc crc32c devices faults log markers mpa-rev pcap pcap-max placement
-                   progress read-sink rfc7306 strict transport ulpdu-max workers'
+settings='addr config crc crc32c devices faults log markers mpa-rev pcap pcap-max
+                   persona placement progress read-sink rfc7306 send-imm strict transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).
 fail()
@@ -220,19 +220,19 @@ first_in()
     printf '%s\n' "${line#=}" | sed 's/[[:space:]]*$//; s/^"\(.*\)"$/\1/'
 }
 
-# What the library will take IWARP_DEVICES for
-devices_setting()
+# wished NAME: what the library will take this setting for
+wished()
 {
-    if [ -n "${IWARP_DEVICES+set}" ]; then
-        printf '%s\n' "$IWARP_DEVICES"
+    if eval "[ -n \"\${$1+set}\" ]"; then
+        eval "printf '%s\\n' \"\$$1\""
     elif [ -n "${IWARP_CONFIG+set}" ]; then
-        first_in "$IWARP_CONFIG" IWARP_DEVICES
+        first_in "$IWARP_CONFIG" "$1"
     else
         case ${XDG_CONFIG_HOME-} in
         /*) user_file=$XDG_CONFIG_HOME/iwarp.conf ;;
         *) user_file=${HOME-}/.config/iwarp.conf ;;
         esac
-        first_in "$user_file" IWARP_DEVICES || first_in /etc/iwarp.conf IWARP_DEVICES
+        first_in "$user_file" "$1" || first_in /etc/iwarp.conf "$1"
     fi
 }
 
@@ -243,7 +243,7 @@ fake_sys()
         find . -maxdepth 2 -type l -exec cp -P --parents -t /sys/class {} +; }; then
         fail 125 '--fake-sys: cannot replace /sys/class'
     fi
-    if [ "$(cd "$from" && devices_setting)" = per-interface ]; then
+    if [ "$(cd "$from" && wished IWARP_DEVICES)" = per-interface ]; then
         for net in /sys/class/net/*; do
             [ "${net##*/}" = lo ] || is_down "$net" || fake_device "iwarp_${net##*/}" "$net"
         done
@@ -270,12 +270,17 @@ run()
             [ -z "$file" ] || is_ours $name "$file" || preload=1
         done
     fi
+    # The files of a RoCE adapter are shown by functions that come before the C library's.
+    files=
+    if [ "$(wished IWARP_PERSONA)" = roce ]; then
+        preload=1 files=:$lib/libiwarp-files.so
+    fi
     if [ $preload = 1 ]; then
         # Blanks separate names there, and there is no way to write one.
         case $lib in
         *[[:space:]]*) fail 125 "$lib: a path with a blank cannot be in LD_PRELOAD" ;;
         esac
-        LD_PRELOAD=$lib/libibverbs.so.1:$lib/librdmacm.so.1${LD_PRELOAD:+:$LD_PRELOAD}
+        LD_PRELOAD=$lib/libibverbs.so.1:$lib/librdmacm.so.1$files${LD_PRELOAD:+:$LD_PRELOAD}
         export LD_PRELOAD
     fi
     ! privileged || printf 'iwarp-run: warning: %s is %s: the loader may ignore what is asked for\n' \

@@ -106,7 +106,22 @@ struct iwarp_conn_options {
      */
     bool (*admit)(const struct sockaddr *peer, socklen_t peer_len, void *arg);
     void *admit_arg;
+    /*
+     * A message that needs a receive (Send, Immediate Data) may come before the receive is posted.
+     * RFC 5041 7.1 ends the stream then, and so does this end by default. With rnr_timeout_ms above
+     * 0 the message waits so long for its receive, and only then the stream ends by the same
+     * Terminate (fault DDP_WAITED). The library holds messages that wait in memory of its own, up
+     * to about rnr_bytes octets with their headers, and then reads nothing more; a close or reset
+     * of the peer is noticed all the same (over kernel TCP). Messages complete in the order in
+     * which they were sent. What else arrives behind a message that waits is carried on with:
+     * RDMA Writes, RDMA Reads of the peer, and the responses to this end's. After the peer's FIN,
+     * messages wait for no longer than close_timeout_ms; iwarp_disconnect drops them.
+     */
+    unsigned rnr_timeout_ms; /* IWARP_RNR_OF_DEVICE (default): the device's; 0: end at once */
+    unsigned rnr_bytes;      /* 0 (default): the device's */
 };
+
+#define IWARP_RNR_OF_DEVICE 0xffffffffu
 
 IWARP_API void iwarp_conn_options_init(struct iwarp_conn_options *options);
 
@@ -190,10 +205,11 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
 /*
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
- * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict and timeouts are
- * used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
- * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
- * conn waits for no answer, or an option is out of its bounds. CLOSED: the Request has ended.
+ * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict, rnr_bytes and
+ * timeouts are used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the
+ * peer's first FPDU has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too
+ * much private data, conn waits for no answer, or an option is out of its bounds. CLOSED: the
+ * Request has ended.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,

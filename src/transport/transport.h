@@ -62,6 +62,14 @@ void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets);
 
 /*
+ * Instead of watch: report `readable` once the peer has closed or the connection is lost, whatever
+ * is unread. ending: is that so? *error is then the errno value that ended it, if it was not
+ * returned by a call yet, or 0.
+ */
+void iwarp_tcp_await_end(struct iwarp_endpoint *ep, bool write);
+bool iwarp_tcp_ending(struct iwarp_endpoint *ep, int *error);
+
+/*
  * Somebody will read all that comes without being told, so the loop need not watch an endpoint that
  * is watched for reading only: that costs whoever sends to it time in the kernel. Until come_back,
  * or until something else is to be watched. All on the loop's thread; TCP only.

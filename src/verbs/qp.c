@@ -11,6 +11,7 @@
 #include "stream/stream.h"
 #include "verbs/async.h"
 #include "verbs/conn.h"
+#include "verbs/conn_wait.h"
 #include "verbs/cq.h"
 #include "verbs/device.h"
 #include "verbs/mr.h"
@@ -186,6 +187,7 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     }
     if (conn) {
         iwarp_mutex_lock(&conn->lock);
+        iwarp_conn_await_no_more(conn);
         conn->qp = NULL;
         if (conn->startup) {
             conn->startup->qp_gone = true;
@@ -229,12 +231,16 @@ uint32_t iwarp_qp_num(const struct iwarp_qp *qp)
 
 enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
 {
-    return IWARP_GIVEN(qp) ? (enum iwarp_qp_state)atomic_load(&qp->state) : IWARP_QP_ERROR;
+    return IWARP_GIVEN(qp) ? (enum iwarp_qp_state)(atomic_load(&qp->state) & ~QP_ASKS)
+                           : IWARP_QP_ERROR;
 }
 
+/* An exchange: see iwarp_post_recv.  QP_ASKS stays; it changes under conn.lock, as the state. */
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 {
-    (void)atomic_exchange(&qp->state, (int)state); /* an exchange: see iwarp_post_recv */
+    int asks = atomic_load_explicit(&qp->state, memory_order_relaxed) & QP_ASKS;
+
+    (void)atomic_exchange(&qp->state, (int)state | asks);
 }
 
 /* The fault lies in the connection and stays valid as long as the queue pair keeps it. */

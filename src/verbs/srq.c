@@ -2,7 +2,8 @@
 /*
  * Shared receive queues: one block of entries, each of them free, posted, or taken by a queue pair
  * until its completion is produced. Streams take through the function pointer in wq.h, under their
- * connections' locks; srq.lock guards the lists and is never held while anything else is locked.
+ * connections' locks; srq.lock guards the lists and is never held while anything else is locked,
+ * but for a worker's list of tasks.
  * Verbs 6.3.
  */
 #include "verbs/srq.h"
@@ -243,10 +244,6 @@ static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv
     return IWARP_OK;
 }
 
-/*
- * No stream is woken up: a stream that finds the queue empty ends with a fault and never waits for
- * a receive.
- */
 enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr,
                                       const struct iwarp_recv_wr **bad)
 {
@@ -261,6 +258,7 @@ enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one(srq, wr);
     }
+    iwarp_srq_wake_first(srq);
     iwarp_mutex_unlock(&srq->lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;

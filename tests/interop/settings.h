@@ -53,11 +53,12 @@ struct settings {
     unsigned reject;          /* who listened says no */
 
     unsigned receives, rsize; /* what who listened posts: how many, how large */
+    unsigned late;            /* and so many ms after it has accepted */
     unsigned read, write;     /* what its region allows */
 
     unsigned ird, ord;
     /* libiwarp alone: siw has parameters of its module for these */
-    unsigned rev, crc, p2p, rtr, ulpdu, early, remind, strict;
+    unsigned rev, crc, p2p, rtr, ulpdu, early, remind, strict, rnr;
 };
 
 /* The defaults, then the words. False, with a sentence on stderr, when one is not understood. */

@@ -65,14 +65,6 @@ bool iwarp_ddp_place(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, 
                      const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
                      struct iwarp_fault *fault);
 
-/*
- * The same for an untagged segment whose MSN and MO were found right, and accounted for by
- * iwarp_ddp_advance, when it came: only now is there a buffer for it.
- */
-bool iwarp_ddp_place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h,
-                              uint32_t len, const struct iwarp_ddp_sink *sink,
-                              struct iwarp_ddp_target *target, struct iwarp_fault *fault);
-
 /* The payload of a placed untagged segment has arrived whole: advance MO, and after the last MSN.
  */
 void iwarp_ddp_advance(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len);

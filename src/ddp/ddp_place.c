@@ -191,12 +191,21 @@ static bool place_response(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_heade
                              IWARP_ACCESS_LOCAL_WRITE, target, fault);
 }
 
-/* [DDP-7.1-03] [DDP-7.1-06] [VERBS-8.1.2.1-01] */
-bool iwarp_ddp_place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h,
-                              uint32_t len, const struct iwarp_ddp_sink *sink,
-                              struct iwarp_ddp_target *target, struct iwarp_fault *fault)
+/* RFC 5041 7.1, untagged: MSN in order, MO in order, a buffer posted, the message fits. */
+/* [DDP-4.1-02] [DDP-7.1-01] [DDP-7.1-03] [DDP-7.1-05] [DDP-7.1-06] [VERBS-8.1.2.1-01] */
+/* [DDP-7.1-07] [RDMAP-7.2-04] [RDMAX-8.2-02] [RDMAX-6.3-03] [RDMAP-5.4-03] */
+static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
+                           const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
+                           struct iwarp_fault *fault)
 {
     target->n = 0;
+    assert(h->qn < sizeof rx->msn / sizeof *rx->msn); /* the caller has checked it for the opcode */
+    if (h->msn != rx->msn[h->qn]) {
+        return found(fault, IWARP_FAULT_DDP_MSN, h->qn, h->msn, rx->msn[h->qn]);
+    }
+    if (h->mo != rx->mo[h->qn]) {
+        return found(fault, IWARP_FAULT_DDP_MO, h->msn, h->mo, rx->mo[h->qn]);
+    }
     if (sink->kind == DDP_SINK_NONE) {
         return found(fault, IWARP_FAULT_DDP_NO_BUFFER, h->qn, h->msn, 0);
     }
@@ -210,24 +219,6 @@ bool iwarp_ddp_place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_he
     const void *pd = sink->pd ? sink->pd : rx->pd;
     return iwarp_ddp_resolve(rx->regions, rx->lends, pd, rx->qp, sink->sgl, sink->num_sge, h->mo,
                              len, IWARP_ACCESS_LOCAL_WRITE, target, fault);
-}
-
-/* RFC 5041 7.1, untagged: MSN in order, MO in order, a buffer posted, the message fits. */
-/* [DDP-4.1-02] [DDP-7.1-01] [DDP-7.1-05] [DDP-7.1-07] [RDMAP-7.2-04] [RDMAX-8.2-02] */
-/* [RDMAX-6.3-03] [RDMAP-5.4-03] */
-static bool place_untagged(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,
-                           const struct iwarp_ddp_sink *sink, struct iwarp_ddp_target *target,
-                           struct iwarp_fault *fault)
-{
-    target->n = 0;
-    assert(h->qn < sizeof rx->msn / sizeof *rx->msn); /* the caller has checked it for the opcode */
-    if (h->msn != rx->msn[h->qn]) {
-        return found(fault, IWARP_FAULT_DDP_MSN, h->qn, h->msn, rx->msn[h->qn]);
-    }
-    if (h->mo != rx->mo[h->qn]) {
-        return found(fault, IWARP_FAULT_DDP_MO, h->msn, h->mo, rx->mo[h->qn]);
-    }
-    return iwarp_ddp_place_untagged(rx, h, len, sink, target, fault);
 }
 
 bool iwarp_ddp_place(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h, uint32_t len,

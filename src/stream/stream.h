@@ -117,6 +117,7 @@ struct iwarp_stream_rx {
  */
 struct iwarp_hold {
     struct iwarp_held *first, *last; /* oldest first; first NULL: none */
+    const struct iwarp_held *again;  /* the one that is being delivered; NULL: none */
     size_t octets, room;             /* what they cost, config.hold */
     bool blocked;                    /* messages of queue 0 may not have a receive now */
     bool closed;                     /* the application has closed and waits for none of them */

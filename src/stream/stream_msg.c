@@ -432,7 +432,8 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
  * The receive state of DDP advances with every segment, in order. The payload counter leaves out
  * messages that carry only control information. Returns what count_written does.
  */
-static uint32_t account(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len)
+static inline uint32_t account(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                               uint32_t len)
 {
     bool control_only = opcode_of(h) == IWARP_OP_READ_REQUEST || opcode_of(h) >= IWARP_OP_TERMINATE;
 
@@ -443,10 +444,14 @@ static uint32_t account(struct iwarp_stream *s, const struct iwarp_ddp_header *h
 }
 
 /* Only the last segment of a Send delivers it, and an RDMA Write is delivered to nobody (RFC
- * 5040 5.1). `behind`: see deliver_immediate. */
-static bool act(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
-                uint32_t behind, const uint8_t *control)
+ * 5040 5.1). A segment that was held was accounted for when it came. */
+/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
+/* [VERBS-8.2.2-04] */
+bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
+                          const uint8_t *control)
 {
+    uint32_t behind = s->hold.again ? s->hold.again->behind : account(s, h, len);
+
     switch (opcode_of(h)) {
     case IWARP_OP_READ_RESPONSE:
         return deliver_response(s, h, len);
@@ -470,14 +475,6 @@ static bool act(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32
         break;
     }
     return true;
-}
-
-/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
-/* [VERBS-8.2.2-04] */
-bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
-                          const uint8_t *control)
-{
-    return act(s, h, len, account(s, h, len), control);
 }
 
 /* --- segments that lie whole in memory ------------------------------------------------------- */
@@ -533,17 +530,12 @@ static bool hold(struct iwarp_stream *s, const struct iwarp_ddp_header *h, const
     }
     if (s->hold.closed) {
         s->hold.blocked = true; /* no later message overtakes one that was dropped */
-        (void)account(s, h, payload);
-        return true;
-    }
-    uint32_t behind = s->rx.write_ended ? s->rx.written : 0;
-    if (!iwarp_hold_push(s, p, len, behind)) {
+    } else if (iwarp_hold_push(s, p, len, s->rx.write_ended ? s->rx.written : 0)) {
+        iwarp_count(&s->config.counts->waited, h->mo == 0);
+    } else {
         return false;
     }
     (void)account(s, h, payload);
-    if (h->mo == 0) {
-        iwarp_count(&s->config.counts->waited, 1);
-    }
     return true;
 }
 
@@ -575,27 +567,23 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
 }
 
 /*
- * MSN and MO were right when it came; what the buffer decides is checked now. Other messages may
- * have come and been placed meanwhile, but none of this queue. An STag that it invalidates was
+ * It goes the same way again, with the MSN and MO that were expected when it came. Other messages
+ * may have come and been placed meanwhile, but none of this queue. An STag that it invalidates was
  * valid until now.
  */
 bool iwarp_stream_take_held(struct iwarp_stream *s, const struct iwarp_held *held)
 {
+    uint32_t *msn = &s->ddp.msn[IWARP_DDP_QN_SEND], *mo = &s->ddp.mo[IWARP_DDP_QN_SEND];
+    const uint32_t next_msn = *msn, next_mo = *mo;
     struct iwarp_ddp_header h;
-    struct iwarp_ddp_sink sink;
-    struct iwarp_ddp_target target;
 
     iwarp_ddp_header_get(held->segment, &h);
-    uint32_t header_len = iwarp_ddp_header_len(held->segment[0]), len = held->len - header_len;
-    const uint8_t *payload = held->segment + header_len;
-    if (s->ddp.lends->n + IWARP_MAX_SGE > IWARP_MAX_LENDS) {
-        iwarp_lends_settle(s->ddp.lends);
-    }
-    if (choose_sink(s, &h, &sink, &s->fault) &&
-        iwarp_ddp_place_untagged(&s->ddp, &h, len, &sink, &target, &s->fault) &&
-        copy_payload(s, &target, payload) && act(s, &h, len, held->behind, payload)) {
-        return true;
-    }
-    iwarp_stream_remember_cause(s, held->segment, held->len);
-    return false;
+    *msn = h.msn;
+    *mo = h.mo;
+    s->hold.again = held;
+    bool good = iwarp_stream_take_segment(s, held->segment, held->len);
+    s->hold.again = NULL;
+    *msn = next_msn;
+    *mo = next_mo;
+    return good;
 }

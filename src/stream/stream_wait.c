@@ -9,7 +9,6 @@
  * The stream knows no time: the driver measures how long the oldest message waits, and calls
  * iwarp_stream_wait_over.
  */
-#include "ddp/ddp_wire.h"
 #include "stream/stream_hold.h"
 #include "stream/stream_msg.h"
 

@@ -329,7 +329,12 @@ static void settle(struct iwarp_conn *conn)
         iwarp_conn_close_endpoint(conn, conn->stream.abort);
         return;
     }
-    iwarp_conn_watch(conn, conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0);
+    bool write = conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0;
+    if (iwarp_stream_full(&conn->stream)) {
+        iwarp_conn_watch_end(conn, write);
+    } else {
+        conn->ep->ops->watch(conn->ep, !conn->stream.eof, write);
+    }
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */

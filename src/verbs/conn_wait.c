@@ -179,17 +179,13 @@ void iwarp_conn_look_for_end(struct iwarp_conn *conn)
     }
 }
 
-/*
- * While the stream is full, only the peer's end is watched for, and not again once it was seen:
- * that does not go away. Other transports than TCP do not tell it without being read.
- */
-void iwarp_conn_watch(struct iwarp_conn *conn, bool write)
+/* Not again once it was seen: that does not go away. Other transports than TCP do not tell it
+ * without being read. */
+void iwarp_conn_watch_end(struct iwarp_conn *conn, bool write)
 {
     struct iwarp_endpoint *ep = conn->ep;
 
-    if (!iwarp_stream_full(&conn->stream)) {
-        ep->ops->watch(ep, !conn->stream.eof, write);
-    } else if (iwarp_tcp_is(ep) && !conn->end_seen) {
+    if (iwarp_tcp_is(ep) && !conn->end_seen) {
         iwarp_tcp_await_end(ep, write);
     } else {
         ep->ops->watch(ep, false, write && !conn->tx_error);

@@ -35,7 +35,7 @@ unsigned iwarp_conn_close_ms(struct iwarp_conn *conn);
 /* Something has happened to an endpoint that is not read from, as the stream is full. */
 void iwarp_conn_look_for_end(struct iwarp_conn *conn);
 
-/* Watch for what the stream wants to read, and for room if `write`. */
-void iwarp_conn_watch(struct iwarp_conn *conn, bool write);
+/* The stream is full: watch for the peer's end alone, and for room if `write`. */
+void iwarp_conn_watch_end(struct iwarp_conn *conn, bool write);
 
 #endif

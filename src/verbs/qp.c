@@ -238,9 +238,11 @@ enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
 /* An exchange: see iwarp_post_recv.  QP_ASKS stays; it changes under conn.lock, as the state. */
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 {
-    int asks = atomic_load_explicit(&qp->state, memory_order_relaxed) & QP_ASKS;
+    int was = atomic_load_explicit(&qp->state, memory_order_relaxed);
 
-    (void)atomic_exchange(&qp->state, (int)state | asks);
+    if ((was & ~QP_ASKS) != (int)state) {
+        (void)atomic_exchange(&qp->state, (int)state | (was & QP_ASKS));
+    }
 }
 
 /* The fault lies in the connection and stays valid as long as the queue pair keeps it. */

@@ -225,13 +225,16 @@ static void make_receive(struct pair *p, struct side *s, const struct request *r
     }
 }
 
-/* Post n of the receives that are late, or all. True: there was one. */
-static bool post_late(struct side *s, uint32_t n)
+/* Post n of the receives that are late, or all; the stream may be told later. True: there was one.
+ */
+static bool post_late(struct side *s, uint32_t n, bool tell)
 {
     uint32_t left = s->receives - iwarp_wq_head(&s->e.rq);
 
     atomic_fetch_add(&s->e.rq.head, n < left ? n : left);
-    iwarp_stream_resume(&s->e.s);
+    if (tell) {
+        iwarp_stream_resume(&s->e.s);
+    }
     iwarp_stream_check(&s->e.s);
     return n > 0 && left > 0;
 }
@@ -654,7 +657,7 @@ static bool step(struct pair *p)
         moved = receive(p, s, false);
         break;
     case 4:
-        moved = post_late(s, (uint32_t)chance_below(c, 3));
+        moved = post_late(s, (uint32_t)chance_below(c, 3), chance_one_in(c, 2));
         break;
     default:
         moved = follow(s);
@@ -675,7 +678,7 @@ static bool sweep(struct pair *p)
         moved = transmit(p, s, true) || moved;
         moved = release(s, &p->chance, true) || moved;
         moved = receive(p, s, true) || moved;
-        moved = post_late(s, 1) || moved;
+        moved = post_late(s, 1, true) || moved;
         moved = follow(s) || moved;
         look(p, s);
         endpoint_check(&s->e);

@@ -113,11 +113,26 @@ struct iwarp_conn_options {
     bool (*admit)(const struct sockaddr *peer, socklen_t peer_len, void *arg);
     void *admit_arg;
     /*
+     * A message that needs a receive (Send, Immediate Data) may come before the receive is posted.
+     * RFC 5041 7.1 ends the stream then, and so does this end by default. With rnr_timeout_ms above
+     * 0 the message waits so long for its receive, and only then the stream ends by the same
+     * Terminate (fault DDP_WAITED). The library holds messages that wait in memory of its own, up
+     * to about rnr_bytes octets with their headers, and then reads nothing more; a close or reset
+     * of the peer is noticed all the same (over kernel TCP). Messages complete in the order in
+     * which they were sent. What else arrives behind a message that waits is carried on with:
+     * RDMA Writes, RDMA Reads of the peer, and the responses to this end's. After the peer's FIN,
+     * messages wait for no longer than close_timeout_ms; iwarp_disconnect drops them.
+     */
+    unsigned rnr_timeout_ms; /* IWARP_RNR_OF_DEVICE (default): the device's; 0: end at once */
+    unsigned rnr_bytes;      /* 0 (default): the device's */
+    /*
      * Sends with Immediate Data. With ASK there is room for 8 octets less of private data. An
      * iwarp_accept whose option is DEFAULT takes that of the listener.
      */
     enum iwarp_send_imm send_imm;
 };
+
+#define IWARP_RNR_OF_DEVICE 0xffffffffu
 
 /*
  * Set *options to the defaults. Some defaults come from the environment or a file of settings:
@@ -245,9 +260,9 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply (RFC 5044 7.1.2)
  * with pd_len octets of private data, which are copied: at most 512 octets to a Request of revision
  * 1, 508 to one of revision 2 (RFC 6581 9). options NULL: those of the listener; only crc, markers,
- * rtr, placement, ulpdu_max, ird, ord, strict, send_imm and the times are used. `user` replaces
- * that of the listener in later events. The call waits for the connection's worker to send the
- * Reply.
+ * rtr, placement, ulpdu_max, ird, ord, strict, send_imm, rnr_bytes and the times are used. `user`
+ * replaces that of the listener in later events. The call waits for the connection's worker to send
+ * the Reply.
  *
  * OK: ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
  * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,

@@ -30,10 +30,11 @@ struct iwarp_terminate_stats {
 struct iwarp_qp_stats {
     size_t size; /* set by the caller to sizeof(struct iwarp_qp_stats) */
     struct iwarp_traffic sent, received;
+    uint64_t messages_waited; /* received ones that came before their receive, and were held */
 
     /* How its stream ended, 0 or 1 each; all 0 while it goes on and after an orderly close. */
     unsigned crc_errors;          /* an FPDU with a wrong CRC arrived */
-    unsigned receive_queue_empty; /* a message found no receive posted */
+    unsigned receive_queue_empty; /* a message found no receive posted, in time */
     unsigned streams_lost;        /* the connection below was reset or timed out */
     struct iwarp_terminate_stats terminate_sent, terminate_received;
 };
@@ -54,8 +55,9 @@ struct iwarp_device_stats {
 
     /* Since the device was opened. Streams that have ended are included. */
     struct iwarp_traffic sent, received;
+    uint64_t messages_waited;     /* received ones that came before their receive, and were held */
     uint64_t crc_errors;          /* FPDUs with a wrong CRC; each ended its stream */
-    uint64_t receive_queue_empty; /* messages that found no receive posted; likewise */
+    uint64_t receive_queue_empty; /* messages that found no receive posted, in time; likewise */
     uint64_t streams_lost;        /* ended by the connection below: reset, timed out */
     uint64_t terminates_sent[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
     uint64_t terminates_received[IWARP_STATS_LAYERS][IWARP_STATS_ETYPES][IWARP_STATS_CODES];
@@ -78,7 +80,7 @@ struct iwarp_device_stats {
     unsigned pds, regions, cqs, srqs, qps, event_queues, listeners;
     unsigned connections; /* with those that only wait for the end of a close */
     unsigned half_open;   /* inbound start-ups, and rejected peers that have not closed yet */
-    size_t buffer_bytes;  /* library memory in use for partly received or unsent FPDUs */
+    size_t buffer_bytes;  /* library memory in use for partly received, unsent or waiting FPDUs */
 };
 
 /*

@@ -174,6 +174,10 @@ struct iwarp_device_options {
                 * thread that polls without a pause run the loop. Spinning stops where other
                 * threads need the processor. Default: IWARP_LOOK in the environment (on or off),
                 * else on */
+    /* How long, and with how many octets for each connection, messages wait for a receive that is
+     * not posted yet: conn.h. Defaults: IWARP_RNR_TIMEOUT and IWARP_RNR_BYTES in the environment,
+     * else 0 (a message that finds no receive ends the stream) and 262144, at least 1. */
+    unsigned rnr_timeout_ms, rnr_bytes;
     enum iwarp_send_imm send_imm; /* of connections whose option is DEFAULT; not AGREED */
 };
 

@@ -5,6 +5,7 @@
  * cm_lock held and starts a native operation; cm_engine.c reports the result as an event.
  */
 #include "compat/cm.h"
+#include "compat/rnr.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -102,12 +103,23 @@ static unsigned depth(uint8_t wished)
     return wished == 0 ? 1 : wished == RDMA_MAX_RESP_RES ? COMPAT_MAX_RD_ATOM : wished;
 }
 
-/* param may be NULL: then both depths are the device's maximum. */
+/*
+ * How long a message waits for its receive. How often the peer tries is not told by MPA's start-up,
+ * so this end's own number counts. 0 counts as 1: on adapters a receive that is posted right after
+ * the connection is established comes in time, and programs that say 0, or nothing, rely on that.
+ */
+static unsigned rnr_timeout(const struct rdma_conn_param *param)
+{
+    return iwarp_compat_rnr_timeout(param->rnr_retry_count ? param->rnr_retry_count : 1, 0);
+}
+
+/* param may be NULL: then both depths are the device's maximum, and messages wait for ever. */
 static int options_of(const struct rdma_conn_param *param, const char *call,
                       struct iwarp_conn_options *o)
 {
     const struct rdma_conn_param most = {.responder_resources = RDMA_MAX_RESP_RES,
-                                         .initiator_depth = RDMA_MAX_INIT_DEPTH};
+                                         .initiator_depth = RDMA_MAX_INIT_DEPTH,
+                                         .rnr_retry_count = 7};
 
     if (!param) {
         param = &most;
@@ -115,6 +127,7 @@ static int options_of(const struct rdma_conn_param *param, const char *call,
     iwarp_conn_options_init(o);
     o->ird = depth(param->responder_resources);
     o->ord = depth(param->initiator_depth);
+    o->rnr_timeout_ms = rnr_timeout(param);
     if (o->ird > COMPAT_MAX_RD_ATOM || o->ord > COMPAT_MAX_RD_ATOM) {
         return cm_refuse(EINVAL,
                          "%s: responder_resources %u and initiator_depth %u; the device has %d "

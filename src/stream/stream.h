@@ -7,11 +7,12 @@
  *   send      gather -> (write) -> sent, released  stream_tx.c, and what comes next: stream_next.c
  *   local     requests that send nothing           stream_local.c
  *   atomic    operations in memory, and results    stream_atomic.c
+ *   wait      messages without a receive           stream_wait.c, stream_hold.c
  *   life      eof, close, interest                 stream_life.c
  *
- * Calls between the files go one way, from those that know the order of things (rx, tx, life) to
- * those that know one thing (next, msg, local, atomic, frame, block); tools/check-includes sees to
- * it.
+ * Calls between the files go one way, from those that know the order of things (rx, tx, wait, life)
+ * to those that know one thing (next, msg, local, atomic, frame, block, hold); tools/check-includes
+ * sees to it.
  *
  * Work comes in through two rings (wq.h) and leaves through their `done` counters; why the stream
  * ended is in `fault`. A stream has no lock: its driver makes one call at a time (verbs holds
@@ -33,6 +34,7 @@
  *  - fault.code is set in TERMINATING, and once set never changes
  *  - no region is lent to rx between placed/feed and the next want: ddp.lends is NULL
  *  - sq.done <= sq.next <= sq.head, tx.released <= tx.sent <= tx.framed
+ *  - segments are held in RUNNING and CLOSING only; the oldest is the first of its message
  */
 #ifndef IWARP_STREAM_H
 #define IWARP_STREAM_H
@@ -86,6 +88,7 @@ struct iwarp_stream_config {
     bool send_imm;             /* both ends have agreed on Sends with Immediate Data */
     bool early;                /* place before the CRC is checked */
     bool plain;                /* no runs (stream_run.h): tests compare with and without */
+    size_t hold;               /* octets of messages that may wait for a receive; 0: none waits */
     enum iwarp_stream_rtr rtr; /* to be sent before anything else; READ needs ord >= 1 */
     uint32_t mulpdu;           /* of what is framed from now on */
     uint32_t ird, ord;
@@ -108,6 +111,18 @@ struct iwarp_stream_rx {
     uint64_t direct;   /* payload octets that were never copied */
     uint32_t written;  /* octets so far of the RDMA Write that the latest segment belongs to */
     bool write_ended;  /* that segment was its last; both are 0 after any other segment */
+};
+
+/*
+ * Segments of messages that came before their receives (stream_hold.h). `room` is where reading
+ * stops; one read may go beyond it.
+ */
+struct iwarp_hold {
+    struct iwarp_held *first, *last; /* oldest first; first NULL: none */
+    const struct iwarp_held *again;  /* the one that is being delivered; NULL: none */
+    size_t octets, room;             /* what they cost, config.hold */
+    bool blocked;                    /* messages of queue 0 may not have a receive now */
+    bool closed;                     /* the application has closed and waits for none of them */
 };
 
 struct iwarp_tx_block;
@@ -148,6 +163,7 @@ struct iwarp_stream {
     struct iwarp_rdmap_reads reads;
     struct iwarp_stream_rx rx;
     struct iwarp_stream_tx tx;
+    struct iwarp_hold hold;
 };
 
 void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config *config);
@@ -193,12 +209,36 @@ void iwarp_stream_released(struct iwarp_stream *s, size_t n);
  */
 bool iwarp_stream_remind(struct iwarp_stream *s);
 
+/* --- messages without a receive --------------------------------------------------------------- */
+
+/* Does a message wait for its receive? *msn: the oldest such. Then the driver measures the time,
+ * and sees to it that a posted receive makes it call resume. */
+bool iwarp_stream_waits(const struct iwarp_stream *s, uint32_t *msn);
+
+/* As much waits as may: the driver reads no more, until resume has made room. Not after the peer's
+ * FIN: nothing more comes. */
+static inline bool iwarp_stream_full(const struct iwarp_stream *s)
+{
+    return s->hold.first && s->hold.octets >= s->hold.room && !s->eof;
+}
+
+/* Deliver what waits, as far as there are receives. */
+void iwarp_stream_resume(struct iwarp_stream *s);
+
+/* The oldest message has waited for ms in vain: end the stream by a Terminate. */
+void iwarp_stream_wait_over(struct iwarp_stream *s, uint64_t ms);
+
+/* The peer has closed, or is gone, behind octets that were not read since the stream is full: as
+ * much again may be held, so that a Terminate among them is found. */
+void iwarp_stream_hold_rest(struct iwarp_stream *s);
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 /* The peer's FIN (error 0), or an errno value that ended the connection. */
 void iwarp_stream_eof(struct iwarp_stream *s, int error);
 
-/* Send the requests posted so far, then half-close. */
+/* Send the requests posted so far, then half-close. Messages that wait for a receive are dropped.
+ */
 void iwarp_stream_close(struct iwarp_stream *s);
 
 /*

@@ -22,6 +22,7 @@ struct iwarp_stream_traffic {
 
 struct iwarp_stream_counts {
     struct iwarp_stream_traffic tx, rx;
+    _Atomic uint64_t waited; /* messages that came before their receive, and were held */
 };
 
 /* Correct only because there is one writer: two could lose an increment. */

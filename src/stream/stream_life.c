@@ -3,7 +3,7 @@
  * The life of a stream: how it begins, what ends it, and what the driver should do with the TCP
  * connection. The diagram is in stream.h. RFC 5040 6.2 and 7.1, RFC 5041 6.2, RFC 5044 8.
  */
-#include "stream/stream.h"
+#include "stream/stream_hold.h"
 
 #include <assert.h>
 
@@ -14,6 +14,7 @@ void iwarp_stream_init(struct iwarp_stream *s, const struct iwarp_stream_config 
     *s = (struct iwarp_stream){.config = *config, .life = STREAM_RUNNING};
     iwarp_ddp_rx_init(&s->ddp, config->regions, config->pd, config->qp);
     s->ddp.denied = config->denied;
+    s->hold.room = config->hold;
     s->tx.send_msn = s->tx.read_msn = s->tx.atomic_msn = 1; /* RFC 5041 4.3 */
     iwarp_rdmap_reads_init(&s->reads, config->ird, config->ord);
 }
@@ -33,6 +34,7 @@ static void rx_release(struct iwarp_stream *s)
     }
     s->rx.state = RX_HEAD;
     s->rx.head_len = 0;
+    iwarp_hold_clear(s);
 }
 
 void iwarp_stream_fini(struct iwarp_stream *s)
@@ -86,6 +88,20 @@ void iwarp_stream_kill(struct iwarp_stream *s, enum iwarp_fault_code code,
     end(s, true);
 }
 
+/*
+ * RFC 5041 6.2.1: requests posted before this moment are sent, later ones are not, and the peer may
+ * go on until its own FIN. The verbs draft (6.2.5) demands a reset if anything is in flight or
+ * arrives, but a reset would destroy the octets that this end has sent last.
+ */
+/* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-02] [DDP-6.2.1-06] */
+static void begin_closing(struct iwarp_stream *s)
+{
+    if (s->life == STREAM_RUNNING) {
+        s->sq_end = iwarp_wq_head(s->config.sq);
+        s->life = STREAM_CLOSING;
+    }
+}
+
 /* `done` also stays behind for a request that is sent and waits for the transport or a response. */
 bool iwarp_stream_busy(struct iwarp_stream *s)
 {
@@ -95,7 +111,8 @@ bool iwarp_stream_busy(struct iwarp_stream *s)
 /*
  * RFC 5041 6.2, verbs draft 6.2: a FIN is an orderly close if nothing is unfinished: no request of
  * either end, no FPDU, no Send of several segments. Otherwise the peer gets a Terminate (0/2/07);
- * it can receive one, since its FIN closed the other direction only.
+ * it can receive one, since its FIN closed the other direction only. Messages that still wait for
+ * their receives keep the stream from its end (interest), but not this end's FIN.
  */
 /* [VERBS-6.2.2-01] */
 static void peer_closed(struct iwarp_stream *s)
@@ -106,9 +123,7 @@ static void peer_closed(struct iwarp_stream *s)
     bool mid_message = s->ddp.mo[IWARP_DDP_QN_SEND] > 0; /* its last segment never came */
 
     if (!iwarp_stream_busy(s) && partial == 0 && !mid_message) {
-        if (s->life == STREAM_RUNNING) {
-            iwarp_stream_close(s);
-        }
+        begin_closing(s);
         return;
     }
     if (s->life == STREAM_CLOSING && partial == 0 && !mid_message &&
@@ -139,17 +154,14 @@ void iwarp_stream_eof(struct iwarp_stream *s, int error)
     (void)iwarp_stream_interest(s);
 }
 
-/*
- * RFC 5041 6.2.1: requests posted before this call are sent, later ones are not, and the peer may
- * go on until its own FIN. The verbs draft (6.2.5) demands a reset if anything is in flight or
- * arrives, but a reset would destroy the octets that this end has sent last.
- */
-/* [DDP-6.2-01] [DDP-6.2.1-01] [DDP-6.2.1-02] [DDP-6.2.1-06] */
+/* The application itself posts no more receives, so messages that wait for one, and those that will
+ * come, are dropped: the end does not wait for them. */
 void iwarp_stream_close(struct iwarp_stream *s)
 {
-    if (s->life == STREAM_RUNNING) {
-        s->sq_end = iwarp_wq_head(s->config.sq);
-        s->life = STREAM_CLOSING;
+    if (s->life == STREAM_RUNNING || s->life == STREAM_CLOSING) {
+        begin_closing(s);
+        s->hold.closed = true;
+        iwarp_hold_clear(s);
     }
 }
 
@@ -210,7 +222,7 @@ unsigned iwarp_stream_interest(struct iwarp_stream *s)
         if (s->life == STREAM_TERMINATING) {
             s->life = STREAM_DRAINING;
         }
-        if (s->eof && s->life != STREAM_ENDED) {
+        if (s->eof && s->life != STREAM_ENDED && !s->hold.first) {
             end(s, false);
         }
         s->shut = s->shut || s->life != STREAM_ENDED;
@@ -233,6 +245,8 @@ void iwarp_stream_check(struct iwarp_stream *s)
     assert(s->rx.state != RX_CARRY || s->rx.carry_len < s->rx.fpdu_len);
     assert(s->rx.state != RX_PAYLOAD || s->rx.payload_done < s->rx.payload_len);
     assert(!s->ddp.lends);
+    assert(!s->hold.first || s->life == STREAM_RUNNING || s->life == STREAM_CLOSING);
+    assert((s->hold.first == NULL) == (s->hold.octets == 0));
     assert(s->life != STREAM_TERMINATING || s->fault.code != IWARP_FAULT_NONE);
     assert(sq->next - sq->done <= iwarp_wq_head(s->config.sq) - sq->done);
     assert(s->tx.released <= s->tx.sent && s->tx.sent <= s->tx.framed);

@@ -9,6 +9,7 @@
  * Data and Terminates).
  */
 #include "stream/stream_msg.h"
+#include "stream/stream_hold.h"
 
 #include "base/guard.h"
 #include "rdmap/rdmap_atomic.h"
@@ -36,7 +37,7 @@ static bool found(struct iwarp_fault *fault, enum iwarp_fault_code code, uint64_
 static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 {
     struct iwarp_wq *rq = s->config.rq;
-    const struct iwarp_rwqe *w = iwarp_rq_current(rq);
+    const struct iwarp_rwqe *w = s->hold.blocked ? NULL : iwarp_rq_current(rq);
 
     if (!w) {
         sink->kind = DDP_SINK_NONE;
@@ -52,7 +53,7 @@ static void sink_receive(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 /* Immediate Data consumes a receive, but its 8 octets go to the completion, not to the buffers. */
 static void sink_immediate(struct iwarp_stream *s, struct iwarp_ddp_sink *sink)
 {
-    bool posted = iwarp_rq_current(s->config.rq) != NULL;
+    bool posted = !s->hold.blocked && iwarp_rq_current(s->config.rq) != NULL;
 
     *sink = (struct iwarp_ddp_sink){.kind = posted ? DDP_SINK_CONTROL : DDP_SINK_NONE,
                                     .capacity = IWARP_RDMAP_IMMEDIATE_LEN};
@@ -191,67 +192,6 @@ void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_head
     } else if (!h->tagged && h->qn == IWARP_DDP_QN_SEND) {
         iwarp_rq_current(s->config.rq)->status = IWARP_WC_LOCAL_PROTECTION;
     }
-}
-
-/* --- segments that lie whole in memory ------------------------------------------------------- */
-
-/* For a Terminate: the headers of the segment that caused the fault. RFC 5040 4.8. A segment that
- * is shorter than its header is quoted by its length alone. */
-/* [RDMAP-7.1-03] [RDMAP-7.1-04] */
-static void remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
-{
-    struct iwarp_term_cause *c = &s->cause;
-    uint32_t header_len = iwarp_ddp_header_len(p[0]);
-
-    *c = (struct iwarp_term_cause){.segment_len = (uint16_t)len};
-    if (len < header_len) {
-        return;
-    }
-    c->ddp_header_len = (uint8_t)header_len;
-    memcpy(c->header, p, header_len);
-    if (header_len == IWARP_DDP_UNTAGGED_HDR_LEN &&
-        (p[1] & IWARP_RDMAP_OPCODE_MASK) == IWARP_OP_READ_REQUEST &&
-        len >= header_len + IWARP_RDMAP_READ_REQUEST_LEN) {
-        c->read_request = true;
-        memcpy(c->header + header_len, p + header_len, IWARP_RDMAP_READ_REQUEST_LEN);
-    }
-}
-
-/* Under guard: the application may have unmapped the memory, although the region is valid. */
-static bool copy_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const uint8_t *p)
-{
-    for (unsigned i = 0; i < t->n; i++) {
-        if (iwarp_guard_copy_to(t->iov[i].iov_base, p, t->iov[i].iov_len) != 0) {
-            return found(&s->fault, IWARP_FAULT_LOCAL_MEMORY,
-                         (uint64_t)(uintptr_t)t->iov[i].iov_base, t->iov[i].iov_len, 0);
-        }
-        p += t->iov[i].iov_len;
-    }
-    return true;
-}
-
-/* An empty segment has no control octet that could tell its header's length: it is too short for
- * either kind. */
-/* [DDP-7.1-14] */
-bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
-{
-    struct iwarp_ddp_header h;
-    struct iwarp_ddp_target target;
-    uint32_t header_len = len > 0 ? iwarp_ddp_header_len(p[0]) : IWARP_DDP_TAGGED_HDR_LEN;
-
-    if (len < header_len) {
-        found(&s->fault, IWARP_FAULT_DDP_SEGMENT_SHORT, len, header_len, 0);
-        return false;
-    }
-    iwarp_ddp_header_get(p, &h);
-    if (iwarp_stream_target(s, &h, len - header_len, &target, &s->fault) &&
-        copy_payload(s, &target, p + header_len) &&
-        iwarp_stream_deliver(s, &h, len - header_len, p + header_len)) {
-        return true;
-    }
-    remember_cause(s, p, len);
-    iwarp_stream_blame_sink(s, &h);
-    return false;
 }
 
 /* --- delivery -------------------------------------------------------------------------------- */
@@ -519,17 +459,12 @@ static bool deliver_terminate(struct iwarp_stream *s, const uint8_t *p, uint32_t
 }
 
 /*
- * The receive state of DDP advances with every segment, in order; only the last segment of a Send
- * delivers it, and an RDMA Write is delivered to nobody (RFC 5040 5.1). The payload counter leaves
- * out messages that carry only control information.
+ * The receive state of DDP advances with every segment, in order. The payload counter leaves out
+ * messages that carry only control information. Returns what count_written does.
  */
-/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
-/* [VERBS-8.2.2-04] */
-bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
-                          const uint8_t *control)
+static inline uint32_t account(struct iwarp_stream *s, const struct iwarp_ddp_header *h,
+                               uint32_t len)
 {
-    uint32_t message_len = h->mo + len;
-
     bool control_only =
         opcode_of(h) == IWARP_OP_READ_REQUEST ||
         (opcode_of(h) >= IWARP_OP_TERMINATE && opcode_of(h) <= IWARP_OP_ATOMIC_RESPONSE);
@@ -537,7 +472,18 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     s->rx.fpdus++;
     iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
     iwarp_ddp_advance(&s->ddp, h, len);
-    uint32_t behind = count_written(s, h, len);
+    return count_written(s, h, len);
+}
+
+/* Only the last segment of a Send delivers it, and an RDMA Write is delivered to nobody (RFC
+ * 5040 5.1). A segment that was held was accounted for when it came. */
+/* [DDP-4.1-07] [DDP-5.4-01] [DDP-5.4-02] [RDMAP-5.1-02] [VERBS-8.1.2.2-01] [RDMAP-5.5-10] */
+/* [VERBS-8.2.2-04] */
+bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
+                          const uint8_t *control)
+{
+    uint32_t behind = s->hold.again ? s->hold.again->behind : account(s, h, len);
+
     switch (opcode_of(h)) {
     case IWARP_OP_READ_RESPONSE:
         return deliver_response(s, h, len);
@@ -549,7 +495,7 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
     case IWARP_OP_SEND_SE_INV:
     case IWARP_OP_SEND_IMM:
     case IWARP_OP_SEND_SE_IMM:
-        return !h->last || deliver_send(s, h, message_len);
+        return !h->last || deliver_send(s, h, h->mo + len);
     case IWARP_OP_TERMINATE:
         return deliver_terminate(s, control, len);
     case IWARP_OP_IMMEDIATE:
@@ -563,4 +509,116 @@ bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header 
         break;
     }
     return true;
+}
+
+/* --- segments that lie whole in memory ------------------------------------------------------- */
+
+/* For a Terminate: the headers of the segment that caused the fault. RFC 5040 4.8. A segment that
+ * is shorter than its header is quoted by its length alone. */
+/* [RDMAP-7.1-03] [RDMAP-7.1-04] */
+void iwarp_stream_remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
+{
+    struct iwarp_term_cause *c = &s->cause;
+    uint32_t header_len = iwarp_ddp_header_len(p[0]);
+
+    *c = (struct iwarp_term_cause){.segment_len = (uint16_t)len};
+    if (len < header_len) {
+        return;
+    }
+    c->ddp_header_len = (uint8_t)header_len;
+    memcpy(c->header, p, header_len);
+    if (header_len == IWARP_DDP_UNTAGGED_HDR_LEN &&
+        (p[1] & IWARP_RDMAP_OPCODE_MASK) == IWARP_OP_READ_REQUEST &&
+        len >= header_len + IWARP_RDMAP_READ_REQUEST_LEN) {
+        c->read_request = true;
+        memcpy(c->header + header_len, p + header_len, IWARP_RDMAP_READ_REQUEST_LEN);
+    }
+}
+
+/* Under guard: the application may have unmapped the memory, although the region is valid. */
+static bool copy_payload(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const uint8_t *p)
+{
+    for (unsigned i = 0; i < t->n; i++) {
+        if (iwarp_guard_copy_to(t->iov[i].iov_base, p, t->iov[i].iov_len) != 0) {
+            return found(&s->fault, IWARP_FAULT_LOCAL_MEMORY,
+                         (uint64_t)(uintptr_t)t->iov[i].iov_base, t->iov[i].iov_len, 0);
+        }
+        p += t->iov[i].iov_len;
+    }
+    return true;
+}
+
+/*
+ * A segment found no receive. It is held if that is wished for; DDP accounts for it now, so that
+ * what follows is in order, and its message is delivered later. After the application has closed
+ * nobody will post a receive, and it is dropped. False: it is not held, and the fault stands.
+ */
+/* [DDP-7.1-04] */
+static bool hold(struct iwarp_stream *s, const struct iwarp_ddp_header *h, const uint8_t *p,
+                 uint32_t len)
+{
+    uint32_t payload = len - iwarp_ddp_header_len(p[0]);
+
+    if (s->config.hold == 0) {
+        return false;
+    }
+    if (s->hold.closed) {
+        s->hold.blocked = true; /* no later message overtakes one that was dropped */
+    } else if (iwarp_hold_push(s, p, len, s->rx.write_ended ? s->rx.written : 0)) {
+        iwarp_count(&s->config.counts->waited, h->mo == 0);
+    } else {
+        return false;
+    }
+    (void)account(s, h, payload);
+    return true;
+}
+
+/* An empty segment has no control octet that could tell its header's length: it is too short for
+ * either kind. */
+/* [DDP-7.1-14] */
+bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len)
+{
+    struct iwarp_ddp_header h;
+    struct iwarp_ddp_target target;
+    uint32_t header_len = len > 0 ? iwarp_ddp_header_len(p[0]) : IWARP_DDP_TAGGED_HDR_LEN;
+
+    if (len < header_len) {
+        found(&s->fault, IWARP_FAULT_DDP_SEGMENT_SHORT, len, header_len, 0);
+        return false;
+    }
+    iwarp_ddp_header_get(p, &h);
+    if (iwarp_stream_target(s, &h, len - header_len, &target, &s->fault) &&
+        copy_payload(s, &target, p + header_len) &&
+        iwarp_stream_deliver(s, &h, len - header_len, p + header_len)) {
+        return true;
+    }
+    if (s->fault.code == IWARP_FAULT_DDP_NO_BUFFER && hold(s, &h, p, len)) {
+        s->fault = (struct iwarp_fault){.code = IWARP_FAULT_NONE};
+        return true;
+    }
+    iwarp_stream_remember_cause(s, p, len);
+    iwarp_stream_blame_sink(s, &h);
+    return false;
+}
+
+/*
+ * It goes the same way again, with the MSN and MO that were expected when it came. Other messages
+ * may have come and been placed meanwhile, but none of this queue. An STag that it invalidates was
+ * valid until now.
+ */
+bool iwarp_stream_take_held(struct iwarp_stream *s, const struct iwarp_held *held)
+{
+    uint32_t *msn = &s->ddp.msn[IWARP_DDP_QN_SEND], *mo = &s->ddp.mo[IWARP_DDP_QN_SEND];
+    const uint32_t next_msn = *msn, next_mo = *mo;
+    struct iwarp_ddp_header h;
+
+    iwarp_ddp_header_get(held->segment, &h);
+    *msn = h.msn;
+    *mo = h.mo;
+    s->hold.again = held;
+    bool good = iwarp_stream_take_segment(s, held->segment, held->len);
+    s->hold.again = NULL;
+    *msn = next_msn;
+    *mo = next_mo;
+    return good;
 }

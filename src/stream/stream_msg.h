@@ -21,7 +21,8 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
  */
 void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h);
 
-/* A verified segment of len octets lies at p: check, place, deliver. False: s->fault, s->cause. */
+/* A verified segment of len octets lies at p: check, place, deliver, or hold it until there is a
+ * receive. False: s->fault, s->cause. */
 bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_t len);
 
 /*
@@ -30,5 +31,11 @@ bool iwarp_stream_take_segment(struct iwarp_stream *s, const uint8_t *p, uint32_
  */
 bool iwarp_stream_deliver(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t len,
                           const uint8_t *control);
+
+/* There is a receive for the oldest held segment: place it, deliver. False: s->fault, s->cause. */
+bool iwarp_stream_take_held(struct iwarp_stream *s, const struct iwarp_held *held);
+
+/* For a Terminate: a segment of len octets at p is why the stream ends. */
+void iwarp_stream_remember_cause(struct iwarp_stream *s, const uint8_t *p, uint32_t len);
 
 #endif

@@ -508,6 +508,12 @@ void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)
     s->ddp.lends = NULL;
 }
 
+/* Messages wait for receives, and so may those that are read now: no more than may be held. */
+static size_t room_to_hold(const struct iwarp_stream *s)
+{
+    return iwarp_stream_full(s) ? 0 : s->hold.room - s->hold.octets;
+}
+
 unsigned iwarp_stream_want(struct iwarp_stream *s, struct iwarp_lends *lends, struct iovec *iov,
                            unsigned max, size_t *staging)
 {
@@ -515,7 +521,7 @@ unsigned iwarp_stream_want(struct iwarp_stream *s, struct iwarp_lends *lends, st
 
     lends->n = 0;
     s->ddp.lends = lends;
-    *staging = STAGING_FULL;
+    *staging = s->hold.first ? room_to_hold(s) : STAGING_FULL;
     if (!may_receive(s)) {
         return 0;
     }

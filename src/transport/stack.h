@@ -5,15 +5,16 @@
  * workers a seat at it: what the stack has in that worker's loop.  docs/transport.md has the whole
  * contract, with the order of the calls.
  *
- *   operation                thread                    notes
- *   close                    the device's last         no seat, acceptor or endpoint is left
- *   join                     any                       makes the seat
- *   sit                      before the loop runs      opens the stack's handles in the loop
- *   leave                    the seat's worker         closes them; left(arg) follows, perhaps
- * later source, listen, locate   any connect, attach          the seat's worker open, pause,
- * unlisten    the acceptor's worker     as are calls of `ready` and `closed` accept, refuse the
- * acceptor's worker     refuse: any, for what nobody has attached error, ..., is_away      as
- * `watch` of the endpoint
+ *   operation                      thread
+ *   close                          the device's last; no seat, acceptor or endpoint is left
+ *   join                           any; makes the seat
+ *   sit                            any, before the loop runs; opens the stack's handles in the loop
+ *   leave                          the seat's worker; closes them, left(arg) follows, perhaps later
+ *   source, listen, locate         any
+ *   connect, attach                the seat's worker
+ *   open, pause, accept, unlisten  the acceptor's worker, as are calls of `ready` and `closed`
+ *   refuse                         any, for what nobody has attached
+ *   error, ..., is_away            as `watch` of the endpoint
  *
  * No operation blocks, but for `close`, which may give what was sent last some time to arrive.
  * Failures are -errno.

@@ -177,6 +177,29 @@ bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets)
     return poll(&end, 1, 0) == 0 && ioctl(end.fd, FIONREAD, octets) == 0 && *octets > 0;
 }
 
+void iwarp_tcp_await_end(struct iwarp_endpoint *ep, bool write)
+{
+    struct tcp *t = tcp_of(ep);
+    int events = UV_DISCONNECT | (write ? UV_WRITABLE : 0);
+
+    if (events != t->events) {
+        t->away = false;
+        t->events = events;
+        uv_poll_start(&t->poll, events, on_poll);
+    }
+}
+
+bool iwarp_tcp_ending(struct iwarp_endpoint *ep, int *error)
+{
+    struct pollfd end = {.fd = tcp_of(ep)->fd, .events = POLLRDHUP};
+
+    if (poll(&end, 1, 0) <= 0) {
+        return false;
+    }
+    *error = iwarp_tcp_error(ep);
+    return true;
+}
+
 static void tcp_shutdown_write(struct iwarp_endpoint *ep)
 {
     shutdown(tcp_of(ep)->fd, SHUT_WR);

@@ -62,6 +62,14 @@ void iwarp_tcp_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_tcp_unread(struct iwarp_endpoint *ep, int *octets);
 
 /*
+ * Instead of watch: report `readable` once the peer has closed or the connection is lost, whatever
+ * is unread. ending: is that so? *error is then the errno value that ended it, if it was not
+ * returned by a call yet, or 0.
+ */
+void iwarp_tcp_await_end(struct iwarp_endpoint *ep, bool write);
+bool iwarp_tcp_ending(struct iwarp_endpoint *ep, int *error);
+
+/*
  * go_away: the loop stops watching an endpoint that is watched for reading only, since the caller
  * reads it again and again without being told (loop/hot.h). A watched socket costs its sender time
  * in the kernel. This holds until come_back, or until `watch` asks for something else. All on the

@@ -93,6 +93,8 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->device = device;
     conn->options = *options;
     iwarp_send_imm_default(&conn->options, device->options.send_imm);
+    conn->await.conn = conn;
+    conn->await.wake = iwarp_worker_kick;
     conn->responder = origin != STARTUP_OVER && origin != STARTUP_CONNECTS;
     atomic_store(&conn->refs, 1);
     conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};

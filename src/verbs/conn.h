@@ -24,6 +24,7 @@
 #include "transport/transport.h"
 #include "verbs/addr.h"
 #include "verbs/eq.h"
+#include "verbs/srq.h"
 #include "verbs/startup.h"
 #include "verbs/stats.h"
 
@@ -70,20 +71,28 @@ struct iwarp_conn {
     struct iwarp_conn *timed_next, **timed_at; /* worker.timed; timed_at NULL: not in it */
     uint64_t due;                              /* on the loop's clock */
     unsigned timer_ms;                         /* the limit, for the text of the fault */
-    bool timer_on; /* something fails at `due`; else the peer may need a reminder then */
+    bool timer_on; /* something fails at `due`; else a message may have waited long enough then, or
+                    * the peer may need a reminder */
 
-    bool responder;  /* it waits for the peer's Request, and does not send one */
-    bool adopted;    /* its socket was the application's, and goes back if the start-up fails */
-    bool has_stream; /* `stream` is initialised, and to be finished with the connection */
-    bool hold_told;  /* the log has said why this responder holds work back */
-    bool fin_sent;   /* the endpoint is half-closed after the stream's last octet */
-    bool swept;      /* iwarp_device_close has closed its endpoint; under device.lock */
-    bool pushed;     /* it has pushed completions, and the application was not told yet */
-    bool tx_blocked; /* the endpoint is full, or failed: the worker waits before it sends */
+    bool responder;     /* it waits for the peer's Request, and does not send one */
+    bool adopted;       /* its socket was the application's, and goes back if the start-up fails */
+    bool has_stream;    /* `stream` is initialised, and to be finished with the connection */
+    bool hold_told;     /* the log has said why this responder holds work back */
+    bool fin_sent;      /* the endpoint is half-closed after the stream's last octet */
+    bool swept;         /* iwarp_device_close has closed its endpoint; under device.lock */
+    bool pushed;        /* it has pushed completions, and the application was not told yet */
+    bool waiting;       /* a message waits for its receive, and the worker has asked to be kicked */
+    bool await_changed; /* await_until is new */
+    bool full_told;     /* the log has said that the stream is full */
+    bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
+    bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
     _Atomic bool tx_pending; /* somebody posted and found conn.lock taken */
     _Atomic bool user_gone;  /* the application has no handle, so nothing is reported */
 
-    uint8_t reminders;            /* of iwarp_peers_remind_ms that are over */
+    uint32_t await_msn;               /* the message that waits */
+    int64_t await_since, await_until; /* on the monotonic clock */
+    struct iwarp_srq_waiter await;    /* in the list of its queue pair's SRQ */
+    uint8_t reminders;                /* of iwarp_peers_remind_ms that are over */
     int tx_error;                 /* errno of a failed write; what came before it is read first */
     uint32_t unfitted;            /* octets sent since the last iwarp_conn_fit */
     _Atomic unsigned turned_away; /* how often crowds have dropped it: conn_admit.c */

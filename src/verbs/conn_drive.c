@@ -18,6 +18,7 @@
 #include "verbs/conn_setup.h"
 #include "verbs/conn_tap.h"
 #include "verbs/conn_timer.h"
+#include "verbs/conn_wait.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
 #include "verbs/stats.h"
@@ -147,10 +148,6 @@ void iwarp_conn_send(struct iwarp_conn *conn)
 
 /* --- a peer that overlooks the first FPDU ---------------------------------------------------- */
 
-/*
- * The reminder uses the connection's timer, but is not a limit (timer_on stays false), so a limit
- * that starts later takes the timer over.
- */
 void iwarp_conn_remind_later(struct iwarp_conn *conn)
 {
     const uint16_t *at = iwarp_peers_remind_ms;
@@ -161,8 +158,7 @@ void iwarp_conn_remind_later(struct iwarp_conn *conn)
         return;
     }
     conn->reminders++;
-    iwarp_conn_start_timer(conn, at[i] - (i > 0 ? at[i - 1] : 0u));
-    conn->timer_on = false;
+    iwarp_conn_start_wait(conn, at[i] - (i > 0 ? at[i - 1] : 0u));
 }
 
 /*
@@ -188,6 +184,9 @@ static void remind(struct iwarp_conn *conn)
  */
 static bool receive_once(struct iwarp_conn *conn)
 {
+    if (iwarp_stream_full(&conn->stream)) {
+        return false;
+    }
     struct iwarp_worker *w = conn->worker;
     struct iovec iov[RX_IOV];
     struct iwarp_lends lends;
@@ -271,6 +270,7 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
     conn->fault = conn->stream.fault;
     iwarp_stats_stream_ended(conn);
     log_end(conn);
+    iwarp_conn_await_no_more(conn);
     if (conn->qp) {
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
         iwarp_qp_reap(conn);
@@ -296,7 +296,7 @@ static void follow_life(struct iwarp_conn *conn)
         iwarp_qp_set_state(conn->qp, states[life]);
     }
     if (life != STREAM_RUNNING && life != STREAM_ENDED && !conn->timer_on) {
-        iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
+        iwarp_conn_start_timer(conn, iwarp_conn_close_ms(conn));
     }
 }
 
@@ -308,8 +308,8 @@ static bool is_settled(struct iwarp_conn *conn)
 {
     const struct iwarp_stream *s = &conn->stream;
 
-    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && iwarp_stream_drained(s) &&
-           !iwarp_stream_tx_waits(&conn->stream);
+    return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && !conn->waiting &&
+           iwarp_stream_drained(s) && !iwarp_stream_tx_waits(&conn->stream);
 }
 
 /*
@@ -339,8 +339,12 @@ static void settle(struct iwarp_conn *conn)
         iwarp_conn_close_endpoint(conn, conn->stream.abort);
         return;
     }
-    conn->ep->ops->watch(conn->ep, !conn->stream.eof,
-                         conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0);
+    bool write = conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0;
+    if (iwarp_stream_full(&conn->stream)) {
+        iwarp_conn_watch_end(conn, write);
+    } else {
+        conn->ep->ops->watch(conn->ep, !conn->stream.eof, write);
+    }
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
@@ -371,6 +375,15 @@ static void has_room(struct iwarp_conn *conn)
     }
 }
 
+static void await_receive(struct iwarp_conn *conn)
+{
+    unsigned ms = iwarp_conn_await_receive(conn);
+
+    if (ms > 0) {
+        iwarp_conn_start_wait(conn, ms);
+    }
+}
+
 /*
  * Sending room and reminders come before receiving, receiving before sending: so an answer to what
  * was just received goes out in the same turn. Completions are reaped once, at the end. Receiving
@@ -392,10 +405,19 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
     if (reasons & IWARP_TURN_REMIND) {
         remind(conn);
     }
+    if (conn->waiting) {
+        iwarp_stream_resume(&conn->stream);
+    }
     if (reasons & IWARP_TURN_READABLE) {
+        if (iwarp_stream_full(&conn->stream)) {
+            iwarp_conn_look_for_end(conn);
+        }
         receive(conn);
     } else if (reasons & IWARP_TURN_DIRECT) {
         (void)receive_once(conn);
+    }
+    if (conn->waiting || conn->stream.hold.first) {
+        await_receive(conn);
     }
     if (iwarp_conn_lingers(conn)) {
         iwarp_conn_send(conn);
@@ -440,7 +462,7 @@ static bool read_directly(void *arg, bool *received)
 
     iwarp_mutex_lock(&conn->lock);
     bool can = conn->state == CONN_ESTABLISHED && conn->has_stream && conn->ep &&
-               s->life == STREAM_RUNNING && !s->eof;
+               s->life == STREAM_RUNNING && !s->eof && !iwarp_stream_full(s);
     uint64_t before = s->rx.pos;
     if (can) {
         iwarp_conn_turn(conn, IWARP_TURN_DIRECT);

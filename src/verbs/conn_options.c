@@ -56,7 +56,8 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
                                     .keepalive_s = 30,
                                     .strict = iwarp_setting_on("IWARP_STRICT", false),
                                     .remind = true,
-                                    .traffic_class = -1};
+                                    .traffic_class = -1,
+                                    .rnr_timeout_ms = IWARP_RNR_OF_DEVICE};
 }
 
 /* A time-out of 0 is refused: it could mean "none" as well as "at once". */

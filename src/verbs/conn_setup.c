@@ -29,6 +29,7 @@
 #include "verbs/conn_options.h"
 #include "verbs/conn_tap.h"
 #include "verbs/conn_timer.h"
+#include "verbs/conn_wait.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
 #include "verbs/listen.h"
@@ -285,6 +286,7 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .strict = conn->options.strict,
         .rfc7306 = conn->device->rfc7306,
         .send_imm = iwarp_send_imm_agreed(conn),
+        .hold = iwarp_conn_rnr_ms(conn) > 0 ? iwarp_conn_rnr_bytes(conn) : 0,
         .early = conn->options.placement == IWARP_PLACE_EARLY,
         .mulpdu = mulpdu_of(conn),
         .ird = ird,

@@ -19,6 +19,7 @@
 #include "verbs/conn.h"
 #include "verbs/conn_drive.h"
 #include "verbs/conn_setup.h"
+#include "verbs/conn_wait.h"
 #include "verbs/worker.h"
 
 /*
@@ -81,6 +82,11 @@ static void timed_out(struct iwarp_conn *conn)
     case CONN_ENDED: /* a close that takes too long */
         if (limit && iwarp_conn_lingers(conn)) {
             iwarp_conn_close_endpoint(conn, true);
+        } else if (conn->waiting) {
+            unsigned ms = iwarp_conn_waited(conn);
+            if (ms > 0) {
+                iwarp_conn_start_wait(conn, ms);
+            }
         } else if (limit && conn->has_stream) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
                               conn->timer_ms);
@@ -154,6 +160,14 @@ void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
     if (conn->due < w->timer_due) {
         w->timer_due = conn->due;
         uv_timer_start(&w->timer, on_timer, ms, 0);
+    }
+}
+
+void iwarp_conn_start_wait(struct iwarp_conn *conn, unsigned ms)
+{
+    if (!conn->timer_on) {
+        iwarp_conn_start_timer(conn, ms);
+        conn->timer_on = false;
     }
 }
 

@@ -17,6 +17,10 @@ void iwarp_worker_open_timer(struct iwarp_worker *w);
 void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms);
 void iwarp_conn_stop_timer(struct iwarp_conn *conn);
 
+/* The time of a message that waits for its receive, or of a reminder: no limit of the connection,
+ * so one that runs goes first, and one that starts later takes the timer over. */
+void iwarp_conn_start_wait(struct iwarp_conn *conn, unsigned ms);
+
 /*
  * The limit of a part of the start-up that may take ms altogether, of which *used are gone already;
  * and its end, which adds to *used.

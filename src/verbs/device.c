@@ -23,12 +23,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RNR_BYTES  262144u             /* of messages of one connection that wait for receives */
 #define PCAP_BYTES ((uint64_t)1 << 30) /* that a capture may have */
 
 /* IWARP_WORKERS in the environment; 1 if it is not set. */
 static unsigned workers_wished(void)
 {
     return iwarp_setting_number("IWARP_WORKERS", 1, IWARP_MAX_WORKERS, 1);
+}
+
+/* In ms; the last number means the device's own, in options of connections. */
+static unsigned rnr_wished(void)
+{
+    return iwarp_setting_number("IWARP_RNR_TIMEOUT", 0, IWARP_RNR_OF_DEVICE - 1, 0);
+}
+
+static unsigned rnr_bytes_wished(void)
+{
+    return iwarp_setting_number("IWARP_RNR_BYTES", 1, UINT32_MAX, RNR_BYTES);
 }
 
 /*
@@ -43,7 +55,9 @@ void iwarp_device_options_init(struct iwarp_device_options *options)
                                              .max_half_open = 1024,
                                              .max_regions = 1048576,
                                              .max_buffer_bytes = (size_t)1 << 30,
-                                             .look = iwarp_setting_on("IWARP_LOOK", true)};
+                                             .look = iwarp_setting_on("IWARP_LOOK", true),
+                                             .rnr_timeout_ms = rnr_wished(),
+                                             .rnr_bytes = rnr_bytes_wished()};
 }
 
 /*

@@ -18,6 +18,7 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 #include "verbs/trace.h"
+#include "verbs/worker.h"
 
 #define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
 
@@ -509,6 +510,16 @@ static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_r
     return IWARP_OK;
 }
 
+/* post_lock held, which keeps the connection. */
+static void wake(struct iwarp_qp *qp)
+{
+    IWARP_UNCANCELLED;
+
+    if (qp->conn) {
+        iwarp_worker_kick(qp->conn);
+    }
+}
+
 enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_wr *wr,
                                   const struct iwarp_recv_wr **bad)
 {
@@ -524,12 +535,16 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
         status = post_one_recv(qp, wr);
     }
     /*
-     * A running stream needs no call: it finds the receive when a message comes. An ended one has
-     * to flush it. `state` is read by an atomic read-modify-write, as
-     * iwarp_qp_set_state writes by one: either the end is seen here, or the receive there.
+     * A running stream needs no call: it finds the receive when a message comes. One that has a
+     * message waiting asks for one (QP_ASKS), and one that has ended has to flush it. `state` is
+     * read by an atomic read-modify-write, as iwarp_qp_set_state writes by one: either the end, or
+     * the question, is seen here, or the receive there.
      */
-    if (atomic_fetch_or(&qp->state, 0) == IWARP_QP_ERROR) {
-        if (qp->conn) {
+    int seen = atomic_fetch_or(&qp->state, 0);
+    if (seen > IWARP_QP_TERMINATE) {
+        if (seen & QP_ASKS) {
+            wake(qp);
+        } else if (qp->conn) {
             ended = iwarp_qp_claim(qp);
         } else {
             IWARP_UNCANCELLED;

@@ -11,6 +11,7 @@
 #include "stream/stream.h"
 #include "verbs/async.h"
 #include "verbs/conn.h"
+#include "verbs/conn_wait.h"
 #include "verbs/cq.h"
 #include "verbs/device.h"
 #include "verbs/mr.h"
@@ -186,6 +187,7 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
     }
     if (conn) {
         iwarp_mutex_lock(&conn->lock);
+        iwarp_conn_await_no_more(conn);
         conn->qp = NULL;
         if (conn->startup) {
             conn->startup->qp_gone = true;
@@ -229,16 +231,22 @@ uint32_t iwarp_qp_num(const struct iwarp_qp *qp)
 
 enum iwarp_qp_state iwarp_qp_state(struct iwarp_qp *qp)
 {
-    return IWARP_GIVEN(qp) ? (enum iwarp_qp_state)atomic_load(&qp->state) : IWARP_QP_ERROR;
+    return IWARP_GIVEN(qp) ? (enum iwarp_qp_state)(atomic_load(&qp->state) & ~QP_ASKS)
+                           : IWARP_QP_ERROR;
 }
 
 /*
  * conn.lock held, or post_lock while there is no connection. An exchange, not a store: together
  * with the read-modify-write in iwarp_post_recv it orders the end of a stream and a late receive.
+ * QP_ASKS stays; it changes under conn.lock, as the state does.
  */
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state)
 {
-    (void)atomic_exchange(&qp->state, (int)state);
+    int was = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+    if ((was & ~QP_ASKS) != (int)state) {
+        (void)atomic_exchange(&qp->state, (int)state | (was & QP_ASKS));
+    }
 }
 
 /* The fault lies in the connection and stays valid as long as the queue pair keeps it. */

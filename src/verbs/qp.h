@@ -28,12 +28,15 @@ struct iwarp_qp {
     struct iwarp_conn *conn;           /* its connection, one reference; NULL: none */
     _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
     _Atomic unsigned drivers;          /* posters that have claimed the connection */
-    _Atomic int state;                 /* enum iwarp_qp_state */
+    _Atomic int state;                 /* enum iwarp_qp_state, and QP_ASKS */
     _Atomic bool no_send_imm;          /* the peer has not agreed, or is not asked */
     _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
     struct iwarp_async_source async;
 };
+
+/* A bit of `state`: a message waits for a receive, so whoever posts one kicks the worker. */
+#define QP_ASKS 0x100
 
 /* Slots of its asynchronous events. */
 enum { QP_ASYNC_END, QP_ASYNC_LAST_WQE };

@@ -4,10 +4,10 @@
  * until its completion is produced. Verbs 6.3.
  *
  * Streams take entries through the function pointer in wq.h, with their connections' locks held.
- * srq.lock guards the lists and is innermost. An entry that is taken belongs to one stream, under
- * its conn.lock, until iwarp_srq_give_back. in_use counts entries that are posted or taken, so
- * posting can be refused before the block is overrun; `posted` counts those that are still to be
- * taken.
+ * srq.lock guards the lists, and nothing is locked inside it but a worker's list of tasks. An entry
+ * that is taken belongs to one stream, under its conn.lock, until iwarp_srq_give_back. in_use
+ * counts entries that are posted or taken, so posting can be refused before the block is overrun;
+ * `posted` counts those that are still to be taken.
  */
 #include "verbs/srq.h"
 #include "base/fault.h"
@@ -251,10 +251,6 @@ static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv
     return IWARP_OK;
 }
 
-/*
- * No stream is woken up: a stream that finds the queue empty ends with a fault and never waits for
- * a receive.
- */
 enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_recv_wr *wr,
                                       const struct iwarp_recv_wr **bad)
 {
@@ -269,6 +265,7 @@ enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one(srq, wr);
     }
+    iwarp_srq_wake_first(srq);
     iwarp_mutex_unlock(&srq->lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;

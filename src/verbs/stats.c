@@ -35,6 +35,7 @@ static void add_counts(struct iwarp_stream_counts *to, const struct iwarp_stream
 {
     add_traffic(&to->tx, &from->tx);
     add_traffic(&to->rx, &from->rx);
+    iwarp_count(&to->waited, atomic_load_explicit(&from->waited, memory_order_relaxed));
 }
 
 /*
@@ -75,7 +76,7 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn)
     if (f->code == IWARP_FAULT_MPA_CRC) {
         atomic_fetch_add(&c->crc_errors, 1);
         atomic_store(&conn->ends.crc_error, true);
-    } else if (f->code == IWARP_FAULT_DDP_NO_BUFFER) {
+    } else if (f->code == IWARP_FAULT_DDP_NO_BUFFER || f->code == IWARP_FAULT_DDP_WAITED) {
         atomic_fetch_add(&c->receive_queue_empty, 1);
         atomic_store(&conn->ends.receive_queue_empty, true);
     } else if (f->side == IWARP_SIDE_TRANSPORT) {
@@ -138,6 +139,7 @@ enum iwarp_status iwarp_qp_stats(struct iwarp_qp *qp, struct iwarp_qp_stats *sta
     if (qp->conn) {
         read_traffic(&stats->sent, &qp->conn->counts.tx);
         read_traffic(&stats->received, &qp->conn->counts.rx);
+        stats->messages_waited = atomic_load(&qp->conn->counts.waited);
         stats->crc_errors = atomic_load(&qp->conn->ends.crc_error);
         stats->receive_queue_empty = atomic_load(&qp->conn->ends.receive_queue_empty);
         stats->streams_lost = atomic_load(&qp->conn->ends.lost);
@@ -223,6 +225,7 @@ enum iwarp_status iwarp_device_stats(struct iwarp_device *d, struct iwarp_device
     iwarp_mutex_unlock(&d->lock);
     read_traffic(&stats->sent, &sum.tx);
     read_traffic(&stats->received, &sum.rx);
+    stats->messages_waited = atomic_load(&sum.waited);
     return IWARP_OK;
 }
 
@@ -302,6 +305,7 @@ size_t iwarp_device_stats_text(const struct iwarp_device_stats *s, char *buf, si
     }
     traffic_text(&t, "sent", &s->sent);
     traffic_text(&t, "received", &s->received);
+    line(&t, s->messages_waited, "messages-waited");
     line(&t, s->crc_errors, "crc-errors");
     line(&t, s->receive_queue_empty, "receive-queue-empty");
     line(&t, s->streams_lost, "streams-lost");

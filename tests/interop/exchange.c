@@ -338,6 +338,10 @@ static bool talk_start(struct talk *talk, const struct settings *settings)
         printf("outcome %s %s; %s\n", status, why, talk->complaint);
         return false;
     }
+    if (settings->server && settings->late) {
+        usleep(settings->late * 1000);
+        talk_receive(talk);
+    }
     return true;
 }
 

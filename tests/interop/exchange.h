@@ -37,6 +37,9 @@ void talk_complain(struct talk *talk, const char *format, ...)
 void talk_init(struct talk *talk, const struct settings *settings, struct side_link *link);
 void talk_free(struct talk *talk);
 
+/* Post the receives; talk_init does so, unless they are to come late. */
+void talk_receive(struct talk *talk);
+
 /* A place for a message of at most 64 octets that this end sends. */
 unsigned char *talk_word(const struct talk *talk);
 

@@ -35,6 +35,7 @@ static const struct name {
     {"pd", offsetof(struct settings, pd), NULL},
     {"reject", offsetof(struct settings, reject), NULL},
     {"receives", offsetof(struct settings, receives), NULL},
+    {"late", offsetof(struct settings, late), NULL},
     {"rsize", offsetof(struct settings, rsize), NULL},
     {"read", offsetof(struct settings, read), NULL},
     {"write", offsetof(struct settings, write), NULL},
@@ -49,6 +50,7 @@ static const struct name {
     {"remind", offsetof(struct settings, remind), NULL},
     {"strict", offsetof(struct settings, strict), NULL},
     {"pieces", offsetof(struct settings, pieces), NULL},
+    {"rnr", offsetof(struct settings, rnr), NULL},
 };
 
 static bool value_read(const struct name *name, const char *text, unsigned *value)

@@ -53,11 +53,12 @@ struct settings {
     unsigned reject;          /* the end that listened says no */
 
     unsigned receives, rsize; /* of the end that listened: how many, how large */
+    unsigned late;            /* and so many ms after it has accepted */
     unsigned read, write;     /* what its region allows */
 
     unsigned ird, ord;
     /* libiwarp alone: siw has parameters of its module for these */
-    unsigned rev, crc, p2p, rtr, ulpdu, early, remind, strict;
+    unsigned rev, crc, p2p, rtr, ulpdu, early, remind, strict, rnr;
     unsigned pieces; /* SGEs of each RDMA Read; siw takes one */
 };
 

@@ -61,6 +61,7 @@ void side_open(const struct settings *s)
     options.remind = s->remind; /* off by default here: an emulated peer may be late, and messages
                                  * are counted */
     options.strict = s->strict;
+    options.rnr_timeout_ms = s->rnr;
     options.ird = s->ird;
     options.ord = s->ord;
     options.startup_timeout_ms = s->time * 1000;

@@ -78,7 +78,6 @@ static unsigned char *area_make(size_t len)
 void talk_init(struct talk *talk, const struct settings *settings, struct side_link *link)
 {
     const struct settings *s = settings;
-    unsigned number = s->server ? s->receives : SIDE_DEPTH;
     size_t each, local;
 
     *talk = (struct talk){.settings = s, .link = link};
@@ -99,8 +98,18 @@ void talk_init(struct talk *talk, const struct settings *settings, struct side_l
     talk->region_stag =
         side_register(link, talk->region, talk->area ? talk->area : 8, s->read, s->write);
     side_register(link, talk->source, local, false, false);
+    if (!s->server || !s->late) {
+        talk_receive(talk);
+    }
+}
+
+void talk_receive(struct talk *talk)
+{
+    const struct settings *s = talk->settings;
+    unsigned number = s->server ? s->receives : SIDE_DEPTH;
+
     for (unsigned i = 0; i < s->count + MORE && i < number; i++) {
-        side_receive(link, i, talk->slots + (size_t)i * talk->slot_size, talk->slot_size);
+        side_receive(talk->link, i, talk->slots + (size_t)i * talk->slot_size, talk->slot_size);
     }
 }
 

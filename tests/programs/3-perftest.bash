@@ -51,7 +51,7 @@ try "ib_send_bw -R --use-srq" perf ib_send_bw --use-srq -r 100 -n 500
 # As many receives as messages: with fewer, and -e, the client may sleep until a Send completes while it may
 # send no more before credits come, which are RDMA Writes that wake nobody.
 try "ib_send_bw -R -e --use-srq" perf ib_send_bw -e --use-srq -r 512 -n 500
-# Not with -q: its credits are those of one queue pair, so several may send more than the shared queue has.
+# Not with -q: its credits are those of one queue pair, and both ends may come to wait for the other.
 try "ib_atomic_bw -R, counted" perf_counted ib_atomic_bw 'c Atomic Request 0 20' 's Atomic Response 0 20' -- -n 20
 try "ib_atomic_bw -R -A CMP_AND_SWAP" perf ib_atomic_bw -A CMP_AND_SWAP -n 500
 try "ib_atomic_lat -R, counted" perf_counted ib_atomic_lat 'c Atomic Request 0 50' 's Atomic Response 0 50' -- -n 50

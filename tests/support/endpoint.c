@@ -78,6 +78,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .hold_tx = e->options.hold_tx,
         .responder = e->options.hold_tx,
         .strict = e->options.strict,
+        .hold = e->options.hold,
         .early = e->options.early,
         .plain = e->options.plain,
         .markers_rx = e->options.markers_rx,

@@ -29,6 +29,7 @@ struct endpoint_options {
     uint32_t mulpdu; /* 0: 1442 */
     uint32_t ird, ord;
     size_t budget; /* 0: plenty */
+    size_t hold;   /* octets of messages that may wait for receives */
 };
 
 /* A registered buffer between canaries. */

@@ -53,6 +53,7 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(DDP_TAGGED_VERSION) = 1,
     ROW(DDP_QN) = 7,
     ROW(DDP_NO_BUFFER) = 3,
+    ROW(DDP_WAITED) = 7,
     ROW(DDP_MSN) = 7,
     ROW(DDP_IRD_EXCEEDED) = 7,
     ROW(DDP_MO) = 7,

@@ -63,6 +63,7 @@ struct side {
     unsigned tokens_used;
     struct request read[REQUESTS], receive[REQUESTS + 1];
     uint32_t sq_seen, rq_seen;
+    uint32_t receives;  /* made, of which rq.head are posted: the others come late */
     struct octets wire; /* octets on their way to this side */
     size_t wire_at;
     bool fin_coming;   /* behind them */
@@ -79,6 +80,7 @@ struct pair {
     size_t trouble_at; /* octet of its input, or step */
     bool troubled;     /* it has happened */
     bool timed_out;
+    bool late; /* messages may wait for their receives, which are posted at some time */
     unsigned posts, steps;
 };
 
@@ -136,6 +138,7 @@ static void pair_init(struct pair *p, uint64_t seed)
     p->posts = 1 + (unsigned)chance_below(c, 2 * REQUESTS - 1);
     p->trouble_at =
         p->trouble == FLIP || p->trouble == TRUNCATE ? chance_size(c, 100000) : chance_size(c, 400);
+    p->late = chance_one_in(c, 2);
     bool no_crc = chance_one_in(c, 4), markers[2];
     markers[0] = chance_one_in(c, 3);
     markers[1] = chance_one_in(c, 3);
@@ -146,6 +149,7 @@ static void pair_init(struct pair *p, uint64_t seed)
                                                .markers_rx = markers[i],
                                                .markers_tx = markers[1 - i],
                                                .early = chance_one_in(c, 3),
+                                               .hold = p->late ? 1 + chance_size(c, 300000) : 0,
                                                .mulpdu = mulpdus[chance_below(c, 4)],
                                                .ird = (uint32_t)chance_below(c, 6)};
     }
@@ -157,6 +161,7 @@ static void pair_init(struct pair *p, uint64_t seed)
     p->side[1].e.s.config.hold_tx = chance_one_in(c, 2);
     if (options[0].rtr == STREAM_RTR_SEND) { /* it takes the first receive, and a place in look() */
         endpoint_recv(&p->side[1].e, NULL, 0);
+        p->side[1].receives++;
     }
     for (unsigned qn = 0; qn < 2; qn++) { /* MSNs wrap */
         for (unsigned i = 0; i < 2; i++) {
@@ -207,14 +212,43 @@ static size_t take_slot(struct arena *a, const uint8_t *data, size_t len, size_t
     return at;
 }
 
-static bool post_send(struct side *s, struct chance *c, struct iwarp_send_wr *wr,
-                      const uint8_t *data, size_t len)
+/* Make the next receive; it is posted now, or by post_late. */
+static void make_receive(struct pair *p, struct side *s, const struct request *r,
+                         const struct iwarp_sge *sgl, unsigned n)
+{
+    uint32_t posted = iwarp_wq_head(&s->e.rq);
+
+    s->receive[s->receives] = *r;
+    atomic_store(&s->e.rq.head, s->receives);
+    endpoint_recv(&s->e, sgl, n);
+    s->receives++;
+    if (p->late && (posted + 1 != s->receives || !chance_one_in(&p->chance, 4))) {
+        atomic_store(&s->e.rq.head, posted);
+    }
+}
+
+/* Post n of the receives that are late, or all; the stream may be told later. True: there was one.
+ */
+static bool post_late(struct side *s, uint32_t n, bool tell)
+{
+    uint32_t left = s->receives - iwarp_wq_head(&s->e.rq);
+
+    atomic_fetch_add(&s->e.rq.head, n < left ? n : left);
+    if (tell) {
+        iwarp_stream_resume(&s->e.s);
+    }
+    iwarp_stream_check(&s->e.s);
+    return n > 0 && left > 0;
+}
+
+static bool post_send(struct pair *p, struct side *s, struct iwarp_send_wr *wr, const uint8_t *data,
+                      size_t len)
 {
     struct side *to = s->peer;
+    struct chance *c = &p->chance;
     struct request r = {.len = len, .writes = to->target.used};
     struct iwarp_sge sgl[IWARP_MAX_SGE];
     size_t more = chance_one_in(c, 2) ? 0 : chance_below(c, 40);
-    uint32_t head = iwarp_wq_head(&to->e.rq);
 
     r.at = take_slot(&to->landing, data, len, more);
     if (r.at == SIZE_MAX) {
@@ -230,20 +264,20 @@ static bool post_send(struct side *s, struct chance *c, struct iwarp_send_wr *wr
     }
     r.solicited = chance_one_in(c, 2);
     wr->flags |= r.solicited ? IWARP_WR_SOLICITED : 0;
-    to->receive[head] = r;
     unsigned n = cut(c, to->landing.area, r.at, len + more, sgl);
     if (chance_one_in(c, 4)) { /* only what is placed has to lie in the region */
         sgl[n - 1].len += ARENA;
     }
-    endpoint_recv(&to->e, sgl, n);
+    make_receive(p, to, &r, sgl, n);
     return true;
 }
 
 /* Immediate Data, behind a Write in half of the cases. */
-static bool post_immediate(struct side *s, struct chance *c, struct iwarp_send_wr *wr,
+static bool post_immediate(struct pair *p, struct side *s, struct iwarp_send_wr *wr,
                            const uint8_t *data, size_t len)
 {
     struct side *to = s->peer;
+    struct chance *c = &p->chance;
 
     wr->opcode = chance_one_in(c, 2) ? IWARP_WR_IMM : IWARP_WR_WRITE_IMM;
     if (wr->opcode == IWARP_WR_IMM) {
@@ -262,8 +296,7 @@ static bool post_immediate(struct side *s, struct chance *c, struct iwarp_send_w
     r.solicited = chance_one_in(c, 2);
     wr->flags |= r.solicited ? IWARP_WR_SOLICITED : 0;
     wr->imm = r.imm;
-    to->receive[iwarp_wq_head(&to->e.rq)] = r;
-    endpoint_recv(&to->e, NULL, 0);
+    make_receive(p, to, &r, NULL, 0);
     return true;
 }
 
@@ -320,8 +353,9 @@ static void post_atomic(struct side *s, struct chance *c)
 }
 
 /* One random request of this side, with a receive for it there if it needs one. */
-static void post_something(struct side *s, struct chance *c)
+static void post_something(struct pair *p, struct side *s)
 {
+    struct chance *c = &p->chance;
     struct iwarp_sge sgl[IWARP_MAX_SGE];
     size_t len = chance_size(c, chance_one_in(c, 8) ? 70000 : 3000);
     size_t off = chance_below(c, ARENA - len + 1);
@@ -346,7 +380,7 @@ static void post_something(struct side *s, struct chance *c)
         return;
     }
     if (kind == 0) {
-        good = post_send(s, c, &wr, data, len);
+        good = post_send(p, s, &wr, data, len);
     } else if (kind == 1) {
         size_t at = take_slot(&s->peer->target, data, len, 0);
         wr.opcode = IWARP_WR_WRITE;
@@ -354,7 +388,7 @@ static void post_something(struct side *s, struct chance *c)
         wr.remote_to = 0x100000 + at;
         good = at != SIZE_MAX;
     } else if (kind == 2) {
-        good = post_immediate(s, c, &wr, data, len);
+        good = post_immediate(p, s, &wr, data, len);
     } else {
         good = post_read(s, c, &wr, sgl, len);
     }
@@ -410,7 +444,7 @@ static bool receive(struct pair *p, struct side *s, bool all)
     struct chance *c = &p->chance;
     size_t n = s->wire.n - s->wire_at;
 
-    if (s->closed || s->told_eof) {
+    if (s->closed || s->told_eof || iwarp_stream_full(&s->e.s)) {
         return false;
     }
     if (n == 0) {
@@ -547,7 +581,7 @@ static void expect_all_done(const struct side *s)
 {
     assert_string_equal(iwarp_fault_name(s->e.s.fault.code), "NONE");
     assert_int_equal(s->sq_seen, atomic_load(&s->e.sq.head));
-    assert_int_equal(s->rq_seen, atomic_load(&s->e.rq.head));
+    assert_int_equal(s->rq_seen, s->receives);
     expect_same("target", &s->target, 0, ARENA);
     expect_same("landing", &s->landing, 0, ARENA);
     expect_same("sink", &s->sink, 0, ARENA);
@@ -608,11 +642,11 @@ static bool step(struct pair *p)
 
     p->steps++;
     make_trouble(p);
-    switch (chance_below(c, 5)) {
+    switch (chance_below(c, 6)) {
     case 0:
         if (p->posts > 0 && s->e.s.life == STREAM_RUNNING) {
             p->posts--;
-            post_something(s, c);
+            post_something(p, s);
             moved = true;
         }
         break;
@@ -624,6 +658,9 @@ static bool step(struct pair *p)
         break;
     case 3:
         moved = receive(p, s, false);
+        break;
+    case 4:
+        moved = post_late(s, (uint32_t)chance_below(c, 3), chance_one_in(c, 2));
         break;
     default:
         moved = follow(s);
@@ -644,6 +681,7 @@ static bool sweep(struct pair *p)
         moved = transmit(p, s, true) || moved;
         moved = release(s, &p->chance, true) || moved;
         moved = receive(p, s, true) || moved;
+        moved = post_late(s, 1, true) || moved;
         moved = follow(s) || moved;
         look(p, s);
         endpoint_check(&s->e);

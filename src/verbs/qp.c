@@ -484,6 +484,7 @@ static void flush(struct iwarp_conn *conn)
         push_send(conn, w, blamed ? unfinished(w->status) : remote_status(&conn->fault));
     }
     sq->done = sq->next = head;
+    conn->stream.tx.off = 0; /* what is posted from now on is flushed, too, and was never begun */
     atomic_store(&sq->reaped, head);
     if (rq->take) {
         flush_shared(conn);

@@ -83,6 +83,14 @@ struct iwarp_conn_options {
      * wait for ever.
      */
     bool remind;
+    /*
+     * The queue pair outlives the connection (default false). If the connection is never
+     * established, or ends because the peer or TCP has gone and no request of the send queue is
+     * half carried out, the queue pair becomes IDLE, what is posted stays posted, and the queue
+     * pair can be connected again. No asynchronous event tells of it, only the connection's. In all
+     * other cases it goes to ERROR and is flushed, as without this option.
+     */
+    bool keep_qp;
     int traffic_class; /* iwarp_connect: IP_TOS or IPV6_TCLASS of sent packets, 0 to 255; TCP sets
                         * the two low bits (ECN) itself; -1 (default): the system's default */
     /*
@@ -190,10 +198,11 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
 /*
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply with pd_len octets
  * of private data (at most 512 for revision 1, 508 for revision 2). options may be NULL for those
- * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict and timeouts are
- * used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
- * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
- * conn waits for no answer, or an option is out of its bounds. CLOSED: the Request has ended.
+ * of the listener; only crc, markers, rtr, placement, ulpdu_max, ird, ord, strict, keep_qp and
+ * timeouts are used. ESTABLISHED or FAILED follows. Requests of the send queue wait until the
+ * peer's first FPDU has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too
+ * much private data, conn waits for no answer, or an option is out of its bounds. CLOSED: the
+ * Request has ended.
  */
 IWARP_API enum iwarp_status iwarp_accept(struct iwarp_conn *conn, struct iwarp_qp *qp,
                                          const struct iwarp_conn_options *options,
@@ -337,6 +346,7 @@ struct iwarp_conn_info {
     bool markers_sent;           /* the peer asked for markers */
     bool markers_wanted;         /* this end did */
     unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */
+    bool used; /* a request of either end's application has gone over it, even if not all of it */
 };
 IWARP_API enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn,
                                             struct iwarp_conn_info *info);

@@ -320,6 +320,7 @@ struct iwarp_qp_options {
     unsigned max_send_sge;    /* 1 to 32; default 4 */
     unsigned max_recv_sge;    /* 1 to 32; default 4 */
     unsigned max_inline;      /* octets of inline data per request, 0 to 1024; default 64 */
+    uint32_t num;             /* qp_num of its completions, in logs; 0 (default): the next free */
     bool signal_all;          /* every send request completes visibly; default false */
     /* Rights that the queue pair grants; an access needs them in addition to the rights of the
      * STag. REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC: its peer; MW_BIND: BIND_MW requests.

@@ -626,6 +626,7 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
         info->markers_sent = c->settled.markers_tx;
         info->markers_wanted = c->settled.markers_rx;
         info->rtr = c->settled.rtr;
+        info->used = iwarp_stats_used(c);
     }
     iwarp_conn_unlock(c);
     return came ? IWARP_OK

@@ -140,7 +140,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     qp->async.device = pd->device;
     qp->access = options->access;
     qp->max_ird = qp->max_ord = IWARP_MAX_READ_DEPTH;
-    qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
+    qp->num = options->num ? options->num : atomic_fetch_add(&pd->device->next_qp_num, 1);
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&pd->qps, 1);
@@ -295,6 +295,28 @@ void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     if (bound) {
         iwarp_conn_put(conn);
     }
+}
+
+/*
+ * Completions are told here: afterwards the connection has no pointer to the queue pair, so the
+ * thread that unlocks cannot. Both locks are held while the two part, so a poster either finds the
+ * connection, whose holder looks for notes, or none, and its request waits for the next one.
+ */
+void iwarp_qp_part(struct iwarp_conn *conn)
+{
+    struct iwarp_qp *qp = conn->qp;
+
+    iwarp_mutex_lock(&qp->post_lock);
+    iwarp_qp_reap(conn);
+    iwarp_qp_tell(qp);
+    if (conn->has_stream) {
+        iwarp_stream_detach(&conn->stream);
+    }
+    conn->qp = NULL;
+    qp->conn = NULL;
+    iwarp_qp_set_state(qp, IWARP_QP_IDLE);
+    iwarp_mutex_unlock(&qp->post_lock);
+    iwarp_conn_put(conn); /* not the last one: the caller holds another */
 }
 
 /* post_lock keeps the connection from being separated, and freed, before the reference is taken. */

@@ -54,10 +54,12 @@ const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
     if (!mw || (!mr && info->length > 0)) {
         return "a window or its region is missing";
     }
+    /* A window gives rights to peers alone; programs name LOCAL_WRITE all the same. */
     *bind = (struct iwarp_bind){.mr = mr ? mr->native : NULL,
                                 .mw = compat_mw(mw)->native,
                                 .len = info->length,
-                                .access = iwarp_compat_access(info->mw_access_flags),
+                                .access = iwarp_compat_access(info->mw_access_flags) &
+                                          ~(unsigned)IWARP_ACCESS_LOCAL_WRITE,
                                 .key = key};
     if (mr) { /* the window's address is one of the region's, by which peers call it */
         bind->addr = (char *)mr->ibv.addr + (info->addr - mr->iova);
@@ -131,6 +133,15 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
     return "unknown operation";
 }
 
+/* After posting, as the post lock orders this look against the engine's at the send queue: one of
+ * the two sees the other (num_engine.c, on_disconnected). */
+static void note_posted(struct compat_qp *qp)
+{
+    if (atomic_load_explicit(&qp->connecting, memory_order_relaxed) == COMPAT_SENDS_NOTED) {
+        iwarp_num_posted(qp);
+    }
+}
+
 static int refuse_send(const char *why)
 {
     return iwarp_compat_refuse("verbs", EINVAL, "ibv_post_send: %s", why);
@@ -168,7 +179,8 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
             n++;
             wr = wr->next;
         }
-        enum iwarp_status status = n ? iwarp_post_send(qp->native, native, &stopped) : IWARP_OK;
+        enum iwarp_status status = n ? iwarp_post_send(qp->sender, native, &stopped) : IWARP_OK;
+        note_posted(qp);
         if (status != IWARP_OK) {
             for (; stopped > native; stopped--) {
                 first = first->next;
@@ -198,7 +210,8 @@ int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *w
     if (why) {
         return refuse_send(why);
     }
-    enum iwarp_status status = iwarp_post_send_together(qp->native, native, NULL);
+    enum iwarp_status status = iwarp_post_send_together(qp->sender, native, NULL);
+    note_posted(qp);
     return status == IWARP_OK ? 0 : error_of_post(status, "ibv_wr_complete");
 }
 

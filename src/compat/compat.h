@@ -301,8 +301,8 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
 const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
                                    const struct ibv_mw_bind_info *info, uint8_t key);
 
-/* Post all, or nothing if one is wrong or there is no room; 0 or an error. The last two have room
- * for so many. */
+/* Post all, or nothing if one is wrong or there is no room; 0 or an error. `native` has room for
+ * twice as many, `bind` for so many. */
 int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *wr,
                                struct iwarp_send_wr *native, struct iwarp_bind *bind);
 bool iwarp_compat_may_send(struct compat_qp *qp);

@@ -18,13 +18,6 @@ static void *event_user(const struct num *n)
     return (void *)(uintptr_t)((uint64_t)n->attempt << 32 | n->number);
 }
 
-/* At least 1, as the start-up's own RDMA Read takes one. What RTS has not said yet is as much as
- * the peer offers. */
-static unsigned depth(bool known, uint8_t wished)
-{
-    return !known ? COMPAT_MAX_RD_ATOM : wished == 0 ? 1 : wished;
-}
-
 /* Receiver not ready: how long a message waits here for its receive is to be set here, by
  * n->set.min_rnr_timer and the peer's rnr_retry (of its hello; NULL or unknown: its most). Sends
  * with Immediate Data need no agreement by number, as both ends are libiwarp's: also here. */
@@ -36,8 +29,7 @@ static void options_of(const struct num *n, const struct num_hello *peer,
     o->mpa_rev = 2; /* with peer-to-peer mode: either end may send first */
     o->mpa_fallback = false;
     o->keep_qp = true;
-    o->ird = depth(n->mask & IBV_QP_MAX_DEST_RD_ATOMIC, n->set.max_dest_rd_atomic);
-    o->ord = depth(n->mask & IBV_QP_MAX_QP_RD_ATOMIC, n->set.max_rd_atomic);
+    o->ird = o->ord = COMPAT_MAX_RD_ATOM; /* Reads confirm Writes, too: verbs_post.c */
     o->connect_timeout_ms = CONNECT_MS;
     o->startup_timeout_ms = STARTUP_MS;
     if (n->mask & IBV_QP_AV && n->set.ah_attr.is_global && n->set.ah_attr.grh.traffic_class) {

@@ -140,10 +140,10 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bo
     if (o.max_inline < a->cap.max_inline_data) {
         o.max_inline = a->cap.max_inline_data;
     }
-    o.signal_all = a->sq_sig_all != 0;
     o.remote_sinks = iwarp_setting_word("IWARP_READ_SINK", sinks, 0) == 1;
     o.user = qp;
     o.num = by_number ? iwarp_num_take(qp) : 0;
+    o.confirms = o.num != 0; /* RDMA Writes are confirmed by number: verbs_post.c */
     enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
     if (status != IWARP_OK) {
         int error = iwarp_compat_failed("verbs", status, "ibv_create_qp");
@@ -158,7 +158,7 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bo
     a->cap.max_recv_sge = a->srq ? 0 : o.max_recv_sge;
     a->cap.max_inline_data = o.max_inline;
     qp->cap = a->cap;
-    qp->sig_all = o.signal_all;
+    qp->sig_all = a->sq_sig_all != 0;
     return 0;
 }
 

@@ -97,9 +97,11 @@ static bool init_queues(struct iwarp_qp *qp)
     if (sgl < IWARP_OPERANDS_AT + sizeof(struct iwarp_operands)) {
         sgl = IWARP_OPERANDS_AT + sizeof(struct iwarp_operands);
     }
-    if (!iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl)) {
+    if (!iwarp_wq_init(&qp->sq, o->confirms ? 2 * o->max_send_wr : o->max_send_wr,
+                       sizeof(struct iwarp_swqe) + sgl)) {
         return false;
     }
+    qp->sq.limit = o->max_send_wr;
     if (o->srq) {
         iwarp_srq_attach(o->srq, &qp->rq);
         return true;
@@ -372,7 +374,7 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
                                                    [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV,
                                                    [IWARP_WR_BIND_MW] = IWARP_WC_BIND_MW};
 
-    return opcodes[w->opcode];
+    return w->flags & IWARP_WR_CONFIRM ? IWARP_WC_WRITE : opcodes[w->opcode];
 }
 
 /* conn.lock held. w is a copy, or an entry that no poster can overwrite yet. */

@@ -260,6 +260,72 @@ static void self__to_err__flushes_both_queues(void **state)
     loop_close(&l);
 }
 
+/* --- Writes ---------------------------------------------------------------------------------- */
+
+/* A signaled Write that has completed is in the peer's memory: programs tell the peer otherwise
+ * that it may look. Whatever the queue pair signals, and as many as it holds. */
+static void write__completed__is_in_the_peers_memory(void **state)
+{
+    enum { MANY = 16 };
+
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        struct loop l;
+        loop_open(&l, &unconnected);
+        if (all) {
+            struct ibv_qp_init_attr a = {.send_cq = l.cq[0],
+                                         .recv_cq = l.cq[0],
+                                         .cap = {.max_send_wr = MANY, .max_send_sge = 1},
+                                         .qp_type = IBV_QPT_RC,
+                                         .sq_sig_all = 1};
+            assert_int_equal(ibv_destroy_qp(l.qp[0]), 0);
+            l.qp[0] = ibv_create_qp(l.pd, &a);
+            assert_non_null(l.qp[0]);
+        }
+        name_each_other(&l, &usual);
+        for (unsigned round = 0; round < 200; round++) {
+            memset(l.memory[0], (int)round + 1, LOOP_OCTETS);
+            post(&l, 0, round, IBV_WR_RDMA_WRITE, 0, LOOP_OCTETS);
+            loop_expect(&l, 0, round, IBV_WC_RDMA_WRITE);
+            assert_memory_equal(l.memory[0], l.memory[1], LOOP_OCTETS);
+        }
+        for (unsigned i = 0; i < MANY; i++) { /* the queue is as long as the program thinks */
+            post(&l, 0, i, IBV_WR_RDMA_WRITE, 8 * i, 8);
+        }
+        for (unsigned i = 0; i < MANY; i++) {
+            loop_expect(&l, 0, i, IBV_WC_RDMA_WRITE);
+        }
+        quiet(&l, 0);
+        loop_close(&l);
+    }
+}
+
+/* The completion of the Write that the peer refuses says so. */
+static void write__refused_by_the_peer__says_so(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &unconnected);
+    name_each_other(&l, &usual);
+    post(&l, 0, 1, IBV_WR_RDMA_WRITE, 0, 8);
+    loop_expect(&l, 0, 1, IBV_WC_RDMA_WRITE);
+    post(&l, 0, 2, IBV_WR_RDMA_WRITE, LOOP_OCTETS, 8); /* its own memory is beyond, too */
+    assert_int_equal(loop_wc(&l, 0).status, IBV_WC_LOC_PROT_ERR);
+    loop_close(&l);
+    loop_open(&l, &unconnected);
+    name_each_other(&l, &usual);
+    l.mr[1]->rkey ^= 0x100;
+    post(&l, 0, 2, IBV_WR_RDMA_WRITE, 0, 8);
+    post(&l, 0, 3, IBV_WR_RDMA_WRITE, 0, 8);
+    l.mr[1]->rkey ^= 0x100;
+    struct ibv_wc wc = loop_wc(&l, 0);
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(loop_wc(&l, 0).status, IBV_WC_WR_FLUSH_ERR);
+    loop_close(&l);
+}
+
 /* --- ends and new beginnings ----------------------------------------------------------------- */
 
 static void reset__of_both_in_any_order__connects_anew(void **state)
@@ -603,6 +669,8 @@ int main(void)
         cmocka_unit_test(order__both_at_once),
         cmocka_unit_test(self__connected_to_itself__carries_data),
         cmocka_unit_test(self__to_err__flushes_both_queues),
+        cmocka_unit_test(write__completed__is_in_the_peers_memory),
+        cmocka_unit_test(write__refused_by_the_peer__says_so),
         cmocka_unit_test(reset__of_both_in_any_order__connects_anew),
         cmocka_unit_test(reset__of_one_before_any_message__connects_anew),
         cmocka_unit_test(err__flushes_this_end_and_leaves_the_receives_of_the_other),

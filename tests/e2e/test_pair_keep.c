@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * keep_qp: a queue pair that outlives its connection. What is posted stays posted when a start-up
- * fails and when the peer goes, and is carried out by the next connection; a request that is half
- * carried out, and a change to ERROR, flush as ever.
+ * What connections by number are made of. keep_qp: a queue pair that outlives its connection. What
+ * is posted stays posted when a start-up fails and when the peer goes, and is carried out by the
+ * next connection; a request that is half carried out, and a change to ERROR, flush as ever.
  */
 #include "progress.h"
 #include "raw_peer.h"
@@ -256,6 +256,42 @@ static void number__is_what_the_application_asked_for(void **state)
     pair_close(&p);
 }
 
+/* A Read without octets that confirms Writes: it completes as one, when their octets are there. */
+static void confirm__completes_as_a_write_and_takes_no_room(void **state)
+{
+    struct iwarp_sge sge;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.qp.confirms = true;
+    o.qp.max_send_wr = 2;
+    pair_open(&p, &o);
+    sge = pair_sge(&p.side[0], 0, N);
+    struct iwarp_send_wr wr = pair_wr(IWARP_WR_READ, 9, &sge);
+    wr.flags |= IWARP_WR_CONFIRM;
+    must_fail(iwarp_post_send(p.side[0].qp, &wr, NULL), IWARP_MISUSE, "without SGEs");
+    wr.num_sge = 0;
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned i = 0; i < 2; i++) {
+            pair_fill(p.side[0].p, N, round);
+            struct iwarp_send_wr write = pair_wr(IWARP_WR_WRITE, 1, &sge);
+            write.flags = 0;
+            write.remote_stag = iwarp_mr_stag(p.side[1].mr);
+            write.remote_to = (uintptr_t)p.side[1].p;
+            must(iwarp_post_send(p.side[0].qp, &write, NULL));
+            must(iwarp_post_send(p.side[0].qp, &wr, NULL));
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(pair_wc(p.side[0].send_cq, 9, IWARP_WC_SUCCESS).opcode,
+                             IWARP_WC_WRITE);
+        }
+        assert_memory_equal(p.side[0].p, p.side[1].p, N);
+    }
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +302,7 @@ int main(void)
         cmocka_unit_test(end__with_a_read_in_flight__flushes),
         cmocka_unit_test(error__while_connecting__flushes),
         cmocka_unit_test(info__says_whether_a_message_has_passed),
+        cmocka_unit_test(confirm__completes_as_a_write_and_takes_no_room),
         cmocka_unit_test(number__is_what_the_application_asked_for),
     };
 

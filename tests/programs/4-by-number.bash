@@ -87,6 +87,56 @@ ours()
     ready server "$port" && r ./by_number "$1" "$port" 127.0.0.1 && finishes "$pid" server
 }
 
+# Two hosts: network namespaces with a cable between them.  The server is on the other one.
+cat >"$work/hosts" <<'END'
+set -u
+unshare -n sleep 300 &
+other=$!
+trap 'kill $other' EXIT
+on_other() { nsenter -t $other -n "$@"; }
+for ((i = 0; i < 100; i++)); do
+    [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ] && break
+    sleep 0.1
+done
+ip link set lo up && on_other ip link set lo up &&
+    ip link add here type veth peer name there netns $other &&
+    ip addr add 10.77.1.1/24 dev here && ip -6 addr add fd77::1/64 dev here nodad &&
+    on_other ip addr add 10.77.1.2/24 dev there && on_other ip -6 addr add fd77::2/64 dev there nodad &&
+    ip link set here up && on_other ip link set there up || exit 77
+settled() { "$@" ip -6 addr show scope link | grep -q fe80 && ! "$@" ip -6 addr show | grep -q tentative; }
+for ((i = 0; i < 200; i++)); do
+    ! settled env || ! settled on_other || break
+    sleep 0.1
+done
+on_other "$@" >server.out 2>&1 &
+server=$!
+for ((i = 0; i < 200; i++)); do
+    on_other ss -tln | grep -q ":$PORT " && break
+    sleep 0.1
+done
+"$@" 10.77.1.2 >client.out 2>&1 || { echo "the client failed"; tail client.out server.out; exit 1; }
+wait $server || { echo "the server failed"; tail client.out server.out; exit 1; }
+END
+chmod 644 "$work/hosts"
+
+# two_hosts PROGRAM OPTION...: both ends with the same options
+two_hosts()
+{
+    if ! command -v ip >/dev/null || ! "${user[@]}" unshare -rn true 2>/dev/null; then
+        echo "no namespaces here, or no iproute2"
+        return 77
+    fi
+    set -- "${@/PORT/$port}"
+    PORT=$port "${user[@]}" timeout -k 5 $patience unshare -rn bash "$work/hosts" "$run" "$@"
+}
+
+ours_on_two_hosts()
+{
+    gcc -O2 -pthread -o by_number "$top/tests/programs/by_number.c" -libverbs || return 1
+    chmod 755 by_number
+    two_hosts ./by_number "$@"
+}
+
 for options in '' '-g 0' '-g 1' '-g 3' '-e' '-g 0 -e -c' '-c -N' '-m 4096 -s 65536' '-r 5 -n 200' '-l 3 -i 1'; do
     # shellcheck disable=SC2086 # options
     try "ibv_rc_pingpong $options" pingpong ibv_rc_pingpong $options
@@ -114,3 +164,12 @@ try "qperf, atomics" qperf_by_number rc_compare_swap_mr rc_fetch_add_mr ver_rc_c
 try "as infinity: connected to itself, by LID" ours self
 try "as infinity: by LID, no barrier" ours lid
 try "as NCCL and Gloo: by GID and index, many" ours gid
+for way in lid gid; do
+    try "on two hosts: by_number $way" ours_on_two_hosts $way PORT
+done
+# Of the GIDs there are 0 to 3: IPv4, 4: IPv6, 5: link-local.
+for options in '' '-g 0' '-g 4' '-g 5'; do
+    # shellcheck disable=SC2086 # options
+    try "on two hosts: ibv_rc_pingpong $options" two_hosts ibv_rc_pingpong -p PORT $options
+done
+try "on two hosts: ib_write_bw -q 8" two_hosts ib_write_bw -F -n 200 -q 8 -p PORT

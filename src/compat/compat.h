@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* The whole object, from a pointer to its public part. */
 #define compat_of(pointer, type, member)                                                           \
@@ -191,6 +192,15 @@ enum {
  * forked child. NULL: errno is set and the log says why.
  */
 struct iwarp_device *iwarp_compat_device(void);
+
+/* Is the TCP of this device another one than the kernel's? */
+static inline bool iwarp_compat_tcp_is_foreign(struct iwarp_device *device)
+{
+    struct iwarp_device_info info = {.size = sizeof info};
+
+    return iwarp_device_query(device, &info) == IWARP_OK &&
+           strcmp(info.options.transport, "tcp") != 0;
+}
 
 /*
  * The context that all ids share whose local address belongs to the same device, opened by the

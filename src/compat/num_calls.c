@@ -35,6 +35,12 @@ uint32_t iwarp_num_take(struct compat_qp *qp)
     IWARP_UNCANCELLED;
 
     (void)iwarp_compat_generation(); /* forks are watched from here on */
+    if (iwarp_compat_tcp_is_foreign(iwarp_compat_device())) {
+        iwarp_log(IWARP_LOG_INFO, "verbs",
+                  "ibv_create_qp: IWARP_TRANSPORT names another TCP than the kernel's: this queue "
+                  "pair can be connected by rdma_cm only, not by number");
+        return 0;
+    }
     pthread_mutex_lock(&num_lock);
     struct num *n = num_port_take();
     if (n) {
@@ -283,7 +289,8 @@ int iwarp_num_modify(struct compat_qp *qp, const struct ibv_qp_attr *attr, int m
                                    "ibv_modify_qp: this queue pair cannot be connected by number: "
                                    "%s",
                                    qp->num ? "it was made before a fork, by another process"
-                                           : "rdma_create_qp made it, or no TCP port could be had");
+                                           : "rdma_create_qp made it, or no TCP port of the kernel "
+                                             "could be had");
     }
     int error = change(n, attr, mask);
     if (!error && (mask & IBV_QP_ACCESS_FLAGS)) {

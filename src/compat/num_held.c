@@ -2,7 +2,7 @@
 /*
  * Requests whose queue pair does not know its peer yet, or has not been reset since its last
  * connection: they wait for RTR. The library rejects each after its accept_timeout_ms, and bounds
- * how many of them one address has (docs/architecture.md, "A flood displaces itself"); here is
+ * how many of them one address has (docs/listeners.md); here is
  * bounded how many handles there are, with those of Requests that have ended meanwhile.
  */
 #include "compat/num.h"

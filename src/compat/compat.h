@@ -125,6 +125,7 @@ struct compat_qp {
     struct iwarp_qp *sender; /* what sends are posted to: native, unless connected to itself */
     struct num *num;         /* NULL: its number is no address */
     _Atomic bool named;      /* RTR has named its peer by number */
+    bool confirms;           /* its RDMA Writes are confirmed, however it is connected */
     struct ibv_qp_cap cap;
     bool sig_all, extended;
     unsigned access;             /* IBV_ACCESS_*, as modified last */

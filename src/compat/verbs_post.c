@@ -146,11 +146,12 @@ static void note_posted(struct compat_qp *qp)
 /*
  * On InfiniBand an RDMA Write completes when the peer's adapter has it, so programs tell the peer
  * over some other way that it may look. Here it would complete when it is sent; by number, where no
- * program expects that, a Read behind it completes in its place.
+ * program expects that, a Read behind it completes in its place. With rdma_cm, where programs for
+ * iWARP know it, the user has to ask for this.
  */
 static bool wants_confirmation(const struct compat_qp *qp, const struct ibv_send_wr *wr)
 {
-    return atomic_load_explicit(&qp->named, memory_order_relaxed) &&
+    return (qp->confirms || atomic_load_explicit(&qp->named, memory_order_relaxed)) &&
            wr->opcode == IBV_WR_RDMA_WRITE && (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED));
 }
 

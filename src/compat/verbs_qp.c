@@ -140,7 +140,8 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bo
     o.remote_sinks = iwarp_setting_word("IWARP_READ_SINK", sinks, 0) == 1;
     o.user = qp;
     o.num = by_number ? iwarp_num_take(qp) : 0;
-    o.confirms = o.num != 0; /* RDMA Writes are confirmed by number: verbs_post.c */
+    qp->confirms = iwarp_setting_on("IWARP_CONFIRM_WRITES", false);
+    o.confirms = o.num != 0 || qp->confirms; /* RDMA Writes: verbs_post.c */
     enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
     if (status != IWARP_OK) {
         int error = iwarp_compat_failed("verbs", status, "ibv_create_qp");

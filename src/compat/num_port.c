@@ -18,6 +18,7 @@
 #define BACKLOG 1024 /* peers may come in bursts of many queue pairs */
 
 static struct num_port *ports;
+static struct num_port *inherited; /* in a forked child: its parent's, which no call looks at */
 
 /* --- sockets --------------------------------------------------------------------------------- */
 
@@ -179,8 +180,14 @@ struct num *num_port_find(uint32_t number)
     return NULL;
 }
 
-/* What the parent has of it stays the parent's; its sockets are closed by base/process.c. */
+/* What the parent has of it stays the parent's; its sockets are closed by base/process.c. The
+ * memory is kept, since queue pairs of the parent point to it. */
 void num_port_forget(void)
 {
-    ports = NULL;
+    while (ports) {
+        struct num_port *p = ports;
+        ports = p->next;
+        p->next = inherited;
+        inherited = p;
+    }
 }

@@ -21,6 +21,7 @@
 
 enum { NO_CRC = 1, EARLY = 2, MARKERS_RX = 4, MARKERS_TX = 8, HOLD = 64, REPAIR = 128 };
 enum { EOF_AT_END = 4, DEREGISTER = 8, CLOSE = 16, POOR = 32, SEND_LATE = 64, DETACH = 128 };
+enum { TARGET_GOES = 1, RESET = 2, SEND_IMM = 4, RFC7306 = 8, WAIT = 16, LATE = 32, OVER = 64 };
 
 struct memory {
     struct area *target, *sink, *landing, *source, *token;
@@ -48,6 +49,9 @@ static void set_up(struct endpoint *e, const uint8_t *head, struct memory *m)
         .ord = 1 + (head[1] >> 4),
         .mulpdu = 512,
         .budget = head[3] & POOR ? 1000 : 0,
+        .send_imm = head[4] & SEND_IMM,
+        .rfc7306 = head[4] & RFC7306,
+        .hold = head[4] & WAIT ? 2 * LONGEST : 0,
     };
 
     endpoint_init(e, &options);
@@ -60,12 +64,18 @@ static void set_up(struct endpoint *e, const uint8_t *head, struct memory *m)
     m->stranger = endpoint_stranger(e, 0x00040400, 0x1000, 64, WRITABLE);
 }
 
+static void post_recv(struct endpoint *e, const struct memory *m, unsigned i)
+{
+    struct iwarp_sge sgl[] = {area_sge(m->landing, (size_t)i * 128, 40),
+                              area_sge(m->landing, (size_t)i * 128 + 64, 1 + i * 4)};
+
+    endpoint_recv(e, sgl, 1 + i % 2);
+}
+
 static void post(struct endpoint *e, const uint8_t *head, const struct memory *m)
 {
     for (unsigned i = 0; i < (head[2] & 15u); i++) {
-        struct iwarp_sge sgl[] = {area_sge(m->landing, (size_t)i * 128, 40),
-                                  area_sge(m->landing, (size_t)i * 128 + 64, 1 + i * 4)};
-        endpoint_recv(e, sgl, 1 + i % 2);
+        post_recv(e, m, i);
     }
     for (unsigned i = 0; i < (head[1] >> 4); i++) {
         struct iwarp_sge sge = area_sge(m->sink, (size_t)8 * (i % 8), i == 0 ? 8 : i % 8);
@@ -135,7 +145,11 @@ static void in_between(struct endpoint *e, const uint8_t *head, struct memory *m
         endpoint_drain(e);
     }
     if (head[3] & DEREGISTER) {
-        endpoint_deregister(e, head[4] & 1 ? m->target : m->sink);
+        endpoint_deregister(e, head[4] & TARGET_GOES ? m->target : m->sink);
+    }
+    if (head[4] & LATE) {
+        post_recv(e, m, head[2] & 15u);
+        iwarp_stream_resume(&e->s);
     }
     if (head[3] & CLOSE) {
         iwarp_stream_close(&e->s);
@@ -144,9 +158,15 @@ static void in_between(struct endpoint *e, const uint8_t *head, struct memory *m
 
 static void finish(struct endpoint *e, const uint8_t *head)
 {
+    uint32_t msn;
+
     endpoint_drain(e);
+    if ((head[4] & OVER) && iwarp_stream_waits(&e->s, &msn)) {
+        iwarp_stream_wait_over(&e->s, 1000);
+        endpoint_drain(e);
+    }
     if (head[3] & EOF_AT_END) {
-        iwarp_stream_eof(&e->s, head[4] & 2 ? 104 : 0);
+        iwarp_stream_eof(&e->s, head[4] & RESET ? 104 : 0);
         endpoint_drain(e);
     }
     if (head[3] & DETACH) {

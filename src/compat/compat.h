@@ -29,7 +29,7 @@
 
 /* The whole object, from a pointer to its public part. */
 #define compat_of(pointer, type, member)                                                           \
-    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 /* --- asynchronous events --------------------------------------------------------------------- */
 

@@ -113,17 +113,25 @@ enum compat_sends {
 };
 
 struct num; /* of a queue pair that can be connected by number (num.h) */
+struct ud;  /* of a queue pair of datagrams (ud.h) */
 
 struct compat_wr_list; /* of ibv_wr_start */
+
+/* What `user` of each native queue pair points to. */
+struct compat_owner {
+    struct compat_qp *qp; /* NULL: none, the library has made it for itself (ud.h) */
+};
 
 struct compat_qp {
     union {
         struct ibv_qp ibv;
         struct ibv_qp_ex ex;
     };
+    struct compat_owner owner; /* itself */
     struct iwarp_qp *native;
     struct iwarp_qp *sender; /* what sends are posted to: native, unless connected to itself */
     struct num *num;         /* NULL: its number is no address */
+    struct ud *ud;           /* NULL: its type is RC */
     _Atomic bool named;      /* RTR has named its peer by number */
     bool confirms;           /* its RDMA Writes are confirmed, however it is connected */
     struct ibv_qp_cap cap;
@@ -317,7 +325,15 @@ const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
 int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *wr,
                                struct iwarp_send_wr *native, struct iwarp_bind *bind);
 bool iwarp_compat_may_send(struct compat_qp *qp);
-unsigned iwarp_compat_send_flags(unsigned flags); /* of enum ibv_send_flags; others are nothing */
+
+/* Of enum ibv_send_flags; others are nothing. */
+static inline unsigned iwarp_compat_send_flags(unsigned flags)
+{
+    return (flags & IBV_SEND_SIGNALED ? IWARP_WR_SIGNALED : 0u) |
+           (flags & IBV_SEND_SOLICITED ? IWARP_WR_SOLICITED : 0u) |
+           (flags & IBV_SEND_INLINE ? IWARP_WR_INLINE : 0u) |
+           (flags & IBV_SEND_FENCE ? IWARP_WR_FENCE : 0u);
+}
 
 /*
  * num_calls.c, for queue pairs that are connected by number; the others have no `num`, and nothing
@@ -336,6 +352,23 @@ void iwarp_num_query(struct compat_qp *qp, struct ibv_qp_attr *attr);
 void iwarp_num_posted(struct compat_qp *qp);
 bool iwarp_num_blame(uint32_t number, const struct iwarp_fault *fault);
 void iwarp_num_forget_all(void);
+
+/*
+ * Queue pairs of datagrams (ud.h; ud_calls.c, ud_post.c, ud_note.c). ask: the options of the outer
+ * native queue pair, from what the program asks for. create: 0 or an error, after the native one.
+ * leave and free: as for numbers. post: all or nothing if `together`. complete: a receive of the
+ * queue pair with this number has this index as Immediate Data. help: of a thread that polls in
+ * vain; true: it may poll again.
+ */
+void iwarp_ud_ask(struct iwarp_qp_options *options);
+int iwarp_ud_create(struct compat_qp *qp);
+void iwarp_ud_leave(struct compat_qp *qp);
+void iwarp_ud_free(struct compat_qp *qp);
+int iwarp_ud_modify(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask);
+int iwarp_ud_post(struct compat_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+                  bool together);
+bool iwarp_ud_help(void);
+void iwarp_ud_complete(uint32_t number, uint64_t index, struct ibv_wc *wc);
 
 /* verbs_async.c: the connection of a queue pair in RTR is there. */
 void iwarp_compat_async_established(struct compat_qp *qp);

@@ -17,6 +17,7 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <time.h>
 
 enum num_state {
     NUM_UNNAMED,  /* RESET, INIT: it knows no peer; Requests for it are held */
@@ -42,6 +43,7 @@ struct num_hello {
     bool retry_known; /* rnr_retry is set: not before RTS */
     uint8_t rnr_retry;
     uint64_t nonce;
+    bool datagrams; /* between queue pairs of type UD (ud.h); only the numbers count */
 };
 
 /* Why a Request is refused; its text goes to both logs. */
@@ -52,6 +54,7 @@ enum num_refusal {
     NUM_OTHER_HOST, /* the Request comes from another address than RTR named */
     NUM_OTHER_PSN,  /* the packet sequence numbers do not fit */
     NUM_BUSY,       /* too many Requests are held, or it has a connection */
+    NUM_OTHER_TYPE, /* one is RC, the other UD */
     NUM_REFUSALS
 };
 
@@ -98,6 +101,14 @@ struct num {
 
 extern pthread_mutex_t num_lock;
 
+static inline int64_t num_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 /* --- on the wire (num_wire.c); pure ---------------------------------------------------------- */
 
 void num_wire_put(const struct num_hello *hello, uint8_t octets[NUM_WIRE_OCTETS]);
@@ -114,8 +125,9 @@ enum num_refusal num_hello_fits(const struct num *n, const struct num_hello *hel
 
 /* --- the way to the peer (num_path.c) -------------------------------------------------------- */
 
-/* From the address vector. 0, or an error with a sentence. */
-int num_path_find(struct num *n);
+/* From an address vector. 0, or an error with a sentence that begins with the call. */
+int num_path_find(const char *call, struct ibv_context *context, const struct ibv_ah_attr *ah,
+                  struct num_path *path);
 
 /* Is this address of a TCP connection the peer's? */
 bool num_path_is_peer(const struct num_path *path, const struct sockaddr_storage *addr);
@@ -180,7 +192,8 @@ void num_held_forget(void);
 /* Its queue of events and its thread, made by the first call. NULL: errno. */
 struct iwarp_eq *num_engine_eq(void);
 
-int64_t num_now_ms(void);
+/* It looks around at once. For notifiers, with any locks held. */
+void num_engine_wake(void *unused);
 
 /* Work is posted: unless it is connected in time, the engine gives up. */
 void num_engine_hurry(struct num *n);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "compat/num.h"
+#include "compat/ud.h"
 
 #include <errno.h>
 #include <string.h>
@@ -87,6 +88,7 @@ void iwarp_num_forget_all(void)
     num_engine_forget();
     num_port_forget();
     num_held_forget();
+    ud_all_forget();
 }
 
 /* --- attributes ------------------------------------------------------------------------------ */
@@ -199,7 +201,7 @@ static int to_rtr(struct num *n, const struct ibv_qp_attr *attr, int mask)
     n->why[0] = '\0';
     n->not_reached = n->blamed = false;
     n->nonce = nonce();
-    int error = num_path_find(n);
+    int error = num_path_find("ibv_modify_qp", n->qp->ibv.context, &n->set.ah_attr, &n->path);
     if (!error && n->path.here && n->set.dest_qp_num == n->number) {
         error = num_self_connect(n);
         n->state = error ? n->state : NUM_UP;

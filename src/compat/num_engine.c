@@ -11,32 +11,23 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "compat/num.h"
+#include "compat/ud.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Between two tries: soon at first, since the peer may be one call behind. */
 enum { PAUSE_FIRST_MS = 2, PAUSE_MOST_MS = 200, SWEEP_MS = 1000, PATIENCE_LEAST_MS = 5000 };
 
-pthread_mutex_t num_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *eq;
 static unsigned eq_born; /* the generation that made eq and wake_fd */
 static int wake_fd = -1;
 static struct num *list;      /* SEEKING and DIALING */
 static int64_t next_sweep_ms; /* 0: no Request is held */
-
-int64_t num_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* --- what there is to do --------------------------------------------------------------------- */
 
@@ -53,12 +44,18 @@ static void join(struct num *n)
     list = n;
 }
 
-void num_engine_add(struct num *n)
+void num_engine_wake(void *unused)
 {
     const uint64_t one = 1;
 
-    join(n);
+    (void)unused;
     (void)!write(wake_fd, &one, sizeof one);
+}
+
+void num_engine_add(struct num *n)
+{
+    join(n);
+    num_engine_wake(NULL);
 }
 
 void num_engine_remove(struct num *n)
@@ -143,6 +140,21 @@ static int64_t accepts_at(const struct num *n)
     return n->mask & IBV_QP_SQ_PSN ? 0 : n->since_ms + NUM_RTS_SOON_MS;
 }
 
+/* Of UD or for one of UD, where each Request is answered at once. */
+static void on_datagrams(const struct num *n, struct iwarp_conn *conn,
+                         const struct num_hello *hello)
+{
+    struct ud *ud = n->qp->ud;
+
+    if (!ud || !hello->datagrams) {
+        num_conn_refuse(conn, NUM_OTHER_TYPE);
+    } else if (!ud->inner) {
+        num_conn_refuse(conn, NUM_NOBODY);
+    } else {
+        ud_way_accept(ud, conn, hello);
+    }
+}
+
 static void on_request(struct iwarp_conn *conn)
 {
     static struct iwarp_log_limit limit;
@@ -155,6 +167,10 @@ static void on_request(struct iwarp_conn *conn)
         iwarp_log_rarely(&limit, IWARP_LOG_INFO, "verbs",
                          "a Request for a queue pair that there is not is refused");
         num_conn_refuse(conn, NUM_NOBODY);
+        return;
+    }
+    if (n->qp->ud || hello.datagrams) {
+        on_datagrams(n, conn, &hello);
         return;
     }
     if (yields(n, &hello)) {
@@ -291,6 +307,10 @@ static void on_event(const struct iwarp_event *e)
         return;
     }
     struct num *n = num_port_find((uint32_t)user);
+    if (n && n->qp->ud) {
+        ud_event(n->qp->ud, e);
+        return;
+    }
     if (!n || n->conn != e->conn || n->attempt != user >> 32) {
         return;
     }
@@ -375,7 +395,7 @@ static void *run(void *arg)
         while (iwarp_eq_get(queue, &event, 0) == IWARP_OK) {
             on_event(&event);
         }
-        int64_t next = steps();
+        int64_t next = sooner(steps(), ud_all_work(num_now_ms()));
         pthread_mutex_unlock(&num_lock);
         sleep_until(queue, next);
     }

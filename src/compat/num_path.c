@@ -34,13 +34,12 @@ static const struct compat_address *own_address(const struct compat_addresses *l
     return own ? own : &list->at[0];
 }
 
-int num_path_find(struct num *n)
+int num_path_find(const char *call, struct ibv_context *context, const struct ibv_ah_attr *ah,
+                  struct num_path *path)
 {
-    const struct ibv_ah_attr *ah = &n->set.ah_attr;
-    struct num_path *path = &n->path;
     struct compat_addresses list;
 
-    iwarp_compat_addresses(iwarp_compat_identity(n->qp->ibv.context->device), &list);
+    iwarp_compat_addresses(iwarp_compat_identity(context->device), &list);
     const struct compat_address *own = own_address(&list, ah);
     path->source = own->addr;
     if (ah->is_global) {
@@ -48,10 +47,10 @@ int num_path_find(struct num *n)
     } else if (!iwarp_compat_addr_of_lid(&list, ah->dlid, &path->peer)) {
         return iwarp_compat_refuse(
             "verbs", EINVAL,
-            "ibv_modify_qp: LID 0x%04x: a LID is the low half of an IPv4 address, and no host of "
-            "this device's network has this one; programs that use GIDs (is_global 1) reach other "
+            "%s: LID 0x%04x: a LID is the low half of an IPv4 address, and no host of this "
+            "device's network has this one; programs that use GIDs (is_global 1) reach other "
             "networks, too",
-            ah->dlid);
+            call, ah->dlid);
     }
     path->here = iwarp_compat_is_here(&path->peer);
     return 0;

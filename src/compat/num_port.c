@@ -17,6 +17,7 @@
 
 #define BACKLOG 1024 /* peers may come in bursts of many queue pairs */
 
+pthread_mutex_t num_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct num_port *ports;
 static struct num_port *inherited; /* in a forked child: its parent's, which no call looks at */
 

@@ -17,7 +17,7 @@
 
 enum { AT_MAGIC = 0, AT_KIND = 4, AT_REASON = 5, AT_VERSION = 7, AT_FROM = 8, AT_TO = 12 };
 enum { AT_SQ = 16, AT_RQ = 20, AT_NONCE = 24 };
-enum { KIND_HELLO = 1, KIND_REFUSAL = 2 };
+enum { KIND_HELLO = 1, KIND_REFUSAL = 2, KIND_DATAGRAMS = 3 };
 enum { SQ_KNOWN = 1, RETRY_KNOWN = 8 }; /* the latter beside three bits of rnr_retry */
 
 void num_wire_put(const struct num_hello *h, uint8_t octets[NUM_WIRE_OCTETS])
@@ -27,7 +27,7 @@ void num_wire_put(const struct num_hello *h, uint8_t octets[NUM_WIRE_OCTETS])
 
     memset(octets, 0, NUM_WIRE_OCTETS);
     iwarp_put_be32(octets + AT_MAGIC, MAGIC);
-    octets[AT_KIND] = KIND_HELLO;
+    octets[AT_KIND] = h->datagrams ? KIND_DATAGRAMS : KIND_HELLO;
     octets[AT_VERSION] = VERSION;
     iwarp_put_be32(octets + AT_FROM, h->from);
     iwarp_put_be32(octets + AT_TO, h->to);
@@ -46,7 +46,7 @@ bool num_wire_get(const void *octets, size_t len, struct num_hello *h)
 {
     const uint8_t *o = octets;
 
-    if (!is_ours(o, len, KIND_HELLO)) {
+    if (!is_ours(o, len, KIND_HELLO) && !is_ours(o, len, KIND_DATAGRAMS)) {
         return false;
     }
     uint32_t sq = iwarp_get_be32(o + AT_SQ), rq = iwarp_get_be32(o + AT_RQ);
@@ -57,7 +57,8 @@ bool num_wire_get(const void *octets, size_t len, struct num_hello *h)
                             .sq_known = sq >> 24 & SQ_KNOWN,
                             .retry_known = rq >> 24 & RETRY_KNOWN,
                             .rnr_retry = (uint8_t)(rq >> 24 & 7),
-                            .nonce = iwarp_get_be64(o + AT_NONCE)};
+                            .nonce = iwarp_get_be64(o + AT_NONCE),
+                            .datagrams = o[AT_KIND] == KIND_DATAGRAMS};
     return h->from <= LOW24 && h->to <= LOW24;
 }
 
@@ -87,7 +88,8 @@ const char *num_refusal_text(enum num_refusal why)
         [NUM_OTHER_PEER] = "it names another queue pair as its peer",
         [NUM_OTHER_HOST] = OTHER_HOST,
         [NUM_OTHER_PSN] = "the packet sequence numbers do not fit: rq_psn is not the peer's",
-        [NUM_BUSY] = "it has a connection, or too many wait"};
+        [NUM_BUSY] = "it has a connection, or too many wait",
+        [NUM_OTHER_TYPE] = "one of the two queue pairs is of type RC, the other of type UD"};
 
     return texts[why];
 }

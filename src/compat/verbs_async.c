@@ -55,20 +55,26 @@ void iwarp_compat_async_established(struct compat_qp *qp)
 /* Native locks are held. */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused)
 {
+    const struct compat_owner *owner = event->qp ? event->user : NULL;
+    struct compat_qp *qp = owner ? owner->qp : NULL;
+
     (void)unused;
+    if (owner && !qp) {
+        return;
+    }
     switch (event->type) {
     case IWARP_ASYNC_QP_FATAL:
     case IWARP_ASYNC_QP_TERMINATED:
-        report_qp(event->user, COMPAT_QP_END, IBV_EVENT_QP_FATAL);
+        report_qp(qp, COMPAT_QP_END, IBV_EVENT_QP_FATAL);
         break;
     case IWARP_ASYNC_QP_ACCESS:
-        report_qp(event->user, COMPAT_QP_END, IBV_EVENT_QP_ACCESS_ERR);
+        report_qp(qp, COMPAT_QP_END, IBV_EVENT_QP_ACCESS_ERR);
         break;
     case IWARP_ASYNC_QP_LAST_WQE:
-        report_qp(event->user, COMPAT_QP_LAST_WQE, IBV_EVENT_QP_LAST_WQE_REACHED);
+        report_qp(qp, COMPAT_QP_LAST_WQE, IBV_EVENT_QP_LAST_WQE_REACHED);
         break;
     case IWARP_ASYNC_CQ_OVERFLOW: {
-        struct compat_cq *cq = event->user;
+        struct compat_cq *cq = event->user; /* those of the library are too large for that */
         report(cq->ibv.context, &cq->async,
                &(struct ibv_async_event){.element.cq = &cq->ibv, .event_type = IBV_EVENT_CQ_ERR});
         break;

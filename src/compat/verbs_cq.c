@@ -343,13 +343,16 @@ static void translate(struct ibv_wc *to, const struct iwarp_wc *from)
     } else if (from->flags & IWARP_WC_WITH_IMM) {
         to->imm_data = htonl((uint32_t)from->imm);
         to->wc_flags = IBV_WC_WITH_IMM;
+        if (from->flags & IWARP_WC_IMM_OF_SEND) {
+            iwarp_ud_complete(from->qp_num, from->imm, to);
+        }
     } else if (from->flags & IWARP_WC_WITH_INVALIDATE) {
         to->invalidated_rkey = from->invalidated_stag;
         to->wc_flags = IBV_WC_WITH_INV;
     }
 }
 
-int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
     enum { BATCH = 16 };
     struct iwarp_wc native[BATCH];
@@ -370,6 +373,13 @@ int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         }
     }
     return taken;
+}
+
+int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+    int taken = poll_cq(cq, n, wc);
+
+    return taken == 0 && n > 0 && iwarp_ud_help() ? poll_cq(cq, n, wc) : taken;
 }
 
 /* --- one at a time: ibv_start_poll ----------------------------------------------------------- */
@@ -427,6 +437,11 @@ static uint32_t read_qp_num(struct ibv_cq_ex *ex)
     return current(ex)->qp_num;
 }
 
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+    return current(ex)->src_qp;
+}
+
 static unsigned read_wc_flags(struct ibv_cq_ex *ex)
 {
     return current(ex)->wc_flags;
@@ -437,6 +452,11 @@ static uint32_t read_zero(struct ibv_cq_ex *ex)
 {
     (void)ex;
     return 0;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+    return current(ex)->sl;
 }
 
 static uint8_t read_zero_octet(struct ibv_cq_ex *ex)
@@ -474,10 +494,10 @@ struct ibv_cq_ex *iwarp_compat_create_cq_ex(struct ibv_context *context,
     cq->ex.read_byte_len = read_byte_len;
     cq->ex.read_imm_data = read_imm_data;
     cq->ex.read_qp_num = read_qp_num;
-    cq->ex.read_src_qp = read_zero;
+    cq->ex.read_src_qp = read_src_qp;
     cq->ex.read_wc_flags = read_wc_flags;
     cq->ex.read_slid = read_zero;
-    cq->ex.read_sl = read_zero_octet;
+    cq->ex.read_sl = read_sl;
     cq->ex.read_dlid_path_bits = read_zero_octet;
     return &cq->ex;
 }

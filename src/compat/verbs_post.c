@@ -31,14 +31,6 @@ static const struct iwarp_sge *pieces(const struct ibv_sge *list)
     return (const struct iwarp_sge *)(const void *)list;
 }
 
-unsigned iwarp_compat_send_flags(unsigned flags)
-{
-    return (flags & IBV_SEND_SIGNALED ? IWARP_WR_SIGNALED : 0u) |
-           (flags & IBV_SEND_SOLICITED ? IWARP_WR_SOLICITED : 0u) |
-           (flags & IBV_SEND_INLINE ? IWARP_WR_INLINE : 0u) |
-           (flags & IBV_SEND_FENCE ? IWARP_WR_FENCE : 0u);
-}
-
 /* Not in IDLE, unless a connection has begun. After the end sends are accepted and flushed. */
 bool iwarp_compat_may_send(struct compat_qp *qp)
 {
@@ -203,6 +195,9 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
     struct iwarp_bind bind[CHUNK];
     const char *why = NULL;
 
+    if (qp->ud) {
+        return iwarp_ud_post(qp, wr, bad, false);
+    }
     if (!iwarp_compat_may_send(qp)) {
         *bad = wr;
         return refuse_send("the queue pair is not connected");

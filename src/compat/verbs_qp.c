@@ -68,8 +68,7 @@ static const char *why_not(enum ibv_qp_type type)
     case IBV_QPT_UC:
         return "UC drops what comes late or is lost, and TCP, below iWARP, never does";
     case IBV_QPT_UD:
-        return "UD sends datagrams to many peers from one queue pair, and iWARP has one peer and a "
-               "TCP connection to it for each";
+        return "UD is there for queue pairs of ibv_create_qp alone, and rdma_cm has no part in it";
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
         return "XRC names the peer's receive queue in each message, and messages of iWARP have no "
@@ -81,7 +80,7 @@ static const char *why_not(enum ibv_qp_type type)
     }
 }
 
-static int check(const struct ibv_qp_init_attr_ex *a)
+static int check(const struct ibv_qp_init_attr_ex *a, bool by_number)
 {
     const uint64_t known = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                            IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
@@ -89,10 +88,10 @@ static int check(const struct ibv_qp_init_attr_ex *a)
                            IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
                            IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-    if (a->qp_type != IBV_QPT_RC) {
+    if (a->qp_type != IBV_QPT_RC && (a->qp_type != IBV_QPT_UD || !by_number)) {
         return iwarp_compat_refuse("verbs", EOPNOTSUPP,
-                                   "ibv_create_qp: type %d: iWARP has reliable connections (RC) "
-                                   "only: %s; look for the program's option for RC",
+                                   "ibv_create_qp: type %d: iWARP has reliable connections (RC): "
+                                   "%s; look for the program's option for RC",
                                    (int)a->qp_type, why_not(a->qp_type));
     }
     if ((a->comp_mask & ~(unsigned)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -137,11 +136,21 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bo
     if (o.max_inline < a->cap.max_inline_data) {
         o.max_inline = a->cap.max_inline_data;
     }
+    const struct iwarp_qp_options asked = o;
+    if (a->qp_type == IBV_QPT_UD) {
+        iwarp_ud_ask(&o);
+    }
     o.remote_sinks = iwarp_setting_word("IWARP_READ_SINK", sinks, 0) == 1;
-    o.user = qp;
+    qp->owner.qp = qp;
+    o.user = &qp->owner;
     o.num = by_number ? iwarp_num_take(qp) : 0;
     qp->confirms = iwarp_setting_on("IWARP_CONFIRM_WRITES", false);
     o.confirms = o.num != 0 || qp->confirms; /* RDMA Writes: verbs_post.c */
+    if (a->qp_type == IBV_QPT_UD && o.num == 0) {
+        return iwarp_compat_refuse("verbs", EOPNOTSUPP,
+                                   "ibv_create_qp: datagrams (UD) need a TCP port of the kernel, "
+                                   "and none can be had");
+    }
     enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
     if (status != IWARP_OK) {
         int error = iwarp_compat_failed("verbs", status, "ibv_create_qp");
@@ -150,11 +159,11 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bo
         return error;
     }
     qp->sender = qp->native;
-    a->cap.max_send_wr = o.max_send_wr;
-    a->cap.max_recv_wr = o.max_recv_wr;
-    a->cap.max_send_sge = o.max_send_sge;
-    a->cap.max_recv_sge = a->srq ? 0 : o.max_recv_sge;
-    a->cap.max_inline_data = o.max_inline;
+    a->cap.max_send_wr = asked.max_send_wr;
+    a->cap.max_recv_wr = asked.max_recv_wr;
+    a->cap.max_send_sge = asked.max_send_sge;
+    a->cap.max_recv_sge = a->srq ? 0 : asked.max_recv_sge;
+    a->cap.max_inline_data = asked.max_inline;
     qp->cap = a->cap;
     qp->sig_all = a->sq_sig_all != 0;
     return 0;
@@ -182,10 +191,26 @@ static void fill(struct compat_qp *qp, struct ibv_context *context,
     pthread_cond_init(&qp->ibv.cond, NULL);
 }
 
+/* What it has beyond the native queue pair: 0 or an error. */
+static int create_parts(struct compat_qp *qp)
+{
+    int error = qp->ibv.qp_type == IBV_QPT_UD ? iwarp_ud_create(qp) : 0;
+
+    if (!error && qp->extended) {
+        error = iwarp_compat_wr_init(qp);
+    }
+    if (error) {
+        (void)iwarp_qp_destroy(qp->native);
+        iwarp_ud_free(qp);
+        iwarp_num_free(qp);
+    }
+    return error;
+}
+
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                              bool by_number)
 {
-    if (check(attr)) {
+    if (check(attr, by_number)) {
         return NULL;
     }
     struct compat_qp *qp = calloc(1, sizeof *qp);
@@ -199,11 +224,10 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     }
     qp->extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     fill(qp, context, attr);
-    if (qp->extended && iwarp_compat_wr_init(qp)) {
-        (void)iwarp_qp_destroy(qp->native);
-        iwarp_num_free(qp);
+    int error = create_parts(qp);
+    if (error) {
         free(qp);
-        errno = ENOMEM;
+        errno = error;
         return NULL;
     }
     atomic_fetch_add(&compat_context(context)->users, 1);
@@ -256,12 +280,14 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
     if (qp->born == iwarp_compat_generation()) {
         leave(qp);
+        iwarp_ud_leave(qp);
         iwarp_num_leave(qp);
         enum iwarp_status status = iwarp_qp_destroy(qp->native);
         if (status != IWARP_OK) {
             enter(qp);
             return iwarp_compat_failed("verbs", status, "ibv_destroy_qp");
         }
+        iwarp_ud_free(qp);
         iwarp_num_free(qp);
         iwarp_compat_async_leave(context, qp->async, COMPAT_QP_EVENTS, &ibv->mutex, &ibv->cond,
                                  &ibv->events_completed);
@@ -477,7 +503,9 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
                                    attr->port_num);
     }
     int error;
-    if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) || atomic_load(&qp->named)) {
+    if (qp->ud) {
+        error = iwarp_ud_modify(qp, attr, mask);
+    } else if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) || atomic_load(&qp->named)) {
         error = iwarp_num_modify(qp, attr, mask);
     } else {
         error = change_by_manager(qp, attr, mask);

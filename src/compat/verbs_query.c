@@ -66,6 +66,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_srq = PLENTY,
         .max_srq_wr = (int)info.max_wr,
         .max_srq_sge = (int)info.max_sge,
+        .max_ah = PLENTY,
         .max_pkeys = 1,
         .phys_port_cnt = 1,
     };

@@ -175,10 +175,16 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *header, uint16_t size, uint1
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-    (void)ah;
-    (void)qpn;
-    (void)qkey;
-    fail(qp_of(ex)->list, EOPNOTSUPP);
+    struct compat_wr_list *l = qp_of(ex)->list;
+    struct request *r = latest(l);
+
+    if (!qp_of(ex)->ud) {
+        fail(l, EOPNOTSUPP);
+    } else if (r) {
+        r->wr.wr.ud.ah = ah;
+        r->wr.wr.ud.remote_qpn = qpn;
+        r->wr.wr.ud.remote_qkey = qkey;
+    }
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -310,6 +316,10 @@ static int post(struct compat_qp *qp)
             r->wr.sg_list = &sge[inline_sge++];
             r->wr.num_sge = r->octets_len > 0 ? 1 : 0;
         }
+    }
+    if (qp->ud) {
+        struct ibv_send_wr *bad;
+        return iwarp_ud_post(qp, &l->request[0].wr, &bad, true);
     }
     return iwarp_compat_post_together(qp, &l->request[0].wr, l->native, l->bind);
 }

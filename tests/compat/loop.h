@@ -36,7 +36,7 @@ struct loop {
 };
 
 struct loop_options {
-    bool srq, extended, unconnected;
+    bool srq, extended, unconnected, datagrams;
     unsigned max_inline;
     uint64_t more_operations;
 };
@@ -73,7 +73,7 @@ static inline struct ibv_qp *loop_qp(struct loop *l, int side, const struct loop
                 .max_send_sge = 2,
                 .max_recv_sge = 2,
                 .max_inline_data = o->max_inline},
-        .qp_type = IBV_QPT_RC,
+        .qp_type = o->datagrams ? IBV_QPT_UD : IBV_QPT_RC,
         .comp_mask = IBV_QP_INIT_ATTR_PD | (o->extended ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0u),
         .pd = l->pd,
         .send_ops_flags = o->extended ? loop_operations | o->more_operations : 0,

@@ -61,8 +61,8 @@ static void create__a_fresh_one__is_in_init_with_what_was_asked_for(void **state
 
 static void create__of_what_iwarp_has_not__is_refused(void **state)
 {
-    static const enum ibv_qp_type types[] = {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET,
-                                             IBV_QPT_XRC_SEND, IBV_QPT_DRIVER};
+    static const enum ibv_qp_type types[] = {IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND,
+                                             IBV_QPT_XRC_RECV, IBV_QPT_DRIVER};
     struct loop l;
 
     (void)state;

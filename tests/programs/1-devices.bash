@@ -34,7 +34,6 @@ rc_verbs()
     sed -n '/Transport: rc_verbs/,/Transport: ud_verbs/p' "$1"
 }
 
-# UD is not there, and it says so.
 ucx()
 {
     RUN=--persona=roce r ucx_info -d >ucx.out 2>ucx.err && rc_verbs ucx.out >rc.out && says 'Device: iwarp0:1' rc.out &&

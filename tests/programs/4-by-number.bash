@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Programs that connect queue pairs by number, without librdmacm: ibv_rc_pingpong, ibv_srq_pingpong,
-# perftest without -R, qperf without -cm1; and, for programs that Debian has not, by_number.c, which
-# makes their calls in their order.
+# ibv_ud_pingpong, perftest without -R, qperf without -cm1; and, for programs that Debian has not,
+# by_number.c, which makes their calls in their order.
 
 # both PROGRAM OPTION...: both ends with the same options; both end by themselves
 both()
@@ -66,12 +66,26 @@ send_bw()
     [ $status = 0 ] || says 'Failed to deallocate PD' client.out
 }
 
+# With a device of type iWARP it keeps credits by RDMA Writes, which datagrams have not.
+datagrams_bw()
+{
+    IWARP_PERSONA=roce perf_by_number ib_send_bw -- -c UD "$@"
+}
+
 # qperf_by_number TEST...: the server goes on
 qperf_by_number()
 {
     start server qperf -lp "$port"
     ready server "$port" && r qperf 127.0.0.1 -lp "$port" -t 1 "$@" >client.out 2>&1 || return 1
     [ "$(grep -c ' = ' client.out)" = $# ] || { cat client.out; return 1; }
+}
+
+# Two results of ud_bw: what was sent, and what has arrived.
+qperf_datagrams()
+{
+    start server qperf -lp "$port"
+    ready server "$port" && r qperf 127.0.0.1 -lp "$port" -t 1 ud_lat ud_bw >client.out 2>&1 || return 1
+    [ "$(grep -c ' = ' client.out)" = 3 ] || { cat client.out; return 1; }
 }
 
 # ours WAY: tests/programs/by_number.c, a server and a client
@@ -151,6 +165,10 @@ for options in '' '-g 0' '-e' '-q 4 -e -n 2000'; do
     # shellcheck disable=SC2086 # options
     try "ibv_srq_pingpong $options" pingpong ibv_srq_pingpong $options
 done
+for options in '' '-g 0' '-e' '-g 0 -c -s 1024 -n 300'; do
+    # shellcheck disable=SC2086 # options
+    try "ibv_ud_pingpong $options" pingpong ibv_ud_pingpong $options
+done
 try "ib_write_bw, counted" perf_by_number ib_write_bw 'c Write 65536 20' -- -n 20
 try "ib_write_lat, counted" perf_by_number ib_write_lat 'c Write 2000 50' 's Write 2000 50' -- -n 50 -s 2000
 try "ib_read_bw, counted" perf_by_number ib_read_bw 's Read Response 65536 20' -- -n 20
@@ -164,6 +182,10 @@ for kind in write read; do
     try "ib_${kind}_bw -a" perf_by_number ib_${kind}_bw -- -a -n 5
     try "ib_${kind}_bw -b -q 16 -x 1" perf_by_number ib_${kind}_bw -- -b -q 16 -x 1 -n 100
 done
+try "ib_send_lat -c UD, counted" perf_by_number ib_send_lat 'c Send 240 50' -- -c UD -s 200 -n 50
+try "ib_send_bw -c UD" datagrams_bw -n 500
+try "ib_send_bw -c UD -b -s 1024" datagrams_bw -n 500 -b -s 1024
+try "qperf, datagrams" qperf_datagrams
 try "qperf, latency" qperf_by_number rc_lat rc_rdma_read_lat rc_rdma_write_lat
 try "qperf, bandwidth" qperf_by_number rc_bw rc_rdma_read_bw rc_rdma_write_bw
 try "qperf, atomics" qperf_by_number rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add

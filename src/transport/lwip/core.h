@@ -6,6 +6,7 @@
  *   options.c    what a text says: which link, which addresses
  *   link.h       a way for Ethernet frames: a socket or tap (link_packet.c), rings (link_ring.c)
  *   netif.c      an interface of lwIP on a link; several devices of the process may share one
+ *   syn.c        SYNs that lwIP would not answer as they should be
  *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
  *   endpoint.c   one connection; address.c its addresses
  *   acceptor.c   one listener
@@ -62,6 +63,9 @@ bool iwarp_lw_netif_input(struct iwarp_lw_netif *n);
 /* The link has room again: send what waits for it.  Core lock held. */
 void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);
 
+/* The frame that has just come: false, if it is a SYN for which there is no room.  syn.c */
+bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets);
+
 /* --- seats (seat.c) -------------------------------------------------------------------------- */
 
 struct iwarp_lw_seat {
@@ -107,7 +111,8 @@ struct iwarp_lw_endpoint {
     struct tcp_pcb *pcb; /* NULL: lwIP has none any more */
     int error;           /* errno value with which it was lost */
     bool connected, fin; /* fin: the peer's, behind what is queued */
-    bool want_read, want_write, want_end;
+    bool want_read, want_write;
+    size_t end_octets;         /* the end is wanted, or so many octets; 0: it is not */
     struct pbuf *first, *last; /* received; each of them stands alone */
     size_t taken;              /* octets of the first that were read */
     size_t octets;             /* that can be read */
@@ -134,6 +139,8 @@ int iwarp_lw_error(struct iwarp_endpoint *ep);
 void iwarp_lw_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
 void iwarp_lw_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets);
+void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write);
+bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error);
 void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                          socklen_t *addr_len);
 void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
@@ -143,6 +150,11 @@ int iwarp_lw_connect(struct iwarp_seat *seat, const struct iwarp_way *way,
                      struct iwarp_endpoint **ep);
 
 /* --- listeners (acceptor.c) ------------------------------------------------------------------ */
+
+/* The argument of a listener's callbacks. */
+struct iwarp_lw_queue {
+    unsigned count, most; /* connections that wait to be taken */
+};
 
 int iwarp_lw_listen(struct iwarp_stack *stack, const struct sockaddr *addr, socklen_t addr_len,
                     int backlog, struct iwarp_acceptor **acceptor);

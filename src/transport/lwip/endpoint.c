@@ -12,13 +12,16 @@
 #include "transport/lwip/core.h"
 
 #include <errno.h>
+#include <lwip/priv/tcp_priv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #define STAGE_OCTETS 16384
-#define TICK_MS      500 /* of lwIP's slow timer */
-#define FIRST_RTO    2   /* ticks, RFC 6298 2.1; lwIP begins with 3 s */
+#define TICK_MS      500
+#define TICKS        (TICK_MS / TCP_SLOW_INTERVAL) /* of lwIP's slow timer */
+#define FIRST_RTO    (1000 / TCP_SLOW_INTERVAL)    /* RFC 6298 2.1; lwIP begins with 3 s */
+#define LEAST_RTO    (200 / TCP_SLOW_INTERVAL)     /* peers may acknowledge late; 0: lwIP's own */
 #define PORT_FIRST   0xC000
 #define PORT_TRIES   1024
 #define PROBES       4
@@ -41,13 +44,13 @@ static bool has_end(const struct iwarp_lw_endpoint *e)
 static bool is_readable(const struct iwarp_lw_endpoint *e)
 {
     return (e->want_read && (e->octets > 0 || has_end(e))) ||
-           (e->want_end && (e->octets >= IWARP_UNREAD_MAX || has_end(e)));
+           (e->end_octets > 0 && (e->octets >= e->end_octets || has_end(e)));
 }
 
 /* A broken connection is writable, as is a broken socket: the next call returns the error. */
 static bool is_writable(const struct iwarp_lw_endpoint *e)
 {
-    return e->want_write && (!e->pcb || (e->connected && tcp_sndbuf(e->pcb) >= WRITE_LEAST &&
+    return e->want_write && (!e->pcb || (e->connected && e->pcb->snd_buf >= WRITE_LEAST &&
                                          tcp_sndqueuelen(e->pcb) < TCP_SNDQUEUELOWAT));
 }
 
@@ -84,20 +87,40 @@ static void lw_watch(struct iwarp_endpoint *ep, bool read, bool write)
     LOCK_TCPIP_CORE();
     e->want_read = read;
     e->want_write = write;
-    e->want_end = false;
+    e->end_octets = 0;
     note_if_ready(e); /* level-triggered: it may have been ready before */
+    UNLOCK_TCPIP_CORE();
+}
+
+static void await_end(struct iwarp_lw_endpoint *e, size_t octets, bool write)
+{
+    LOCK_TCPIP_CORE();
+    e->want_read = false;
+    e->want_write = write;
+    e->end_octets = octets;
+    note_if_ready(e);
     UNLOCK_TCPIP_CORE();
 }
 
 void iwarp_lw_watch_end(struct iwarp_endpoint *ep)
 {
+    await_end(endpoint_of(ep), IWARP_UNREAD_MAX, false);
+}
+
+void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write)
+{
+    await_end(endpoint_of(ep), SIZE_MAX, write);
+}
+
+bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error)
+{
     struct iwarp_lw_endpoint *e = endpoint_of(ep);
 
     LOCK_TCPIP_CORE();
-    e->want_read = e->want_write = false;
-    e->want_end = true;
-    note_if_ready(e);
+    bool ending = has_end(e);
+    *error = e->error;
     UNLOCK_TCPIP_CORE();
+    return ending;
 }
 
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets)
@@ -165,10 +188,24 @@ static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t e
     return ERR_OK;
 }
 
+/*
+ * lwIP has no least time-out: with finer timers an acknowledgement that a peer delays would be
+ * late. The time-out is computed from `sv`, again with each retransmission.
+ */
+static void settle(struct tcp_pcb *pcb)
+{
+    if (pcb->sv < LEAST_RTO) {
+        pcb->sv = LEAST_RTO;
+    }
+    if (pcb->rto < LEAST_RTO) {
+        pcb->rto = LEAST_RTO;
+    }
+}
+
 static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t octets)
 {
-    (void)pcb;
     (void)octets;
+    settle(pcb);
     note_if_ready(arg);
     return ERR_OK;
 }
@@ -314,7 +351,7 @@ static ssize_t put(struct tcp_pcb *pcb, const uint8_t *from, size_t octets)
     size_t total = 0;
 
     while (total < octets) {
-        size_t room = tcp_sndbuf(pcb), n = octets - total;
+        size_t room = pcb->snd_buf, n = octets - total;
         n = n < room ? n : room;
         n = n < STAGE_OCTETS ? n : STAGE_OCTETS;
         if (n == 0) {
@@ -443,7 +480,7 @@ struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct
         tcp_recv(pcb, on_received);
         tcp_sent(pcb, on_sent);
         tcp_err(pcb, on_lost);
-        tcp_poll(pcb, on_tick, 1);
+        tcp_poll(pcb, on_tick, TICKS);
     }
     return e;
 }

@@ -155,7 +155,7 @@ bool iwarp_lw_netif_input(struct iwarp_lw_netif *n)
         }
         if (octets < 0) {
             ended(n, (int)-octets);
-        } else if (is_ours(n, (size_t)octets)) {
+        } else if (is_ours(n, (size_t)octets) && iwarp_lw_admit(n, (size_t)octets)) {
             deliver(n, (size_t)octets);
         }
     }

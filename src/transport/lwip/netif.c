@@ -26,9 +26,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define FRAMES    64   /* taken from a link in one go */
-#define LINGER_MS 1000 /* what was sent last has so long to arrive when the interface goes */
-#define PIECES    16
+#define FRAMES     64   /* taken from a link in one go */
+#define LINGER_MS  1000 /* what was sent last has so long to arrive when the interface goes */
+#define PIECES     16
+#define ARP_OCTETS 28 /* for IPv4 over Ethernet */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* outside of the core lock */
 static struct iwarp_lw_netif *table;
@@ -121,8 +122,8 @@ static bool is_ours(const struct iwarp_lw_netif *n, size_t octets)
         return false;
     }
     switch (to[12] << 8 | to[13]) {
-    case ETHTYPE_ARP:
-        return true;
+    case ETHTYPE_ARP: /* lwIP does not look at its length */
+        return octets >= IWARP_LW_ETHERNET + ARP_OCTETS;
     case ETHTYPE_IP:
         return octets >= IWARP_LW_ETHERNET + 20 && is_own4(n, packet);
     case ETHTYPE_IPV6:

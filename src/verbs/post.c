@@ -20,7 +20,8 @@
 #include "verbs/trace.h"
 #include "verbs/worker.h"
 
-#define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
+#define WR_FLAGS                                                                                   \
+    (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE | IWARP_WR_CONFIRM)
 
 /*
  * The sum of the SGEs' lengths; false if it is more than one message can carry (RFC 5041 5.2: less
@@ -160,6 +161,9 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "work request flags 0x%x, known are 0x%x", wr->flags,
                           (unsigned)WR_FLAGS);
     }
+    if ((wr->flags & IWARP_WR_CONFIRM) && (wr->opcode != IWARP_WR_READ || wr->num_sge > 0)) {
+        return iwarp_fail(IWARP_MISUSE, "IWARP_WR_CONFIRM is for an RDMA Read without SGEs");
+    }
     if (is_memory(wr->opcode)) {
         return iwarp_post_memory_check(qp, wr);
     }
@@ -252,6 +256,9 @@ static enum iwarp_status put_send(struct iwarp_qp *qp, const struct iwarp_send_w
 
     if (status != IWARP_OK) {
         return status;
+    }
+    if ((wr->flags & IWARP_WR_CONFIRM) && qp->options.confirms) {
+        qp->sq.limit = 2 * qp->options.max_send_wr; /* post_lock guards it */
     }
     if (!iwarp_wq_room_at(&qp->sq, at)) {
         return iwarp_fail(IWARP_AGAIN,

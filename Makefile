@@ -155,7 +155,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress run-tests
+.PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress test-lent run-tests
 .PHONY: sim test-long lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
@@ -195,6 +195,13 @@ test-progress:              ## end-to-end tests with polled and with embedded pr
 	@bad=0; for progress in polled embedded; do echo "progress $$progress:"; \
 	    TEST_PROGRESS=$$progress BUILD=$(abspath $(OUT)) tests/run \
 	    $(filter $(OUT)/tests/e2e/%,$(TESTS)) || bad=1; done; exit $$bad
+
+# Connections in memory that lend small pieces and large ones, and release late; man iwarp, IWARP_FAULTS.
+test-lent:                  ## tests of pairs, where memory is lent and referred to; SAN=
+	@$(MAKE) all tests
+	@bad=0; for pieces in 1-40 1000-9000; do echo "lend=$$pieces:"; \
+	    IWARP_LOG=error IWARP_FAULTS=lend=$$pieces,seed=$${SEED-1} BUILD=$(abspath $(OUT)) tests/run \
+	    $(filter $(OUT)/tests/e2e/test_pair_%,$(TESTS)) || bad=1; done; exit $$bad
 
 # Of two streams in memory, see tests/unit/test_stream_pair.c.  SEED repeats, under any SAN.
 SECONDS_TO_RUN ?= 60

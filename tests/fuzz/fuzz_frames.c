@@ -100,6 +100,7 @@ static void put_checksums(uint8_t *f, size_t n)
 static size_t segment(uint8_t *f, const struct fields *s)
 {
     size_t head = 20 + s->options_len, n = 34 + head + s->payload_len;
+    const uint32_t seq = (uint32_t)s->seq, ack = (uint32_t)s->ack; /* they may be negative */
 
     memset(f, 0, 34 + 20);
     memcpy(f, peer.mac, 6);
@@ -113,8 +114,8 @@ static size_t segment(uint8_t *f, const struct fields *s)
     put32(f + 30, 0x0a090001);
     put16(f + 34, peer.port);
     put16(f + 36, PORT);
-    put32(f + 38, peer.seq + (uint32_t)s->seq);
-    put32(f + 42, peer.ack + (uint32_t)s->ack);
+    put32(f + 38, peer.seq + seq);
+    put32(f + 42, peer.ack + ack);
     f[46] = (uint8_t)(head / 4 << 4);
     f[47] = s->flags;
     put16(f + 48, s->window);

@@ -51,10 +51,15 @@
 #define LWIP_NETIF_TX_SINGLE_PBUF 0
 #define LWIP_SUPPORT_CUSTOM_PBUF  1
 
-/* --- checksums ------------------------------------------------------------------------------- */
+/* --- octets ---------------------------------------------------------------------------------- */
 
 #define LWIP_CHECKSUM_ON_COPY 1
 #define LWIP_CHKSUM           iwarp_lw_checksum
+
+/* Of memory that may be gone, too (touch.c). */
+#include <stddef.h>
+void iwarp_lw_copy(void *to, const void *from, size_t n);
+#define MEMCPY(to, from, n) iwarp_lw_copy(to, from, n)
 
 /* --- below TCP ------------------------------------------------------------------------------- */
 

@@ -209,33 +209,3 @@ u32_t sys_arch_mbox_tryfetch(sys_mbox_t *mbox, void **message)
     pthread_mutex_unlock(&b->lock);
     return empty ? SYS_MBOX_EMPTY : sys_arch_mbox_fetch(mbox, message, 0);
 }
-
-/* --- checksums ------------------------------------------------------------------------------- */
-
-/*
- * The sum of RFC 1071, in network byte order.  Eight octets at a time into two halves: 2^32 of
- * them fit before a half would overflow.
- */
-uint16_t iwarp_lw_checksum(const void *data, int octets)
-{
-    const uint8_t *p = data;
-    size_t n = (size_t)octets;
-    uint64_t sum = 0, other = 0, word;
-
-    for (; n >= 16; n -= 16, p += 16) {
-        memcpy(&word, p, sizeof word);
-        sum += (word & 0xffffffff) + (word >> 32);
-        memcpy(&word, p + 8, sizeof word);
-        other += (word & 0xffffffff) + (word >> 32);
-    }
-    for (; n > 0; n -= n < 8 ? n : 8, p += 8) {
-        word = 0;
-        memcpy(&word, p, n < 8 ? n : 8);
-        sum += (word & 0xffffffff) + (word >> 32);
-    }
-    sum += other;
-    for (int i = 0; i < 4; i++) {
-        sum = (sum >> 16 & 0xffffffffffff) + (sum & 0xffff);
-    }
-    return (uint16_t)sum;
-}

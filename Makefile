@@ -34,7 +34,7 @@ say = $(if $(filter 1,$(V)),,@$(if $(silent),,printf '  %-7s %s\n' $(1) $@;))
 # ---- variant ----
 
 comma := ,
-VARIANT ?= $(subst $(comma),-,$(if $(SAN),san-$(SAN))$(if $(COV),coverage))
+VARIANT ?= $(subst $(comma),-,$(if $(SAN),san-$(SAN))$(if $(COV),coverage)$(if $(LWIP_SRC),own-lwip))
 OUT := build$(if $(VARIANT),/$(VARIANT))
 OBJ := $(OUT)/obj
 VARIANT_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
@@ -46,7 +46,7 @@ NO_ASLR := $(if $(findstring thread,$(SAN)),$(shell setarch -R true 2>/dev/null 
 # ---- what is there ----
 
 probe = $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null)
-pkg = $(if $($(1)_VERSION),$(shell $(PKG_CONFIG) $(2) $($(1)_PKG)))
+pkg = $(if $(and $($(1)_VERSION),$($(1)_PKG)),$(shell $(PKG_CONFIG) $(2) $($(1)_PKG)))
 UV_PKG := libuv
 CRYPTO_PKG := libcrypto
 ISAL_PKG := libisal
@@ -58,6 +58,20 @@ PROBES := UV CRYPTO ISAL LWIP CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
+# With LWIP_SRC lwIP is compiled from that folder into the library, as src/transport/lwip/own wants it.
+ifneq ($(LWIP_SRC),)
+LWIP_PKG :=
+LWIP_VERSION := $(or $(shell sed -n 's/^.define LWIP_VERSION_M[AI][JN]OR *//p' \
+    '$(LWIP_SRC)/src/include/lwip/init.h' | paste -s -d .),$(error there is no lwIP in $(LWIP_SRC)))
+LWIP_FLAGS := -DIWARP_OWN_LWIP -Isrc/transport/lwip/own -isystem $(LWIP_SRC)/src/include
+LWIP_LEFT_OUT := core/altcp% core/dns.c core/raw.c core/udp.c core/stats.c core/sys.c core/ipv4/autoip.c core/ipv4/acd.c \
+    core/ipv4/dhcp.c core/ipv4/igmp.c core/ipv6/dhcp6.c
+LWIP_FILES := $(filter-out $(LWIP_LEFT_OUT),$(patsubst $(LWIP_SRC)/src/%,%,$(sort \
+    $(foreach d,core core/ipv4 core/ipv6,$(wildcard $(LWIP_SRC)/src/$(d)/*.c))))) \
+    api/tcpip.c api/err.c netif/ethernet.c
+else
+LWIP_FLAGS = $(subst -I,-isystem ,$(call pkg,LWIP,--cflags))
+endif
 MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
 REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL LWIP,$(if $($(p)_VERSION),$($(p)_PKG))))
 LIBS := $(strip $(foreach p,UV CRYPTO ISAL LWIP,$(call pkg,$(p),--libs)))
@@ -69,7 +83,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
     -Wundef -Wimplicit-fallthrough -Wswitch-enum $(if $(WERROR),-Werror)
 COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
     $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
-    $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(subst -I,-isystem ,$(call pkg,LWIP,--cflags))) \
+    $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(LWIP_FLAGS)) \
     -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
 LINK := $(CC) -pthread -Wl,--as-needed $(CFLAGS) $(VARIANT_FLAGS) $(LDFLAGS)
 # A sanitizer's own symbols are resolved by the program, not by the library.
@@ -81,10 +95,12 @@ NO_UNDEFINED := $(if $(SAN),,-Wl,-z,defs)
 TEST_FLAGS = $(call pkg,CMOCKA,--cflags) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
-LIB_DIRS := base capture provider mpa ddp rdmap stream transport $(if $(LWIP_VERSION),transport/lwip) loop verbs
+LIB_DIRS := base capture provider mpa ddp rdmap stream transport $(if $(LWIP_VERSION),transport/lwip) \
+    $(if $(LWIP_SRC),transport/lwip/own) loop verbs
 # The entry point of the loadable provider is the one file that the library must not contain.
 PROVIDER_OBJ := $(call objects,src/provider/module.c)
-LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c)))
+LWIP_OBJ := $(LWIP_FILES:%.c=$(OBJ)/lwip/%.o)
+LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c))) $(LWIP_OBJ)
 PROGRAM_NAMES := $(sort $(patsubst src/programs/%/,%,$(dir $(wildcard src/programs/*/*.c))))
 PROGRAM_OBJ := $(call objects,src/programs/*/*.c)
 # Scripts of src/programs/run with nothing but their version and place filled in.
@@ -92,7 +108,7 @@ SCRIPTS := $(OUT)/bin/iwarp-run
 EXAMPLE_OBJ := $(call objects,examples/*.c)
 SUPPORT_OBJ := $(call objects,tests/support/*.c)
 TEST_OBJ := $(call objects,tests/unit/test_*.c tests/e2e/test_*.c)
-FUZZ_OBJ := $(call objects,tests/fuzz/fuzz_*.c)
+FUZZ_OBJ := $(filter-out $(if $(LWIP_VERSION),,%/fuzz_frames.o),$(call objects,tests/fuzz/fuzz_*.c))
 # The dissector's walk over octets needs nothing of Wireshark, nor of the library.
 DISSECT_OBJ := $(call objects,dissector/*.c)
 # The program of the guest needs another RDMA library; without it this file is left out.
@@ -139,7 +155,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
 
-.PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress run-tests
+.PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress test-lent run-tests
 .PHONY: sim test-long lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
@@ -180,10 +196,36 @@ test-progress:              ## end-to-end tests with polled and with embedded pr
 	    TEST_PROGRESS=$$progress BUILD=$(abspath $(OUT)) tests/run \
 	    $(filter $(OUT)/tests/e2e/%,$(TESTS)) || bad=1; done; exit $$bad
 
+# Connections in memory that lend small pieces and large ones, and release late; man iwarp, IWARP_FAULTS.
+test-lent:                  ## tests of pairs, where memory is lent and referred to; SAN=
+	@$(MAKE) all tests
+	@bad=0; for pieces in 1-40 1000-9000; do echo "lend=$$pieces:"; \
+	    IWARP_LOG=error IWARP_FAULTS=lend=$$pieces,seed=$${SEED-1} BUILD=$(abspath $(OUT)) tests/run \
+	    $(filter $(OUT)/tests/e2e/test_pair_%,$(TESTS)) || bad=1; done; exit $$bad
+
 # Of two streams in memory, see tests/unit/test_stream_pair.c.  SEED repeats, under any SAN.
 SECONDS_TO_RUN ?= 60
 sim: $(OUT)/tests/unit/test_stream_pair ## random conversations; SEED=n SECONDS_TO_RUN=n SAN=
 	@SECONDS_TO_RUN=$(SECONDS_TO_RUN) $(NO_ASLR) timeout $$(($(SECONDS_TO_RUN) + 120)) $<
+
+# Tests that a device of lwIP can pass: not those of kernel sockets, nor of buffers of the kernel's.
+LWIP_TESTS := $(filter-out %/test_hostile_crowd %/test_pair_threads,$(filter $(addprefix $(OUT)/tests/e2e/test_,\
+    hostile_% pair_% api_storm injected odd_markers peers teardown tcp_fallback tcp_spread tcp_vanish),$(TESTS)))
+.PHONY: test-lwip lwip-src test-lwip-src
+test-lwip:                  ## tests of lwIP: the suite at a tap, whose other side hostile peers have; SAN=
+	@tools/install-packages build test lwip
+	@$(MAKE) all tests
+	@bad=0; export BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS=; \
+	    TEST_WRAPPER=tests/support/on-a-tap $(if $(SAN),TEST_TIMEOUT=900) tests/run $(LWIP_TESTS) || bad=1; \
+	    tests/run $(OUT)/tests/e2e/test_transports tests/scripts/lwip*.sh || bad=1; exit $$bad
+
+# With our options, compiled from its sources; LWIP_SRC=DIR does that with any target.
+LWIP_SOURCE := build/lwip-src$(if $(SUITE),-$(SUITE))
+lwip-src:                   ## fetch the distribution's sources of lwIP into build/; SUITE=trixie
+	@tools/install-packages lwip-src
+	@tools/lwip-source $(LWIP_SOURCE) $(SUITE)
+test-lwip-src: lwip-src     ## test-lwip with lwIP compiled from its sources, with our options; SUITE= SAN=
+	@$(MAKE) test-lwip LWIP_SRC=$(LWIP_SOURCE)/lwip
 
 test-spin: $(OUT)/tests/e2e/test_pair_spin ## spinning on memory, a million messages
 	@SPIN_MESSAGES=$${SPIN_MESSAGES-1000000} $(NO_ASLR) timeout 900 $<
@@ -351,6 +393,11 @@ $(filter $(OBJ)/tests/unit/test_dissect_% $(OBJ)/tests/fuzz/fuzz_dissect%,$(TEST
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) $(LOCAL_FLAGS) -MMD -MP -c -o $@ $<
+
+# Not ours, so its warnings are none of ours; octets that it shifts into the sign are no fault here.
+$(LWIP_OBJ): $(OBJ)/lwip/%.o: $(LWIP_SRC)/src/%.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE) -w $(if $(findstring undefined,$(SAN)),-fno-sanitize=shift) -MMD -MP -c -o $@ $<
 
 # A list of objects that changed, a source removed, makes the library anew too.
 $(OBJ)/sources: FORCE

@@ -47,12 +47,53 @@ struct iwarp_transport {
     void (*poll)(struct iwarp_endpoint *ep);
 };
 
-/* To be the first member of a transport's own structure. */
+/* What is sent in one go. */
+struct iwarp_burst {
+    size_t size; /* of this structure */
+    const struct iovec *iov;
+    unsigned n;
+    struct iovec
+        passing; /* octets in this range of addresses do not stay: they have to be copied */
+    const uint32_t
+        *fpdus; /* octets of each FPDU in iov; the first may have begun in an earlier burst */
+    unsigned fpdu_count;
+    bool rest; /* it has */
+};
+
+/*
+ * For transports that have the octets in memory of their own; docs/transport.md says more. Each may
+ * be called on any thread, but no two at once, nor during readv or writev.
+ *
+ *   borrow     as readv, but the octets stay: iov gets *n pieces at most, *n says how many there
+ *              are, from the first octet that was not given back. Returns the octets behind those
+ *              that are held; if there are none, as readv, and iov names what is held. What was
+ *              lent stays where it is until it is given back.
+ *   give_back  the first `octets` of what is lent are not needed any more: the window opens by as
+ *              much. The next `held` are kept until more comes: `ready` reports what is behind.
+ *   refer      as writev: octets taken. All but those in `passing` may be referred to until they
+ *              are acknowledged. An FPDU is to begin a segment if it does not fit whole into the
+ *              one before (RFC 5044 4.5).
+ *   released   how many octets taken by refer are referred to no more, since the last call. When
+ *              there are some, `ready` is called, perhaps with neither readable nor writable.
+ *   forsake    nothing is referred to when this returns, also if the connection is lost by that.
+ *              `close` follows.
+ */
+struct iwarp_loans {
+    size_t size; /* of this structure */
+    ssize_t (*borrow)(struct iwarp_endpoint *ep, struct iovec *iov, unsigned *n);
+    void (*give_back)(struct iwarp_endpoint *ep, size_t octets, size_t held);
+    ssize_t (*refer)(struct iwarp_endpoint *ep, const struct iwarp_burst *burst);
+    size_t (*released)(struct iwarp_endpoint *ep);
+    void (*forsake)(struct iwarp_endpoint *ep);
+};
+
+/* To be the first member of a transport's own structure, and 0 but for what the transport sets. */
 struct iwarp_endpoint {
     const struct iwarp_transport *ops; /* set by the transport */
     void *user;                        /* these by the library */
     void (*ready)(void *user, bool readable, bool writable);
     void (*closed)(void *user);
+    const struct iwarp_loans *loans; /* set by the transport; NULL: it has none of them */
 };
 
 /*

@@ -56,6 +56,23 @@ static inline void iwarp_budget_free(struct iwarp_budget *b, void *p, size_t siz
     }
 }
 
+/* Count memory that is somebody else's. False: the budget is exceeded. */
+static inline bool iwarp_budget_reserve(struct iwarp_budget *b, size_t size)
+{
+    size_t used = atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
+    bool over = size > b->limit || used > b->limit - size;
+
+    if (over) {
+        atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
+    }
+    return !over;
+}
+
+static inline void iwarp_budget_return(struct iwarp_budget *b, size_t size)
+{
+    atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
+}
+
 /* Free a block into the spare, or to the allocator if the spare holds one already. */
 static inline void iwarp_budget_keep(struct iwarp_budget *b, struct iwarp_spare *spare, void *p,
                                      size_t size)

@@ -55,6 +55,7 @@ struct iwarp_region {
     _Atomic bool claimed;     /* a thread is changing the region (not its lends) */
     _Atomic unsigned windows; /* valid ones that have this parent */
     struct iwarp_region *parent; /* of a valid window */
+    _Atomic unsigned referred;   /* streams whose transports read the memory until it is released */
 };
 
 struct iwarp_region_table {

@@ -4,7 +4,9 @@
  * DDP and RDMAP act. No I/O, no clock, no threads: a driver moves octets and calls in.
  *
  *   receive   want -> (read) -> placed, feed       stream_rx.c, and what it means: stream_msg.c
+ *             take: octets that are lent           stream_lent.c
  *   send      gather -> (write) -> sent, released  stream_tx.c, and what comes next: stream_next.c
+ *             fpdus: what stays in use until then  stream_refer.c
  *   local     requests that send nothing           stream_local.c
  *   atomic    operations in memory, and results    stream_atomic.c
  *   wait      messages without a receive           stream_wait.c, stream_hold.c
@@ -104,6 +106,8 @@ struct iwarp_stream_rx {
     uint32_t payload_len;  /* RX_PAYLOAD, RX_TRAILER */
     uint32_t payload_done; /* octets of it that are in place */
     uint32_t crc;          /* running, over what is in place */
+    bool verified;         /* the CRC of the FPDU that is fed was found right (stream_lent.c) */
+    size_t held;           /* lent octets of an unfinished FPDU; they count in the budget */
     struct iwarp_ddp_header header;
     uint64_t pos;      /* stream octets received */
     uint64_t fpdu_pos; /* where the current FPDU began */
@@ -126,6 +130,7 @@ struct iwarp_hold {
 };
 
 struct iwarp_tx_block;
+struct iwarp_refs;
 
 /* An FPDU carries a send request, the response to a Read or Atomic, or one of the two messages that
  * the stream itself sends: the ready-to-receive message and the Terminate. */
@@ -145,6 +150,8 @@ struct iwarp_stream_tx {
     uint32_t atomic_msn;             /* next, queue 3 */
     uint64_t framed, sent, released; /* stream positions */
     uint64_t fpdus;
+    uint32_t cut;            /* octets that are unsent of the FPDU that a burst has cut */
+    struct iwarp_refs *refs; /* regions that the transport refers to; NULL: none ever */
 };
 
 struct iwarp_stream {
@@ -188,6 +195,15 @@ void iwarp_stream_placed(struct iwarp_stream *s, size_t n);
  * and after the end of the stream the octets are dropped. */
 void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n);
 
+/*
+ * Instead of all three: octets that the transport lends, in n pieces from the first that was not
+ * given back. Returns how many can be given back. *held: as many behind them are the beginning of
+ * an FPDU, to be lent again once more has come; the driver knows of others that it has to come back
+ * for. last: no more can be lent behind these; so what is unfinished is copied, and nothing held.
+ */
+size_t iwarp_stream_take(struct iwarp_stream *s, const struct iovec *iov, unsigned n, bool last,
+                         size_t *held);
+
 /* --- send ------------------------------------------------------------------------------------ */
 
 /*
@@ -201,6 +217,20 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n);
 
 /* The transport no longer refers to the next n octets: requests that end in them complete. */
 void iwarp_stream_released(struct iwarp_stream *s, size_t n);
+
+/*
+ * For transports that refer to memory: the lengths of the FPDUs in what gather gave, as many as
+ * there is room for. The first may have begun before (tx.cut > 0). Returns how many. Payload that
+ * is not in *passing, a range of addresses, stays in use until it is released, and its regions say
+ * so (region.referred). cut: before `sent`, n octets of them were taken.
+ */
+unsigned iwarp_stream_fpdus(struct iwarp_stream *s, const struct iovec *iov, uint32_t *fpdus,
+                            unsigned room, struct iovec *passing);
+void iwarp_stream_cut(struct iwarp_stream *s, const uint32_t *fpdus, unsigned count, size_t n);
+
+/* Does the transport refer to memory of this region? Nothing, once it is closed: forget. */
+bool iwarp_stream_refers(const struct iwarp_stream *s, const struct iwarp_region *region);
+void iwarp_stream_forget(struct iwarp_stream *s);
 
 /*
  * If this initiator has sent something and received no octet yet, queue a zero-length RDMA Write as
@@ -283,6 +313,20 @@ bool iwarp_stream_busy(struct iwarp_stream *s);
 void iwarp_stream_check(struct iwarp_stream *s);
 
 /* --- between the files of this folder -------------------------------------------------------- */
+
+/* stream_rx.c: the whole FPDUs at the front of n octets, at an FPDU's border. Returns their octets.
+ */
+size_t iwarp_stream_feed_whole(struct iwarp_stream *s, const void *data, size_t n);
+
+/* stream_refer.c: what was referred to up to this position is released. */
+void iwarp_stream_unrefer(struct iwarp_stream *s, uint64_t released);
+
+/* Nothing that is lent is held any more. */
+static inline void iwarp_stream_unhold(struct iwarp_stream *s)
+{
+    iwarp_budget_return(s->config.budget, s->rx.held);
+    s->rx.held = 0;
+}
 
 /*
  * End the stream because of s->fault, with a Terminate if the fault's row demands one. If a segment

@@ -34,6 +34,7 @@ static void rx_release(struct iwarp_stream *s)
     }
     s->rx.state = RX_HEAD;
     s->rx.head_len = 0;
+    iwarp_stream_unhold(s);
     iwarp_hold_clear(s);
 }
 
@@ -41,6 +42,7 @@ void iwarp_stream_fini(struct iwarp_stream *s)
 {
     rx_release(s);
     iwarp_stream_tx_fini(s);
+    iwarp_stream_forget(s);
     iwarp_rdmap_reads_fini(&s->reads);
 }
 

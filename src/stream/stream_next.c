@@ -9,8 +9,8 @@
 
 /*
  * May the next request, a local one, be carried out? If it makes an STag invalid, it waits until
- * all framed octets are sent, for two reasons. A program may post a Send and the invalidation of
- * its buffer together. And the change waits until no stream has the region lent: if this stream
+ * all framed octets are released, for two reasons. A program may post a Send and the invalidation
+ * of its buffer together. And the change waits until no stream has the region lent: if this stream
  * had, it would wait for itself. With a fence a local request waits for all earlier requests, RDMA
  * Reads among them (verbs draft 8.2.2.2).
  */
@@ -20,7 +20,7 @@ static bool local_ready(const struct iwarp_stream *s, const struct iwarp_swqe *w
     if ((w->flags & IWARP_WR_FENCE) && s->config.sq->done != s->config.sq->next) {
         return false;
     }
-    return w->opcode == IWARP_WR_REG_MR || iwarp_stream_drained(s);
+    return w->opcode == IWARP_WR_REG_MR || s->tx.released == s->tx.framed;
 }
 
 /* Can the next send request begin, or go on? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */

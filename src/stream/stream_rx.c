@@ -10,7 +10,8 @@
  * small and is collected. With markers every FPDU is collected, and its markers are removed after
  * the CRC was found right.
  *
- * The meaning of a segment, once its header is decoded, is in stream_msg.c.
+ * Octets that the transport lends come by way of stream_lent.c. The meaning of a segment, once its
+ * header is decoded, is in stream_msg.c.
  */
 #include "stream/stream_msg.h"
 #include "stream/stream_run.h"
@@ -40,6 +41,12 @@ static bool may_receive(const struct iwarp_stream *s)
 }
 
 /* --- whole FPDUs ----------------------------------------------------------------------------- */
+
+/* Is the CRC of a directly placed FPDU still to be checked? */
+static bool checks(const struct iwarp_stream *s)
+{
+    return s->config.crc && !s->rx.verified;
+}
 
 /* `field` is the CRC as received. The fault keeps both values and the position of the FPDU. */
 /* [MPA-4.1-04] [MPA-4.4-08] [MPA-7.1.1-09] [MPA-4.4-06] [MPA-4.4-07] [MPA-4.4-14] [MPA-6-03] */
@@ -167,7 +174,7 @@ static bool begin_direct(struct iwarp_stream *s)
     struct iwarp_fault unused = {.code = IWARP_FAULT_NONE};
     struct iwarp_ddp_target target;
 
-    if ((s->config.crc && !s->config.early) || s->config.markers_rx || too_early(s)) {
+    if ((checks(s) && !s->config.early) || s->config.markers_rx || too_early(s)) {
         return false;
     }
     uint32_t ulpdu = iwarp_get_be16(rx->head);
@@ -184,7 +191,7 @@ static bool begin_direct(struct iwarp_stream *s)
     }
     rx->payload_done = 0;
     rx->fpdu_len = iwarp_mpa_fpdu_len(ulpdu);
-    rx->crc = s->config.crc ? iwarp_crc32c(0, rx->head, rx->head_len) : 0;
+    rx->crc = checks(s) ? iwarp_crc32c(0, rx->head, rx->head_len) : 0;
     rx->head_len = 0;
     rx->state = RX_PAYLOAD;
     return true;
@@ -356,7 +363,7 @@ static bool land(struct iwarp_stream *s, const struct iwarp_ddp_target *t, const
     for (unsigned i = 0; n > 0; i++) {
         size_t take = t->iov[i].iov_len < n ? t->iov[i].iov_len : n;
         if (from) {
-            s->rx.crc = s->config.crc ? iwarp_crc32c(s->rx.crc, from, take) : 0;
+            s->rx.crc = checks(s) ? iwarp_crc32c(s->rx.crc, from, take) : 0;
             if (iwarp_guard_copy_to(t->iov[i].iov_base, from, take) != 0) {
                 return memory_gone(s, t->iov[i].iov_base, take);
             }
@@ -421,8 +428,8 @@ static size_t feed_trailer(struct iwarp_stream *s, const uint8_t *p, size_t n)
     rx->head_len += (uint32_t)take;
     rx->pos += take;
     if (rx->head_len == pad + IWARP_MPA_CRC_LEN) {
-        uint32_t crc = s->config.crc ? iwarp_crc32c(rx->crc, rx->head, pad) : 0;
-        bool good = crc_ok(s, crc, rx->head + pad) && validated(s);
+        uint32_t crc = checks(s) ? iwarp_crc32c(rx->crc, rx->head, pad) : 0;
+        bool good = (rx->verified || crc_ok(s, crc, rx->head + pad)) && validated(s);
         if (good && !iwarp_stream_deliver(s, &rx->header, rx->payload_len, NULL)) {
             remember_direct(s);
             good = false;
@@ -488,6 +495,19 @@ static size_t feed_step(struct iwarp_stream *s, const uint8_t *p, size_t n)
         return feed_trailer(s, p, n);
     }
     return n;
+}
+
+size_t iwarp_stream_feed_whole(struct iwarp_stream *s, const void *data, size_t n)
+{
+    struct iwarp_lends lends;
+
+    lends.n = 0;
+    s->ddp.lends = &lends;
+    size_t used = feed_whole(s, data, n);
+    iwarp_count(&s->config.counts->rx.octets, used);
+    iwarp_lends_settle(s->ddp.lends);
+    s->ddp.lends = NULL;
+    return used;
 }
 
 void iwarp_stream_feed(struct iwarp_stream *s, const void *data, size_t n)

@@ -657,5 +657,8 @@ void iwarp_stream_sent(struct iwarp_stream *s, size_t n)
 void iwarp_stream_released(struct iwarp_stream *s, size_t n)
 {
     s->tx.released += n;
+    if (s->tx.refs) {
+        iwarp_stream_unrefer(s, s->tx.released);
+    }
     iwarp_sq_retire(s->config.sq, s->tx.released);
 }

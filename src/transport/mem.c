@@ -7,6 +7,10 @@
  * see; it is a leaf, but for `wake`, which is called with it held: so the peer cannot be freed
  * meanwhile. `want_read` and `want_write` belong to the worker of that end alone. There is no
  * descriptor to watch, so readiness is asked for (mem_poll) after each wake-up.
+ *
+ * With loans (iwarp/transport.h) an end lends its pipe in pieces by chance; and it refers to what
+ * is sent until the other end reads, copies it into the pipe then, and says so late. So tests see
+ * what becomes of octets that are lent and referred to, from a seed.
  */
 #include "base/guard.h"
 #include "transport/transport.h"
@@ -18,9 +22,21 @@
 
 #define PIPE_BYTES (256u * 1024u) /* a power of two */
 
+/* Octets of the pipe that are still where the writer had them. */
+struct ref {
+    const uint8_t *p;
+    size_t n;
+    uint64_t at;
+};
+
+#define REFS 32
+
 struct pipe {
     uint64_t written, taken; /* octets since the beginning; their difference is what it holds */
     bool fin;                /* nothing more will be written */
+    bool gone;               /* memory that it referred to was not there */
+    unsigned refs;
+    struct ref ref[REFS]; /* in order */
     uint8_t data[PIPE_BYTES];
 };
 
@@ -40,6 +56,9 @@ struct mem {
     void *wake_user;
     int side;
     bool want_read, want_write;
+    struct iwarp_mem_loans loans; /* .most 0: none; .seed: the generator's state */
+    size_t held;                  /* octets that wait for more */
+    uint64_t reported;            /* octets of which the owner knows that they are released */
 };
 
 static struct mem *mem_of(struct iwarp_endpoint *ep)
@@ -82,17 +101,48 @@ static bool pipe_take(struct pipe *p, uint8_t *to, size_t n)
     return true;
 }
 
-static bool pipe_put(struct pipe *p, const uint8_t *from, size_t n)
+/* Copy octets to where they belong in the pipe, behind those that are readable or among them. */
+static bool pipe_copy(struct pipe *p, uint64_t pos, const uint8_t *from, size_t n)
 {
-    size_t at = p->written % PIPE_BYTES;
+    size_t at = pos % PIPE_BYTES;
     size_t first = PIPE_BYTES - at < n ? PIPE_BYTES - at : n;
 
-    if (iwarp_guard_copy_from(p->data + at, from, first) != 0 ||
-        iwarp_guard_copy_from(p->data, from + first, n - first) != 0) {
+    return iwarp_guard_copy_from(p->data + at, from, first) == 0 &&
+           iwarp_guard_copy_from(p->data, from + first, n - first) == 0;
+}
+
+/*
+ * What is referred to becomes the pipe's own: the octets are about to be read. False: it is gone,
+ * and the pipe ends before it.
+ */
+static bool pipe_own(struct pipe *p)
+{
+    for (unsigned i = 0; i < p->refs && !p->gone; i++) {
+        p->gone = !pipe_copy(p, p->ref[i].at, p->ref[i].p, p->ref[i].n);
+    }
+    if (p->gone && p->refs > 0) {
+        p->written = p->ref[0].at;
+    }
+    p->refs = 0;
+    return !p->gone;
+}
+
+static bool pipe_put(struct pipe *p, const uint8_t *from, size_t n)
+{
+    if (!pipe_copy(p, p->written, from, n)) {
         return false;
     }
     p->written += n;
     return true;
+}
+
+/* The octets are read now: those that are referred to are copied, or the connection is lost. */
+static void will_read(struct mem *m)
+{
+    if (in_pipe(m)->refs > 0) {
+        m->pair->reset = !pipe_own(in_pipe(m)) || m->pair->reset;
+        wake_peer(m); /* something is released */
+    }
 }
 
 /*
@@ -106,6 +156,7 @@ static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
 
     pthread_mutex_lock(&m->pair->lock);
     struct pipe *p = in_pipe(m);
+    will_read(m);
     for (int i = 0; i < n && p->written != p->taken; i++) {
         size_t there = (size_t)(p->written - p->taken);
         size_t take = iov[i].iov_len < there ? iov[i].iov_len : there;
@@ -145,6 +196,7 @@ static ssize_t mem_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
             break;
         }
         total += (ssize_t)put;
+        m->reported += put; /* loans begin behind it */
         if (put < iov[i].iov_len) {
             break;
         }
@@ -158,17 +210,25 @@ static ssize_t mem_writev(struct iwarp_endpoint *ep, const struct iovec *iov, in
     return total;
 }
 
-/* Is the end readable or writable, of what it watches? A broken connection is both: the next call
- * returns the error. */
+/* Up to where nothing is referred to. */
+static uint64_t released_to(const struct pipe *p)
+{
+    return p->refs > 0 ? p->ref[0].at : p->written;
+}
+
+/* Is the end readable or writable, of what it watches, or is something released? A broken
+ * connection is both: the next call returns the error. */
 static bool is_ready(struct mem *m, bool *readable, bool *writable)
 {
     pthread_mutex_lock(&m->pair->lock);
     struct pipe *in = in_pipe(m), *out = out_pipe(m);
     bool broken = m->pair->reset || !m->pair->end[1 - m->side];
-    *readable = m->want_read && (in->written != in->taken || in->fin || broken);
+    *readable =
+        m->want_read && (in->written - in->taken > m->held || in->fin || broken || out->gone);
     *writable = m->want_write && (out->written - out->taken < PIPE_BYTES || broken);
+    bool due = m->loans.most > 0 && released_to(out) > m->reported;
     pthread_mutex_unlock(&m->pair->lock);
-    return *readable || *writable;
+    return *readable || *writable || due;
 }
 
 static void mem_poll(struct iwarp_endpoint *ep)
@@ -209,7 +269,7 @@ static void mem_close(struct iwarp_endpoint *ep, bool reset)
     struct pair *pair = m->pair;
 
     pthread_mutex_lock(&pair->lock);
-    pair->reset = pair->reset || reset;
+    pair->reset = pair->reset || reset || !pipe_own(out_pipe(m));
     out_pipe(m)->fin = true;
     wake_peer(m);
     pair->end[m->side] = NULL;
@@ -232,7 +292,160 @@ static uint32_t mem_emss(struct iwarp_endpoint *ep)
 static const struct iwarp_transport mem_transport = {
     "mem", mem_readv, mem_writev, mem_watch, mem_shutdown_write, mem_close, mem_emss, mem_poll};
 
-int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b, struct iwarp_endpoint **a,
+/* --- loans ----------------------------------------------------------------------------------- */
+
+/* A number below n, which is not 0. Splitmix64. pair.lock held. */
+static size_t draw(struct mem *m, size_t n)
+{
+    uint64_t z = m->loans.seed += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (size_t)((z ^ z >> 31) % n);
+}
+
+/* At least one octet behind those that are held, if there are any. Returns how many octets. */
+static size_t cut(struct mem *m, size_t there, struct iovec *iov, unsigned *n)
+{
+    struct pipe *p = in_pipe(m);
+    size_t total = 0, most = there;
+    unsigned k = 0;
+
+    if (there > m->held && draw(m, 4) == 0) {
+        most = m->held + 1 + draw(m, there - m->held);
+    }
+    for (; total < most && k < *n; k++) {
+        size_t at = (size_t)((p->taken + total) % PIPE_BYTES);
+        size_t piece = 1 + draw(m, m->loans.most), left = most - total;
+        piece = piece < left ? piece : left;
+        piece = piece < PIPE_BYTES - at ? piece : PIPE_BYTES - at;
+        iov[k] = (struct iovec){p->data + at, piece};
+        total += piece;
+    }
+    *n = k;
+    return total;
+}
+
+static ssize_t mem_borrow(struct iwarp_endpoint *ep, struct iovec *iov, unsigned *n)
+{
+    struct mem *m = mem_of(ep);
+    ssize_t got;
+
+    pthread_mutex_lock(&m->pair->lock);
+    will_read(m);
+    const struct pipe *p = in_pipe(m);
+    size_t total = cut(m, (size_t)(p->written - p->taken), iov, n);
+    if (out_pipe(m)->gone) {
+        got = -EFAULT;
+    } else if (total > m->held) {
+        got = (ssize_t)(total - m->held);
+    } else if (p->written - p->taken > total) {
+        got = 1; /* in more pieces than there is room for */
+    } else if (m->pair->reset) {
+        got = -ECONNRESET;
+    } else {
+        got = p->fin ? 0 : -EAGAIN;
+    }
+    pthread_mutex_unlock(&m->pair->lock);
+    return got;
+}
+
+static void mem_give_back(struct iwarp_endpoint *ep, size_t octets, size_t held)
+{
+    struct mem *m = mem_of(ep);
+
+    pthread_mutex_lock(&m->pair->lock);
+    in_pipe(m)->taken += octets;
+    m->held = held;
+    if (octets > 0) {
+        wake_peer(m);
+    }
+    pthread_mutex_unlock(&m->pair->lock);
+}
+
+static bool passes(const struct iwarp_burst *b, const struct iovec *v)
+{
+    return (uintptr_t)v->iov_base - (uintptr_t)b->passing.iov_base < b->passing.iov_len;
+}
+
+/* One piece, as far as there is room. -EFAULT: memory that is not there. */
+static ssize_t take_piece(struct pipe *p, const struct iwarp_burst *b, const struct iovec *v)
+{
+    size_t room = PIPE_BYTES - (size_t)(p->written - p->taken);
+    size_t n = v->iov_len < room ? v->iov_len : room;
+
+    if (passes(b, v) || (p->refs == REFS && !pipe_own(p))) {
+        return pipe_put(p, v->iov_base, n) ? (ssize_t)n : -EFAULT;
+    }
+    if (n > 0) {
+        p->ref[p->refs++] = (struct ref){v->iov_base, n, p->written};
+        p->written += n;
+    }
+    return (ssize_t)n;
+}
+
+static ssize_t mem_refer(struct iwarp_endpoint *ep, const struct iwarp_burst *b)
+{
+    struct mem *m = mem_of(ep);
+    struct pipe *p = out_pipe(m);
+    ssize_t total = 0, n = 0;
+
+    pthread_mutex_lock(&m->pair->lock);
+    if (m->pair->reset || !m->pair->end[1 - m->side]) {
+        n = m->pair->reset ? -ECONNRESET : -EPIPE;
+    }
+    for (unsigned i = 0; i < b->n && n >= 0; i++) {
+        n = take_piece(p, b, &b->iov[i]);
+        total += n > 0 ? n : 0;
+        if (n < (ssize_t)b->iov[i].iov_len) {
+            break;
+        }
+    }
+    if (total > 0) {
+        wake_peer(m);
+    }
+    pthread_mutex_unlock(&m->pair->lock);
+    return total > 0 ? total : n < 0 ? n : -EAGAIN;
+}
+
+/* A part of it, by chance; the rest another time, for which this end wakes itself up. */
+static size_t mem_released(struct iwarp_endpoint *ep)
+{
+    struct mem *m = mem_of(ep);
+
+    pthread_mutex_lock(&m->pair->lock);
+    size_t due = (size_t)(released_to(out_pipe(m)) - m->reported);
+    size_t n = draw(m, 2) ? due : draw(m, due + 1);
+    m->reported += n;
+    if (n < due) {
+        m->pair->wake(m->wake_user);
+    }
+    pthread_mutex_unlock(&m->pair->lock);
+    return n;
+}
+
+/* What was not read is lost, and the connection with it. */
+static void mem_forsake(struct iwarp_endpoint *ep)
+{
+    struct mem *m = mem_of(ep);
+
+    pthread_mutex_lock(&m->pair->lock);
+    if (out_pipe(m)->refs > 0) {
+        out_pipe(m)->written = out_pipe(m)->ref[0].at;
+        out_pipe(m)->refs = 0;
+        m->pair->reset = true;
+        wake_peer(m);
+    }
+    pthread_mutex_unlock(&m->pair->lock);
+}
+
+static const struct iwarp_loans mem_loans = {sizeof mem_loans, mem_borrow,   mem_give_back,
+                                             mem_refer,        mem_released, mem_forsake};
+
+/* --- making one ------------------------------------------------------------------------------ */
+
+int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b,
+                   const struct iwarp_mem_loans *loans, struct iwarp_endpoint **a,
                    struct iwarp_endpoint **b)
 {
     struct pair *pair = calloc(1, sizeof *pair);
@@ -252,6 +465,11 @@ int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b, struct iwarp_
         m[i]->pair = pair;
         m[i]->side = i;
         m[i]->wake_user = i == 0 ? user_a : user_b;
+        if (loans) {
+            m[i]->loans = *loans;
+            m[i]->loans.seed += (uint64_t)i;
+            m[i]->ep.loans = &mem_loans;
+        }
         pair->end[i] = m[i];
     }
     *a = &m[0]->ep;

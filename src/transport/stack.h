@@ -109,6 +109,13 @@ struct iwarp_stack_ops {
     void (*watch_end)(struct iwarp_endpoint *ep);
     bool (*unread)(struct iwarp_endpoint *ep, int *octets);
     /*
+     * Instead of watch: report `readable` once the peer has closed or the connection is lost,
+     * whatever is unread; and `writable`, if asked for.  ending: is that so?  *error is then the
+     * errno value that ended it, if no call has returned it yet, or 0.
+     */
+    void (*await_end)(struct iwarp_endpoint *ep, bool write);
+    bool (*ending)(struct iwarp_endpoint *ep, int *error);
+    /*
      * Somebody will read all that comes without being told: see loop/hot.h.  Nothing has to be
      * gained by that, so a stack may do nothing at all.
      */

@@ -98,8 +98,15 @@ int iwarp_tcp_listen(const struct sockaddr *addr, socklen_t addr_len, int backlo
 
 /* --- memory (mem.c) -------------------------------------------------------------------------- */
 
-/* Two endpoints joined by two pipes in memory. */
-int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b, struct iwarp_endpoint **a,
+/* They lend pieces of up to `most` octets, at least 1, by chance. */
+struct iwarp_mem_loans {
+    size_t most;
+    uint64_t seed;
+};
+
+/* Two endpoints joined by two pipes in memory. loans NULL: they have none. */
+int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b,
+                   const struct iwarp_mem_loans *loans, struct iwarp_endpoint **a,
                    struct iwarp_endpoint **b);
 
 #endif

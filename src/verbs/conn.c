@@ -126,6 +126,15 @@ void iwarp_conn_get(struct iwarp_conn *conn)
     atomic_fetch_add(&conn->refs, 1);
 }
 
+bool iwarp_conn_get_living(struct iwarp_conn *conn)
+{
+    unsigned refs = atomic_load(&conn->refs);
+
+    while (refs > 0 && !atomic_compare_exchange_weak(&conn->refs, &refs, refs + 1)) {
+    }
+    return refs > 0;
+}
+
 /*
  * The last reference takes the connection off the device's list under device.lock, so no conn.lock
  * may be held (docs/locks.md). close_lingering (device.c) may find the connection in the list with

@@ -67,6 +67,7 @@ struct iwarp_conn {
     const struct iwarp_stack_ops *tcp; /* of the stack that made ep; NULL: no stack did */
     struct iwarp_flow *flow;           /* in the capture; NULL: the connection is not recorded */
     struct iwarp_inject *inject;       /* faults on request; NULL: none */
+    const struct iwarp_loans *loans;   /* of ep, in Full Operation; NULL: it has none */
 
     struct iwarp_conn *timed_next, **timed_at; /* worker.timed; timed_at NULL: not in it */
     uint64_t due;                              /* on the loop's clock */
@@ -95,6 +96,7 @@ struct iwarp_conn {
     uint8_t reminders;                /* of iwarp_peers_remind_ms that are over */
     int tx_error;                 /* errno of a failed write; what came before it is read first */
     uint32_t unfitted;            /* octets sent since the last iwarp_conn_fit */
+    size_t seen;                  /* lent octets that were looked at and not given back */
     _Atomic unsigned turned_away; /* how often crowds have dropped it: conn_admit.c */
     struct iwarp_mpa_settled settled;
     struct iwarp_stream stream;
@@ -125,6 +127,12 @@ static inline bool iwarp_conn_lingers(const struct iwarp_conn *conn)
 /* conn.lock is not held, as the last reference frees the connection. */
 void iwarp_conn_put(struct iwarp_conn *conn);
 void iwarp_conn_get(struct iwarp_conn *conn);
+
+/*
+ * Take a reference, unless the count is 0 already: then another thread waits for device.lock to
+ * remove the connection from the list and free it. device.lock held.
+ */
+bool iwarp_conn_get_living(struct iwarp_conn *conn);
 
 /* NULL: see *status. */
 struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,

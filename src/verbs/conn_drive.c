@@ -15,6 +15,7 @@
 #include "transport/transport.h"
 #include "verbs/conn.h"
 #include "verbs/conn_admit.h"
+#include "verbs/conn_lend.h"
 #include "verbs/conn_setup.h"
 #include "verbs/conn_tap.h"
 #include "verbs/conn_timer.h"
@@ -109,6 +110,16 @@ static void fit_again(struct iwarp_conn *conn, size_t sent)
     }
 }
 
+static ssize_t send_batch(struct iwarp_conn *conn, const struct iovec *iov, unsigned n,
+                          size_t *offered)
+{
+    if (iwarp_conn_refers(conn)) {
+        return iwarp_conn_send_burst(conn, iov, n, offered);
+    }
+    *offered = iov_total(iov, n);
+    return iwarp_conn_writev(conn, iov, (int)n);
+}
+
 /*
  * A write that took less than was offered means that the transport is full: the next one would
  * return EAGAIN, so it is not tried.  `sent` may be 0 or negative; the stream is told in any case,
@@ -127,16 +138,18 @@ void iwarp_conn_send(struct iwarp_conn *conn)
             }
             break;
         }
-        size_t offered = iov_total(iov, n);
+        size_t offered;
         const void *first = iov[0].iov_base;
-        ssize_t sent = iwarp_conn_writev(conn, iov, (int)n);
+        ssize_t sent = send_batch(conn, iov, n, &offered);
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
         if (sent > 0) {
             count_sent(&conn->worker->loop, (uint64_t)sent);
             fit_again(conn, (size_t)sent);
         }
-        if (sent > 0 && conn->qp) {
-            iwarp_stream_released(&conn->stream, (size_t)sent); /* the kernel has a copy */
+        if (iwarp_conn_refers(conn)) {
+            iwarp_conn_take_released(conn);
+        } else if (sent > 0 && conn->qp) {
+            iwarp_stream_released(&conn->stream, (size_t)sent); /* the transport has a copy */
         }
         if (sent == -EAGAIN || (sent >= 0 && (size_t)sent < offered)) {
             conn->tx_blocked = true;
@@ -186,6 +199,9 @@ static bool receive_once(struct iwarp_conn *conn)
 {
     if (iwarp_stream_full(&conn->stream)) {
         return false;
+    }
+    if (iwarp_conn_borrows(conn)) {
+        return iwarp_conn_receive_lent(conn);
     }
     struct iwarp_worker *w = conn->worker;
     struct iovec iov[RX_IOV];
@@ -417,6 +433,9 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
     if (!conn->ep) { /* it has ended: what was posted since is flushed */
         iwarp_qp_reap(conn);
         return;
+    }
+    if (iwarp_conn_refers(conn)) {
+        iwarp_conn_take_released(conn);
     }
     if (reasons & IWARP_TURN_WRITABLE) {
         has_room(conn);

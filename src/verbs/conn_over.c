@@ -15,6 +15,7 @@
 #include "verbs/conn_setup.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
+#include "verbs/inject.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 #include "verbs/worker.h"
@@ -161,11 +162,16 @@ static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct iwarp_eq *eq,
     if (!conn) {
         return status;
     }
+    struct iwarp_mem_loans loans = {0, 0};
+    if (qp->pd->device->injector) {
+        loans.most = iwarp_inject_lend(qp->pd->device->injector, &loans.seed);
+    }
     iwarp_qp_bound(qp, &conn->options);
     iwarp_conn_use_eq(conn, eq);
     status = iwarp_qp_bind(qp, conn); /* last: another thread may end it from here on */
     if (status == IWARP_OK &&
-        iwarp_mem_pair(mem_wake, side[0].conn, conn, &side[0].ep, &side[1].ep) != 0) {
+        iwarp_mem_pair(mem_wake, side[0].conn, conn, loans.most ? &loans : NULL, &side[0].ep,
+                       &side[1].ep) != 0) {
         iwarp_qp_unbind(qp, conn);
         status = iwarp_fail(IWARP_NO_MEMORY, "no memory for a connection in memory");
     }

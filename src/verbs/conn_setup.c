@@ -102,6 +102,9 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     if (ep) {
         ep->ops->close(ep, reset);
     }
+    if (conn->has_stream) {
+        iwarp_stream_forget(&conn->stream);
+    }
 }
 
 /*
@@ -296,6 +299,7 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .ord = ord};
 
     iwarp_stream_init(&conn->stream, &config);
+    conn->loans = conn->inject ? NULL : conn->ep->loans;
     atomic_store(&conn->qp->no_send_imm, !config.send_imm);
     conn->has_stream = true;
 }

@@ -114,6 +114,42 @@ ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n
     return sent;
 }
 
+ssize_t iwarp_tap_refer(struct iwarp_conn *conn, const struct iwarp_burst *burst)
+{
+    iwarp_flow_hold(conn->flow);
+    ssize_t sent = conn->loans->refer(conn->ep, burst);
+    if (sent > 0) {
+        iwarp_flow_sent(conn->flow, side_of(conn), burst->iov, (size_t)sent);
+    }
+    iwarp_flow_release(conn->flow);
+    return sent;
+}
+
+static void received_end(struct iwarp_conn *conn, ssize_t got)
+{
+    if (got == 0 || got == -ECONNRESET) {
+        iwarp_flow_received_end(conn->flow, side_of(conn), got < 0);
+    }
+}
+
+/* What was looked at before is recorded already. */
+ssize_t iwarp_tap_borrow(struct iwarp_conn *conn, struct iovec *iov, unsigned *n)
+{
+    ssize_t got = conn->loans->borrow(conn->ep, iov, n);
+    size_t skip = conn->seen;
+
+    for (unsigned i = 0; i < *n; i++) {
+        size_t k = skip < iov[i].iov_len ? skip : iov[i].iov_len;
+        const struct iovec rest = {(uint8_t *)iov[i].iov_base + k, iov[i].iov_len - k};
+        if (rest.iov_len > 0) {
+            iwarp_flow_received(conn->flow, side_of(conn), &rest, rest.iov_len);
+        }
+        skip -= k;
+    }
+    received_end(conn, got);
+    return got;
+}
+
 /* The octets are recorded before the stream sees them, and so before any answer is sent. */
 ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
 {
@@ -121,8 +157,8 @@ ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n)
 
     if (got > 0) {
         iwarp_flow_received(conn->flow, side_of(conn), iov, (size_t)got);
-    } else if (got == 0 || got == -ECONNRESET) {
-        iwarp_flow_received_end(conn->flow, side_of(conn), got < 0);
+    } else {
+        received_end(conn, got);
     }
     return got;
 }

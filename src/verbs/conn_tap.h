@@ -17,6 +17,8 @@ void iwarp_tap_end(struct iwarp_conn *conn, bool reset); /* this side's FIN or r
 void iwarp_tap_close(struct iwarp_conn *conn);           /* before the endpoint is closed */
 ssize_t iwarp_tap_readv(struct iwarp_conn *conn, const struct iovec *iov, int n);
 ssize_t iwarp_tap_writev(struct iwarp_conn *conn, const struct iovec *iov, int n);
+ssize_t iwarp_tap_borrow(struct iwarp_conn *conn, struct iovec *iov, unsigned *n);
+ssize_t iwarp_tap_refer(struct iwarp_conn *conn, const struct iwarp_burst *burst);
 
 /* Without the faults. */
 static inline ssize_t iwarp_conn_plain_readv(struct iwarp_conn *conn, const struct iovec *iov,
@@ -42,6 +44,17 @@ static inline ssize_t iwarp_conn_writev(struct iwarp_conn *conn, const struct io
 {
     return __builtin_expect(conn->inject != NULL, 0) ? iwarp_inject_writev(conn, iov, n)
                                                      : iwarp_conn_plain_writev(conn, iov, n);
+}
+
+/* Without faults on request: there are no loans with them. */
+static inline ssize_t iwarp_conn_borrow(struct iwarp_conn *conn, struct iovec *iov, unsigned *n)
+{
+    return conn->flow ? iwarp_tap_borrow(conn, iov, n) : conn->loans->borrow(conn->ep, iov, n);
+}
+
+static inline ssize_t iwarp_conn_refer(struct iwarp_conn *conn, const struct iwarp_burst *burst)
+{
+    return conn->flow ? iwarp_tap_refer(conn, burst) : conn->loans->refer(conn->ep, burst);
 }
 
 static inline void iwarp_conn_shutdown_write(struct iwarp_conn *conn)

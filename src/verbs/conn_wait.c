@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "loop/clock.h"
 #include "stream/stream.h"
-#include "transport/transport.h"
+#include "transport/stack.h"
 #include "verbs/conn.h"
 #include "verbs/device.h"
 #include "verbs/qp.h"
@@ -176,9 +176,9 @@ void iwarp_conn_look_for_end(struct iwarp_conn *conn)
 {
     int error = 0;
 
-    if (!conn->end_seen && iwarp_tcp_is(conn->ep) && iwarp_tcp_ending(conn->ep, &error)) {
+    if (!conn->end_seen && conn->tcp && conn->tcp->ending(conn->ep, &error)) {
         conn->end_seen = true;
-        if (error && !conn->tx_error) { /* the kernel tells it once */
+        if (error && !conn->tx_error) { /* it may be told once only */
             conn->tx_error = error;
             conn->tx_blocked = true;
         }
@@ -187,14 +187,14 @@ void iwarp_conn_look_for_end(struct iwarp_conn *conn)
     }
 }
 
-/* Not again once it was seen: that does not go away. Other transports than TCP do not tell it
- * without being read. */
+/* Not again once it was seen: that does not go away. Endpoints that no stack has made do not tell
+ * it without being read. */
 void iwarp_conn_watch_end(struct iwarp_conn *conn, bool write)
 {
     struct iwarp_endpoint *ep = conn->ep;
 
-    if (iwarp_tcp_is(ep) && !conn->end_seen) {
-        iwarp_tcp_await_end(ep, write);
+    if (conn->tcp && !conn->end_seen) {
+        conn->tcp->await_end(ep, write);
     } else {
         ep->ops->watch(ep, false, write && !conn->tx_error);
     }

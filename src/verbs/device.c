@@ -395,19 +395,6 @@ static void close_now(void *arg)
 }
 
 /*
- * Take a reference, unless the count is 0 already: then another thread waits for device.lock to
- * remove the connection from the list and free it. device.lock held.
- */
-static bool get_living(struct iwarp_conn *conn)
-{
-    unsigned refs = atomic_load(&conn->refs);
-
-    while (refs > 0 && !atomic_compare_exchange_weak(&conn->refs, &refs, refs + 1)) {
-    }
-    return refs > 0;
-}
-
-/*
  * Connections whose handles are gone may still wait for the peer's FIN: end them now. One at a
  * time, since device.lock may not be held during iwarp_loop_call; `swept` marks those that had
  * their turn, so the walk starts anew each time and still ends.
@@ -418,7 +405,8 @@ static void close_lingering(struct iwarp_device *d)
 
     do {
         iwarp_mutex_lock(&d->lock);
-        for (conn = d->conns; conn && (conn->swept || !get_living(conn)); conn = conn->next) {
+        for (conn = d->conns; conn && (conn->swept || !iwarp_conn_get_living(conn));
+             conn = conn->next) {
         }
         if (conn) {
             conn->swept = true;

@@ -24,6 +24,7 @@ static const struct word {
                          [INJECT_SPLIT] = {"split", 1, UINT32_MAX},
                          [INJECT_DELAY] = {"delay", 0, DELAY_MAX_MS},
                          [INJECT_REGISTER] = {"register", 1, UINT64_MAX / 2},
+                         [INJECT_LEND] = {"lend", 1, UINT32_MAX},
                          [INJECT_ONLY] = {"only", 1, UINT64_MAX / 2},
                          [INJECT_SEED] = {"seed", 0, UINT64_MAX / 2}};
 
@@ -71,7 +72,7 @@ static enum iwarp_status take_word(const char *text, size_t len, struct iwarp_in
     if (i == INJECT_WORDS) {
         return iwarp_fail(IWARP_MISUSE,
                           "IWARP_FAULTS: \"%.*s\" is none of lose-octet, lose-fpdu, crc, split, "
-                          "delay, register, only, seed",
+                          "delay, register, lend, only, seed",
                           (int)name_len, text);
     }
     const struct word *w = &words[i];
@@ -179,6 +180,13 @@ enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwar
     if (only->given && (number < only->least || number > only->most)) {
         return IWARP_OK;
     }
+    bool any = false;
+    for (unsigned i = 0; i < INJECT_REGISTER; i++) {
+        any = any || range[i].given;
+    }
+    if (!any) {
+        return IWARP_OK;
+    }
     struct iwarp_inject *j = calloc(1, sizeof *j);
     if (!j) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for the faults of a connection");
@@ -195,6 +203,14 @@ enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwar
     j->track.fpdus = 1;
     *inject = j;
     return IWARP_OK;
+}
+
+size_t iwarp_inject_lend(const struct iwarp_injector *injector, uint64_t *seed)
+{
+    const struct iwarp_inject_range *range = injector->plan.range;
+
+    *seed = range[INJECT_SEED].least ^ atomic_load(&injector->conns) << 32;
+    return (size_t)iwarp_inject_draw(seed, &range[INJECT_LEND]);
 }
 
 /* Any thread: the count is atomic, so one registration fails even if many run at once. */

@@ -28,6 +28,7 @@ enum iwarp_inject_word {
     INJECT_SPLIT,      /* octets that a read or write moves at most */
     INJECT_DELAY,      /* ms before each write */
     INJECT_REGISTER,   /* this registration fails */
+    INJECT_LEND,       /* in memory: pieces that are lent; and what is sent is released late */
     INJECT_ONLY,       /* connections that are meant; all if it is not said */
     INJECT_SEED,
     INJECT_WORDS
@@ -91,6 +92,10 @@ enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector);
  * frees it.
  */
 enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwarp_inject **inject);
+
+/* Do connections in memory lend, and if so in pieces of up to how many octets? 0: they do not. Of
+ * *seed each pair has one of its own. */
+size_t iwarp_inject_lend(const struct iwarp_injector *injector, uint64_t *seed);
 
 /* Count one registration of a region. NO_MEMORY if this is the one that is to fail. */
 enum iwarp_status iwarp_inject_registration(struct iwarp_injector *injector);

@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "ddp/ddp_bind.h"
 #include "ddp/ddp_region.h"
+#include "verbs/conn_lend.h"
 #include "verbs/device.h"
 #include "verbs/inject.h"
 #include "verbs/qp.h"
@@ -181,6 +182,8 @@ enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
     iwarp_region_claim(&mr->region);
     unsigned windows = atomic_load(&mr->region.windows);
     if (windows == 0) {
+        iwarp_region_end(&mr->region);
+        iwarp_device_forsake(to->device, &mr->region);
         iwarp_region_renew(&mr->region, to, &b);
         atomic_store(&mr->stag, b.stag);
     }
@@ -209,10 +212,12 @@ enum iwarp_status iwarp_mr_deregister(struct iwarp_mr *mr)
     }
     IWARP_ON_LOOP(mr->pd->device);
     uint32_t stag = iwarp_mr_stag(mr);
-    unsigned windows = iwarp_stag_give(mr);
+    unsigned windows = iwarp_stag_revoke(mr);
     if (windows > 0) {
         return has_windows(mr, windows);
     }
+    iwarp_device_forsake(mr->pd->device, &mr->region);
+    iwarp_stag_give(mr);
     iwarp_log(IWARP_LOG_DEBUG, "mr", "deregister: STag 0x%08x", stag);
     return IWARP_OK;
 }

@@ -55,9 +55,12 @@ void iwarp_stag_free_pool(struct iwarp_device *d);
 enum iwarp_status iwarp_stag_take(struct iwarp_pd *pd, enum iwarp_region_kind kind,
                                   const struct iwarp_binding *b, bool valid, struct iwarp_mr **out);
 
-/* Make it invalid, wait for its users, and put it back into the pool.  Returns 0; or how many
- * windows are bound to it, and nothing has changed. */
-unsigned iwarp_stag_give(struct iwarp_mr *mr);
+/* Make it invalid, and wait for its users.  Returns 0; or how many windows are bound to it, and
+ * nothing has changed. */
+unsigned iwarp_stag_revoke(struct iwarp_mr *mr);
+
+/* Then put it back into the pool. */
+void iwarp_stag_give(struct iwarp_mr *mr);
 
 /* Another key for the same index.  LIMIT: the system has no random octets. */
 enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag);

@@ -54,7 +54,8 @@ enum iwarp_status iwarp_mw_free(struct iwarp_mw *mw)
     }
     IWARP_ON_LOOP(mw->entry.pd->device);
     uint32_t stag = iwarp_mw_stag(mw);
-    (void)iwarp_stag_give(&mw->entry); /* no window is bound to a window */
+    (void)iwarp_stag_revoke(&mw->entry); /* no window is bound to a window */
+    iwarp_stag_give(&mw->entry);
     iwarp_log(IWARP_LOG_DEBUG, "mw", "free: STag 0x%08x", stag);
     return IWARP_OK;
 }

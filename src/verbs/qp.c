@@ -11,6 +11,7 @@
 #include "stream/stream.h"
 #include "verbs/async.h"
 #include "verbs/conn.h"
+#include "verbs/conn_lend.h"
 #include "verbs/conn_wait.h"
 #include "verbs/cq.h"
 #include "verbs/device.h"
@@ -182,6 +183,9 @@ static bool separate(struct iwarp_qp *qp, struct iwarp_conn *conn)
         }
         if (conn->has_stream) {
             iwarp_stream_detach(&conn->stream);
+            if (conn->stream.life == STREAM_ENDED) { /* inline data lies in the queue */
+                iwarp_conn_forsake(conn);
+            }
         }
     }
     iwarp_mutex_unlock(&conn->lock);

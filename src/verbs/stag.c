@@ -219,7 +219,7 @@ enum iwarp_status iwarp_stag_fresh_key(struct iwarp_device *d, uint32_t *stag)
  * back into the pool, so a peer's next use of it is refused.
  */
 /* [SEC-6.2.2-02] [DDP-8.3.1-07] [RDMAP-8.1.1-06] */
-unsigned iwarp_stag_give(struct iwarp_mr *mr)
+unsigned iwarp_stag_revoke(struct iwarp_mr *mr)
 {
     struct iwarp_device *d = mr->pd->device;
 
@@ -230,15 +230,18 @@ unsigned iwarp_stag_give(struct iwarp_mr *mr)
         iwarp_region_end(&mr->region);
     }
     iwarp_region_unclaim(&mr->region);
-    if (windows > 0) {
-        return windows;
-    }
+    return windows;
+}
+
+void iwarp_stag_give(struct iwarp_mr *mr)
+{
+    struct iwarp_device *d = mr->pd->device;
+
     atomic_fetch_sub(&mr->pd->users, 1);
     iwarp_mutex_lock(&d->lock);
     d->mr_count--;
     pool_give(d, mr);
     iwarp_mutex_unlock(&d->lock);
-    return 0;
 }
 
 /* Claimed, so that all values are of one moment. */

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "octets.h"
+#include "place.h"
 #include "progress.h"
 #include "raw_peer.h"
 #include "verbs/conn.h"
@@ -74,7 +75,7 @@ static void open_place_on(struct place *p, const struct iwarp_device_options *de
                      IWARP_OK);
     assert_int_equal(iwarp_listener_addr(p->listener, &at, &len), IWARP_OK);
     memcpy(&p->addr, &at, sizeof p->addr);
-    p->addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    p->addr.sin_addr = place_of_device();
 }
 
 static void open_place(struct place *p, const struct iwarp_conn_options *options)
@@ -108,11 +109,10 @@ static void bind_address(int fd, const struct sockaddr_in *from)
     assert_int_equal(bind(fd, (const struct sockaddr *)from, sizeof *from), 0);
 }
 
-/* Peers of this address, 127.0.0.host, begin to connect; -1: not now. Nothing waits here. */
+/* Peers of this address, the host-th, begin to connect; -1: not now. Nothing waits here. */
 static int try_to_connect(const struct place *p, unsigned host)
 {
-    const struct sockaddr_in from = {.sin_family = AF_INET,
-                                     .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
+    const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = place_of_host(host)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
@@ -138,7 +138,7 @@ static unsigned host_of(const struct iwarp_conn *conn)
 }
 
 /*
- * An address, from 127.0.0.host on, that has no share with those whose Requests wait: one in 256
+ * An address, from the host-th on, that has no share with those whose Requests wait: one in 256
  * has, by chance, and is treated like them (crowd.h).
  */
 static unsigned apart(const struct place *p, unsigned host)
@@ -146,7 +146,7 @@ static unsigned apart(const struct place *p, unsigned host)
     struct sockaddr_in in = {.sin_family = AF_INET};
 
     for (;; host++) {
-        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+        in.sin_addr = place_of_host(host);
         const struct sockaddr *addr = (const struct sockaddr *)&in;
         if (iwarp_crowd_share_of(&p->listener->waiting, addr) == 0 &&
             iwarp_crowd_share_of(&p->device->startups, addr) == 0) {
@@ -207,8 +207,8 @@ static void good_peer(const struct place *p, unsigned host)
 }
 
 /*
- * Begin `n` connections from 127.0.0.1 that say this much of a Request. No faster than they are
- * accepted: the kernel lets a peer that finds its queue full wait for a second and more.
+ * Begin `n` connections from the first address that say this much of a Request. No faster than they
+ * are accepted: the kernel lets a peer that finds its queue full wait for a second and more.
  */
 static void flood(const struct place *p, int *fd, int n, size_t octets)
 {
@@ -543,8 +543,7 @@ static void crowd_process(const struct place *p, int go, size_t octets)
         (void)send(raw_connect(&p->addr), request, octets, MSG_NOSIGNAL);
     }
     for (uint32_t host = 2; host < 5; host++) {
-        const struct sockaddr_in from = {.sin_family = AF_INET,
-                                         .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
+        const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = place_of_host(host)};
         int good = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         goods[host - 2] = (struct pollfd){.fd = good, .events = POLLIN};
         bind_address(good, &from);
@@ -646,7 +645,7 @@ static bool only_one(const struct sockaddr *peer, socklen_t peer_len, void *arg)
 
 static void admit__other_addresses__are_reset_before_they_take_a_place(void **state)
 {
-    struct asked asked = {0, htonl(INADDR_LOOPBACK + 1)};
+    struct asked asked = {0, place_of_host(2).s_addr};
     struct iwarp_conn_options o;
     struct iwarp_event e;
     struct place p;

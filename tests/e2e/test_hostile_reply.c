@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "alloc_fault.h"
+#include "place.h"
 #include "progress.h"
 #include "tcp_host.h"
 
@@ -305,6 +306,9 @@ static void reply__ord_above_our_ird__is_2_0_06(void **state)
 static void reply__taken_without_memory__is_2_0_05(void **state)
 {
     (void)state;
+    if (place_is_lwip() && alloc_fault_sees_lwip()) {
+        skip(); /* it is lwIP's allocation that fails: the Reply is lost, and comes again */
+    }
     for (unsigned rev = 1; rev <= 2; rev++) {
         struct octets reply = {0};
         raw_text(&reply, NULL, rev == 1 ? REPLY "40010002 6869" : REPLY "50020006 80104010 6869");

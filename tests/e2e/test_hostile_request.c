@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "alloc_fault.h"
+#include "place.h"
 #include "progress.h"
 #include "tcp_host.h"
 
@@ -432,7 +433,7 @@ static void request__never_answered__is_declined_with_its_handle(void **state)
 /* [MPA-7.1.2-20] for the application's part of it. */
 static void request__unanswered_for_too_long__is_declined(void **state)
 {
-    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = place_of_device()};
     struct iwarp_conn_options o = host->options;
     struct iwarp_listener *listener;
     struct sockaddr_storage at;

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "place.h"
 #include "tcp_host.h"
 
 #define USER_MS 700
@@ -142,7 +143,7 @@ static void vanish__before_a_disconnect__ends_within_close_timeout(void **state)
 /* While the Request waits for an answer, too. */
 static void vanish__before_the_answer__ends_the_request(void **state)
 {
-    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = place_of_device()};
     struct iwarp_listener *listener;
     struct sockaddr_storage at;
     struct sockaddr_in to;

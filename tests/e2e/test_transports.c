@@ -544,6 +544,39 @@ static void end__is_watched_past_octets(struct wire *w)
     wire_end_close(w, &b, false);
 }
 
+/* However much is unread; and a reset says why. */
+static void end__is_awaited_past_all_octets(struct wire *w)
+{
+    const struct iwarp_stack_ops *ops = wire_ops(w);
+    struct wire_end a, b;
+    int error = 0;
+
+    for (int reset = 0; reset < 2; reset++) {
+        wire_connect(w, &a, &b);
+        ops->await_end(b.ep, false);
+        assert_int_equal(wire_put(&a, text[0], 2 * IWARP_UNREAD_MAX), 2 * IWARP_UNREAD_MAX);
+        wire_settle(w, 50);
+        assert_int_equal(b.ready, 0);
+        assert_false(ops->ending(b.ep, &error));
+        ops->await_end(b.ep, true);
+        wire_until(w, is_writable, &b);
+        assert_false(b.readable);
+        ops->await_end(b.ep, false);
+        if (reset) {
+            wire_end_close(w, &a, true);
+        } else {
+            a.ep->ops->shutdown_write(a.ep);
+        }
+        wire_until(w, is_readable, &b);
+        assert_true(ops->ending(b.ep, &error));
+        assert_int_equal(error, reset ? ECONNRESET : 0);
+        if (!reset) {
+            wire_end_close(w, &a, false);
+        }
+        wire_end_close(w, &b, false);
+    }
+}
+
 static void many_connections__come_talk_and_go(struct wire *w)
 {
     static struct wire_end a[200], b[200];
@@ -587,6 +620,7 @@ static const struct claim claims[] = {
     STACK_CLAIM(address__that_is_taken_or_foreign__is_refused),
     STACK_CLAIM(arrivals__paused_and_refused__lose_nothing),
     STACK_CLAIM(end__is_watched_past_octets),
+    STACK_CLAIM(end__is_awaited_past_all_octets),
     STACK_CLAIM(many_connections__come_talk_and_go),
 };
 

@@ -7,6 +7,8 @@
 #ifndef TESTS_ALLOC_FAULT_H
 #define TESTS_ALLOC_FAULT_H
 
+#include <stdbool.h>
+
 /* The n-th allocation from now on fails, and no other; 0: none does. Resets the count. */
 void alloc_fault_at(unsigned n);
 
@@ -16,5 +18,15 @@ unsigned alloc_fault_count(void);
 /* The same for all threads. 0 ends it: nothing fails or is counted any more. */
 void alloc_fault_anywhere_at(unsigned n);
 unsigned alloc_fault_anywhere_count(void);
+
+/* Is lwIP compiled into the library, so that its allocations count? */
+static inline bool alloc_fault_sees_lwip(void)
+{
+#ifdef IWARP_OWN_LWIP
+    return true;
+#else
+    return false;
+#endif
+}
 
 #endif

@@ -54,6 +54,83 @@ static size_t deliver_directly(struct endpoint *e, const uint8_t *p, size_t n, s
     return done;
 }
 
+/* Pieces that are lent, from the first octet that was not given back. */
+struct loan {
+    struct iovec iov[12];
+    uint8_t *copy[12];
+    unsigned n;
+};
+
+enum { LOAN_MAX = 12 };
+
+static void lend(struct loan *l, const uint8_t *p, size_t n)
+{
+    uint8_t *copy = malloc(n);
+
+    assert_non_null(copy);
+    memcpy(copy, p, n);
+    l->iov[l->n] = (struct iovec){copy, n};
+    l->copy[l->n++] = copy;
+}
+
+static void give_back(struct loan *l, size_t n)
+{
+    unsigned gone = 0;
+
+    while (gone < l->n && n >= l->iov[gone].iov_len) {
+        n -= l->iov[gone].iov_len;
+        free(l->copy[gone++]);
+    }
+    l->n -= gone;
+    memmove(l->iov, l->iov + gone, l->n * sizeof *l->iov);
+    memmove(l->copy, l->copy + gone, l->n * sizeof *l->copy);
+    if (n > 0) {
+        l->iov[0].iov_base = (uint8_t *)l->iov[0].iov_base + n;
+        l->iov[0].iov_len -= n;
+    }
+}
+
+static size_t lent_octets(const struct loan *l)
+{
+    size_t total = 0;
+
+    for (unsigned i = 0; i < l->n; i++) {
+        total += l->iov[i].iov_len;
+    }
+    return total;
+}
+
+/* What a full stream leaves is fed, as a driver would do later. */
+static void deliver_lent(struct endpoint *e, const uint8_t *p, size_t n, struct chance *c)
+{
+    struct loan l = {.n = 0};
+
+    for (size_t at = 0; at < n || l.n > 0;) {
+        do {
+            size_t k = 1 + chance_size(c, chance_one_in(c, 3) ? 100 : 3000);
+            k = k < n - at ? k : n - at;
+            if (k > 0) {
+                lend(&l, p + at, k);
+                at += k;
+            }
+        } while (at < n && l.n < LOAN_MAX && chance_one_in(c, 2));
+        bool last = at == n || l.n == LOAN_MAX || chance_one_in(c, 20);
+        size_t total = lent_octets(&l), held = 1;
+        size_t used = iwarp_stream_take(&e->s, l.iov, l.n, last, &held);
+        iwarp_stream_check(&e->s);
+        if (!iwarp_stream_full(&e->s)) {
+            assert_int_equal(used + held, total);
+        }
+        assert_int_equal(held, e->s.rx.held);
+        assert_true(!last || held == 0);
+        give_back(&l, used);
+        while (iwarp_stream_full(&e->s) && l.n > 0) {
+            iwarp_stream_feed(&e->s, l.iov[0].iov_base, l.iov[0].iov_len);
+            give_back(&l, l.iov[0].iov_len);
+        }
+    }
+}
+
 /* How many octets the next step is given. */
 static size_t step_size(enum delivery way, size_t n, struct chance *c)
 {
@@ -63,7 +140,7 @@ static size_t step_size(enum delivery way, size_t n, struct chance *c)
         k = 1;
     } else if (way == DELIVER_SPLIT) {
         k = 1 + chance_size(c, 4000);
-    } else if (way == DELIVER_MIXED) {
+    } else if (way == DELIVER_MIXED || way == DELIVER_LENT) {
         k = 70000;
     }
     return k < n ? k : n;
@@ -77,7 +154,10 @@ void deliver(struct endpoint *e, enum delivery way, const uint8_t *p, size_t n, 
         uint8_t *copy = malloc(k);
         assert_non_null(copy);
         memcpy(copy, p + at, k);
-        if (way == DELIVER_MIXED) {
+        if (way == DELIVER_LENT) {
+            deliver_lent(e, copy, k, c);
+            at += k;
+        } else if (way == DELIVER_MIXED) {
             at += deliver_directly(e, copy, k, c);
         } else {
             iwarp_stream_feed(&e->s, copy, k);
@@ -131,7 +211,7 @@ static void expect_end(const char *first, char *text, const char *placement, con
 
 void receive_every_way(const struct scene *scene)
 {
-    static const char *const ways[] = {"whole", "singly", "split", "mixed"};
+    static const char *const ways[] = {"whole", "singly", "split", "mixed", "lent"};
     static const char *const placements[] = {"verified", "early", "no crc"};
     struct chance c = {chance_seed()};
 

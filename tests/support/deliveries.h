@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every receive test in every way: the same octets delivered whole, one by one, in random pieces,
- * and in a random mixture of direct reads (want, placed) and staged ones (feed); each with verified
- * and early placement and without CRC; and once more whole, but each FPDU by itself and none in a
- * run (stream/stream_run.h). Whatever the way, the end must be the same.
+ * in a random mixture of direct reads (want, placed) and staged ones (feed), and lent in random
+ * pieces, each of which is freed as soon as it is given back (take); each with verified and early
+ * placement and without CRC; and once more whole, but each FPDU by itself and none in a run
+ * (stream/stream_run.h). Whatever the way, the end must be the same.
  */
 #ifndef TESTS_DELIVERIES_H
 #define TESTS_DELIVERIES_H
 
 #include "endpoint.h"
 
-enum delivery { DELIVER_WHOLE, DELIVER_SINGLY, DELIVER_SPLIT, DELIVER_MIXED, DELIVERIES };
+enum delivery {
+    DELIVER_WHOLE,
+    DELIVER_SINGLY,
+    DELIVER_SPLIT,
+    DELIVER_MIXED,
+    DELIVER_LENT,
+    DELIVERIES
+};
 enum placement { PLACE_VERIFIED, PLACE_EARLY, PLACE_NO_CRC, PLACEMENTS };
 
 /* Hand n octets to the stream in one way. Checks the stream after each step. */

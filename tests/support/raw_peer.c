@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See raw_peer.h. Nothing of src/ is used. */
 #include "raw_peer.h"
+#include "place.h"
 #include "progress.h"
 
 #include <arpa/inet.h>
@@ -131,7 +132,7 @@ int raw_listen(struct sockaddr_in *at)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = place_of_peer()};
     assert_int_equal(bind(fd, (const struct sockaddr *)at, sizeof *at), 0);
     assert_int_equal(listen(fd, 16), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)at, &len), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See tcp_host.h. */
 #include "tcp_host.h"
+#include "place.h"
 #include "progress.h"
 
 #include <arpa/inet.h>
@@ -276,7 +277,7 @@ static void close_quiet(struct tcp_host *h)
 struct tcp_host *host_open(const struct iwarp_device_options *device,
                            const struct iwarp_conn_options *listen)
 {
-    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = place_of_device()};
     struct iwarp_conn_options patient;
     struct tcp_host *h = calloc(1, sizeof *h);
     struct sockaddr_storage at;

@@ -2,6 +2,7 @@
 /* See verbs_pair.h. */
 #include "verbs_pair.h"
 #include "loop/lease.h"
+#include "place.h"
 #include "progress.h"
 #include "verbs/cq.h"
 #include "verbs/device.h"
@@ -164,11 +165,14 @@ socklen_t pair_loopback(enum pair_transport transport, struct sockaddr_storage *
         struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)addr;
         in6->sin6_family = AF_INET6;
         in6->sin6_addr = in6addr_loopback;
+        if (place_is_lwip()) {
+            inet_pton(AF_INET6, "fd00::1", &in6->sin6_addr);
+        }
         return sizeof *in6;
     }
     struct sockaddr_in *in = (struct sockaddr_in *)(void *)addr;
     in->sin_family = AF_INET;
-    in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    in->sin_addr = place_of_device();
 #ifdef IWARP_HAVE_LWIP
     if (transport == PAIR_LWIP) {
         in->sin_addr.s_addr = inet_addr(PAIR_LWIP_ADDR);

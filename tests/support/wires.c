@@ -340,7 +340,7 @@ void wire_connect(struct wire *w, struct wire_end *a, struct wire_end *b)
     struct iwarp_endpoint *ep = NULL, *other = NULL;
 
     if (w->kind == WIRE_MEMORY) {
-        assert_int_equal(iwarp_mem_pair(wake, a, b, &ep, &other), 0);
+        assert_int_equal(iwarp_mem_pair(wake, a, b, NULL, &ep, &other), 0);
         adopt(a, ep);
         adopt(b, other);
         w->end[0] = a;

@@ -48,7 +48,7 @@ static void ends_open(struct ends *e)
 {
     memset(e, 0, sizeof *e);
     assert_int_equal(iwarp_guard_install(), 0);
-    assert_int_equal(iwarp_mem_pair(wake, &e->a, &e->b, &e->a.ep, &e->b.ep), 0);
+    assert_int_equal(iwarp_mem_pair(wake, &e->a, &e->b, NULL, &e->a.ep, &e->b.ep), 0);
     for (int i = 0; i < 2; i++) {
         struct end *end = i ? &e->b : &e->a;
         end->ep->user = end;

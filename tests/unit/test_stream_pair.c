@@ -463,8 +463,8 @@ static bool receive(struct pair *p, struct side *s, bool all)
         s->wire.p[p->trouble_at] ^= (uint8_t)(1u << chance_below(c, 8));
         p->troubled = true;
     }
-    deliver(&s->e, chance_one_in(c, 2) ? DELIVER_MIXED : DELIVER_SPLIT, s->wire.p + s->wire_at, n,
-            c);
+    static const enum delivery ways[] = {DELIVER_MIXED, DELIVER_SPLIT, DELIVER_LENT};
+    deliver(&s->e, ways[chance_below(c, 3)], s->wire.p + s->wire_at, n, c);
     s->wire_at += n;
     return n > 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Listeners.  What lwIP has accepted waits in a queue of `backlog` connections, and receives there;
- * lwIP's own backlog is not part of the distribution's build.  Who comes when the queue is full is
- * reset.
+ * lwIP's own backlog is not part of the distribution's build.  SYNs that come when the queue is
+ * full are dropped (syn.c), so that the peer tries again.
  */
 #include "transport/lwip/core.h"
 
@@ -22,7 +22,7 @@ struct acceptor {
     struct iwarp_lw_netif *netif;
     struct tcp_pcb *pcb;
     struct waiting *first, **last;
-    unsigned count, most;
+    struct iwarp_lw_queue queue;
     bool paused;
 };
 
@@ -51,13 +51,14 @@ static void note_if_ready(struct acceptor *a)
 /* ABRT tells lwIP that the connection is gone. */
 static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 {
-    struct acceptor *a = arg;
+    struct acceptor *a =
+        (struct acceptor *)(void *)((char *)arg - offsetof(struct acceptor, queue));
     struct waiting *w = NULL;
 
     if (err != ERR_OK || !pcb) {
         return ERR_VAL;
     }
-    if (a->count < a->most) {
+    if (a->queue.count < a->queue.most) {
         w = calloc(1, sizeof *w);
     }
     if (w) {
@@ -71,7 +72,7 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
     iwarp_lw_to_sockaddr(&pcb->remote_ip, pcb->remote_port, &w->peer, &w->peer_len);
     *a->last = w;
     a->last = &w->next;
-    a->count++;
+    a->queue.count++;
     note_if_ready(a);
     return ERR_OK;
 }
@@ -141,7 +142,7 @@ int iwarp_lw_listen(struct iwarp_stack *base, const struct sockaddr *addr, sockl
     a->note.run = run;
     a->netif = n;
     a->last = &a->first;
-    a->most = (unsigned)backlog;
+    a->queue.most = (unsigned)backlog;
     LOCK_TCPIP_CORE();
     if (iwarp_lw_from_sockaddr(n, addr, addr_len, &ip, &port)) {
         rc = local_address(n, &ip);
@@ -150,7 +151,7 @@ int iwarp_lw_listen(struct iwarp_stack *base, const struct sockaddr *addr, sockl
         a->pcb = listen_locked(n, &ip, port, &rc);
     }
     if (a->pcb) {
-        tcp_arg(a->pcb, a);
+        tcp_arg(a->pcb, &a->queue);
         tcp_accept(a->pcb, on_accept);
         *acceptor = &a->base;
     } else {
@@ -199,7 +200,7 @@ static struct waiting *next_waiting(struct acceptor *a)
     if (w) {
         a->first = w->next;
         a->last = a->first ? a->last : &a->first;
-        a->count--;
+        a->queue.count--;
     }
     return w;
 }

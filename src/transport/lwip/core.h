@@ -6,8 +6,10 @@
  *   options.c    what a text says: which link, which addresses
  *   link.h       a way for Ethernet frames: a socket or tap (link_packet.c), rings (link_ring.c)
  *   netif.c      an interface of lwIP on a link; several devices of the process may share one
+ *   syn.c        SYNs that lwIP would not answer as they should be
  *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
- *   endpoint.c   one connection; address.c its addresses
+ *   endpoint.c   one connection; address.c its addresses; loans.c octets without copies;
+ *                ready.c what is told of them
  *   acceptor.c   one listener
  *   stack.c      the table of operations (transport/stack.h)
  *
@@ -30,6 +32,7 @@
 
 #define IWARP_LW_MTU      1500
 #define IWARP_LW_ETHERNET 14 /* octets of a frame's header */
+#define IWARP_LW_UNSENT   (256u * 1024)
 
 /* Some end of a connection or a listener that its worker is to look at. */
 struct iwarp_lw_note {
@@ -37,6 +40,12 @@ struct iwarp_lw_note {
     struct iwarp_lw_seat *seat;              /* NULL: no worker has it yet */
     struct iwarp_lw_note *next, **at;        /* at NULL: it is not in the seat's list */
 };
+
+/*
+ * Called with the first octet of a packet, or of a part of one, that could not be read: memory of
+ * the application that a connection refers to is gone.  NULL: there was no connection yet.
+ */
+extern void (*iwarp_lw_on_missing)(const void *octet);
 
 /* --- interfaces (netif.c) -------------------------------------------------------------------- */
 
@@ -61,6 +70,9 @@ bool iwarp_lw_netif_input(struct iwarp_lw_netif *n);
 
 /* The link has room again: send what waits for it.  Core lock held. */
 void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);
+
+/* The frame that has just come: false, if it is a SYN for which there is no room.  syn.c */
+bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets);
 
 /* --- seats (seat.c) -------------------------------------------------------------------------- */
 
@@ -107,10 +119,17 @@ struct iwarp_lw_endpoint {
     struct tcp_pcb *pcb; /* NULL: lwIP has none any more */
     int error;           /* errno value with which it was lost */
     bool connected, fin; /* fin: the peer's, behind what is queued */
-    bool want_read, want_write, want_end;
+    bool want_read, want_write;
+    size_t end_octets;         /* the end is wanted, or so many octets; 0: it is not */
     struct pbuf *first, *last; /* received; each of them stands alone */
     size_t taken;              /* octets of the first that were read */
     size_t octets;             /* that can be read */
+    size_t held;               /* of these, what waits for more: no news */
+    uint64_t written;          /* octets that lwIP has taken, since it is connected; */
+    uint64_t sent_acked;       /* that the peer has acknowledged; */
+    uint64_t reported;         /* that the owner knows to be released */
+    uint64_t ref_from, ref_to; /* some of these are referred to, until all are acknowledged */
+    bool gone;                 /* memory that it refers to is not there */
     uint32_t acked;            /* what the peer had acknowledged when its silence began */
     unsigned silent_ms, user_timeout_ms;
 };
@@ -134,6 +153,8 @@ int iwarp_lw_error(struct iwarp_endpoint *ep);
 void iwarp_lw_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
 void iwarp_lw_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets);
+void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write);
+bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error);
 void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                          socklen_t *addr_len);
 void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
@@ -142,7 +163,47 @@ void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr
 int iwarp_lw_connect(struct iwarp_seat *seat, const struct iwarp_way *way,
                      struct iwarp_endpoint **ep);
 
+/* --- readiness (ready.c); core lock held ------------------------------------------------------ */
+
+static inline bool iwarp_lw_is_referring(const struct iwarp_lw_endpoint *e)
+{
+    return e->ref_to > e->sent_acked;
+}
+
+/* Is it worth to write?  tcp_write walks the queue of unsent segments, so that is kept short. */
+static inline bool iwarp_lw_has_room(const struct tcp_pcb *pcb)
+{
+    return pcb->snd_lbb - pcb->snd_nxt < IWARP_LW_UNSENT && pcb->snd_buf > 0;
+}
+
+/* due: something was released, and the owner has not asked for it. */
+uint64_t iwarp_lw_released_to(const struct iwarp_lw_endpoint *e);
+bool iwarp_lw_release_due(const struct iwarp_lw_endpoint *e);
+bool iwarp_lw_has_end(const struct iwarp_lw_endpoint *e);
+bool iwarp_lw_is_readable(const struct iwarp_lw_endpoint *e);
+bool iwarp_lw_is_writable(const struct iwarp_lw_endpoint *e);
+void iwarp_lw_note_if_ready(struct iwarp_lw_endpoint *e);
+
+/* consume: within the first packet buffer; recved: the window opens by as much. */
+void iwarp_lw_consume(struct iwarp_lw_endpoint *e, size_t octets);
+void iwarp_lw_recved(struct iwarp_lw_endpoint *e, size_t octets);
+
+/* --- lent and referred to (loans.c) ---------------------------------------------------------- */
+
+extern const struct iwarp_loans iwarp_lw_loans;
+
+/* Core lock held, all that follow.  Octets that a segment may carry. */
+uint32_t iwarp_lw_emss(const struct tcp_pcb *pcb);
+
+/* Copy what is referred to: nobody waits any more.  False: it cannot be sent. */
+bool iwarp_lw_own(struct iwarp_lw_endpoint *e);
+
 /* --- listeners (acceptor.c) ------------------------------------------------------------------ */
+
+/* The argument of a listener's callbacks. */
+struct iwarp_lw_queue {
+    unsigned count, most; /* connections that wait to be taken */
+};
 
 int iwarp_lw_listen(struct iwarp_stack *stack, const struct sockaddr *addr, socklen_t addr_len,
                     int backlog, struct iwarp_acceptor **acceptor);

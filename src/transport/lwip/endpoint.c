@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One connection of lwIP as an endpoint.  What the peer sends is kept as lwIP's packet buffers, and
- * the window stays closed by as much until it is read; what is sent lwIP copies (that of the
- * distribution always does).
+ * the window stays closed by as much until it is read or, in Full Operation, given back (loans.c).
  *
  * lwIP frees a connection on its own in three ways: with a call of on_lost; when both ends have
  * said FIN, without a word, some time after on_received has told of the peer's; and in tcp_close
@@ -12,17 +11,19 @@
 #include "transport/lwip/core.h"
 
 #include <errno.h>
+#include <lwip/priv/tcp_priv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #define STAGE_OCTETS 16384
-#define TICK_MS      500 /* of lwIP's slow timer */
-#define FIRST_RTO    2   /* ticks, RFC 6298 2.1; lwIP begins with 3 s */
+#define TICK_MS      500
+#define TICKS        (TICK_MS / TCP_SLOW_INTERVAL) /* of lwIP's slow timer */
+#define FIRST_RTO    (1000 / TCP_SLOW_INTERVAL)    /* RFC 6298 2.1; lwIP begins with 3 s */
+#define LEAST_RTO    (200 / TCP_SLOW_INTERVAL)     /* peers may acknowledge late; 0: lwIP's own */
 #define PORT_FIRST   0xC000
 #define PORT_TRIES   1024
 #define PROBES       4
-#define WRITE_LEAST  (2 * TCP_MSS) /* room from which on writing is worth a wake-up */
 
 static uint8_t stage[STAGE_OCTETS]; /* under the core lock, as all here */
 
@@ -33,39 +34,15 @@ static struct iwarp_lw_endpoint *endpoint_of(struct iwarp_endpoint *ep)
 
 /* --- readiness ------------------------------------------------------------------------------- */
 
-static bool has_end(const struct iwarp_lw_endpoint *e)
-{
-    return e->fin || e->error || !e->pcb;
-}
-
-static bool is_readable(const struct iwarp_lw_endpoint *e)
-{
-    return (e->want_read && (e->octets > 0 || has_end(e))) ||
-           (e->want_end && (e->octets >= IWARP_UNREAD_MAX || has_end(e)));
-}
-
-/* A broken connection is writable, as is a broken socket: the next call returns the error. */
-static bool is_writable(const struct iwarp_lw_endpoint *e)
-{
-    return e->want_write && (!e->pcb || (e->connected && tcp_sndbuf(e->pcb) >= WRITE_LEAST &&
-                                         tcp_sndqueuelen(e->pcb) < TCP_SNDQUEUELOWAT));
-}
-
-static void note_if_ready(struct iwarp_lw_endpoint *e)
-{
-    if (is_readable(e) || is_writable(e)) {
-        iwarp_lw_note(&e->note);
-    }
-}
-
 static void lw_poll(struct iwarp_endpoint *ep)
 {
     struct iwarp_lw_endpoint *e = endpoint_of(ep);
 
     LOCK_TCPIP_CORE();
-    bool readable = is_readable(e), writable = is_writable(e);
+    bool readable = iwarp_lw_is_readable(e), writable = iwarp_lw_is_writable(e),
+         due = iwarp_lw_release_due(e);
     UNLOCK_TCPIP_CORE();
-    if (readable || writable) {
+    if (readable || writable || due) {
         ep->ready(ep->user, readable, writable);
     }
 }
@@ -84,20 +61,40 @@ static void lw_watch(struct iwarp_endpoint *ep, bool read, bool write)
     LOCK_TCPIP_CORE();
     e->want_read = read;
     e->want_write = write;
-    e->want_end = false;
-    note_if_ready(e); /* level-triggered: it may have been ready before */
+    e->end_octets = 0;
+    iwarp_lw_note_if_ready(e); /* level-triggered: it may have been ready before */
+    UNLOCK_TCPIP_CORE();
+}
+
+static void await_end(struct iwarp_lw_endpoint *e, size_t octets, bool write)
+{
+    LOCK_TCPIP_CORE();
+    e->want_read = false;
+    e->want_write = write;
+    e->end_octets = octets;
+    iwarp_lw_note_if_ready(e);
     UNLOCK_TCPIP_CORE();
 }
 
 void iwarp_lw_watch_end(struct iwarp_endpoint *ep)
 {
+    await_end(endpoint_of(ep), IWARP_UNREAD_MAX, false);
+}
+
+void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write)
+{
+    await_end(endpoint_of(ep), SIZE_MAX, write);
+}
+
+bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error)
+{
     struct iwarp_lw_endpoint *e = endpoint_of(ep);
 
     LOCK_TCPIP_CORE();
-    e->want_read = e->want_write = false;
-    e->want_end = true;
-    note_if_ready(e);
+    bool ending = iwarp_lw_has_end(e);
+    *error = e->error;
     UNLOCK_TCPIP_CORE();
+    return ending;
 }
 
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets)
@@ -106,7 +103,7 @@ bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets)
 
     LOCK_TCPIP_CORE();
     *octets = (int)e->octets;
-    bool unread = !has_end(e) && e->octets > 0;
+    bool unread = !iwarp_lw_has_end(e) && e->octets > 0;
     UNLOCK_TCPIP_CORE();
     return unread;
 }
@@ -161,15 +158,31 @@ static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t e
             (void)detach(e);
         }
     }
-    note_if_ready(e);
+    iwarp_lw_note_if_ready(e);
     return ERR_OK;
+}
+
+/*
+ * lwIP has no least time-out: with finer timers an acknowledgement that a peer delays would be
+ * late. The time-out is computed from `sv`, again with each retransmission.
+ */
+static void settle(struct tcp_pcb *pcb)
+{
+    if (pcb->sv < LEAST_RTO) {
+        pcb->sv = LEAST_RTO;
+    }
+    if (pcb->rto < LEAST_RTO) {
+        pcb->rto = LEAST_RTO;
+    }
 }
 
 static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t octets)
 {
-    (void)pcb;
-    (void)octets;
-    note_if_ready(arg);
+    struct iwarp_lw_endpoint *e = arg;
+
+    e->sent_acked += octets;
+    settle(pcb);
+    iwarp_lw_note_if_ready(e);
     return ERR_OK;
 }
 
@@ -180,7 +193,7 @@ static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
     (void)pcb;
     (void)err;
     e->connected = true;
-    note_if_ready(e);
+    iwarp_lw_note_if_ready(e);
     return ERR_OK;
 }
 
@@ -197,7 +210,7 @@ static void on_lost(void *arg, err_t err)
     } else if (err != ERR_CLSD) {
         e->error = iwarp_lw_errno(err);
     }
-    note_if_ready(e);
+    iwarp_lw_note_if_ready(e);
 }
 
 /*
@@ -220,21 +233,11 @@ static err_t on_tick(void *arg, struct tcp_pcb *pcb)
         tcp_abort(pcb); /* calls on_lost */
         return ERR_ABRT;
     }
-    note_if_ready(e);
+    iwarp_lw_note_if_ready(e);
     return ERR_OK;
 }
 
 /* --- octets ---------------------------------------------------------------------------------- */
-
-/* What was read opens the window again.  The count is of 16 bits. */
-static void give_back(struct iwarp_lw_endpoint *e, size_t octets)
-{
-    while (e->pcb && octets > 0) {
-        u16_t n = octets < UINT16_MAX ? (u16_t)octets : UINT16_MAX;
-        tcp_recved(e->pcb, n);
-        octets -= n;
-    }
-}
 
 /* Into one piece of memory.  -1: that is not there. */
 static ssize_t take(struct iwarp_lw_endpoint *e, uint8_t *to, size_t room)
@@ -248,15 +251,7 @@ static ssize_t take(struct iwarp_lw_endpoint *e, uint8_t *to, size_t room)
             break;
         }
         total += n;
-        e->taken += n;
-        e->octets -= n;
-        if (n == left) {
-            e->first = p->next;
-            e->last = e->first ? e->last : NULL;
-            e->taken = 0;
-            p->next = NULL;
-            pbuf_free(p);
-        }
+        iwarp_lw_consume(e, n);
     }
     return e->first && total < room && total == 0 ? -1 : (ssize_t)total;
 }
@@ -285,21 +280,21 @@ static ssize_t lw_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int 
     ssize_t got;
 
     LOCK_TCPIP_CORE();
-    if (e->octets == 0 && !has_end(e)) {
+    if (e->octets == 0 && !iwarp_lw_has_end(e)) {
         iwarp_lw_seat_look(e->note.seat, &e->note);
     }
     if (e->octets > 0) {
         got = take_all(e, iov, n);
         if (got > 0) {
-            give_back(e, (size_t)got);
+            iwarp_lw_recved(e, (size_t)got);
         }
     } else if (e->error) {
         got = -e->error;
     } else {
         got = e->fin ? 0 : -EAGAIN;
     }
-    if (e->octets > 0 || has_end(e)) {
-        note_if_ready(e);
+    if (e->octets > 0 || iwarp_lw_has_end(e)) {
+        iwarp_lw_note_if_ready(e);
     }
     UNLOCK_TCPIP_CORE();
     return got;
@@ -309,12 +304,13 @@ static ssize_t lw_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int 
  * One piece.  By way of `stage`, since lwIP would copy from memory that may be gone without a
  * guard.  Returns how much was taken; -EFAULT: such memory.
  */
-static ssize_t put(struct tcp_pcb *pcb, const uint8_t *from, size_t octets)
+static ssize_t put(struct iwarp_lw_endpoint *e, const uint8_t *from, size_t octets)
 {
+    struct tcp_pcb *pcb = e->pcb;
     size_t total = 0;
 
     while (total < octets) {
-        size_t room = tcp_sndbuf(pcb), n = octets - total;
+        size_t room = pcb->snd_buf, n = octets - total;
         n = n < room ? n : room;
         n = n < STAGE_OCTETS ? n : STAGE_OCTETS;
         if (n == 0) {
@@ -327,16 +323,17 @@ static ssize_t put(struct tcp_pcb *pcb, const uint8_t *from, size_t octets)
             break; /* out of memory, or of packet buffers for this connection */
         }
         total += n;
+        e->written = e->reported += n; /* loans begin behind it */
     }
     return (ssize_t)total;
 }
 
-static ssize_t put_all(struct tcp_pcb *pcb, const struct iovec *iov, int n)
+static ssize_t put_all(struct iwarp_lw_endpoint *e, const struct iovec *iov, int n)
 {
     ssize_t total = 0;
 
     for (int i = 0; i < n; i++) {
-        ssize_t taken = put(pcb, iov[i].iov_base, iov[i].iov_len);
+        ssize_t taken = put(e, iov[i].iov_base, iov[i].iov_len);
         if (taken < 0) {
             return total > 0 ? total : taken;
         }
@@ -360,7 +357,7 @@ static ssize_t lw_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int
     } else if (!e->connected) {
         sent = -EAGAIN;
     } else {
-        sent = put_all(e->pcb, iov, n);
+        sent = put_all(e, iov, n);
         tcp_output(e->pcb); /* its errors are repaired later: by the link, or lwIP's timers */
     }
     UNLOCK_TCPIP_CORE();
@@ -384,7 +381,7 @@ static uint32_t lw_emss(struct iwarp_endpoint *ep)
     struct iwarp_lw_endpoint *e = endpoint_of(ep);
 
     LOCK_TCPIP_CORE();
-    uint32_t mss = e->pcb ? tcp_mss(e->pcb) : TCP_MSS;
+    uint32_t mss = e->pcb ? iwarp_lw_emss(e->pcb) : TCP_MSS;
     UNLOCK_TCPIP_CORE();
     return mss;
 }
@@ -393,10 +390,11 @@ static uint32_t lw_emss(struct iwarp_endpoint *ep)
 
 void iwarp_lw_endpoint_drop(struct iwarp_lw_endpoint *e, bool reset)
 {
+    bool own = !e->pcb || reset || !iwarp_lw_is_referring(e) || iwarp_lw_own(e);
     struct tcp_pcb *pcb = detach(e);
 
     iwarp_lw_unnote(&e->note);
-    if (pcb && (reset || tcp_close(pcb) != ERR_OK)) {
+    if (pcb && (reset || !own || tcp_close(pcb) != ERR_OK)) {
         tcp_abort(pcb);
     }
     while (e->first) {
@@ -425,14 +423,44 @@ static void lw_close(struct iwarp_endpoint *ep, bool reset)
 static const struct iwarp_transport lw_transport = {
     "lwip", lw_readv, lw_writev, lw_watch, lw_shutdown_write, lw_close, lw_emss, lw_poll};
 
+/* Does it refer to this octet? */
+static bool refers(const struct tcp_seg *seg, const void *octet)
+{
+    for (; seg; seg = seg->next) {
+        for (const struct pbuf *p = seg->p; p; p = p->next) {
+            if ((uintptr_t)octet - (uintptr_t)p->payload < p->len) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Memory was to be sent, perhaps once more, and is gone: so is the connection that refers to it. */
+static void on_missing(const void *octet)
+{
+    struct tcp_pcb *pcb = tcp_active_pcbs;
+
+    while (pcb && !refers(pcb->unsent, octet) && !refers(pcb->unacked, octet)) {
+        pcb = pcb->next;
+    }
+    if (pcb && pcb->recv == on_received) {
+        struct iwarp_lw_endpoint *e = pcb->callback_arg;
+        e->gone = true;
+        iwarp_lw_note_if_ready(e);
+    }
+}
+
 struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct tcp_pcb *pcb)
 {
     struct iwarp_lw_endpoint *e = calloc(1, sizeof *e);
 
     if (e) {
         e->ep.ops = &lw_transport;
+        e->ep.loans = &iwarp_lw_loans;
         e->note.run = run;
         e->netif = n;
+        iwarp_lw_on_missing = on_missing;
         e->pcb = pcb;
         e->connected = pcb->state == ESTABLISHED;
         e->acked = pcb->lastack;
@@ -443,7 +471,7 @@ struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct
         tcp_recv(pcb, on_received);
         tcp_sent(pcb, on_sent);
         tcp_err(pcb, on_lost);
-        tcp_poll(pcb, on_tick, 1);
+        tcp_poll(pcb, on_tick, TICKS);
     }
     return e;
 }

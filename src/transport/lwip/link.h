@@ -20,7 +20,8 @@ struct iwarp_link;
 struct iwarp_link_ops {
     /* One frame: its octets; -EAGAIN: none is there; otherwise -errno: the link has ended. */
     ssize_t (*receive)(struct iwarp_link *link, void *frame, size_t size);
-    /* 0; -EAGAIN: no room, not taken; otherwise -errno: the link has ended. */
+    /* 0; -EAGAIN: no room, not taken; -EFAULT: memory that is not there; otherwise -errno: the link
+     * has ended. */
     int (*send)(struct iwarp_link *link, const struct iovec *iov, int n);
     /*
      * NULL: the descriptor alone says whether frames are there.  Otherwise it is readable only if

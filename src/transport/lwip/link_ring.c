@@ -17,6 +17,7 @@
  * the same for a writer that found the ring full.
  */
 #include "base/fault.h"
+#include "base/guard.h"
 #include "base/process.h"
 #include "transport/lwip/link.h"
 
@@ -129,7 +130,9 @@ static int ring_send(struct iwarp_link *link, const struct iovec *iov, int n)
     uint32_t at = atomic_load_explicit(&r->written, memory_order_relaxed);
     struct slot *slot = &r->slot[at % SLOTS];
     for (int i = 0; i < n && iov[i].iov_len <= SLOT_OCTETS - octets; i++) {
-        memcpy(slot->frame + octets, iov[i].iov_base, iov[i].iov_len);
+        if (iwarp_guard_copy_from(slot->frame + octets, iov[i].iov_base, iov[i].iov_len) != 0) {
+            return -EFAULT; /* the application's memory, which is referred to */
+        }
         octets += (uint32_t)iov[i].iov_len;
     }
     slot->octets = octets;

@@ -26,12 +26,15 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define FRAMES    64   /* taken from a link in one go */
-#define LINGER_MS 1000 /* what was sent last has so long to arrive when the interface goes */
-#define PIECES    16
+#define FRAMES     64   /* taken from a link in one go */
+#define LINGER_MS  1000 /* what was sent last has so long to arrive when the interface goes */
+#define PIECES     128  /* of a frame: more than the smallest FPDUs in one, each in a piece */
+#define ARP_OCTETS 28   /* for IPv4 over Ethernet */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* outside of the core lock */
 static struct iwarp_lw_netif *table;
+
+void (*iwarp_lw_on_missing)(const void *octet);
 
 /* --- frames ---------------------------------------------------------------------------------- */
 
@@ -60,16 +63,24 @@ static void ended(struct iwarp_lw_netif *n, int error)
  * An error has lwIP keep a segment that waits, and try again: as soon as the link has room
  * (iwarp_lw_netif_resume).
  */
-static err_t output(struct netif *netif, struct pbuf *p)
+static err_t output(struct netif *netif, struct pbuf *frame)
 {
     struct iwarp_lw_netif *n = netif->state;
     struct iovec iov[PIECES];
+    const struct pbuf *p = frame;
     int pieces = 0, rc;
 
-    for (; p && pieces < PIECES; p = p->next) {
+    do {
         iov[pieces++] = (struct iovec){p->payload, p->len};
-    }
+        p = p->next;
+    } while (p && pieces < PIECES);
     rc = n->down || p ? -ENETDOWN : n->link->ops->send(n->link, iov, pieces);
+    if (rc == -EFAULT) {
+        for (p = frame; p && iwarp_lw_on_missing; p = p->next) {
+            iwarp_lw_on_missing(p->payload);
+        }
+        return ERR_OK;
+    }
     if (rc == -EAGAIN) {
         n->full = true;
         if (n->seats) {
@@ -121,8 +132,8 @@ static bool is_ours(const struct iwarp_lw_netif *n, size_t octets)
         return false;
     }
     switch (to[12] << 8 | to[13]) {
-    case ETHTYPE_ARP:
-        return true;
+    case ETHTYPE_ARP: /* lwIP does not look at its length */
+        return octets >= IWARP_LW_ETHERNET + ARP_OCTETS;
     case ETHTYPE_IP:
         return octets >= IWARP_LW_ETHERNET + 20 && is_own4(n, packet);
     case ETHTYPE_IPV6:
@@ -155,7 +166,7 @@ bool iwarp_lw_netif_input(struct iwarp_lw_netif *n)
         }
         if (octets < 0) {
             ended(n, (int)-octets);
-        } else if (is_ours(n, (size_t)octets)) {
+        } else if (is_ours(n, (size_t)octets) && iwarp_lw_admit(n, (size_t)octets)) {
             deliver(n, (size_t)octets);
         }
     }
@@ -228,6 +239,8 @@ static void start_lwip(void)
     sigset_t all, before;
 
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV); /* it sends from memory that may be gone, under guard */
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     tcpip_init(NULL, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SYNs that lwIP would not answer as a peer expects, seen before lwIP has them.
+ *
+ * A peer may take a port again while this end still remembers its last connection (TIME_WAIT): a
+ * SYN behind all that this end has seen opens a new one (RFC 1122 4.2.2.13).  lwIP would open none
+ * for two minutes, so the old connection is forgotten first.
+ *
+ * A listener has room for so many connections that nobody has taken.  lwIP would accept more, and
+ * they could only be reset; a SYN that is lost comes again.
+ */
+#include "transport/lwip/core.h"
+
+#include <lwip/priv/tcp_priv.h>
+#include <lwip/prot/ethernet.h>
+#include <lwip/prot/ip.h>
+#include <string.h>
+
+struct syn {
+    const uint8_t *from; /* address, of `len` octets */
+    size_t len;
+    uint16_t from_port, to_port;
+    uint32_t seq;
+};
+
+static uint32_t big_endian(const uint8_t *p, int octets)
+{
+    uint32_t value = 0;
+
+    while (octets-- > 0) {
+        value = value << 8 | *p++;
+    }
+    return value;
+}
+
+/* False: anything else, or behind headers that do not come with TCP. */
+static bool read_syn(const uint8_t *frame, size_t octets, struct syn *s)
+{
+    const uint8_t *ip = frame + IWARP_LW_ETHERNET;
+    bool v6 = big_endian(frame + 12, 2) == ETHTYPE_IPV6;
+    size_t header = v6 ? 40 : (size_t)(ip[0] & 15) * 4;
+    const uint8_t *tcp = ip + header;
+
+    if ((!v6 && big_endian(frame + 12, 2) != ETHTYPE_IP) ||
+        octets < IWARP_LW_ETHERNET + header + TCP_HLEN || ip[v6 ? 6 : 9] != IP_PROTO_TCP ||
+        (tcp[13] & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN) {
+        return false;
+    }
+    s->from = ip + (v6 ? 8 : 12);
+    s->len = v6 ? 16 : 4;
+    s->from_port = (uint16_t)big_endian(tcp, 2);
+    s->to_port = (uint16_t)big_endian(tcp + 2, 2);
+    s->seq = big_endian(tcp + 4, 4);
+    return true;
+}
+
+static bool is_of(const struct tcp_pcb *pcb, const struct syn *s)
+{
+    const void *addr = IP_IS_V6(&pcb->remote_ip) ? (const void *)ip_2_ip6(&pcb->remote_ip)->addr
+                                                 : (const void *)&ip_2_ip4(&pcb->remote_ip)->addr;
+
+    return pcb->remote_port == s->from_port && pcb->local_port == s->to_port &&
+           (IP_IS_V6(&pcb->remote_ip) ? 16 : 4) == s->len && memcmp(addr, s->from, s->len) == 0;
+}
+
+static void forget(const struct iwarp_lw_netif *n, const struct syn *s)
+{
+    for (struct tcp_pcb *pcb = tcp_tw_pcbs; pcb; pcb = pcb->next) {
+        if (pcb->netif_idx == netif_get_index(&n->netif) && is_of(pcb, s) &&
+            TCP_SEQ_GT(s->seq, pcb->rcv_nxt)) {
+            tcp_abort(pcb); /* without a word, in this state */
+            return;
+        }
+    }
+}
+
+/* Of connections that are being established. */
+static unsigned half_open(const struct tcp_pcb_listen *listener)
+{
+    unsigned count = 0;
+
+    for (const struct tcp_pcb *pcb = tcp_active_pcbs; pcb; pcb = pcb->next) {
+        count += pcb->state == SYN_RCVD && pcb->listener == listener;
+    }
+    return count;
+}
+
+static bool has_room(const struct iwarp_lw_netif *n, const struct syn *s)
+{
+    for (const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs; l; l = l->next) {
+        if (l->local_port == s->to_port && l->netif_idx == netif_get_index(&n->netif)) {
+            const struct iwarp_lw_queue *q = l->callback_arg;
+            return half_open(l) + q->count < q->most;
+        }
+    }
+    return true;
+}
+
+bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets)
+{
+    struct syn s;
+
+    if (octets < IWARP_LW_ETHERNET + 20 || !read_syn(n->frame, octets, &s)) {
+        return true;
+    }
+    forget(n, &s);
+    return has_room(n, &s);
+}

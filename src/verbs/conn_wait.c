@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "loop/clock.h"
 #include "stream/stream.h"
+#include "tls/tls.h"
 #include "transport/transport.h"
 #include "verbs/conn.h"
 #include "verbs/device.h"
@@ -164,11 +165,17 @@ unsigned iwarp_conn_close_ms(struct iwarp_conn *conn)
     return conn->waiting ? time_left(conn) : conn->options.close_timeout_ms;
 }
 
+/* The one of the transport, which sees the end. */
+static struct iwarp_endpoint *lowest(struct iwarp_conn *conn)
+{
+    return conn->tls ? iwarp_tls_bottom(conn->tls) : conn->ep;
+}
+
 void iwarp_conn_look_for_end(struct iwarp_conn *conn)
 {
     int error = 0;
 
-    if (!conn->end_seen && iwarp_tcp_is(conn->ep) && iwarp_tcp_ending(conn->ep, &error)) {
+    if (!conn->end_seen && iwarp_tcp_is(lowest(conn)) && iwarp_tcp_ending(lowest(conn), &error)) {
         conn->end_seen = true;
         if (error && !conn->tx_error) { /* the kernel tells it once */
             conn->tx_error = error;
@@ -183,11 +190,9 @@ void iwarp_conn_look_for_end(struct iwarp_conn *conn)
  * without being read. */
 void iwarp_conn_watch_end(struct iwarp_conn *conn, bool write)
 {
-    struct iwarp_endpoint *ep = conn->ep;
-
-    if (iwarp_tcp_is(ep) && !conn->end_seen) {
-        iwarp_tcp_await_end(ep, write);
+    if (iwarp_tcp_is(lowest(conn)) && !conn->end_seen) {
+        iwarp_tcp_await_end(lowest(conn), write);
     } else {
-        ep->ops->watch(ep, false, write && !conn->tx_error);
+        conn->ep->ops->watch(conn->ep, false, write && !conn->tx_error);
     }
 }

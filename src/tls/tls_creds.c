@@ -21,6 +21,9 @@
 
 /* The fastest first, where a processor has AES. */
 #define CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+/* A pre-shared key goes with SHA-256. If a cipher with another hash were agreed on, the key could
+ * not be used, and there would be nothing left. */
+#define CIPHERS_OF_KEYS "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 
 enum { CHAIN_MAX = 65536 }; /* octets of certificates that a peer may send */
 
@@ -140,9 +143,10 @@ static enum iwarp_status load_certificates(const struct tls_text *text, struct t
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-static bool set_rules(SSL_CTX *ssl)
+static bool set_rules(SSL_CTX *ssl, const char *ciphers)
 {
-    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_session_id_context(ssl, tls_alpn, sizeof tls_alpn);
@@ -156,7 +160,7 @@ static bool set_rules(SSL_CTX *ssl)
     use_key_log(ssl);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
-           SSL_CTX_set_ciphersuites(ssl, CIPHERS) == 1 &&
+           SSL_CTX_set_ciphersuites(ssl, ciphers) == 1 &&
            SSL_CTX_set_alpn_protos(ssl, tls_alpn, sizeof tls_alpn) == 0;
 }
 
@@ -170,7 +174,7 @@ enum iwarp_status tls_creds_open(const struct tls_text *text, struct tls_creds *
         creds->ssl = SSL_CTX_new_ex(library, NULL, TLS_method());
     }
     enum iwarp_status status = IWARP_OK;
-    if (!creds || !creds->ssl || !set_rules(creds->ssl)) {
+    if (!creds || !creds->ssl || !set_rules(creds->ssl, text->psk ? CIPHERS_OF_KEYS : CIPHERS)) {
         status = iwarp_fail(IWARP_NO_MEMORY, "TLS: no memory, or OpenSSL has no TLS 1.3");
     } else if (text->psk) {
         tls_psk_use(creds->ssl);

@@ -49,12 +49,13 @@ probe = $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null)
 pkg = $(if $(and $($(1)_VERSION),$($(1)_PKG)),$(shell $(PKG_CONFIG) $(2) $($(1)_PKG)))
 UV_PKG := libuv
 CRYPTO_PKG := libcrypto
+SSL_PKG := libssl
 ISAL_PKG := libisal
 LWIP_PKG := lwip
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
-PROBES := UV CRYPTO ISAL LWIP CMOCKA IBVERBS FABRIC
+PROBES := UV CRYPTO SSL ISAL LWIP CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
@@ -72,9 +73,9 @@ LWIP_FILES := $(filter-out $(LWIP_LEFT_OUT),$(patsubst $(LWIP_SRC)/src/%,%,$(sor
 else
 LWIP_FLAGS = $(subst -I,-isystem ,$(call pkg,LWIP,--cflags))
 endif
-MISSING := $(strip $(foreach p,UV CRYPTO,$(if $($(p)_VERSION),,$($(p)_PKG))))
-REQUIRES := $(strip $(foreach p,UV CRYPTO ISAL LWIP,$(if $($(p)_VERSION),$($(p)_PKG))))
-LIBS := $(strip $(foreach p,UV CRYPTO ISAL LWIP,$(call pkg,$(p),--libs)))
+MISSING := $(strip $(foreach p,UV CRYPTO SSL,$(if $($(p)_VERSION),,$($(p)_PKG))))
+REQUIRES := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP,$(if $($(p)_VERSION),$($(p)_PKG))))
+LIBS := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP,$(call pkg,$(p),--libs)))
 
 # ---- flags ----
 
@@ -95,7 +96,7 @@ NO_UNDEFINED := $(if $(SAN),,-Wl,-z,defs)
 TEST_FLAGS = $(call pkg,CMOCKA,--cflags) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
-LIB_DIRS := base capture provider mpa ddp rdmap stream transport $(if $(LWIP_VERSION),transport/lwip) \
+LIB_DIRS := base capture provider mpa ddp rdmap stream transport tls $(if $(LWIP_VERSION),transport/lwip) \
     $(if $(LWIP_SRC),transport/lwip/own) loop verbs
 # The entry point of the loadable provider is the one file that the library must not contain.
 PROVIDER_OBJ := $(call objects,src/provider/module.c)

@@ -138,6 +138,14 @@ struct iwarp_conn_options {
      * iwarp_accept whose option is DEFAULT takes that of the listener.
      */
     enum iwarp_send_imm send_imm;
+    /*
+     * TLS below MPA (iwarp/tls.h): NULL (default) is what the device says, "off" a plain
+     * connection. Each text is read once and kept until the device is closed. Connections in memory
+     * (iwarp_connect_pair) are always plain. A socket of the application that has carried TLS is
+     * not handed back. MISUSE: the text is wrong, or a file that it names. iwarp_accept does not
+     * use it.
+     */
+    const char *tls;
 };
 
 #define IWARP_RNR_OF_DEVICE 0xffffffffu

@@ -11,6 +11,7 @@
 #include <iwarp/srq.h>
 #include <iwarp/stats.h>
 #include <iwarp/status.h>
+#include <iwarp/tls.h>
 #include <iwarp/verbs.h>
 #include <iwarp/version.h>
 

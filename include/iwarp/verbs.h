@@ -179,6 +179,8 @@ struct iwarp_device_options {
      * else 0 (a message that finds no receive ends the stream) and 262144, at least 1. */
     unsigned rnr_timeout_ms, rnr_bytes;
     enum iwarp_send_imm send_imm; /* of connections whose option is DEFAULT; not AGREED */
+    const char *tls; /* of connections whose option is NULL: iwarp/tls.h; NULL: IWARP_TLS
+                      * in the environment, else none */
 };
 
 /*
@@ -212,7 +214,8 @@ IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
  * NULL: the defaults. A process may open several devices. *device belongs to the application.
  *
  * MISUSE: an option is out of its bounds, or IWARP_PROGRESS, IWARP_RFC7306, IWARP_TRANSPORT or
- * IWARP_FAULTS has a value that is not known. LIMIT: the system gives no thread, descriptor or
+ * IWARP_FAULTS has a value that is not known, or `tls` or IWARP_TLS or a file that it names is
+ * wrong. LIMIT: the system gives no thread, descriptor or
  * event loop, or CRC32c cannot be computed as IWARP_CRC32C demands. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,

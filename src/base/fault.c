@@ -104,13 +104,57 @@ static void text_str(struct text *t, const char *s)
     text_add(t, s, strlen(s));
 }
 
-/* One placeholder, without its braces: "0", "x0" or "errno0". */
+/* What an alert of TLS means (RFC 8446 6.2), for the end that receives it. */
+static const char *alert_meaning(uint64_t alert)
+{
+    static const struct {
+        unsigned alert;
+        const char *text;
+    } meanings[] = {
+        {10, "it did not expect this message"},
+        {20, "a record of this end was changed, lost or repeated on its way"},
+        {40, "the two ends agree on nothing: it has no such pre-shared key, wants certificates, or "
+             "does not allow this end"},
+        {42, "the certificate of this end is bad, or not for the name that the peer expects"},
+        {43, "it cannot use this kind of certificate"},
+        {44, "the certificate of this end was revoked"},
+        {45, "the certificate of this end has expired"},
+        {46, "it does not accept the certificate of this end"},
+        {47, "what this end has sent is not allowed, or the pre-shared keys differ"},
+        {48, "it does not know the CA of this end's certificate"},
+        {49, "it does not allow this end"},
+        {50, "it cannot decode what this end has sent"},
+        {51, "a signature or the pre-shared key of this end is wrong"},
+        {70, "it has no TLS 1.3"},
+        {71, "it wants stronger ciphers"},
+        {80, "it has failed by itself"},
+        {90, "it was told to stop"},
+        {109, "it misses something in what this end has sent"},
+        {112, "it does not know the name that this end connects to"},
+        {115, "it does not know the identity of this end's pre-shared key"},
+        {116, "it wants a certificate of this end"},
+        {120, "it does not speak iWARP (ALPN)"},
+    };
+
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (meanings[i].alert == alert) {
+            return meanings[i].text;
+        }
+    }
+    return "RFC 8446 6.2 says what it means";
+}
+
+/* One placeholder, without its braces: "0", "x0", "errno0" or "alert0". */
 static void text_detail(struct text *t, const char *spec, size_t n, const uint64_t *detail)
 {
     char number[160];
     unsigned index = (unsigned)(spec[n - 1] - '0');
     uint64_t value = index < 3 ? detail[index] : 0;
 
+    if (spec[0] == 'a') {
+        text_str(t, alert_meaning(value));
+        return;
+    }
     if (n == 1) {
         snprintf(number, sizeof number, "%" PRIu64, value);
     } else if (spec[0] == 'x') {

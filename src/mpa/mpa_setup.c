@@ -23,6 +23,9 @@
 /* --- codec ----------------------------------------------------------------------------------- */
 
 /* Offsets within a frame. */
+/* The first octets of TLS: its records begin with their type (RFC 8446 5.1). */
+enum { TLS_ALERT = 21, TLS_HANDSHAKE = 22 };
+
 enum { AT_FLAGS = 16, AT_REV = 17, AT_PD_LEN = 18, AT_IRD = 20, AT_ORD = 22 };
 
 _Static_assert(AT_PD_LEN + 2 == IWARP_MPA_FRAME_HDR_LEN, "the private data follows its length");
@@ -341,6 +344,8 @@ static void key_check(struct iwarp_mpa_setup *s, size_t from)
         if (got == (uint8_t)other[i]) { /* [MPA-7.1.2-19] RFC 5044 7.1.2 (8) */
             fail(s, initiator ? IWARP_FAULT_MPA_BOTH_INITIATORS : IWARP_FAULT_MPA_BOTH_RESPONDERS,
                  0, 0, 0);
+        } else if (i == 0 && (got == TLS_ALERT || got == TLS_HANDSHAKE)) {
+            fail(s, IWARP_FAULT_MPA_TLS, got, 0, 0);
         } else { /* [MPA-7.1.1-02] [MPA-7.1.1-04] [MPA-7.1.2-15] */
             fail(s, IWARP_FAULT_MPA_KEY, i, got, (uint8_t)want[i]);
         }

@@ -16,11 +16,13 @@
 #include "loop/loop.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
+#include "tls/tls.h"
 #include "transport/transport.h"
 #include "verbs/conn_admit.h"
 #include "verbs/conn_drive.h"
 #include "verbs/conn_options.h"
 #include "verbs/conn_setup.h"
+#include "verbs/conn_tls.h"
 #include "verbs/conn_wait.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
@@ -43,6 +45,7 @@ static void conn_free(struct iwarp_conn *conn)
 {
     iwarp_mutex_fini(&conn->lock);
     iwarp_startup_free(conn->startup);
+    iwarp_tls_free(conn->tls);
     free(conn->private_data);
     free(conn->inject);
     free(conn);
@@ -84,15 +87,18 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
                                   enum iwarp_startup_origin origin, enum iwarp_status *status)
 {
     struct iwarp_worker *worker = iwarp_device_pick_worker(device, options->worker);
+    struct iwarp_tls_context *tls = NULL;
 
-    *status = worker ? IWARP_OK : IWARP_MISUSE;
-    struct iwarp_conn *conn = worker ? conn_alloc(device, origin, status) : NULL;
+    *status = worker ? iwarp_conn_choose_tls(device, options, origin, &tls) : IWARP_MISUSE;
+    struct iwarp_conn *conn = *status == IWARP_OK ? conn_alloc(device, origin, status) : NULL;
     if (!conn) {
         return NULL;
     }
     conn->worker = worker;
     conn->device = device;
     conn->options = *options;
+    conn->startup->tls = tls;
+    iwarp_conn_tls_options(conn);
     iwarp_send_imm_default(&conn->options, device->options.send_imm);
     conn->await.conn = conn;
     conn->await.wake = iwarp_worker_kick;
@@ -307,6 +313,7 @@ static void answer_on_worker(void *arg)
         if (a->options) {
             enum iwarp_send_imm of_listener = conn->options.send_imm;
             conn->options = *a->options;
+            iwarp_conn_tls_options(conn);
             iwarp_send_imm_default(&conn->options, of_listener);
             set_patience(conn);
         }

@@ -33,19 +33,21 @@
 struct iwarp_device;
 struct iwarp_flow;
 struct iwarp_inject;
+struct iwarp_tls;
 struct iwarp_worker;
 
 /* clang-format off */
 /*
  *   CONNECTING --(TCP up)--> STARTUP --(Reply)-----------------> ESTABLISHED --(end)--> ENDED
- *                               |                                     ^
- *                               +--(Request)--> REQUEST --(accept)----+
+ *        |                    ^  |                                    ^
+ *        +--(TLS)--> SECURING-+  +--(Request)--> REQUEST --(accept)---+
  *
- *   CONNECTING, STARTUP, REQUEST --(failure, rejection)--> ENDED
+ *   CONNECTING, SECURING, STARTUP, REQUEST --(failure, rejection)--> ENDED
  */
 /* clang-format on */
 enum iwarp_conn_state {
     CONN_CONNECTING,  /* initiator: TCP is on its way, or there is no endpoint yet */
+    CONN_SECURING,    /* the endpoint is connected; the TLS handshake is not over */
     CONN_STARTUP,     /* the endpoint is connected; the peer's frame has not come whole */
     CONN_REQUEST,     /* responder: the Request is there and waits for an answer */
     CONN_ESTABLISHED, /* Full Operation, until the stream has ended */
@@ -64,6 +66,7 @@ struct iwarp_conn {
     struct iwarp_startup *startup;     /* NULL once it is established, and ever after */
     struct iwarp_qp *qp;               /* NULL: none, or destroyed */
     struct iwarp_endpoint *ep;         /* NULL: none, or closed */
+    struct iwarp_tls *tls;             /* whose endpoint ep is; NULL: a plain connection */
     const struct iwarp_stack_ops *tcp; /* of the stack that made ep; NULL: no stack did */
     struct iwarp_flow *flow;           /* in the capture; NULL: the connection is not recorded */
     struct iwarp_inject *inject;       /* faults on request; NULL: none */
@@ -89,21 +92,21 @@ struct iwarp_conn {
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
     _Atomic bool tx_pending; /* somebody posted and found conn.lock taken */
     _Atomic bool user_gone;  /* the application has no handle, so nothing is reported */
+    uint8_t reminders;       /* of iwarp_peers_remind_ms that are over */
 
     uint32_t await_msn;               /* the message that waits */
     int64_t await_since, await_until; /* on the monotonic clock */
     struct iwarp_srq_waiter await;    /* in the list of its queue pair's SRQ */
-    uint8_t reminders;                /* of iwarp_peers_remind_ms that are over */
-    int tx_error;                 /* errno of a failed write; what came before it is read first */
-    uint32_t unfitted;            /* octets sent since the last iwarp_conn_fit */
-    size_t seen;                  /* lent octets that were looked at and not given back */
-    _Atomic unsigned turned_away; /* how often crowds have dropped it: conn_admit.c */
+    int tx_error;      /* errno of a failed write; what came before it is read first */
+    uint32_t unfitted; /* octets sent since the last iwarp_conn_fit */
+    size_t seen;       /* lent octets that were looked at and not given back */
     struct iwarp_mpa_settled settled;
     struct iwarp_stream stream;
     struct iwarp_stream_counts counts; /* never reset: read without a lock */
     struct iwarp_conn_ends ends;
-    struct iwarp_fault fault; /* of the start-up; at the end, of the stream */
-    uint8_t *private_data;    /* the peer's, for the application */
+    _Atomic unsigned turned_away; /* how often crowds have dropped it: conn_admit.c */
+    struct iwarp_fault fault;     /* of the start-up; at the end, of the stream */
+    uint8_t *private_data;        /* the peer's, for the application */
     size_t private_data_len;
     struct iwarp_eq *eq;
     void *user;

@@ -252,7 +252,7 @@ bool iwarp_conn_hand_back(struct iwarp_conn *conn, enum iwarp_fault_code code)
     uint8_t *early;
     size_t early_len;
 
-    if (!conn->adopted || !ep || conn->user_gone || !may_have_it_back(code)) {
+    if (!conn->adopted || !ep || conn->tls || conn->user_gone || !may_have_it_back(code)) {
         return false;
     }
     iwarp_tap_close(conn); /* the connection goes on without us */

@@ -12,6 +12,7 @@
 #include "loop/loop.h"
 #include "peers/peers.h"
 #include "stream/stream.h"
+#include "tls/tls.h"
 #include "transport/transport.h"
 #include "verbs/conn.h"
 #include "verbs/conn_admit.h"
@@ -19,6 +20,7 @@
 #include "verbs/conn_setup.h"
 #include "verbs/conn_tap.h"
 #include "verbs/conn_timer.h"
+#include "verbs/conn_tls.h"
 #include "verbs/conn_wait.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
@@ -51,7 +53,9 @@ static size_t iov_total(const struct iovec *iov, unsigned n)
  */
 static void write_failed(struct iwarp_conn *conn, int error, const void *addr, size_t len)
 {
-    if ((error == ECONNRESET || error == EPIPE) && !conn->stream.eof) {
+    if (iwarp_tls_fault(conn->tls)) {
+        iwarp_conn_tls_broke(conn);
+    } else if ((error == ECONNRESET || error == EPIPE) && !conn->stream.eof) {
         conn->tx_error = error;
         conn->tx_blocked = true;
     } else if (error == EFAULT) { /* the memory vanished after the CRC was computed */
@@ -222,6 +226,8 @@ static bool receive_once(struct iwarp_conn *conn)
         if (got == -EFAULT) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL,
                               (uint64_t)(uintptr_t)iov[0].iov_base);
+        } else if (iwarp_tls_fault(conn->tls)) {
+            iwarp_conn_tls_broke(conn);
         } else if (got != -EAGAIN) {
             /* The kernel reports an error of the socket once: a failed write has taken it. */
             iwarp_stream_eof(&conn->stream, got < 0 ? (int)-got : conn->tx_error);
@@ -255,6 +261,14 @@ static void receive(struct iwarp_conn *conn)
         more = receive_once(conn);
     }
     if (more && conn->ep && conn->ep->ops->poll) {
+        iwarp_worker_kick(conn);
+    }
+}
+
+/* As above: what a transport that is polled has left would be found by nobody. */
+static void receive_directly(struct iwarp_conn *conn)
+{
+    if (receive_once(conn) && conn->ep && conn->ep->ops->poll) {
         iwarp_worker_kick(conn);
     }
 }
@@ -452,7 +466,7 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
         }
         receive(conn);
     } else if (reasons & IWARP_TURN_DIRECT) {
-        (void)receive_once(conn);
+        receive_directly(conn);
     }
     if (conn->waiting || conn->stream.hold.first) {
         await_receive(conn);
@@ -540,6 +554,8 @@ void iwarp_conn_ready(void *user, bool readable, bool writable)
     iwarp_mutex_lock(&conn->lock);
     if (conn->state == CONN_CONNECTING && writable) {
         iwarp_conn_startup_writable(conn);
+    } else if (conn->state == CONN_SECURING && conn->ep) {
+        iwarp_conn_tls_step(conn);
     } else if (conn->state == CONN_STARTUP && readable) {
         iwarp_conn_startup_readable(conn);
     } else if (conn->state == CONN_REQUEST && conn->ep && conn->tcp) {

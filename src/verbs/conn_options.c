@@ -57,7 +57,8 @@ void iwarp_conn_options_init(struct iwarp_conn_options *options)
                                     .strict = iwarp_setting_on("IWARP_STRICT", false),
                                     .remind = true,
                                     .traffic_class = -1,
-                                    .rnr_timeout_ms = IWARP_RNR_OF_DEVICE};
+                                    .rnr_timeout_ms = IWARP_RNR_OF_DEVICE,
+                                    .tls = NULL};
 }
 
 /* A time-out of 0 is refused: it could mean "none" as well as "at once". */

@@ -199,6 +199,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
 {
     IWARP_UNCANCELLED;
     struct over side[2] = {{NULL, NULL}, {NULL, NULL}};
+    struct iwarp_conn_options plain;
     enum iwarp_status status;
 
     if (!initiator || !responder || !initiator_conn || !responder_conn) {
@@ -207,10 +208,15 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     }
     struct iwarp_device *device = initiator->pd->device;
     IWARP_ON_LOOP(device);
+    status = iwarp_conn_options_check(options, &plain);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    plain.tls = "off";
     if (responder->pd->device != device || initiator == responder || has_conn(responder)) {
         return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
     }
-    side[0].conn = iwarp_conn_new_initiator(initiator, options, NULL, 0, eq, NULL, &status);
+    side[0].conn = iwarp_conn_new_initiator(initiator, &plain, NULL, 0, eq, NULL, &status);
     if (!side[0].conn) {
         return status;
     }

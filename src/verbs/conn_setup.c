@@ -20,6 +20,7 @@
 #include "mpa/mpa_frame.h"
 #include "mpa/mpa_setup.h"
 #include "stream/stream.h"
+#include "tls/tls.h"
 #include "transport/transport.h"
 #include "verbs/conn.h"
 #include "verbs/conn_admit.h"
@@ -29,6 +30,7 @@
 #include "verbs/conn_options.h"
 #include "verbs/conn_tap.h"
 #include "verbs/conn_timer.h"
+#include "verbs/conn_tls.h"
 #include "verbs/conn_wait.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
@@ -564,6 +566,11 @@ void iwarp_conn_startup_readable(struct iwarp_conn *conn)
         if (got == -EAGAIN) {
             return;
         }
+        const struct iwarp_fault *tls = iwarp_tls_fault(conn->tls);
+        if (tls) {
+            iwarp_conn_fail(conn, tls->code, tls->side, tls->detail[0], tls->detail[1]);
+            return;
+        }
         if (got <= 0 && iwarp_conn_try_revision_1(conn, (int)-got)) {
             return;
         }
@@ -617,6 +624,9 @@ void iwarp_conn_begin_startup(struct iwarp_conn *conn)
     struct iovec iov = {s->request, s->request_len};
     unsigned ms = conn->options.startup_timeout_ms;
 
+    if (iwarp_conn_tls_begin(conn)) {
+        return;
+    }
     conn->state = CONN_STARTUP;
     iwarp_tap_open(conn);
     iwarp_conn_start_phase(conn, conn->responder ? ms - ms / 2 : ms, &s->startup_ms);

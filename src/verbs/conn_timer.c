@@ -71,6 +71,9 @@ static void timed_out(struct iwarp_conn *conn)
     case CONN_CONNECTING:
         iwarp_conn_fail(conn, IWARP_FAULT_TCP_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
         break;
+    case CONN_SECURING:
+        iwarp_conn_fail(conn, IWARP_FAULT_TLS_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
+        break;
     case CONN_STARTUP:
         iwarp_conn_fail(conn, IWARP_FAULT_MPA_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms,
                         conn->startup->setup.have);

@@ -225,6 +225,15 @@ static void open_capture(struct iwarp_device *d)
     }
 }
 
+/* The option comes before the environment. */
+static enum iwarp_status open_tls(struct iwarp_device *d)
+{
+    const char *text = d->options.tls ? d->options.tls : iwarp_setting("IWARP_TLS");
+
+    d->options.tls = NULL; /* the caller's */
+    return text ? iwarp_tls_store_find(&d->tls_store, text, &d->tls) : IWARP_OK;
+}
+
 /* The macro IWARP_GIVEN passes the argument's own name. */
 bool iwarp_is_null(const char *name)
 {
@@ -292,6 +301,7 @@ static void device_free(struct iwarp_device *d)
     if (d->stack) {
         d->stack->ops->close(d->stack);
     }
+    iwarp_tls_store_fini(&d->tls_store);
     iwarp_capture_close(d->capture);
     free(d->injector);
     iwarp_stag_free_pool(d);
@@ -357,6 +367,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);
     iwarp_mutex_init(&d->lock, d->embedded);
+    iwarp_tls_store_init(&d->tls_store);
     iwarp_crowd_init(&d->startups, IWARP_DROPS_OLDEST, most_startups(&o), d->embedded);
     if (!iwarp_async_init(&d->async, d->embedded)) {
         int error = errno;
@@ -371,6 +382,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
                           strerror(error));
     }
     status = iwarp_injector_open(&d->injector);
+    status = status == IWARP_OK ? open_tls(d) : status;
     status = status == IWARP_OK ? iwarp_stack_open(o.transport, &d->stack) : status;
     status = status == IWARP_OK ? start_workers(d) : status;
     if (status != IWARP_OK) {

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "base/process.h"
 #include "ddp/ddp_region.h"
+#include "tls/tls.h"
 #include "verbs/async.h"
 #include "verbs/crowd.h"
 #include "verbs/stats.h"
@@ -55,6 +56,8 @@ struct iwarp_device {
     uint64_t serial;     /* unique among all devices of this process */
     unsigned generation; /* of the process that opened it: base/process.h */
     unsigned workers;
+    struct iwarp_tls_store tls_store;
+    struct iwarp_tls_context *tls; /* of connections that say nothing; NULL: they are plain */
     struct iwarp_worker worker[];
 };
 

@@ -17,6 +17,7 @@
 #include "verbs/conn.h"
 #include "verbs/conn_admit.h"
 #include "verbs/conn_options.h"
+#include "verbs/conn_tls.h"
 #include "verbs/crowd.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
@@ -386,6 +387,10 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
         return status;
     }
     IWARP_ON_LOOP(device);
+    status = iwarp_listener_choose_tls(device, &o);
+    if (status != IWARP_OK) {
+        return status;
+    }
     struct iwarp_acceptor *acceptor;
     int rc = device->stack->ops->listen(device->stack, addr, addr_len, backlog, &acceptor);
     if (rc < 0) {
@@ -442,6 +447,10 @@ enum iwarp_status iwarp_listen_socket(struct iwarp_device *device, int fd,
         return status;
     }
     IWARP_ON_LOOP(device);
+    status = iwarp_listener_choose_tls(device, &o);
+    if (status != IWARP_OK) {
+        return status;
+    }
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || listen(fd, backlog) != 0) {
         return iwarp_fail(IWARP_TRANSPORT, "cannot listen: %s", strerror(errno));

@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct iwarp_tls_context;
+
 /* How the connection began. */
 enum iwarp_startup_origin {
     STARTUP_OVER,     /* initiator, over an endpoint or socket that was connected already */
@@ -45,6 +47,7 @@ struct iwarp_startup {
     int64_t phase_began;             /* when the part of the start-up began that has a limit */
     uint32_t flow_number;            /* for made-up addresses in the capture; 0: none yet */
     struct iwarp_addr source;        /* to connect from */
+    struct iwarp_tls_context *tls;   /* of the device; NULL: a plain connection */
     struct iwarp_listener *listener; /* until the Request is answered; NULL: of no listener */
     struct iwarp_member member;      /* of a crowd; without `conn` if it is of no listener */
     int spare_fd;                    /* the application's socket, for it to take back; -1: none */

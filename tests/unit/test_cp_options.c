@@ -98,6 +98,33 @@ static void serve_options__are_set(void **state)
     assert_int_equal(options.idle_s, 9);
 }
 
+static void tls__becomes_a_text_of_the_library(void **state)
+{
+    char full[CP_TLS_MAX];
+
+    (void)state;
+    assert_true(parse("iwarp-cp ls iwarp://h/"));
+    assert_null(options.conn.tls);
+    assert_true(parse("iwarp-cp serve --tls dir/x --allow-id a --allow-id b.example d"));
+    assert_string_equal(options.conn.tls, "cert=dir/x/cert.pem,key=dir/x/key.pem,ca=dir/x/ca.pem,"
+                                          "allow=a,allow=b.example");
+    assert_true(parse("iwarp-cp put -T psk=k a iwarp://h/"));
+    assert_string_equal(options.conn.tls, "psk=k");
+    assert_true(cp_tls_expect("h", "psk=k", full));
+    assert_string_equal(full, "psk=k");
+    assert_true(cp_tls_expect("h", "cert=c,ca=d", full));
+    assert_string_equal(full, "cert=c,ca=d,name=h");
+    assert_true(cp_tls_expect("h", "cert=c,ca=d,name=i", full));
+    assert_string_equal(full, "cert=c,ca=d,name=i");
+    assert_true(cp_tls_expect("192.0.2.1", "cert=c,ca=d", full));
+    assert_string_equal(full, "cert=c,ca=d");
+    assert_true(cp_tls_expect("::1", "cert=c,ca=d", full));
+    assert_string_equal(full, "cert=c,ca=d");
+    assert_true(parse("iwarp-cp keygen dir a b=c"));
+    assert_int_equal(options.command, CP_COMMAND_KEYGEN);
+    assert_int_equal(options.argument_count, 3);
+}
+
 static void double_dash__ends_options(void **state)
 {
     (void)state;
@@ -134,6 +161,13 @@ static void wrong_lines__are_refused(void **state)
         "iwarp-cp ls h/x",
         "iwarp-cp ls --read-only iwarp://h/",
         "iwarp-cp serve --json d",
+        "iwarp-cp serve --allow-id x d",
+        "iwarp-cp serve --allow-id x --tls y d",
+        "iwarp-cp serve --tls x --tls y d",
+        "iwarp-cp serve --tls x,y d",
+        "iwarp-cp serve --tls x --allow-id y,z d",
+        "iwarp-cp ls --tls x --allow-id y iwarp://h/",
+        "iwarp-cp keygen",
         "iwarp-cp serve --mpa-rev 1 d",
         "iwarp-cp ls --unknown iwarp://h/",
         "iwarp-cp ls -z iwarp://h/",
@@ -172,7 +206,7 @@ static void errors__name_the_option_as_it_was_typed(void **state)
         {"iwarp-cp serve --read-only --json d", "--json: "},
         {"iwarp-cp serve --allow 10.0.0.1/8 d", "--allow 10.0.0.1/8: "},
         {"iwarp-cp serve --allow=10.0.0.1/8 d", "--allow 10.0.0.1/8: "},
-        {"iwarp-cp serve d --all 10.0.0.1/8", "--all 10.0.0.1/8: "},
+        {"iwarp-cp serve d --lis ::1:5", "--lis ::1:5: "},
         {"iwarp-cp serve -a10.0.0.1/8 d", "-a 10.0.0.1/8: "},
         {"iwarp-cp serve -va 10.0.0.1/8 d", "-a 10.0.0.1/8: "},
         {"iwarp-cp serve --listen ::1:5 d", "--listen ::1:5: "},
@@ -229,6 +263,7 @@ int main(void)
         cmocka_unit_test(defaults__are_documented_ones),
         cmocka_unit_test(options__anywhere__are_set),
         cmocka_unit_test(serve_options__are_set),
+        cmocka_unit_test(tls__becomes_a_text_of_the_library),
         cmocka_unit_test(double_dash__ends_options),
         cmocka_unit_test(help_and_version__need_nothing_else),
         cmocka_unit_test(wrong_lines__are_refused),

@@ -113,6 +113,15 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(TCP_TIMEOUT) = 1,
     ROW(TCP_LOST) = 1,
     ROW(TCP_CLOSE_TIMEOUT) = 1,
+    ROW(MPA_TLS) = 1,
+    ROW(TLS_NOT_TLS) = 1,
+    ROW(TLS_CLOSED) = 1,
+    ROW(TLS_TIMEOUT) = 1,
+    ROW(TLS_ALERT) = 1,
+    ROW(TLS_CERT_CA) = 1,
+    ROW(TLS_CERT) = 1,
+    ROW(TLS_PSK_UNKNOWN) = 1,
+    ROW(TLS_FAILED) = 1,
 };
 
 /* Registered codes: RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8, RFC 6581 8. Layer, type, code. */
@@ -159,6 +168,21 @@ static const char *const sections[] = {
     "draft-hilland-rddp-verbs 7.8",
     "draft-hilland-rddp-verbs 8.1.3.2.1",
     "draft-hilland-rddp-verbs 7.10",
+    "RFC 8446 4",
+    "RFC 8446 4.1.2",
+    "RFC 8446 4.2.1",
+    "RFC 8446 4.2.11",
+    "RFC 8446 4.2.11.2",
+    "RFC 8446 4.4.2.4",
+    "RFC 8446 5.1",
+    "RFC 8446 5.2",
+    "RFC 8446 6",
+    "RFC 8446 6.1",
+    "RFC 8446 6.2",
+    "RFC 7301 3.2",
+    "RFC 5280 4.1.2.5",
+    "RFC 5280 6.1",
+    "RFC 9525 6.1",
 };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

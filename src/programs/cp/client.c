@@ -20,6 +20,9 @@ static const char *connect_hint(const struct iwarp_fault *fault)
     enum iwarp_status status = fault ? iwarp_fault_status(fault) : IWARP_TRANSPORT;
     enum iwarp_fault_code code = iwarp_fault_code(fault);
 
+    if (strncmp(iwarp_fault_name(code), "TLS_", 4) == 0 || code == IWARP_FAULT_MPA_TLS) {
+        return "check --tls at both ends, and the server's --allow-id";
+    }
     /* Something answered, or took the connection and kept silent: but not a server of ours. */
     if (status == IWARP_PROTOCOL || status == IWARP_PEER || code == IWARP_FAULT_MPA_TIMEOUT) {
         return "check that what listens there is iwarp-cp serve";
@@ -78,6 +81,7 @@ static enum iwarp_status try_address(struct cp_client *client, const struct addr
 {
     const struct cp_options *options = client->options;
     struct iwarp_conn_options conn = options->conn;
+    char tls[CP_TLS_MAX];
     uint8_t private_data[CP_HELLO_LEN];
     struct cp_hello hello = {
         .version = CP_PROTOCOL_VERSION,
@@ -92,6 +96,9 @@ static enum iwarp_status try_address(struct cp_client *client, const struct addr
     }
     conn.connect_timeout_ms = conn.startup_timeout_ms = (unsigned)connect_seconds(options) * 1000;
     conn.ord = options->slots;
+    if (conn.tls && cp_tls_expect(client->url.address.host, conn.tls, tls)) {
+        conn.tls = tls;
+    }
     status = iwarp_connect(client->channel.qp, address->ai_addr, address->ai_addrlen, &conn,
                            private_data, cp_hello_write(private_data, &hello), NULL, NULL,
                            &client->channel.conn);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * iwarp-cp: copies files and trees by RDMA over TCP. This file chooses the command; options.c reads
- * the command line, server.c is the one side, put.c, get.c and list.c are the other.
+ * the command line, server.c is the one side, put.c, get.c and list.c are the other; keygen.c
+ * makes certificates for both.
  */
 #include "client.h"
+#include "keygen.h"
 #include "plain.h"
 #include "server.h"
 
@@ -53,6 +55,8 @@ int main(int argc, char **argv)
         return cp_run_list(&options);
     case CP_COMMAND_PLAIN:
         return cp_run_plain(&options);
+    case CP_COMMAND_KEYGEN:
+        return cp_run_keygen(&options);
     case CP_COMMAND_HELP:
         cp_options_help();
         break;

@@ -50,6 +50,9 @@ static const struct option_row {
     {263, "no-crc", NULL, SERVE | CLIENT, "without CRC32c, if the other end says so too"},
     {264, "early", NULL, SERVE | CLIENT, "place data before its CRC32c is checked"},
     {265, "mpa-rev", "1|2", CLIENT, "revision of the MPA start-up (2)"},
+    {'T', "tls", "HOW", SERVE | CLIENT,
+     "TLS: a folder that keygen has made, or psk=FILE, or cert=FILE,key=FILE,ca=FILE"},
+    {269, "allow-id", "ID", SERVE, "with --tls: let in this identity only; may be repeated"},
     {266, "ulpdu", "OCTETS", SERVE | CLIENT, "largest ULPDU to send (from the path)"},
 };
 
@@ -59,21 +62,23 @@ static const struct {
     const char *name;
     enum cp_command command;
 } commands[] = {
-    {"serve", CP_COMMAND_SERVE}, {"put", CP_COMMAND_PUT},         {"get", CP_COMMAND_GET},
-    {"ls", CP_COMMAND_LIST},     {"plain-tcp", CP_COMMAND_PLAIN}, {"help", CP_COMMAND_HELP},
-    {"--help", CP_COMMAND_HELP}, {"-h", CP_COMMAND_HELP},         {"--version", CP_COMMAND_VERSION},
-    {"-V", CP_COMMAND_VERSION},
+    {"serve", CP_COMMAND_SERVE},       {"put", CP_COMMAND_PUT},         {"get", CP_COMMAND_GET},
+    {"ls", CP_COMMAND_LIST},           {"plain-tcp", CP_COMMAND_PLAIN}, {"help", CP_COMMAND_HELP},
+    {"keygen", CP_COMMAND_KEYGEN},     {"--help", CP_COMMAND_HELP},     {"-h", CP_COMMAND_HELP},
+    {"--version", CP_COMMAND_VERSION}, {"-V", CP_COMMAND_VERSION},
 };
 
 void cp_options_help(void)
 {
-    puts("iwarp-cp copies files and trees by RDMA over TCP (iWARP). There is no encryption.\n"
+    puts("iwarp-cp copies files and trees by RDMA over TCP (iWARP). Without --tls there is no\n"
+         "encryption.\n"
          "\n"
          "  iwarp-cp serve [OPTION...] DIR                         let clients copy to and from "
          "DIR\n"
          "  iwarp-cp put [-r] [OPTION...] FILE... iwarp://HOST[:PORT]/NAME\n"
          "  iwarp-cp get [-r] [OPTION...] iwarp://HOST[:PORT]/NAME FILE\n"
          "  iwarp-cp ls [-r] [OPTION...] iwarp://HOST[:PORT]/[NAME]\n"
+         "  iwarp-cp keygen DIR [NAME[=HOST,...]...]               certificates for --tls\n"
          "\n"
          "A NAME or FILE that ends in / is a directory to copy into; a single file goes into a\n"
          "directory that is there already. HOST may be a name, an IPv4 or an [IPv6] address.\n");
@@ -199,6 +204,25 @@ static bool set_listen(struct cp_options *options, const char *text, const char 
     return why ? wrong(typed, why) : true;
 }
 
+static bool set_tls(struct cp_options *options, const char *value, const char *typed)
+{
+    if (options->tls[0]) {
+        return wrong(typed, "it may be given once, and before --allow-id");
+    }
+    const char *why = cp_tls_begin(value, options->tls);
+
+    options->conn.tls = options->tls;
+    return why ? wrong(typed, why) : true;
+}
+
+static bool add_id(struct cp_options *options, const char *value, const char *typed)
+{
+    const char *why =
+        options->tls[0] ? cp_tls_allow(value, options->tls) : "--tls must be in front of it";
+
+    return why ? wrong(typed, why) : true;
+}
+
 /* typed: the option and its value, for errors. */
 static bool set_option(struct cp_options *options, int letter, const char *value, const char *typed)
 {
@@ -218,6 +242,10 @@ static bool set_option(struct cp_options *options, int letter, const char *value
     case 'v':
         options->verbose = true;
         return true;
+    case 'T':
+        return set_tls(options, value, typed);
+    case 269:
+        return add_id(options, value, typed);
     case 'l':
         return set_listen(options, value, typed);
     case 'a':
@@ -278,6 +306,8 @@ static bool check(const struct cp_options *options)
                wrong("ls", "needs iwarp://HOST[:PORT]/[NAME]");
     case CP_COMMAND_PLAIN:
         return count == 2 || wrong("plain-tcp", "needs a source and a target");
+    case CP_COMMAND_KEYGEN:
+        return count >= 1 || wrong("keygen", "needs a directory");
     case CP_COMMAND_HELP:
     case CP_COMMAND_VERSION:
         break;
@@ -378,8 +408,9 @@ bool cp_options_parse(int argc, char **argv, struct cp_options *options)
         }
     }
     if (!options->command) {
-        return argc > 1 ? wrong(argv[1], "no such command; there are serve, put, get and ls")
-                        : wrong("no command", "there are serve, put, get and ls");
+        return argc > 1
+                   ? wrong(argv[1], "no such command; there are serve, put, get, ls and keygen")
+                   : wrong("no command", "there are serve, put, get, ls and keygen");
     }
     if (!parse_options(argc - 1, argv + 1, options)) {
         return false;

@@ -7,6 +7,7 @@
 #define CP_OPTIONS_H
 
 #include "net.h"
+#include "tls.h"
 
 #include <iwarp/conn.h>
 
@@ -28,7 +29,8 @@ enum cp_command {
     CP_COMMAND_LIST = 1 << 3,
     CP_COMMAND_PLAIN = 1 << 4, /* hidden: the same over plain TCP, for comparison */
     CP_COMMAND_HELP = 1 << 5,
-    CP_COMMAND_VERSION = 1 << 6
+    CP_COMMAND_VERSION = 1 << 6,
+    CP_COMMAND_KEYGEN = 1 << 7
 };
 
 struct cp_options {
@@ -36,6 +38,7 @@ struct cp_options {
     char **arguments; /* what is left of the command line */
     size_t argument_count;
     struct iwarp_conn_options conn;
+    char tls[CP_TLS_MAX]; /* what conn.tls is; "": --tls was not given */
     unsigned slots;
     uint32_t slot_size;
     bool recursive;

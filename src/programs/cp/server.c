@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The server: listens, lets clients in or refuses them, and gives each a session. It listens beyond
- * loopback only if the allowed networks are named (--allow), or all are allowed (--insecure):
- * nothing here is encrypted or asks for a password.
+ * loopback only with TLS, or if the allowed networks are named (--allow), or all are allowed
+ * (--insecure): without TLS nothing is encrypted, and nobody has to say who he is.
  */
 #include "server.h"
 
@@ -140,9 +140,12 @@ static int start_listening(struct server *server, const struct addrinfo *address
     char text[CP_HOST_MAX + 16];
 
     cp_net_format(address->ai_addr, address->ai_addrlen, text, sizeof text);
-    if (!cp_net_is_loopback(address->ai_addr) && options->allow_count == 0 && !options->insecure) {
-        cp_error(text, "other machines can reach this address, and nothing is encrypted",
-                 "say who may come with --allow CIDR, or --insecure for anybody");
+    if (!cp_net_is_loopback(address->ai_addr) && options->allow_count == 0 && !options->insecure &&
+        !options->tls[0]) {
+        cp_error(
+            text, "other machines can reach this address, and nothing is encrypted",
+            "use --tls with what iwarp-cp keygen makes, or say who may come with --allow CIDR, "
+            "or --insecure for anybody");
         return CP_EXIT_USAGE;
     }
     struct iwarp_conn_options conn = options->conn;

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this folder share. */
+#ifndef IWARP_TLS_TLS_INNER_H
+#define IWARP_TLS_TLS_INNER_H
+
+#include "tls/tls.h"
+
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+enum {
+    TLS_IDENTITY = 256,      /* octets of an identity, with its end */
+    TLS_RECORD = 16384,      /* of plain text in a record (RFC 8446 5.1) */
+    TLS_KEY_MAX = 64,        /* of a pre-shared key */
+    TLS_REKEY = 1 << 22,     /* records under one key: RFC 8446 5.5 allows 2^24.5 */
+    TLS_READ_AHEAD = 1 << 16 /* octets that one read may bring */
+};
+
+/* --- a text: tls_text.c ---------------------------------------------------------------------- */
+
+/* The strings lie in `words`. */
+struct tls_text {
+    char *words;
+    const char *psk, *identity, *cert, *key, *ca, *name;
+    const char **allow;
+    unsigned allowed;
+    bool crc;
+    unsigned rekey;
+};
+
+/* Not OK: nothing is left, and iwarp_last_error says what is wrong. */
+enum iwarp_status tls_text_parse(const char *text, struct tls_text *out);
+void tls_text_free(struct tls_text *text);
+
+/* --- credentials: tls_creds.c, tls_psk.c ----------------------------------------------------- */
+
+struct tls_psk {
+    char identity[TLS_IDENTITY];
+    size_t len;
+    unsigned char key[TLS_KEY_MAX];
+};
+
+/* What the files held when they were read. Counted: a handshake goes on with what it began with. */
+struct tls_creds {
+    _Atomic unsigned refs;
+    SSL_CTX *ssl;
+    struct tls_psk *psk; /* NULL: certificates */
+    unsigned psks, psk_own;
+    char own[TLS_IDENTITY];
+};
+
+/* What is offered by ALPN, in its format; it is the name of all sessions as well. */
+enum { TLS_ALPN_LEN = 6 };
+extern const unsigned char tls_alpn[TLS_ALPN_LEN];
+
+enum iwarp_status tls_creds_open(const struct tls_text *text, struct tls_creds **creds);
+void tls_creds_put(struct tls_creds *creds);
+
+/* Reads the file, and finds the key that an initiator uses. */
+enum iwarp_status tls_psk_read(const struct tls_text *text, struct tls_creds *creds);
+void tls_psk_use(SSL_CTX *ssl);
+
+/* --- contexts -------------------------------------------------------------------------------- */
+
+enum { TLS_FILES = 3 };
+
+struct iwarp_tls_context {
+    struct iwarp_tls_context *next; /* of the store */
+    char *whole;                    /* the text as it was given */
+    struct tls_text text;
+    pthread_mutex_t lock; /* of what follows */
+    struct tls_creds *creds;
+    struct stat seen[TLS_FILES]; /* the files as they were read */
+    int64_t looked_ms;
+};
+
+/* With a reference. Reads the files again if they have changed. */
+struct tls_creds *tls_context_creds(struct iwarp_tls_context *context);
+
+/* --- peers: tls_peer.c ----------------------------------------------------------------------- */
+
+void tls_cert_identity(X509 *cert, char identity[TLS_IDENTITY]);
+/* Is the peer with this identity allowed? */
+bool tls_admit(struct iwarp_tls *t, const char *identity);
+int tls_verify(int ok, X509_STORE_CTX *store);
+/* False: no memory, or there is nothing to expect. */
+bool tls_expect_name(SSL *ssl, const char *name, const struct sockaddr *peer);
+
+/* --- one connection -------------------------------------------------------------------------- */
+
+/* Octets for the endpoint below. */
+struct tls_out {
+    unsigned char *data;
+    size_t room, len, sent;
+};
+
+struct iwarp_tls {
+    struct iwarp_endpoint ep; /* the one on top */
+    struct iwarp_tls_context *context;
+    struct tls_creds *creds;
+    struct iwarp_tls_below below;
+    SSL *ssl; /* NULL: closed */
+    struct tls_out out;
+    struct iwarp_fault fault;
+    unsigned records;       /* under this key for sending */
+    int error;              /* errno with which the endpoint below failed */
+    bool told;              /* a call has returned the fault */
+    bool done;              /* the handshake is over */
+    bool owed;              /* the last octet that was encrypted counts as not taken: tls_io.c */
+    bool dry;               /* the endpoint below has nothing more at the moment */
+    bool more;              /* the last read left something here, that nobody below will report */
+    bool ended;             /* the peer's close_notify has come */
+    bool cut;               /* the peer's FIN has come without it */
+    bool want_read;         /* what is watched */
+    bool closing;           /* a FIN is to follow what is in `out` */
+    bool psk_unknown;       /* the peer offered a key that is not there, or not allowed */
+    bool forbidden;         /* its certificate or key is right, but not allowed */
+    bool alpn;              /* agreed on */
+    unsigned char first[4]; /* octets of the peer */
+    unsigned firsts;
+    const char *cipher;
+    char peer[TLS_IDENTITY];
+};
+
+static inline struct iwarp_tls *tls_of(struct iwarp_endpoint *ep)
+{
+    return (struct iwarp_tls *)(void *)ep;
+}
+
+/* --- octets: tls_io.c ------------------------------------------------------------------------ */
+
+bool tls_io_open(struct iwarp_tls *t); /* gives t->ssl its BIO; false: no memory */
+/* 0: nothing is left; -EAGAIN: something is; else -errno. */
+int tls_io_flush(struct iwarp_tls *t);
+void tls_io_fini(struct iwarp_tls *t);
+ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+
+/* --- faults: tls_fault.c --------------------------------------------------------------------- */
+
+/* A call of OpenSSL has failed for good: find out why, and keep it in t->fault. */
+void tls_fail(struct iwarp_tls *t);
+
+/* Are the peer's first octets those of no record? There is no use in waiting for more. */
+bool tls_is_strange(const struct iwarp_tls *t);
+
+#endif

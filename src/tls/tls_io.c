@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Octets between the endpoint on top and the one below.
+ *
+ * Sending: what is offered is gathered into whole records, so that headers of 18 octets get none of
+ * their own, encrypted into a block, and written below at once. OpenSSL's side never blocks: the
+ * block takes it all. What the endpoint below does not take stays in an allocation of its own size.
+ *
+ * Whoever sends must learn then that the transport is full, and watch for room. So the last octet
+ * counts as not taken: the call returns one less, the caller comes again with that octet in front,
+ * and it is passed over. Invariant: something left over in `out` by a write is `owed`. The octet is
+ * the last one that was offered, so it is never the first one of an FPDU, which a stream may still
+ * replace.
+ *
+ * Receiving: OpenSSL reads ahead, up to TLS_READ_AHEAD octets, and decrypts where they lie; one
+ * copy brings them to where they belong. That may be memory of the application, which may be gone:
+ * the copy is guarded, and nothing else is. Invariant: a read that returns less than there was room
+ * for has left nothing behind; else `more` says so.
+ */
+#include "base/budget.h"
+#include "base/guard.h"
+#include "tls/tls_inner.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OVERHEAD = 22,       /* octets of a record around its text, for all ciphers of TLS 1.3 */
+    OFFER_MAX = 1 << 18, /* octets that one write takes: more than a batch of the stream has */
+    BLOCK = OFFER_MAX + (OFFER_MAX / TLS_RECORD + 4) * OVERHEAD + 256, /* room for a KeyUpdate */
+    OUT_MIN = 4096,
+    OUT_MAX = 1 << 20 /* nothing that a handshake says is as long */
+};
+
+/* One block for whoever sends next. */
+static struct iwarp_spare spare_block;
+
+/* --- the BIO --------------------------------------------------------------------------------- */
+
+static bool grow(struct tls_out *out, size_t room)
+{
+    unsigned char *data = room <= OUT_MAX ? realloc(out->data, room) : NULL;
+
+    if (data) {
+        out->data = data;
+        out->room = room;
+    }
+    return data != NULL;
+}
+
+static int bio_write(BIO *bio, const char *data, size_t n, size_t *written)
+{
+    struct tls_out *out = &((struct iwarp_tls *)BIO_get_data(bio))->out;
+
+    if (n > out->room - out->len && !grow(out, out->len + n + OUT_MIN)) {
+        return 0;
+    }
+    memcpy(out->data + out->len, data, n);
+    out->len += n;
+    *written = n;
+    return 1;
+}
+
+static void note_first(struct iwarp_tls *t, const char *data, size_t n)
+{
+    for (size_t i = 0; i < n && t->firsts < sizeof t->first; i++) {
+        t->first[t->firsts++] = (unsigned char)data[i];
+    }
+}
+
+/* A read that came back short has emptied what there was: the next one would be for nothing. */
+static int bio_read(BIO *bio, char *data, size_t n, size_t *got)
+{
+    struct iwarp_tls *t = BIO_get_data(bio);
+    struct iovec iov = {data, n};
+    ssize_t r = t->dry ? -EAGAIN : t->below.ep->ops->readv(t->below.ep, &iov, 1);
+
+    BIO_clear_retry_flags(bio);
+    t->dry = r < (ssize_t)n;
+    if (r > 0) {
+        note_first(t, data, (size_t)r);
+        *got = (size_t)r;
+        return 1;
+    }
+    if (r == -EAGAIN) {
+        BIO_set_retry_read(bio);
+    } else {
+        t->cut = r == 0;
+        t->error = (int)-r;
+    }
+    return 0;
+}
+
+static long bio_ctrl(BIO *bio, int cmd, long number, void *arg)
+{
+    (void)number;
+    (void)arg;
+    return cmd == BIO_CTRL_FLUSH ||
+           (cmd == BIO_CTRL_EOF && ((struct iwarp_tls *)BIO_get_data(bio))->cut);
+}
+
+static BIO_METHOD *method;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_method(void)
+{
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "iwarp");
+    if (method) {
+        BIO_meth_set_write_ex(method, bio_write);
+        BIO_meth_set_read_ex(method, bio_read);
+        BIO_meth_set_ctrl(method, bio_ctrl);
+    }
+}
+
+bool tls_io_open(struct iwarp_tls *t)
+{
+    pthread_once(&once, make_method);
+    BIO *bio = method ? BIO_new(method) : NULL;
+
+    if (bio) {
+        BIO_set_data(bio, t);
+        BIO_set_init(bio, 1);
+        SSL_set_bio(t->ssl, bio, bio);
+    }
+    return bio != NULL;
+}
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+static void out_fini(struct tls_out *out)
+{
+    if (out->room == BLOCK) {
+        void *none = NULL;
+        if (atomic_compare_exchange_strong(&spare_block.memory, &none, out->data)) {
+            out->data = NULL;
+        }
+    }
+    free(out->data);
+    *out = (struct tls_out){.data = NULL};
+}
+
+void tls_io_fini(struct iwarp_tls *t)
+{
+    out_fini(&t->out);
+}
+
+/* A connection that cannot send keeps no block, only what it has to. */
+static void shrink(struct tls_out *out)
+{
+    size_t left = out->len - out->sent;
+    unsigned char *data = out->room == BLOCK ? malloc(left) : NULL;
+
+    if (data) {
+        memcpy(data, out->data + out->sent, left);
+        out_fini(out);
+        *out = (struct tls_out){.data = data, .room = left, .len = left};
+    }
+}
+
+int tls_io_flush(struct iwarp_tls *t)
+{
+    struct tls_out *out = &t->out;
+
+    ssize_t n = 0;
+
+    if (out->sent < out->len) {
+        struct iovec iov = {out->data + out->sent, out->len - out->sent};
+        n = t->below.ep->ops->writev(t->below.ep, &iov, 1);
+        out->sent += n > 0 ? (size_t)n : 0;
+    }
+    if (out->sent < out->len) { /* the endpoint below is full, or has failed */
+        shrink(out);
+        return n < 0 ? (int)n : -EAGAIN;
+    }
+    if (out->data) {
+        out_fini(out);
+    }
+    return 0;
+}
+
+/* Where a call stands in what it was offered. */
+struct offer {
+    const struct iovec *iov;
+    int n;
+    size_t at; /* in the first piece */
+};
+
+static void skip(struct offer *o, size_t n)
+{
+    o->at += n;
+    while (o->n > 0 && o->at >= o->iov->iov_len) {
+        o->at -= o->iov->iov_len;
+        o->iov++;
+        o->n--;
+    }
+}
+
+/* Fills a record. Returns its octets; -EFAULT: memory is gone. */
+static ssize_t gather(struct offer *o, unsigned char text[TLS_RECORD])
+{
+    size_t have = 0;
+
+    while (o->n > 0 && have < TLS_RECORD) {
+        size_t left = o->iov->iov_len - o->at, take = TLS_RECORD - have;
+        take = left < take ? left : take;
+        if (iwarp_guard_copy_from(text + have, (const char *)o->iov->iov_base + o->at, take) != 0) {
+            return -EFAULT;
+        }
+        have += take;
+        skip(o, take);
+    }
+    return (ssize_t)have;
+}
+
+/* False: see t->fault. */
+static bool encrypt(struct iwarp_tls *t, const unsigned char *text, size_t n)
+{
+    size_t written;
+
+    ERR_clear_error();
+    if (++t->records > t->context->text.rekey) {
+        t->records = 1;
+        (void)SSL_key_update(t->ssl, SSL_KEY_UPDATE_NOT_REQUESTED); /* goes out in front of this */
+    }
+    if (SSL_write_ex(t->ssl, text, n, &written) == 1) {
+        return true;
+    }
+    tls_fail(t);
+    return false;
+}
+
+static bool take_block(struct tls_out *out)
+{
+    out->data = atomic_exchange(&spare_block.memory, NULL);
+    out->data = out->data ? out->data : malloc(BLOCK);
+    out->room = out->data ? BLOCK : 0;
+    return out->data != NULL;
+}
+
+/* Returns the octets that are encrypted now, or -errno if none are. */
+static ssize_t encrypt_all(struct iwarp_tls *t, struct offer *o)
+{
+    unsigned char text[TLS_RECORD];
+    size_t taken = 0;
+
+    while (o->n > 0 && taken + TLS_RECORD <= OFFER_MAX) {
+        ssize_t n = gather(o, text);
+        if (n <= 0) {
+            return taken > 0 ? (ssize_t)taken : n;
+        }
+        if (!encrypt(t, text, (size_t)n)) {
+            return -EPROTO;
+        }
+        taken += (size_t)n;
+    }
+    return (ssize_t)taken;
+}
+
+/* What has failed below counts as taken here: the next call returns the error. */
+ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    struct iwarp_tls *t = tls_of(ep);
+    struct offer o = {iov, n, 0};
+    size_t before = t->owed ? 1 : 0;
+    int rc = t->fault.code ? -EPROTO : tls_io_flush(t);
+
+    if (rc < 0) {
+        return rc;
+    }
+    t->owed = false;
+    skip(&o, before);
+    if (o.n == 0) {
+        return (ssize_t)before;
+    }
+    ssize_t taken = take_block(&t->out) ? encrypt_all(t, &o) : -ENOMEM;
+    rc = tls_io_flush(t);
+    if (taken < 0) {
+        return before > 0 ? (ssize_t)before : taken;
+    }
+    if (rc < 0 && rc != -EAGAIN) {
+        return rc;
+    }
+    t->owed = rc == -EAGAIN;
+    size_t told = before + (size_t)taken - (t->owed ? 1 : 0);
+    return told > 0 ? (ssize_t)told : -EAGAIN;
+}
+
+/* --- receiving ------------------------------------------------------------------------------- */
+
+struct copy {
+    SSL *ssl;
+    void *to;
+    size_t n, got;
+    int rc;
+};
+
+/* Under the guard: the octets are decrypted already, so this only copies them. */
+static void copy_text(void *arg)
+{
+    struct copy *c = arg;
+
+    c->rc = SSL_read_ex(c->ssl, c->to, c->n, &c->got);
+}
+
+/* The next record, decrypted. 1: there are octets; 0: the peer's end; -errno. */
+static int next_record(struct iwarp_tls *t)
+{
+    unsigned char octet;
+    size_t n;
+
+    if (t->ended || SSL_pending(t->ssl) > 0) {
+        return !t->ended;
+    }
+    ERR_clear_error();
+    if (SSL_peek_ex(t->ssl, &octet, 1, &n) == 1) {
+        return 1;
+    }
+    switch (SSL_get_error(t->ssl, 0)) {
+    case SSL_ERROR_WANT_READ:
+        return -EAGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        t->ended = true;
+        return 0;
+    default:
+        tls_fail(t);
+        return -EPROTO;
+    }
+}
+
+static ssize_t take(struct iwarp_tls *t, void *to, size_t n)
+{
+    int rc = next_record(t);
+
+    if (rc <= 0) {
+        return rc;
+    }
+    size_t there = (size_t)SSL_pending(t->ssl);
+    struct copy c = {t->ssl, to, n < there ? n : there, 0, 0};
+    if (iwarp_guard_run(to, c.n, copy_text, &c) != 0) {
+        return -EFAULT;
+    }
+    return c.rc == 1 ? (ssize_t)c.got : -EPROTO;
+}
+
+/* After a failure what still comes is of no use; whoever waits for the peer's FIN reads it. */
+static ssize_t after_failure(struct iwarp_tls *t, const struct iovec *iov, int n)
+{
+    if (!t->told) {
+        t->told = true;
+        return -EPROTO;
+    }
+    return t->cut ? 0 : t->below.ep->ops->readv(t->below.ep, iov, n);
+}
+
+/* A peer may ask for a KeyUpdate of this end in what was read; nobody waits for it. */
+ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+{
+    struct iwarp_tls *t = tls_of(ep);
+    ssize_t total = 0, got = 0;
+
+    if (t->fault.code) {
+        return after_failure(t, iov, n);
+    }
+    t->dry = false;
+    for (struct offer o = {iov, n, 0}; o.n > 0; skip(&o, (size_t)got)) {
+        got = take(t, (char *)o.iov->iov_base + o.at, o.iov->iov_len - o.at);
+        if (got <= 0) {
+            break;
+        }
+        total += got;
+    }
+    t->more = got > 0 || (total > 0 && got != -EAGAIN);
+    if (t->more && got <= 0) {
+        t->below.wake(t->ep.user); /* an end that the octets come before */
+    }
+    if (t->out.len > t->out.sent && !t->owed) {
+        (void)tls_io_flush(t);
+    }
+    if (got == -EPROTO && total == 0) {
+        t->told = true;
+    }
+    return total > 0 ? total : got;
+}

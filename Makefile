@@ -499,6 +499,10 @@ $(filter $(OUT)/tests/unit/test_$(subst -,_,$(1))_%,$(TESTS)): \
     $(filter-out %/main.o,$(call objects,src/programs/$(1)/*.c))
 endef
 $(foreach p,$(PROGRAM_NAMES),$(eval $(call program_test_rule,$(p))))
+NVMF_TESTS := $(filter $(OUT)/tests/unit/test_nvmf_% $(OUT)/tests/fuzz/fuzz_nvmf%,$(TESTS) $(FUZZERS))
+$(NVMF_TESTS): LIBS += $(call pkg,URING,--libs)
+$(filter $(OUT)/tests/fuzz/fuzz_nvmf%,$(FUZZERS)): \
+    $(filter-out %/main.o,$(call objects,src/programs/nvmf/*.c))
 
 -include $(ALL_OBJ:.o=.d)
 

@@ -17,8 +17,8 @@ nvmf_serve()
     [ -e "$work/end/disk" ] || truncate -s 256M "$work/end/disk"
     (
         cd "$work/end" || exit 1
-        exec env IWARP_PCAP="$work/end/%p.pcapng" timeout -k 2 600 "$BUILD/bin/iwarp-nvmf" \
-            --listen "$host_address:$port" --nqn $nvmf_subsystem --ns disk --ns ram:64M "$@"
+        exec env ${nvmf_record+"IWARP_PCAP=$work/end/%p.pcapng"} "$BUILD/bin/iwarp-nvmf" \
+            --listen "$host_address:$port" --nqn $nvmf_subsystem --ns disk "$@"
     ) >>"$log" 2>&1 </dev/null &
     host_pid=$!
     eventually host_listens "$port"
@@ -41,7 +41,6 @@ come()
 {
     nvme connect \$at -n $nvmf_subsystem --nr-io-queues=2 --keep-alive-tmo=5 --reconnect-delay=1 "\$@"
     has /dev/nvme0n1
-    has /dev/nvme0n2
 }
 leave()
 {
@@ -88,15 +87,77 @@ echo the same
 END
 }
 
+# nvmf_write PORT: what the guest does while the target is killed
+nvmf_write()
+{
+    nvmf_guest "$1"
+    cat <<END
+come --ctrl-loss-tmo=600
+mkfs.ext4 -q -F /dev/nvme0n1
+mkdir -p /mnt/disk
+mount /dev/nvme0n1 /mnt/disk
+touch /ctl/going
+rounds=0
+until [ -e /ctl/enough ]; do
+    fio --name=load --filename=/mnt/disk/load --size=4M --bs=4k --rw=randwrite --direct=1 --fsync=32 \\
+        --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=\$rounds \\
+        --allrandrepeat=0 --minimal >/tmp/fio.log || { cat /tmp/fio.log; dmesg | tail -n 30; exit 1; }
+    rounds=\$((rounds + 1))
+done
+umount /mnt/disk
+fsck.ext4 -f -n /dev/nvme0n1
+leave
+echo "\$rounds rounds of fio"
+echo the same
+END
+}
+
+# nvmf_hosts LOG: how often a host has come
+nvmf_hosts()
+{
+    grep -c 'has nqn' "$1"
+}
+
+nvmf_came_back()
+{
+    [ "$(nvmf_hosts "$1")" -gt "$2" ] || ! guest_lives || [ -e "$ctl/$guest_number.status" ]
+}
+
+# nvmf_kill KILLS PORT LOG
+nvmf_kill()
+{
+    local kills=$1 port=$2 log=$3 i before
+    for ((i = 0; i < kills; i++)); do
+        before=$(nvmf_hosts "$log")
+        sleep $((RANDOM % 3)).$((RANDOM % 10))
+        kill -KILL "$host_pid"
+        wait "$host_pid" 2>/dev/null
+        nvmf_serve "$port" "$log" || return 1
+        eventually nvmf_came_back "$log" "$before" || return 1
+    done
+    nvmf_killed=$kills
+}
+
 # nvmf_run WORDS PORT SECONDS LOG: as program_run
 nvmf_run()
 {
-    local words=$1 port=$2 seconds=$3 log=$4
-    rm -rf "$work/end"
-    nvmf_serve "$port" "$log" || echo "the target cannot be set up" >>"$log"
-    guest_begin "$seconds" "$(nvmf_use "$port" "$(value size "$words")" "$(value count "$words")")"
+    local words=$1 port=$2 seconds=$3 log=$4 kills nvmf_killed=0
+    kills=$(value kills "$words" 0)
+    if [ "$kills" != 0 ] && [ -n "${NVMF_KILLS-}" ]; then
+        seconds=$((seconds + NVMF_KILLS * 10)) kills=$NVMF_KILLS
+    fi
+    rm -rf "$work/end" "$ctl/going" "$ctl/enough"
+    if [ "$kills" = 0 ]; then
+        nvmf_record=1 nvmf_serve "$port" "$log" --ns ram:64M
+        guest_begin "$seconds" "$(nvmf_use "$port" "$(value size "$words")" "$(value count "$words")")"
+    else
+        nvmf_serve "$port" "$log"
+        guest_begin "$seconds" "$(nvmf_write "$port")"
+        eventually test -e "$ctl/going" && nvmf_kill "$kills" "$port" "$log"
+        touch "$ctl/enough"
+    fi
     guest_end
     kill "$host_pid"
     wait "$host_pid"
-    we_says="status=$? $(grep -q 'iwarp-nvmf: .*queue [0-9]*:' "$log" || echo orderly)"
+    we_says="status=$? killed=$([ "$nvmf_killed" = "$kills" ] && echo all || echo "$nvmf_killed") $(grep -q 'iwarp-nvmf: .*queue [0-9]*:' "$log" || echo orderly)"
 }

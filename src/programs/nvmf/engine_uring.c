@@ -57,7 +57,7 @@ static void prepare(struct uring *uring, struct nvmf_disk_io *io)
     struct io_uring_sqe *sqe = next_entry(uring);
     int fd = nvmf_disk_fd(io->disk);
     uint64_t at = io->offset + io->moved;
-    uint8_t *data = io->data + io->moved;
+    uint8_t *data = io->data ? io->data + io->moved : NULL;
     unsigned len = (unsigned)(io->len - io->moved);
 
     switch (io->op) {

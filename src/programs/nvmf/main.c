@@ -2,6 +2,7 @@
 /*
  * iwarp-nvmf: an NVMe over Fabrics target. docs/nvmf.md says which file does what.
  */
+#include "bench.h"
 #include "options.h"
 #include "report.h"
 #include "target.h"
@@ -147,11 +148,14 @@ int main(int argc, char **argv)
     struct nvmf_options options;
     int status = 0;
 
+    setenv("IWARP_LOG", "error", 0);
+    if (argc > 1 && strcmp(argv[1], "bench") == 0) {
+        return nvmf_bench(argc - 1, argv + 1);
+    }
     if (!nvmf_options_parse(argc, argv, &options)) {
         nvmf_options_free(&options);
         return 2;
     }
-    setenv("IWARP_LOG", "error", 0);
     signal(SIGXFSZ, SIG_IGN); /* a file that grows past a limit is an error of that write */
     switch (options.command) {
     case NVMF_RUN_SERVE:

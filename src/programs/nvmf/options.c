@@ -38,7 +38,8 @@ void nvmf_options_help(void)
 {
     puts("iwarp-nvmf serves disks to hosts of NVMe over Fabrics, by RDMA over TCP (iWARP).\n"
          "There is no encryption, and the name of a host is not a secret.\n\n"
-         "  iwarp-nvmf [--listen ADDR:PORT] --nqn NQN --ns DISK... [OPTION...]\n");
+         "  iwarp-nvmf [--listen ADDR:PORT] --nqn NQN --ns DISK... [OPTION...]\n"
+         "  iwarp-nvmf bench -q NQN [-a ADDR:PORT] ...     measure such a target\n");
     for (size_t i = 0; i < ROWS; i++) {
         char left[64], letter[8] = "    ";
         if (rows[i].letter < 256) {

@@ -89,6 +89,14 @@ struct iwarp_conn_options {
      * wait for ever.
      */
     bool remind;
+    /*
+     * The queue pair outlives the connection (default false). If the connection is never
+     * established, or ends because the peer or TCP has gone and no request of the send queue is
+     * half carried out, the queue pair becomes IDLE, what is posted stays posted, and the queue
+     * pair can be connected again. No asynchronous event tells of it, only the connection's. In all
+     * other cases it goes to ERROR and is flushed, as without this option.
+     */
+    bool keep_qp;
     int traffic_class; /* iwarp_connect: IP_TOS or IPV6_TCLASS of sent packets, 0 to 255; TCP sets
                         * the two low bits (ECN) itself; -1 (default): the system's default */
     /*
@@ -260,9 +268,9 @@ IWARP_API enum iwarp_status iwarp_listener_close(struct iwarp_listener *listener
  * Answer a REQUEST: bind qp (IDLE, same device) to conn and send the MPA Reply (RFC 5044 7.1.2)
  * with pd_len octets of private data, which are copied: at most 512 octets to a Request of revision
  * 1, 508 to one of revision 2 (RFC 6581 9). options NULL: those of the listener; only crc, markers,
- * rtr, placement, ulpdu_max, ird, ord, strict, send_imm, rnr_bytes and the times are used. `user`
- * replaces that of the listener in later events. The call waits for the connection's worker to send
- * the Reply.
+ * rtr, placement, ulpdu_max, ird, ord, strict, send_imm, rnr_bytes, keep_qp and the times are
+ * used. `user` replaces that of the listener in later events. The call waits for the connection's
+ * worker to send the Reply.
  *
  * OK: ESTABLISHED or FAILED follows. Requests of the send queue wait until the peer's first FPDU
  * has arrived (RFC 5044 7.1.2 rule 4). MISUSE: conn or qp is NULL, there is too much private data,
@@ -449,6 +457,13 @@ IWARP_API void *iwarp_conn_user(const struct iwarp_conn *conn);
 IWARP_API const struct iwarp_fault *iwarp_conn_fault(const struct iwarp_conn *conn);
 
 /*
+ * Set how long a message waits for its receive (rnr_timeout_ms, IWARP_RNR_OF_DEVICE included) from
+ * now on, and for a message that waits already: for applications whose peers tell it in their
+ * private data. MISUSE: the connection is not established, or was begun with the option at 0.
+ */
+IWARP_API enum iwarp_status iwarp_conn_set_rnr_timeout(struct iwarp_conn *conn, unsigned ms);
+
+/*
  * What the two ends negotiated (RFC 5044 7.1, RFC 6581 9). mpa_rev, peer_ird and peer_ord are known
  * when the peer's frame has arrived: also for a Request that is not answered yet, and for a Reply
  * that rejects (RFC 6581 9.1). All other members are 0 until the connection is established.
@@ -464,6 +479,7 @@ struct iwarp_conn_info {
     bool markers_wanted;         /* this end did */
     unsigned rtr;                /* enum iwarp_rtr that peer-to-peer mode settled on, or 0 */
     bool send_imm;               /* Sends with Immediate Data are agreed on */
+    bool used; /* a request of either end's application has gone over it, even if not all of it */
 };
 
 /* Fill in *info, whose size the caller has set. MISUSE: another size, or no valid frame has come.

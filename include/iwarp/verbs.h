@@ -402,7 +402,10 @@ struct iwarp_qp_options {
     unsigned max_send_sge;    /* 1 to 32; default 4 */
     unsigned max_recv_sge;    /* 1 to 32; default 4 */
     unsigned max_inline;      /* octets of inline data per request, 0 to 1024; default 64 */
-    bool signal_all;          /* every send request completes visibly; default false */
+    uint32_t num;             /* qp_num of its completions, in logs; 0 (default): the next free */
+    bool confirms;   /* CONFIRM takes no other request's room: from the first one on, the send queue
+                      * has room for twice max_send_wr; default false */
+    bool signal_all; /* every send request completes visibly; default false */
     /* Rights that the queue pair grants; an access needs them in addition to the rights of the
      * STag. REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC: its peer; MW_BIND: BIND_MW requests.
      * Default: all. */
@@ -511,7 +514,14 @@ enum iwarp_wr_flags {
     IWARP_WR_SOLICITED = 1 << 1, /* Sends, Immediate Data: with Solicited Event */
     IWARP_WR_INLINE = 1 << 2,    /* data is copied while posting; at most max_inline octets, which
                                   * need not be registered; MISUSE if they cannot be read */
-    IWARP_WR_FENCE = 1 << 3 /* wait for all earlier RDMA Reads and Atomics of this queue pair */
+    IWARP_WR_FENCE = 1 << 3, /* wait for all earlier RDMA Reads and Atomics of this queue pair */
+    /*
+     * READ without octets only. An RDMA Write completes when it is sent, and its octets may not be
+     * in the peer's memory yet (RFC 5040 5.5). The peer answers a Read behind it only once they
+     * are, so such a Read confirms all Writes before it. It completes as a Write does
+     * (IWARP_WC_WRITE).
+     */
+    IWARP_WR_CONFIRM = 1 << 4
 };
 
 struct iwarp_send_wr {

@@ -142,15 +142,6 @@ static const struct sockaddr *narrowed(const struct sockaddr *addr, struct socka
     return (const struct sockaddr *)wished;
 }
 
-/* Is the TCP of the native device another one than the kernel's? */
-static bool is_foreign(struct iwarp_device *device)
-{
-    struct iwarp_device_info info = {.size = sizeof info};
-
-    return iwarp_device_query(device, &info) == IWARP_OK &&
-           strcmp(info.options.transport, "tcp") != 0;
-}
-
 /*
  * Another TCP has no sockets to hold an address by: it is looked at now, and taken by rdma_listen
  * or rdma_connect, which may find the port in use. A port 0 is chosen by rdma_listen.
@@ -192,7 +183,7 @@ int cm_bind(struct cm_id *i, const struct sockaddr *addr)
     if (!device) {
         return -1;
     }
-    if (is_foreign(device)) {
+    if (iwarp_compat_tcp_is_foreign(device)) {
         return bind_foreign(i, addr);
     }
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

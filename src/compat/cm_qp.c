@@ -110,7 +110,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
     if (complete_queues(id, attr) != 0) {
         return -1;
     }
-    struct ibv_qp *qp = ibv_create_qp_ex(id->verbs, attr);
+    struct ibv_qp *qp = iwarp_compat_create_qp_of_id(id->verbs, attr);
     if (!qp) {
         int error = errno;
         destroy_queues(id);

@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* The whole object, from a pointer to its public part. */
 #define compat_of(pointer, type, member)                                                           \
@@ -102,7 +103,16 @@ struct compat_srq {
     struct compat_async async;
 };
 
-enum { COMPAT_QP_END, COMPAT_QP_LAST_WQE, COMPAT_QP_EVENTS };
+enum { COMPAT_QP_END, COMPAT_QP_LAST_WQE, COMPAT_QP_ESTABLISHED, COMPAT_QP_EVENTS };
+
+/* May sends be posted although the native queue pair is IDLE? */
+enum compat_sends {
+    COMPAT_SENDS_NOT,
+    COMPAT_SENDS,      /* a connection is on its way */
+    COMPAT_SENDS_NOTED /* by number: whoever posts the first one says so, iwarp_num_posted */
+};
+
+struct num; /* of a queue pair that can be connected by number (num.h) */
 
 struct compat_wr_list; /* of ibv_wr_start */
 
@@ -112,12 +122,16 @@ struct compat_qp {
         struct ibv_qp_ex ex;
     };
     struct iwarp_qp *native;
+    struct iwarp_qp *sender; /* what sends are posted to: native, unless connected to itself */
+    struct num *num;         /* NULL: its number is no address */
+    _Atomic bool named;      /* RTR has named its peer by number */
+    bool confirms;           /* its RDMA Writes are confirmed, however it is connected */
     struct ibv_qp_cap cap;
     bool sig_all, extended;
     unsigned access;             /* IBV_ACCESS_*, as modified last */
     bool rfc7306;                /* of the device, asked once */
     uint8_t ird, ord;            /* max_dest_rd_atomic, max_rd_atomic as modified last */
-    _Atomic bool connecting;     /* rdma_connect or rdma_accept was called: sends may be posted */
+    _Atomic uint8_t connecting;  /* enum compat_sends: rdma_connect or rdma_accept was called */
     _Atomic uint8_t ack_timeout; /* of RDMA_OPTION_ID_ACK_TIMEOUT, for ibv_query_qp */
     unsigned born;
     struct compat_async async[COMPAT_QP_EVENTS];
@@ -180,6 +194,15 @@ enum {
  */
 struct iwarp_device *iwarp_compat_device(void);
 
+/* Is the TCP of this device another one than the kernel's? */
+static inline bool iwarp_compat_tcp_is_foreign(struct iwarp_device *device)
+{
+    struct iwarp_device_info info = {.size = sizeof info};
+
+    return iwarp_device_query(device, &info) == IWARP_OK &&
+           strcmp(info.options.transport, "tcp") != 0;
+}
+
 /*
  * The context that all ids share whose local address belongs to the same device, opened by the
  * first call and never closed; and all of them, up to a NULL, to be freed. NULL: errno.
@@ -202,6 +225,10 @@ unsigned iwarp_compat_generation(void);
 
 /* By number, among all of this process; NULL: none. Not while another thread destroys it. */
 struct compat_qp *iwarp_compat_qp_find(uint32_t num);
+
+/* As ibv_create_qp_ex, for an id: its number is no address, and reserves no TCP port. */
+struct ibv_qp *iwarp_compat_create_qp_of_id(struct ibv_context *context,
+                                            struct ibv_qp_init_attr_ex *attr);
 
 /* ibv.state becomes what the native queue pair says. */
 void iwarp_compat_qp_refresh(struct compat_qp *qp);
@@ -285,12 +312,33 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
 const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
                                    const struct ibv_mw_bind_info *info, uint8_t key);
 
-/* Post all, or nothing if one is wrong or there is no room; 0 or an error. The last two have room
- * for so many. */
+/* Post all, or nothing if one is wrong or there is no room; 0 or an error. `native` has room for
+ * twice as many, `bind` for so many. */
 int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *wr,
                                struct iwarp_send_wr *native, struct iwarp_bind *bind);
 bool iwarp_compat_may_send(struct compat_qp *qp);
 unsigned iwarp_compat_send_flags(unsigned flags); /* of enum ibv_send_flags; others are nothing */
+
+/*
+ * num_calls.c, for queue pairs that are connected by number; the others have no `num`, and nothing
+ * happens. take: a number that is an address, 0: none can be had. leave is called before the native
+ * queue pair is destroyed, free after it. note: the program sets attributes before it names a peer.
+ * modify: it names one, or has. query: what it has set. blame: does the flushed send of this number
+ * say that the peer was not reached? The first one does.
+ */
+struct iwarp_fault;
+uint32_t iwarp_num_take(struct compat_qp *qp);
+void iwarp_num_leave(struct compat_qp *qp);
+void iwarp_num_free(struct compat_qp *qp);
+void iwarp_num_note(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask);
+int iwarp_num_modify(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask);
+void iwarp_num_query(struct compat_qp *qp, struct ibv_qp_attr *attr);
+void iwarp_num_posted(struct compat_qp *qp);
+bool iwarp_num_blame(uint32_t number, const struct iwarp_fault *fault);
+void iwarp_num_forget_all(void);
+
+/* verbs_async.c: the connection of a queue pair in RTR is there. */
+void iwarp_compat_async_established(struct compat_qp *qp);
 
 /* verbs_wr.c */
 int iwarp_compat_wr_init(struct compat_qp *qp);

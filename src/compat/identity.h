@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What devices are told apart by: a name, a MAC address, from which GUID and GID are made, and the
+ * What devices are told apart by: a name, a MAC address, from which the GUID is made, and the
  * MTU that is reported. There is one device for all addresses of this machine, or one for each
  * interface (IWARP_DEVICES). A device without a MAC of its own gets one of the range for local use,
  * made from the machine id and the interface's name, so that it is the same each time.
@@ -36,8 +36,6 @@ unsigned iwarp_compat_identities(const struct compat_identity **all);
 unsigned iwarp_compat_identity_at(const struct sockaddr *addr);
 
 __be64 iwarp_compat_guid(const struct compat_identity *identity); /* EUI-64 of the MAC */
-/* The MAC, then zeros, as RNICs have it. */
-void iwarp_compat_gid(const struct compat_identity *identity, union ibv_gid *gid);
 /* The interface's as one of the five. */
 enum ibv_mtu iwarp_compat_mtu(const struct compat_identity *identity);
 

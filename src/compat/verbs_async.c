@@ -47,6 +47,11 @@ static void report_qp(struct compat_qp *qp, unsigned slot, enum ibv_event_type t
     report(qp->ibv.context, &qp->async[slot], &event);
 }
 
+void iwarp_compat_async_established(struct compat_qp *qp)
+{
+    report_qp(qp, COMPAT_QP_ESTABLISHED, IBV_EVENT_COMM_EST);
+}
+
 /* Native locks are held. */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused)
 {

@@ -334,6 +334,10 @@ static void translate(struct ibv_wc *to, const struct iwarp_wc *from)
                           .opcode = opcode_of(from),
                           .byte_len = from->byte_len,
                           .qp_num = from->qp_num};
+    if (from->status == IWARP_WC_FLUSHED && from->opcode != IWARP_WC_RECV &&
+        iwarp_num_blame(from->qp_num, from->fault)) {
+        to->status = IBV_WC_RETRY_EXC_ERR;
+    }
     if (from->status != IWARP_WC_SUCCESS) {
         to->vendor_err = from->fault ? (uint32_t)iwarp_fault_code(from->fault) : 0;
     } else if (from->flags & IWARP_WC_WITH_IMM) {

@@ -277,12 +277,6 @@ __be64 iwarp_compat_guid(const struct compat_identity *identity)
     return guid;
 }
 
-void iwarp_compat_gid(const struct compat_identity *identity, union ibv_gid *gid)
-{
-    memset(gid, 0, sizeof *gid);
-    memcpy(gid->raw, identity->mac, COMPAT_MAC_OCTETS);
-}
-
 enum ibv_mtu iwarp_compat_mtu(const struct compat_identity *identity)
 {
     return identity->mtu >= 4096   ? IBV_MTU_4096

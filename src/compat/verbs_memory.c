@@ -249,7 +249,7 @@ int iwarp_compat_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bin
     if (why) {
         return iwarp_compat_refuse("verbs", EINVAL, "ibv_bind_mw: %s", why);
     }
-    enum iwarp_status status = iwarp_mw_bind(compat_qp(qp)->native, compat_mw(mw)->native, &bind,
+    enum iwarp_status status = iwarp_mw_bind(compat_qp(qp)->sender, compat_mw(mw)->native, &bind,
                                              b->wr_id, iwarp_compat_send_flags(b->send_flags));
     if (status != IWARP_OK) {
         return status == IWARP_AGAIN ? ENOMEM : iwarp_compat_failed("verbs", status, "ibv_bind_mw");

@@ -40,6 +40,7 @@ static void renew_context(struct compat_context *c)
 static void renew_all(void)
 {
     iwarp_compat_qp_forget_all();
+    iwarp_num_forget_all();
     for (struct compat_context *c = contexts; c; c = c->next) {
         renew_context(c);
     }

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct ibv_sge) == sizeof(struct iwarp_sge) &&
 _Static_assert((int)IBV_SEND_SIGNALED == 2 && (int)IBV_SEND_FENCE == 1, "flags");
 
 enum {
-    CHUNK = 16,
+    CHUNK = 16,   /* native requests: a Write may take two */
     WR_FLUSH = 14 /* IBV_WR_FLUSH, which rdma-core 44 does not know */
 };
 
@@ -54,10 +54,12 @@ const char *iwarp_compat_bind_fill(struct iwarp_bind *bind, struct ibv_mw *mw,
     if (!mw || (!mr && info->length > 0)) {
         return "a window or its region is missing";
     }
+    /* A window gives rights to peers alone; programs name LOCAL_WRITE all the same. */
     *bind = (struct iwarp_bind){.mr = mr ? mr->native : NULL,
                                 .mw = compat_mw(mw)->native,
                                 .len = info->length,
-                                .access = iwarp_compat_access(info->mw_access_flags),
+                                .access = iwarp_compat_access(info->mw_access_flags) &
+                                          ~(unsigned)IWARP_ACCESS_LOCAL_WRITE,
                                 .key = key};
     if (mr) { /* the window's address is one of the region's, by which peers call it */
         bind->addr = (char *)mr->ibv.addr + (info->addr - mr->iova);
@@ -132,6 +134,54 @@ static const char *translate(struct iwarp_send_wr *to, struct iwarp_bind *bind,
     return "unknown operation";
 }
 
+/* After posting, as the post lock orders this look against the engine's at the send queue: one of
+ * the two sees the other (num_engine.c, on_disconnected). */
+static void note_posted(struct compat_qp *qp)
+{
+    if (atomic_load_explicit(&qp->connecting, memory_order_relaxed) == COMPAT_SENDS_NOTED) {
+        iwarp_num_posted(qp);
+    }
+}
+
+/*
+ * On InfiniBand an RDMA Write completes when the peer's adapter has it, so programs tell the peer
+ * over some other way that it may look. Here it would complete when it is sent; by number, where no
+ * program expects that, a Read behind it completes in its place. With rdma_cm, where programs for
+ * iWARP know it, the user has to ask for this.
+ */
+static bool wants_confirmation(const struct compat_qp *qp, const struct ibv_send_wr *wr)
+{
+    return (qp->confirms || atomic_load_explicit(&qp->named, memory_order_relaxed)) &&
+           wr->opcode == IBV_WR_RDMA_WRITE && (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED));
+}
+
+/* One request of the program as one or two native ones, linked. *n counts up. NULL, or why not. */
+static const char *add(const struct compat_qp *qp, struct iwarp_send_wr *native, unsigned *n,
+                       struct iwarp_bind *bind, const struct ibv_send_wr *wr)
+{
+    struct iwarp_send_wr *to = &native[*n];
+    const char *why = translate(to, bind, wr);
+
+    if (why) {
+        return why;
+    }
+    to->flags |= qp->sig_all ? IWARP_WR_SIGNALED : 0u;
+    if (*n > 0) {
+        native[*n - 1].next = to;
+    }
+    to->next = NULL;
+    ++*n;
+    if (wants_confirmation(qp, wr)) {
+        to->flags &= ~(unsigned)IWARP_WR_SIGNALED;
+        to->next = &to[1];
+        to[1] = (struct iwarp_send_wr){.wr_id = wr->wr_id,
+                                       .opcode = IWARP_WR_READ,
+                                       .flags = IWARP_WR_SIGNALED | IWARP_WR_CONFIRM};
+        ++*n;
+    }
+    return NULL;
+}
+
 static int refuse_send(const char *why)
 {
     return iwarp_compat_refuse("verbs", EINVAL, "ibv_post_send: %s", why);
@@ -159,22 +209,20 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
     }
     while (wr && !why) {
         const struct iwarp_send_wr *stopped = NULL;
-        struct ibv_send_wr *first = wr;
+        struct ibv_send_wr *of[CHUNK];
         unsigned n = 0;
-        while (wr && n < CHUNK && !(why = translate(&native[n], &bind[n], wr))) {
-            native[n].next = NULL;
-            if (n > 0) {
-                native[n - 1].next = &native[n];
+        for (; wr && n + 1 < CHUNK; wr = wr->next) {
+            unsigned at = n;
+            why = add(qp, native, &n, &bind[at], wr);
+            if (why) {
+                break;
             }
-            n++;
-            wr = wr->next;
+            of[at] = of[n - 1] = wr;
         }
-        enum iwarp_status status = n ? iwarp_post_send(qp->native, native, &stopped) : IWARP_OK;
+        enum iwarp_status status = n ? iwarp_post_send(qp->sender, native, &stopped) : IWARP_OK;
+        note_posted(qp);
         if (status != IWARP_OK) {
-            for (; stopped > native; stopped--) {
-                first = first->next;
-            }
-            *bad = first;
+            *bad = of[stopped - native];
             return error_of_post(status, "ibv_post_send");
         }
     }
@@ -193,13 +241,14 @@ int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *w
     if (!iwarp_compat_may_send(qp)) {
         return refuse_send("the queue pair is not connected");
     }
-    for (size_t i = 0; wr && !(why = translate(&native[i], &bind[i], wr)); i++, wr = wr->next) {
-        native[i].next = wr->next ? &native[i + 1] : NULL;
+    for (unsigned n = 0; wr && !why; wr = wr->next) {
+        why = add(qp, native, &n, bind++, wr);
     }
     if (why) {
         return refuse_send(why);
     }
-    enum iwarp_status status = iwarp_post_send_together(qp->native, native, NULL);
+    enum iwarp_status status = iwarp_post_send_together(qp->sender, native, NULL);
+    note_posted(qp);
     return status == IWARP_OK ? 0 : error_of_post(status, "ibv_wr_complete");
 }
 

@@ -8,8 +8,6 @@
 #include "compat/compat.h"
 #include "compat/identity.h"
 
-#include <errno.h>
-
 /* The same definition under the nodes of other releases. */
 #define UNDER_NODE(name, symbol, node)                                                             \
     __asm__(".symver " #name ", " #symbol "@IBVERBS_PRIVATE_" #node)
@@ -23,20 +21,16 @@ UNDER_NODE(disassociate_59, verbs_allow_disassociate_destroy, 59);
 UNDER_NODE(disassociate_64, verbs_allow_disassociate_destroy, 64);
 UNDER_NODE(disassociate_65, verbs_allow_disassociate_destroy, 65);
 
-/* The enumeration ibv_gid_type_sysfs is in no public header: 0 is "IB or RoCE v1". */
-enum { GID_TYPE_ROCE_V2 = 1 };
-
+/* The enumeration ibv_gid_type_sysfs is in no public header: 0 is "IB or RoCE v1", 1 is "RoCE
+ * v2". */
 #define GID_TYPE_FUNCTION(name)                                                                    \
     int name(struct ibv_context *context, uint8_t port, unsigned index, int *type);                \
     int name(struct ibv_context *context, uint8_t port, unsigned index, int *type)                 \
     {                                                                                              \
-        (void)context;                                                                             \
-        if (port != 1 || index != 0) {                                                             \
-            errno = EINVAL;                                                                        \
-            return -1;                                                                             \
-        }                                                                                          \
-        *type = iwarp_compat_poses_as_roce() ? GID_TYPE_ROCE_V2 : 0;                               \
-        return 0;                                                                                  \
+        union ibv_gid gid;                                                                         \
+                                                                                                   \
+        *type = 1;                                                                                 \
+        return ibv_query_gid(context, port, (int)index, &gid);                                     \
     }
 
 GID_TYPE_FUNCTION(ibv_query_gid_type)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Queue pairs: create, find by number, modify, query. A new one reports INIT, as an RNIC's does.
- * With iWARP only the connection manager connects, so transitions that a program makes on its way
- * to RTS are accepted and do nothing. One that names a peer is refused: no connection would come of
- * it, and the program would wait for ever.
+ * Until a transition to RTR names a peer by its number, transitions are accepted and do nothing,
+ * since the connection manager connects. From then on until RESET, num_calls.c decides.
  */
 #include "base/process.h"
 #include "base/settings.h"
@@ -63,21 +62,29 @@ void iwarp_compat_qp_forget_all(void)
 
 /* --- creating -------------------------------------------------------------------------------- */
 
-/* Only a device that asks its peers can ever send one with Immediate Data. */
-static uint64_t send_imm_op(void)
+static const char *why_not(enum ibv_qp_type type)
 {
-    struct iwarp_device_info info = {.size = sizeof info};
-
-    return iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
-                   info.options.send_imm != IWARP_SEND_IMM_OFF
-               ? IBV_QP_EX_WITH_SEND_WITH_IMM
-               : 0;
+    switch ((int)type) {
+    case IBV_QPT_UC:
+        return "UC drops what comes late or is lost, and TCP, below iWARP, never does";
+    case IBV_QPT_UD:
+        return "UD sends datagrams to many peers from one queue pair, and iWARP has one peer and a "
+               "TCP connection to it for each";
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+        return "XRC names the peer's receive queue in each message, and messages of iWARP have no "
+               "place for that";
+    case IBV_QPT_RAW_PACKET:
+        return "raw packets are of an Ethernet adapter, and there is none below";
+    default:
+        return "this type is of one vendor's adapters, or not known";
+    }
 }
 
 static int check(const struct ibv_qp_init_attr_ex *a)
 {
-    const uint64_t known = send_imm_op() | IBV_QP_EX_WITH_RDMA_WRITE |
-                           IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+    const uint64_t known = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                           IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                            IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                            IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
                            IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
@@ -85,9 +92,8 @@ static int check(const struct ibv_qp_init_attr_ex *a)
     if (a->qp_type != IBV_QPT_RC) {
         return iwarp_compat_refuse("verbs", EOPNOTSUPP,
                                    "ibv_create_qp: type %d: iWARP has reliable connections (RC) "
-                                   "only, no UD, UC, XRC or raw packets: look for the program's "
-                                   "option for RC",
-                                   (int)a->qp_type);
+                                   "only: %s; look for the program's option for RC",
+                                   (int)a->qp_type, why_not(a->qp_type));
     }
     if ((a->comp_mask & ~(unsigned)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
                                     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) ||
@@ -97,13 +103,9 @@ static int check(const struct ibv_qp_init_attr_ex *a)
                                    a->comp_mask, a->create_flags);
     }
     if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (a->send_ops_flags & ~known)) {
-        return iwarp_compat_refuse(
-            "verbs", EOPNOTSUPP, "ibv_create_qp_ex: operations 0x%llx: iWARP has none like these%s",
-            (unsigned long long)(a->send_ops_flags & ~known),
-            a->send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM
-                ? "; Immediate Data comes with RDMA Writes only, or with IWARP_SEND_IMM=1 at both "
-                  "ends"
-                : "");
+        return iwarp_compat_refuse("verbs", EOPNOTSUPP,
+                                   "ibv_create_qp_ex: operations 0x%llx: iWARP has none like these",
+                                   (unsigned long long)(a->send_ops_flags & ~known));
     }
     if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq) {
         return iwarp_compat_refuse("verbs", EINVAL,
@@ -118,7 +120,7 @@ static unsigned at_least_one(unsigned n)
     return n > 0 ? n : 1;
 }
 
-static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
+static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bool by_number)
 {
     static const char *const sinks[] = {"local", "remote", NULL};
     struct iwarp_qp_options o;
@@ -135,20 +137,26 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a)
     if (o.max_inline < a->cap.max_inline_data) {
         o.max_inline = a->cap.max_inline_data;
     }
-    o.signal_all = a->sq_sig_all != 0;
     o.remote_sinks = iwarp_setting_word("IWARP_READ_SINK", sinks, 0) == 1;
     o.user = qp;
+    o.num = by_number ? iwarp_num_take(qp) : 0;
+    qp->confirms = iwarp_setting_on("IWARP_CONFIRM_WRITES", false);
+    o.confirms = o.num != 0 || qp->confirms; /* RDMA Writes: verbs_post.c */
     enum iwarp_status status = iwarp_qp_create(compat_pd(a->pd)->native, &o, &qp->native);
     if (status != IWARP_OK) {
-        return iwarp_compat_failed("verbs", status, "ibv_create_qp");
+        int error = iwarp_compat_failed("verbs", status, "ibv_create_qp");
+        iwarp_num_free(qp);
+        errno = error;
+        return error;
     }
+    qp->sender = qp->native;
     a->cap.max_send_wr = o.max_send_wr;
     a->cap.max_recv_wr = o.max_recv_wr;
     a->cap.max_send_sge = o.max_send_sge;
     a->cap.max_recv_sge = a->srq ? 0 : o.max_recv_sge;
     a->cap.max_inline_data = o.max_inline;
     qp->cap = a->cap;
-    qp->sig_all = o.signal_all;
+    qp->sig_all = a->sq_sig_all != 0;
     return 0;
 }
 
@@ -170,19 +178,21 @@ static void fill(struct compat_qp *qp, struct ibv_context *context,
                  IBV_ACCESS_MW_BIND;
     qp->rfc7306 = iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
                   (info.features & IWARP_FEATURE_IMMEDIATE);
-    qp->born = iwarp_compat_generation();
     pthread_mutex_init(&qp->ibv.mutex, NULL);
     pthread_cond_init(&qp->ibv.cond, NULL);
 }
 
-struct ibv_qp *iwarp_compat_create_qp_ex(struct ibv_context *context,
-                                         struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+                             bool by_number)
 {
     if (check(attr)) {
         return NULL;
     }
     struct compat_qp *qp = calloc(1, sizeof *qp);
-    if (!qp || create_native(qp, attr)) {
+    if (qp) {
+        qp->born = iwarp_compat_generation();
+    }
+    if (!qp || create_native(qp, attr, by_number)) {
         errno = qp ? errno : ENOMEM;
         free(qp);
         return NULL;
@@ -191,6 +201,7 @@ struct ibv_qp *iwarp_compat_create_qp_ex(struct ibv_context *context,
     fill(qp, context, attr);
     if (qp->extended && iwarp_compat_wr_init(qp)) {
         (void)iwarp_qp_destroy(qp->native);
+        iwarp_num_free(qp);
         free(qp);
         errno = ENOMEM;
         return NULL;
@@ -198,6 +209,18 @@ struct ibv_qp *iwarp_compat_create_qp_ex(struct ibv_context *context,
     atomic_fetch_add(&compat_context(context)->users, 1);
     enter(qp);
     return &qp->ibv;
+}
+
+struct ibv_qp *iwarp_compat_create_qp_ex(struct ibv_context *context,
+                                         struct ibv_qp_init_attr_ex *attr)
+{
+    return create(context, attr, true);
+}
+
+struct ibv_qp *iwarp_compat_create_qp_of_id(struct ibv_context *context,
+                                            struct ibv_qp_init_attr_ex *attr)
+{
+    return create(context, attr, false);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -233,11 +256,13 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
     if (qp->born == iwarp_compat_generation()) {
         leave(qp);
+        iwarp_num_leave(qp);
         enum iwarp_status status = iwarp_qp_destroy(qp->native);
         if (status != IWARP_OK) {
             enter(qp);
             return iwarp_compat_failed("verbs", status, "ibv_destroy_qp");
         }
+        iwarp_num_free(qp);
         iwarp_compat_async_leave(context, qp->async, COMPAT_QP_EVENTS, &ibv->mutex, &ibv->cond,
                                  &ibv->events_completed);
     }
@@ -249,8 +274,21 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
 /* --- asking ---------------------------------------------------------------------------------- */
 
+/* By number the program makes each transition but the one to ERR; that a peer has not come yet, or
+ * has gone, is no state. */
+static void refresh_by_number(struct compat_qp *qp, enum iwarp_qp_state native)
+{
+    if (native == IWARP_QP_ERROR || native == IWARP_QP_TERMINATE) {
+        qp->ibv.state = IBV_QPS_ERR;
+    }
+}
+
 void iwarp_compat_qp_refresh(struct compat_qp *qp)
 {
+    if (atomic_load(&qp->named)) {
+        refresh_by_number(qp, iwarp_qp_state(qp->native));
+        return;
+    }
     switch (iwarp_qp_state(qp->native)) {
     case IWARP_QP_IDLE:
         if (qp->ibv.state != IBV_QPS_RESET && qp->ibv.state != IBV_QPS_RTR) {
@@ -298,6 +336,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
         attr->max_dest_rd_atomic = qp->ird;
     }
     attr->timeout = atomic_load(&qp->ack_timeout);
+    iwarp_num_query(qp, attr);
     *init = (struct ibv_qp_init_attr){.qp_context = ibv->qp_context,
                                       .send_cq = ibv->send_cq,
                                       .recv_cq = ibv->recv_cq,
@@ -335,7 +374,7 @@ static int start_anew(struct compat_qp *qp, enum iwarp_qp_state now)
         if (error) {
             return error;
         }
-        atomic_store(&qp->connecting, false);
+        atomic_store(&qp->connecting, COMPAT_SENDS_NOT);
         return 0;
     }
     return now == IWARP_QP_IDLE ? 0
@@ -346,25 +385,19 @@ static int start_anew(struct compat_qp *qp, enum iwarp_qp_state now)
 
 /* RTR needs no connection, since programs go there before they connect. RTS needs one, or one that
  * has begun. */
-static int to_rtr_or_rts(struct compat_qp *qp, enum ibv_qp_state to, int mask,
-                         enum iwarp_qp_state now)
+static int to_rtr_or_rts(struct compat_qp *qp, enum ibv_qp_state to, enum iwarp_qp_state now)
 {
-    if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
-        return iwarp_compat_refuse("verbs", EOPNOTSUPP,
-                                   "ibv_modify_qp: iWARP connects through the connection manager "
-                                   "(librdmacm) only, not by the peer's address and number; look "
-                                   "for the program's option for rdma_cm (often -R)");
-    }
     if (now == IWARP_QP_RTS || (now == IWARP_QP_IDLE && atomic_load(&qp->connecting)) ||
         (now == IWARP_QP_IDLE && to == IBV_QPS_RTR)) {
         return 0;
     }
     return iwarp_compat_refuse("verbs", EINVAL,
                                "ibv_modify_qp: to RTS without a connection; rdma_connect and "
-                               "rdma_accept bring a queue pair there");
+                               "rdma_accept bring a queue pair there, or RTR with the peer's "
+                               "address and number");
 }
 
-static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
+static int change_state(struct compat_qp *qp, enum ibv_qp_state to)
 {
     enum iwarp_qp_state now = iwarp_qp_state(qp->native);
 
@@ -376,7 +409,7 @@ static int change_state(struct compat_qp *qp, enum ibv_qp_state to, int mask)
         return start_anew(qp, now);
     case IBV_QPS_RTR:
     case IBV_QPS_RTS:
-        return to_rtr_or_rts(qp, to, mask, now);
+        return to_rtr_or_rts(qp, to, now);
     case IBV_QPS_SQD:
         return now == IWARP_QP_CLOSING ? 0 : to_state(qp, IWARP_QP_CLOSING);
     case IBV_QPS_ERR:
@@ -421,6 +454,20 @@ static int change_attributes(struct compat_qp *qp, const struct ibv_qp_attr *att
     return status == IWARP_OK ? 0 : iwarp_compat_failed("verbs", status, "ibv_modify_qp");
 }
 
+/* Or by nobody yet: what is set before RTR counts for a connection by number, too. */
+static int change_by_manager(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    int error = mask & IBV_QP_STATE ? change_state(qp, attr->qp_state) : 0;
+
+    if (!error) {
+        error = change_attributes(qp, attr, mask);
+    }
+    if (!error) {
+        iwarp_num_note(qp, attr, mask);
+    }
+    return error;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
     struct compat_qp *qp = compat_qp(ibv);
@@ -429,9 +476,11 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
         return iwarp_compat_refuse("verbs", EINVAL, "ibv_modify_qp: port %u: there is port 1 alone",
                                    attr->port_num);
     }
-    int error = mask & IBV_QP_STATE ? change_state(qp, attr->qp_state, mask) : 0;
-    if (!error) {
-        error = change_attributes(qp, attr, mask);
+    int error;
+    if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) || atomic_load(&qp->named)) {
+        error = iwarp_num_modify(qp, attr, mask);
+    } else {
+        error = change_by_manager(qp, attr, mask);
     }
     if (!error && (mask & IBV_QP_STATE)) {
         ibv->state = attr->qp_state;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attributes of the device, as an iWARP RNIC reports them: limits, its one port, GID and P_Key.
+ * Attributes of the device, as an iWARP RNIC reports them: limits, its one port and P_Key.
  * Attributes that only InfiniBand has are 0.
  */
 #include "base/process.h"
 #include "compat/compat.h"
+#include "compat/gid.h"
 #include "compat/identity.h"
 
 #include <endian.h>
@@ -105,11 +106,17 @@ static bool no_such_port(unsigned port)
 int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
                             size_t size)
 {
+    struct compat_addresses addresses;
+
+    if (no_such_port(port)) {
+        return EINVAL;
+    }
+    iwarp_compat_addresses(iwarp_compat_identity(context->device), &addresses);
     const struct ibv_port_attr all = {
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
         .active_mtu = iwarp_compat_mtu(iwarp_compat_identity(context->device)),
-        .gid_tbl_len = 1,
+        .gid_tbl_len = (int)iwarp_compat_gids(&addresses),
         .port_cap_flags = PORT_CAPABILITIES,
         .max_msg_sz = UINT32_MAX,
         .pkey_tbl_len = 1,
@@ -118,11 +125,9 @@ int iwarp_compat_query_port(struct ibv_context *context, uint8_t port, struct ib
         .active_speed = 4, /* of 10 Gbit/s; the real speed of the path is not known */
         .phys_state = PHYS_STATE_LINK_UP,
         .link_layer = IBV_LINK_LAYER_ETHERNET,
+        .lid = iwarp_compat_lid(&addresses),
     };
 
-    if (no_such_port(port)) {
-        return EINVAL;
-    }
     memset(attr, 0, size);
     memcpy(attr, &all, size < sizeof all ? size : sizeof all);
     return 0;
@@ -134,38 +139,6 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 {
     return iwarp_compat_query_port(context, port, (struct ibv_port_attr *)(void *)attr,
                                    offsetof(struct ibv_port_attr, port_cap_flags2));
-}
-
-int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
-{
-    if (no_such_port(port) || index != 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    iwarp_compat_gid(iwarp_compat_identity(context->device), gid);
-    return 0;
-}
-
-int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
-                      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
-{
-    if (port != 1 || index != 0 || flags || entry_size < sizeof *entry) {
-        return port == 1 && !flags ? ENODATA : EINVAL;
-    }
-    memset(entry, 0, entry_size);
-    entry->port_num = 1;
-    entry->gid_type = iwarp_compat_poses_as_roce() ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
-    return ibv_query_gid(context, 1, 0, &entry->gid) ? EINVAL : 0;
-}
-
-ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
-                             size_t max_entries, uint32_t flags, size_t entry_size)
-{
-    if (flags || max_entries < 1 || entry_size < sizeof *entries) {
-        return -EINVAL;
-    }
-    int error = _ibv_query_gid_ex(context, 1, 0, entries, 0, entry_size);
-    return error ? -error : 1;
 }
 
 static __be16 only_pkey(void)

@@ -280,7 +280,7 @@ static bool room_to_post(struct compat_wr_list *l)
 {
     void *sge = grow(l->sge, l->sges, l->requests, &l->sge_room, sizeof *l->sge);
     l->sge = sge ? sge : l->sge;
-    void *native = grow(l->native, 0, l->requests, &l->native_room, sizeof *l->native);
+    void *native = grow(l->native, 0, 2 * l->requests, &l->native_room, sizeof *l->native);
     l->native = native ? native : l->native;
     void *bind = grow(l->bind, 0, l->requests, &l->bind_room, sizeof *l->bind);
     l->bind = bind ? bind : l->bind;

@@ -21,6 +21,7 @@
 #include "verbs/conn_drive.h"
 #include "verbs/conn_options.h"
 #include "verbs/conn_setup.h"
+#include "verbs/conn_wait.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
 #include "verbs/inject.h"
@@ -735,8 +736,31 @@ enum iwarp_status iwarp_conn_info(const struct iwarp_conn *conn, struct iwarp_co
         info->markers_wanted = c->settled.markers_rx;
         info->rtr = c->settled.rtr;
         info->send_imm = c->stream.config.send_imm;
+        info->used = iwarp_stats_used(c);
     }
     iwarp_conn_unlock(c);
     return came ? IWARP_OK
                 : iwarp_fail(IWARP_MISUSE, "no valid start-up frame of the peer has come");
+}
+
+enum iwarp_status iwarp_conn_set_rnr_timeout(struct iwarp_conn *conn, unsigned ms)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(conn)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(conn->device);
+    iwarp_mutex_lock(&conn->lock);
+    bool waits = conn->has_stream && conn->stream.config.hold > 0;
+    if (waits) {
+        conn->options.rnr_timeout_ms = ms;
+        iwarp_conn_change_wait(conn);
+    }
+    iwarp_conn_unlock(conn);
+    if (waits) {
+        iwarp_worker_kick(conn);
+    }
+    return waits ? IWARP_OK
+                 : iwarp_fail(IWARP_MISUSE, "rnr_timeout_ms: the connection is not established, or "
+                                            "has begun with the option at 0");
 }

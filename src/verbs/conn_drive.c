@@ -256,6 +256,20 @@ static void log_end(const struct iwarp_conn *conn)
 }
 
 /*
+ * Only if the peer has gone, or TCP has, and no request of this end is half done: then the stream
+ * leaves nothing behind that a flush would have to report.
+ */
+static bool qp_outlives(const struct iwarp_conn *conn)
+{
+    const struct iwarp_fault *f = &conn->fault;
+    bool lost = f->code == IWARP_FAULT_NONE || f->code == IWARP_FAULT_RDMAP_PEER_CLOSED ||
+                f->side == IWARP_SIDE_TRANSPORT;
+
+    return conn->qp && conn->options.keep_qp && lost && conn->stream.tx.off == 0 &&
+           conn->qp->sq.done == conn->qp->sq.next;
+}
+
+/*
  * The order matters. The state comes first, so that reaping flushes what is left. The queue pair is
  * in ERROR before its requests are flushed, so a request that is posted now is flushed, too (see
  * iwarp_post_recv). The event comes last: an application that takes it finds everything else done.
@@ -266,8 +280,11 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
     if (conn->state == CONN_ENDED) {
         return;
     }
-    conn->state = CONN_ENDED;
     conn->fault = conn->stream.fault;
+    if (qp_outlives(conn)) {
+        iwarp_qp_part(conn);
+    }
+    conn->state = CONN_ENDED;
     iwarp_stats_stream_ended(conn);
     log_end(conn);
     iwarp_conn_await_no_more(conn);
@@ -292,7 +309,9 @@ static void follow_life(struct iwarp_conn *conn)
                                                  [STREAM_ENDED] = IWARP_QP_ERROR};
     enum iwarp_stream_life life = conn->stream.life;
 
-    if (conn->qp && conn->state == CONN_ESTABLISHED) {
+    /* With keep_qp iwarp_conn_ended decides whether it is ERROR, in this turn. */
+    if (conn->qp && conn->state == CONN_ESTABLISHED &&
+        !(conn->options.keep_qp && states[life] == IWARP_QP_ERROR)) {
         iwarp_qp_set_state(conn->qp, states[life]);
     }
     if (life != STREAM_RUNNING && life != STREAM_ENDED && !conn->timer_on) {

@@ -194,6 +194,9 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     if (!iwarp_conn_lingers(conn) && !iwarp_conn_hand_back(conn, code)) {
         iwarp_conn_close_endpoint(conn, code == IWARP_FAULT_LOCAL_ABORT);
     }
+    if (conn->qp && conn->options.keep_qp) {
+        iwarp_qp_part(conn);
+    }
     conn->state = CONN_ENDED;
     atomic_fetch_add(code == IWARP_FAULT_MPA_REJECTED ? &conn->device->stats.rejected_by_peer
                                                       : &conn->device->stats.failed,

@@ -156,6 +156,14 @@ unsigned iwarp_conn_waited(struct iwarp_conn *conn)
     return time_left(conn);
 }
 
+void iwarp_conn_change_wait(struct iwarp_conn *conn)
+{
+    if (conn->waiting) {
+        conn->await_until = conn->await_since + iwarp_conn_rnr_ms(conn);
+        conn->await_changed = true;
+    }
+}
+
 unsigned iwarp_conn_close_ms(struct iwarp_conn *conn)
 {
     if (conn->waiting) {

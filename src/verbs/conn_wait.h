@@ -25,6 +25,10 @@ unsigned iwarp_conn_await_receive(struct iwarp_conn *conn);
 /* It waits no more, or its queue pair goes away: nobody needs to wake it up. */
 void iwarp_conn_await_no_more(struct iwarp_conn *conn);
 
+/* conn.lock held: the option has changed. A message that waits has the new time, from its
+ * beginning; the caller kicks the worker. */
+void iwarp_conn_change_wait(struct iwarp_conn *conn);
+
 /* The timer says that the message may have waited long enough.  Returns ms as above, or 0: the
  * stream ends. */
 unsigned iwarp_conn_waited(struct iwarp_conn *conn);

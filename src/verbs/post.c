@@ -20,7 +20,8 @@
 #include "verbs/trace.h"
 #include "verbs/worker.h"
 
-#define WR_FLAGS (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE)
+#define WR_FLAGS                                                                                   \
+    (IWARP_WR_SIGNALED | IWARP_WR_SOLICITED | IWARP_WR_INLINE | IWARP_WR_FENCE | IWARP_WR_CONFIRM)
 
 /*
  * The sum of the SGEs' lengths; false if it is more than one message can carry (RFC 5041 5.2: less
@@ -160,6 +161,9 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
         return iwarp_fail(IWARP_MISUSE, "work request flags 0x%x, known are 0x%x", wr->flags,
                           (unsigned)WR_FLAGS);
     }
+    if ((wr->flags & IWARP_WR_CONFIRM) && (wr->opcode != IWARP_WR_READ || wr->num_sge > 0)) {
+        return iwarp_fail(IWARP_MISUSE, "IWARP_WR_CONFIRM is for an RDMA Read without SGEs");
+    }
     if (is_memory(wr->opcode)) {
         return iwarp_post_memory_check(qp, wr);
     }
@@ -252,6 +256,9 @@ static enum iwarp_status put_send(struct iwarp_qp *qp, const struct iwarp_send_w
 
     if (status != IWARP_OK) {
         return status;
+    }
+    if ((wr->flags & IWARP_WR_CONFIRM) && qp->options.confirms) {
+        qp->sq.limit = 2 * qp->options.max_send_wr; /* post_lock guards it */
     }
     if (!iwarp_wq_room_at(&qp->sq, at)) {
         return iwarp_fail(IWARP_AGAIN,
@@ -413,6 +420,15 @@ static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_s
     return IWARP_OK;
 }
 
+static inline bool may_post(struct iwarp_qp *qp)
+{
+    if (!qp) {
+        (void)iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+        return false;
+    }
+    return IWARP_MAY_CALL(qp->pd->device);
+}
+
 /*
  * Five steps: write the requests into the ring with post_lock held; flush them if the queue pair is
  * in ERROR and has no connection; claim the connection; give post_lock back; send with conn.lock
@@ -428,10 +444,12 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
 {
     IWARP_UNCANCELLED;
 
-    if (!qp) {
-        return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+    if (!may_post(qp)) {
+        if (bad) {
+            *bad = wr;
+        }
+        return IWARP_MISUSE;
     }
-    IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     enum iwarp_status status = together ? post_together(qp, &wr) : post_one_by_one(qp, &wr);
     if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
@@ -525,10 +543,12 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
 {
     enum iwarp_status status = IWARP_OK;
 
-    if (!qp) {
-        return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+    if (!may_post(qp)) {
+        if (bad) {
+            *bad = wr;
+        }
+        return IWARP_MISUSE;
     }
-    IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *ended = NULL;
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {

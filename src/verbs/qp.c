@@ -98,9 +98,11 @@ static bool init_queues(struct iwarp_qp *qp)
     if (sgl < IWARP_OPERANDS_AT + sizeof(struct iwarp_operands)) {
         sgl = IWARP_OPERANDS_AT + sizeof(struct iwarp_operands);
     }
-    if (!iwarp_wq_init(&qp->sq, o->max_send_wr, sizeof(struct iwarp_swqe) + sgl)) {
+    if (!iwarp_wq_init(&qp->sq, o->confirms ? 2 * o->max_send_wr : o->max_send_wr,
+                       sizeof(struct iwarp_swqe) + sgl)) {
         return false;
     }
+    qp->sq.limit = o->max_send_wr;
     if (o->srq) {
         iwarp_srq_attach(o->srq, &qp->rq);
         return true;
@@ -141,7 +143,7 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     qp->async.device = pd->device;
     qp->access = options->access;
     qp->max_ird = qp->max_ord = IWARP_MAX_READ_DEPTH;
-    qp->num = atomic_fetch_add(&pd->device->next_qp_num, 1);
+    qp->num = options->num ? options->num : atomic_fetch_add(&pd->device->next_qp_num, 1);
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&pd->qps, 1);
@@ -167,26 +169,12 @@ static void await_posters(struct iwarp_qp *qp)
     }
 }
 
-/*
- * The connection is separated under its lock and goes on alone: the kick makes its worker end it
- * (qp_gone). Completions are purged last, when nothing can be pushed any more. qp.conn is read
- * without post_lock, as no other thread may use a queue pair that is being destroyed.
- */
-enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
+/* False: they were separated before. */
+static bool separate(struct iwarp_qp *qp, struct iwarp_conn *conn)
 {
-    IWARP_UNCANCELLED;
-    if (!IWARP_GIVEN(qp)) {
-        return IWARP_MISUSE;
-    }
-    struct iwarp_conn *conn = qp->conn;
-
-    IWARP_ON_LOOP(qp->pd->device);
-    enum iwarp_status status = iwarp_async_leave(&qp->async);
-    if (status != IWARP_OK) {
-        return status;
-    }
-    if (conn) {
-        iwarp_mutex_lock(&conn->lock);
+    iwarp_mutex_lock(&conn->lock);
+    bool bound = conn->qp == qp;
+    if (bound) {
         iwarp_conn_await_no_more(conn);
         conn->qp = NULL;
         if (conn->startup) {
@@ -195,11 +183,36 @@ enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
         if (conn->has_stream) {
             iwarp_stream_detach(&conn->stream);
         }
-        iwarp_mutex_unlock(&conn->lock);
     }
+    iwarp_mutex_unlock(&conn->lock);
+    return bound;
+}
+
+/*
+ * The connection is separated under its lock and goes on alone: the kick makes its worker end it
+ * (qp_gone). Completions are purged last, when nothing can be pushed any more. With keep_qp the
+ * worker may part the two at this moment: then the connection has no queue pair when its lock is
+ * free, and the reference of the queue pair has gone.
+ */
+enum iwarp_status iwarp_qp_destroy(struct iwarp_qp *qp)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(qp)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_ON_LOOP(qp->pd->device);
+    enum iwarp_status status = iwarp_async_leave(&qp->async);
+    if (status != IWARP_OK) {
+        return status;
+    }
+    struct iwarp_conn *conn = iwarp_qp_hold_conn(qp);
+    bool bound = conn && separate(qp, conn);
     await_posters(qp);
-    if (conn) {
+    if (bound) {
         iwarp_worker_kick(conn);
+        iwarp_conn_put(conn);
+    }
+    if (conn) {
         iwarp_conn_put(conn);
     }
     iwarp_cq_purge(qp->options.send_cq, qp);
@@ -314,6 +327,30 @@ void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
     }
 }
 
+/*
+ * Completions are told here: afterwards the connection has no pointer to the queue pair, so the
+ * thread that unlocks cannot. Both locks are held while the two part, so a poster either finds the
+ * connection, whose holder looks for notes, or none, and its request waits for the next one.
+ */
+void iwarp_qp_part(struct iwarp_conn *conn)
+{
+    struct iwarp_qp *qp = conn->qp;
+
+    iwarp_conn_await_no_more(conn);
+    iwarp_mutex_lock(&qp->post_lock);
+    iwarp_qp_reap(conn);
+    iwarp_qp_tell(qp);
+    if (conn->has_stream) {
+        iwarp_stream_detach(&conn->stream);
+    }
+    conn->qp = NULL;
+    qp->conn = NULL;
+    iwarp_qp_set_state(qp, IWARP_QP_IDLE);
+    atomic_store(&qp->no_send_imm, false); /* the next peer may have agreed */
+    iwarp_mutex_unlock(&qp->post_lock);
+    iwarp_conn_put(conn); /* not the last one: the caller holds another */
+}
+
 /* post_lock keeps the connection from being separated, and freed, before the reference is taken. */
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp)
 {
@@ -368,7 +405,7 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w)
                                                    [IWARP_WR_LOCAL_INV] = IWARP_WC_LOCAL_INV,
                                                    [IWARP_WR_BIND_MW] = IWARP_WC_BIND_MW};
 
-    return opcodes[w->opcode];
+    return w->flags & IWARP_WR_CONFIRM ? IWARP_WC_WRITE : opcodes[w->opcode];
 }
 
 /* conn.lock held. w is a copy, or an entry that no poster can overwrite yet. */
@@ -484,6 +521,7 @@ static void flush(struct iwarp_conn *conn)
         push_send(conn, w, blamed ? unfinished(w->status) : remote_status(&conn->fault));
     }
     sq->done = sq->next = head;
+    conn->stream.tx.off = 0; /* what is posted from now on is flushed, too, and was never begun */
     atomic_store(&sq->reaped, head);
     if (rq->take) {
         flush_shared(conn);

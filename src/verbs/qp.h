@@ -60,6 +60,13 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn);
  */
 void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn);
 
+/*
+ * The connection ends, and the queue pair outlives it (keep_qp): it is IDLE again, and what is
+ * posted stays posted.  Its stream has begun no request of the send queue that is unfinished.
+ * conn.lock held, conn.state not ENDED yet.  Takes post_lock.
+ */
+void iwarp_qp_part(struct iwarp_conn *conn);
+
 /* Its connection, with a reference for the caller; NULL: none.  Takes post_lock. */
 struct iwarp_conn *iwarp_qp_hold_conn(struct iwarp_qp *qp);
 

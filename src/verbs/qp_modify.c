@@ -364,9 +364,10 @@ static void go(struct change *c, enum iwarp_qp_state from, enum iwarp_qp_state t
     case IWARP_QP_ERROR:
         if (c->conn) {
             iwarp_conn_end_now(c->conn);
-            break;
         }
-        give_up(c);
+        if (!c->conn || !c->conn->qp) { /* or keep_qp has just parted them */
+            give_up(c);
+        }
         break;
     case IWARP_QP_RTS:
         break;

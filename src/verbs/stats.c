@@ -100,6 +100,22 @@ void iwarp_stats_stream_ended(struct iwarp_conn *conn)
     }
 }
 
+static bool carried(const struct iwarp_stream_traffic *t)
+{
+    uint64_t n = atomic_load_explicit(&t->payload, memory_order_relaxed);
+
+    for (unsigned i = IWARP_OP_SEND; i < STREAM_COUNT_OPCODES; i++) {
+        n += i == IWARP_OP_TERMINATE ? 0
+                                     : atomic_load_explicit(&t->messages[i], memory_order_relaxed);
+    }
+    return n > 0;
+}
+
+bool iwarp_stats_used(const struct iwarp_conn *conn)
+{
+    return carried(&conn->counts.tx) || carried(&conn->counts.rx);
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 /* Copy the atomic counters into the plain struct of the application. */

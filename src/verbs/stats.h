@@ -34,6 +34,10 @@ struct iwarp_conn_ends {
     _Atomic uint32_t terminate_sent, terminate_received; /* 0, or as stats.c packs its codes */
 };
 
+/* Has a request of either application gone over the connection, in whole or in part?  RDMA Reads
+ * and Writes without octets do not count, since the start-up uses them itself. */
+bool iwarp_stats_used(const struct iwarp_conn *conn);
+
 /* The stream has ended: count how.  Once for each stream, with conn.lock held. */
 void iwarp_stats_stream_ended(struct iwarp_conn *conn);
 

@@ -265,6 +265,36 @@ static void receive__beyond_its_region__takes_what_fits(void **state)
     loop_close(&l);
 }
 
+/* A Read of nothing goes behind each Write, and the Write completes with its response. */
+static void write__confirmed_on_request__is_in_the_peers_memory(void **state)
+{
+    (void)state;
+    for (unsigned on = 0; on < 2; on++) {
+        struct iwarp_qp_stats stats = {.size = sizeof stats};
+        struct loop l;
+        assert_int_equal(setenv("IWARP_CONFIRM_WRITES", on ? "on" : "off", 1), 0);
+        loop_open(&l, &plain);
+        for (unsigned i = 0; i < 50; i++) {
+            struct ibv_sge sge = loop_sge(&l, 0, 0, LOOP_OCTETS);
+            struct ibv_send_wr wr = {
+                .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+            wr.wr.rdma.remote_addr = (uintptr_t)l.memory[1];
+            wr.wr.rdma.rkey = l.mr[1]->rkey;
+            memset(l.memory[0], (int)i + 1, LOOP_OCTETS);
+            post(&l, &wr);
+            (void)loop_expect(&l, 0, i, IBV_WC_RDMA_WRITE);
+            if (on) {
+                assert_memory_equal(l.memory[0], l.memory[1], LOOP_OCTETS);
+            }
+        }
+        assert_int_equal(iwarp_qp_stats(compat_qp(l.qp[0])->native, &stats), IWARP_OK);
+        /* The start-up sends one, too. */
+        assert_in_range(stats.sent.messages[IWARP_OP_READ_REQUEST], on * 50, on * 50 + 1);
+        loop_close(&l);
+    }
+    assert_int_equal(unsetenv("IWARP_CONFIRM_WRITES"), 0);
+}
+
 /* Many programs know nothing of the RNICs' rule; theirs is to see whether they keep it. */
 static void read__into_a_region_without_remote_write__is_refused_on_request(void **state)
 {
@@ -413,6 +443,7 @@ int main(void)
         cmocka_unit_test(bind_mw__of_type_1__is_a_call_of_its_own),
         cmocka_unit_test(read__into_two_pieces__is_one_request),
         cmocka_unit_test(receive__beyond_its_region__takes_what_fits),
+        cmocka_unit_test(write__confirmed_on_request__is_in_the_peers_memory),
         cmocka_unit_test(read__into_a_region_without_remote_write__is_refused_on_request),
         cmocka_unit_test(chain__longer_than_the_queue__stops_where_it_is_full),
         cmocka_unit_test(post__of_what_iwarp_has_not__is_refused_and_the_rest_before_it_goes),

@@ -7,7 +7,7 @@
 
 #include "../support/child.h"
 
-#include "compat/identity.h"
+#include "compat/gid.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -17,7 +17,6 @@ static void device__is_an_rnic_with_a_name_and_a_guid(void **state)
 {
     struct ibv_context *context = loop_context();
     struct ibv_device *device = context->device;
-    union ibv_gid gid;
     uint8_t guid[8];
     __be64 guid_again = ibv_get_device_guid(device);
 
@@ -28,15 +27,6 @@ static void device__is_an_rnic_with_a_name_and_a_guid(void **state)
     memcpy(guid, &guid_again, sizeof guid);
     assert_int_equal(guid[3], 0xff);
     assert_int_equal(guid[4], 0xfe);
-    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
-    assert_int_equal(gid.raw[0], guid[0] ^ 2);
-    assert_memory_equal(gid.raw + 1, guid + 1, 2);
-    assert_memory_equal(gid.raw + 3, guid + 5, 3);
-    for (int i = 6; i < 16; i++) {
-        assert_int_equal(gid.raw[i], 0);
-    }
-    assert_int_equal(ibv_query_gid(context, 1, 1, &gid), -1);
-    assert_int_equal(ibv_query_gid(context, 2, 0, &gid), -1);
     assert_true(fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC);
     assert_true(fcntl(context->async_fd, F_GETFD) & FD_CLOEXEC);
     assert_true(context->num_comp_vectors >= 1);
@@ -57,24 +47,91 @@ static void mac__of_a_machine_id__is_stable(void **state)
     assert_int_equal(a[0] & 3, 2);
 }
 
-static void query__gid_table_and_pkey(void **state)
+/* Programs have 0, 1 or 3 written into them, and ask for an interface_id that is not 0. */
+static void query__gids__are_addresses_of_this_machine(void **state)
 {
     struct ibv_context *context = loop_context();
-    struct ibv_gid_entry entry[2];
-    union ibv_gid gid;
+    struct ibv_gid_entry one, all[COMPAT_MAX_GIDS];
+    union ibv_gid first, gid;
+    struct ibv_port_attr port;
+
+    (void)state;
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(ibv_query_gid(context, 1, 0, &first), 0);
+    assert_true(port.gid_tbl_len >= COMPAT_GID_COPIES);
+    assert_int_equal(ibv_query_gid_table(context, all, COMPAT_MAX_GIDS, 0), port.gid_tbl_len);
+    for (int i = 0; i < port.gid_tbl_len; i++) {
+        struct sockaddr_storage addr;
+        assert_int_equal(ibv_query_gid(context, 1, i, &gid), 0);
+        assert_true(gid.global.interface_id != 0);
+        assert_int_equal(ibv_query_gid_ex(context, 1, (uint32_t)i, &one, 0), 0);
+        assert_memory_equal(&one, &all[i], sizeof one);
+        assert_memory_equal(&one.gid, &gid, sizeof gid);
+        assert_int_equal(one.gid_type, IBV_GID_TYPE_ROCE_V2);
+        assert_int_equal(one.gid_index, i);
+        if (i < COMPAT_GID_COPIES) {
+            assert_memory_equal(&gid, &first, sizeof gid);
+        }
+        iwarp_compat_addr_of_gid(&gid, 0, &addr);
+        assert_true(iwarp_compat_is_here(&addr));
+    }
+    if (first.raw[10] == 0xff) { /* IPv4 */
+        assert_int_equal(port.lid, first.raw[14] << 8 | first.raw[15]);
+    }
+    assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
+    assert_int_equal(ibv_query_gid(context, 1, -1, &gid), -1);
+    assert_int_equal(ibv_query_gid(context, 2, 0, &gid), -1);
+    assert_int_equal(ibv_query_gid_ex(context, 1, (uint32_t)port.gid_tbl_len, &one, 0), ENODATA);
+    assert_int_equal(ibv_query_gid_ex(context, 2, 0, &one, 0), EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, all, 2, 0), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, all, COMPAT_MAX_GIDS, 1), -EINVAL);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static struct compat_address address(const char *text, const char *mask)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct compat_address a = {.interface = 1};
+
+    assert_int_equal(inet_pton(AF_INET, text, &in.sin_addr), 1);
+    memcpy(&a.addr, &in, sizeof in);
+    assert_int_equal(inet_pton(AF_INET, mask, &a.mask), 1);
+    return a;
+}
+
+/* The low half of the address, within its network. */
+static void lid__names_a_host_of_the_network(void **state)
+{
+    static const struct {
+        const char *mask;
+        uint16_t lid;
+        const char *host; /* NULL: there is none such */
+    } cases[] = {{"255.255.255.0", 0x0302, "10.1.3.2"}, {"255.255.255.0", 0x0402, NULL},
+                 {"255.255.0.0", 0x0402, "10.1.4.2"},   {"255.0.0.0", 0xfffe, "10.1.255.254"},
+                 {"255.255.255.0", 0, "10.1.3.9"},      {"255.255.255.255", 0x0309, "10.1.3.9"},
+                 {"255.255.255.255", 0x0308, NULL}};
+    struct compat_addresses list = {.n = 1};
+    struct sockaddr_storage addr;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        list.at[0] = address("10.1.3.9", cases[i].mask);
+        assert_int_equal(iwarp_compat_lid(&list), 0x0309);
+        bool found = iwarp_compat_addr_of_lid(&list, cases[i].lid, &addr);
+        assert_int_equal(found, cases[i].host != NULL);
+        if (found) {
+            struct compat_address host = address(cases[i].host, "0.0.0.0");
+            assert_true(iwarp_compat_same_host(&addr, &host.addr));
+        }
+    }
+}
+
+static void query__pkey(void **state)
+{
+    struct ibv_context *context = loop_context();
     __be16 pkey = 7;
 
     (void)state;
-    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
-    assert_int_equal(ibv_query_gid_ex(context, 1, 0, entry, 0), 0);
-    assert_memory_equal(&entry->gid, &gid, sizeof gid);
-    assert_int_equal(entry->gid_type, IBV_GID_TYPE_IB);
-    assert_int_equal(ibv_query_gid_ex(context, 1, 1, entry, 0), ENODATA);
-    assert_int_equal(ibv_query_gid_ex(context, 2, 0, entry, 0), EINVAL);
-    assert_int_equal(ibv_query_gid_table(context, entry, 2, 0), 1);
-    assert_memory_equal(&entry->gid, &gid, sizeof gid);
-    assert_int_equal(ibv_query_gid_table(context, entry, 0, 0), -EINVAL);
-    assert_int_equal(ibv_query_gid_table(context, entry, 2, 1), -EINVAL);
     assert_int_equal(ibv_query_pkey(context, 1, 0, &pkey), 0);
     assert_int_equal(pkey, 0);
     assert_int_equal(ibv_query_pkey(context, 1, 1, &pkey), -1);
@@ -108,9 +165,7 @@ static void query__device_and_port(void **state)
     assert_int_equal(port.state, IBV_PORT_ACTIVE);
     assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
     assert_int_equal(port.phys_state, 5);
-    assert_int_equal(port.gid_tbl_len, 1);
     assert_int_equal(port.max_msg_sz, UINT32_MAX);
-    assert_int_equal(port.lid, 0);
     assert_in_range(port.active_mtu, IBV_MTU_256, IBV_MTU_4096);
     assert_int_equal(ibv_query_port(context, 2, &port), EINVAL);
 
@@ -278,7 +333,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device__is_an_rnic_with_a_name_and_a_guid),
         cmocka_unit_test(mac__of_a_machine_id__is_stable),
-        cmocka_unit_test(query__gid_table_and_pkey),
+        cmocka_unit_test(query__gids__are_addresses_of_this_machine),
+        cmocka_unit_test(lid__names_a_host_of_the_network),
+        cmocka_unit_test(query__pkey),
         cmocka_unit_test(query__device_and_port),
         cmocka_unit_test(region__registered_moved_and_given_back),
         cmocka_unit_test(buffer__registered_within_its_bounds),

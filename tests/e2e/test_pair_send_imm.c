@@ -351,8 +351,8 @@ static void post__in_idle_after_a_refusal__waits_again(void **state)
     pair_options_init(&o, PAIR_MEMORY);
     pair_open(&p, &o);
     must_fail(iwarp_post_send(p.side[0].qp, &wr, NULL), IWARP_MISUSE, "no iWARP message");
+    must(iwarp_qp_modify(p.side[0].qp, &to_error)); /* ends the other side, too */
     for (unsigned i = 0; i < 2; i++) {
-        must(iwarp_qp_modify(p.side[i].qp, &to_error));
         must(iwarp_conn_wait_end(p.side[i].conn, PAIR_WAIT_MS));
         must(iwarp_qp_modify(p.side[i].qp, &to_idle));
         must(iwarp_conn_destroy(p.side[i].conn));

@@ -177,6 +177,8 @@ static void read__one_of_its_pieces_fails__completes_once(void **state)
                          remote ? IWARP_FAULT_PEER_TERMINATE : IWARP_FAULT_LOCAL_SGE);
         pair_wc(a->send_cq, 3, IWARP_WC_FLUSHED);
         must(iwarp_conn_wait_end(a->conn, PAIR_WAIT_MS));
+        pair_send(a, 4, 0, 8); /* the Read was begun, and this was not */
+        pair_wc(a->send_cq, 4, IWARP_WC_FLUSHED);
         pair_no_wc(a->send_cq);
         must(iwarp_mr_deregister(half));
         pair_close(&p);

@@ -2,7 +2,6 @@
 #
 # Programs that cannot run on iWARP: each fails, and a line of the library says why and what to do instead.
 
-by_number='iWARP connects through the connection manager (librdmacm) only'
 only_rc='iWARP has reliable connections (RC) only'
 only_tcp='RDMA_PS_TCP only, no UD (datagrams), XRC or multicast'
 
@@ -52,12 +51,6 @@ either_ended()
     return 1
 }
 
-for kind in rc srq; do
-    try "ibv_${kind}_pingpong" pair_fails "$by_number" ibv_${kind}_pingpong -g 0 -p PORT -- \
-        ibv_${kind}_pingpong -g 0 -p PORT 127.0.0.1
-done
-try "ib_write_bw without -R" pair_fails "$by_number" ib_write_bw -F -p PORT -- ib_write_bw -F -p PORT 127.0.0.1
-try "qperf without -cm1" pair_fails "$by_number" qperf -lp PORT -- qperf 127.0.0.1 -lp PORT rc_bw
 for kind in uc ud; do
     try "ibv_${kind}_pingpong" fails "$only_rc" ibv_${kind}_pingpong
 done

@@ -81,7 +81,7 @@ pairs 0 "$BUILD" "$BUILD" --pairs 48 --starts 12 --slice 10 --old-env IWARP_FAUL
     grep -q '^small: .*: better$' <<<"$output"
 result 'the other way round it is better'
 pairs 2 "$BUILD" "$BUILD" --new-env IWARP_FAULTS=tickle small &&
-    grep -q '^small: not measured: ' <<<"$output"
+    grep -q 'small: not measured: ' <<<"$output"
 result 'a side that cannot open its device is not measured'
 pairs 1 / "$BUILD" && grep -q 'no build with lib/libiwarp.so' <<<"$output"
 result 'a folder without a build is refused'

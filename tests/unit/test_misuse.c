@@ -146,6 +146,8 @@ static void null__for_connections__is_misuse(void **state)
     refused(iwarp_abort(NULL), "conn is NULL");
     refused(iwarp_conn_destroy(NULL), "conn is NULL");
     refused(iwarp_conn_info(NULL, &info), "conn is NULL");
+    refused(iwarp_conn_set_rnr_timeout(NULL, 1), "conn is NULL");
+    refused(iwarp_conn_set_rnr_timeout(p.side[0].conn, 1), "option at 0");
     refused(iwarp_conn_info(p.side[0].conn, NULL), "info is NULL");
     refused(iwarp_conn_peer_addr(NULL, &addr, &addr_len), "conn is NULL");
     refused(iwarp_conn_peer_addr(p.side[0].conn, NULL, &addr_len), "addr is NULL");

@@ -8,8 +8,9 @@
 set -u
 version='@VERSION@'
 installed='@COMPATDIR@'
-settings='addr config crc crc32c devices faults log markers mpa-rev pcap pcap-max
-                   persona placement progress read-sink rfc7306 send-imm strict transport ulpdu-max workers'
+settings='addr config confirm-writes crc crc32c devices faults log markers mpa-rev pcap pcap-max
+                   persona placement progress read-sink rfc7306 rnr-bytes rnr-max rnr-timeout send-imm
+                   strict transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).
 fail()

@@ -52,10 +52,11 @@ CRYPTO_PKG := libcrypto
 SSL_PKG := libssl
 ISAL_PKG := libisal
 LWIP_PKG := lwip
+URING_PKG := liburing
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
-PROBES := UV CRYPTO SSL ISAL LWIP CMOCKA IBVERBS FABRIC
+PROBES := UV CRYPTO SSL ISAL LWIP URING CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
@@ -83,6 +84,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
     -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-align -Wcast-qual -Wpointer-arith \
     -Wundef -Wimplicit-fallthrough -Wswitch-enum $(if $(WERROR),-Werror)
 COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
+    $(if $(URING_VERSION),-DIWARP_HAVE_URING $(subst -I,-isystem ,$(call pkg,URING,--cflags))) \
     $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
     $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(LWIP_FLAGS)) \
     -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
@@ -175,6 +177,12 @@ demo:                       ## install what is missing, build, show a transfer
 	@tools/install-packages build
 	@$(MAKE) all
 	@tools/demo $(OUT)
+
+.PHONY: demo-nvmf
+demo-nvmf:                  ## a guest's kernel mounts disks of iwarp-nvmf; SUITE=
+	@tools/install-packages build test interop
+	@$(MAKE) interop-ends
+	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tools/demo-nvmf
 
 test:                       ## install what is missing, build, run all tests
 	@tools/install-packages build test lint
@@ -303,7 +311,7 @@ interop-bench:              ## libiwarp, siw and plain TCP in the guest, perftes
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run --measure $(CELLS)
-interop-ends: $(INTEROP_ENDS) $(SCRIPTS) $(COMPAT) $(PROVIDER)
+interop-ends: $(INTEROP_ENDS) $(OUT)/bin/iwarp-nvmf $(SCRIPTS) $(COMPAT) $(PROVIDER)
 
 .PHONY: bench bench-programs bench-guard bench-guard-program
 bench:                      ## measure, in turn with peers, build/bench/report.md; QUICK=1
@@ -370,6 +378,8 @@ optional:
 	@$(if $(ISAL_VERSION),:,echo 'without libisal: CRC32c through OpenSSL, slower;' \
 	    'tools/install-packages build brings it')
 	@$(if $(LWIP_VERSION),:,echo 'without lwip: no TCP but the kernel'\''s;' \
+	    'tools/install-packages build brings it')
+	@$(if $(URING_VERSION),:,echo 'without liburing: iwarp-nvmf reads and writes by threads;' \
 	    'tools/install-packages build brings it')
 	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm, or with 32 bits: no' \
 	    'drop-in libraries; tools/install-packages build brings the headers')
@@ -466,9 +476,11 @@ define program_rule
 $(OUT)/bin/iwarp-$(1): $(call objects,src/programs/$(1)/*.c) $(LIB_A)
 endef
 $(foreach p,$(PROGRAM_NAMES),$(eval $(call program_rule,$(p))))
+# Asynchronous files are iwarp-nvmf's alone.
+$(OUT)/bin/iwarp-nvmf: PROGRAM_LIBS := $(call pkg,URING,--libs)
 $(PROGRAMS):
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(LIBS)
+	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(PROGRAM_LIBS)
 
 # Beside the libraries that it is about, and at their place in an installed tree.
 $(SCRIPTS): $(OUT)/bin/%: src/programs/run/%.sh include/iwarp/version.h
@@ -535,6 +547,10 @@ $(filter $(OUT)/tests/unit/test_$(subst -,_,$(1))_%,$(TESTS)): \
     $(filter-out %/main.o,$(call objects,src/programs/$(1)/*.c))
 endef
 $(foreach p,$(PROGRAM_NAMES),$(eval $(call program_test_rule,$(p))))
+NVMF_TESTS := $(filter $(OUT)/tests/unit/test_nvmf_% $(OUT)/tests/fuzz/fuzz_nvmf%,$(TESTS) $(FUZZERS))
+$(NVMF_TESTS): LIBS += $(call pkg,URING,--libs)
+$(filter $(OUT)/tests/fuzz/fuzz_nvmf%,$(FUZZERS)): \
+    $(filter-out %/main.o,$(call objects,src/programs/nvmf/*.c))
 
 -include $(ALL_OBJ:.o=.d)
 

@@ -210,6 +210,8 @@ cell_run()
         program_run $way "$words" $port $seconds "$log"
     elif [ $op = iser ]; then
         iser_run "$words" $port $seconds "$log"
+    elif [ $op = nvmf ]; then
+        nvmf_run "$words" $port $seconds "$log"
     elif [ $way = we ]; then
         command+=" role=server"
         [ $op != rping ] || command=$(rping_server "$port" "$words")
@@ -236,10 +238,10 @@ cell_run()
     host_pid=
     guest_end
     siw_status=$?
-    case $op in program | iser) ;; *) we_says=$(sed -n 's/^outcome //p' "$log" | head -n 1) ;; esac
+    case $op in program | iser | nvmf) ;; *) we_says=$(sed -n 's/^outcome //p' "$log" | head -n 1) ;; esac
     case $op in
     rping) siw_says="status=$siw_status $(program_said "$guest_log")" ;;
-    nvme | nfs | iser) siw_says="status=$siw_status $(tail -n 1 "$guest_log")" ;;
+    nvme | nfs | iser | nvmf) siw_says="status=$siw_status $(tail -n 1 "$guest_log")" ;;
     program) siw_says="status=$siw_status $(program_said "$guest_log")" ;;
     *) siw_says=$(sed -n 's/^outcome //p' "$guest_log" | head -n 1) ;;
     esac
@@ -249,7 +251,7 @@ cell_run()
         >"$work/cell.pcap" 2>/dev/null
     header=$(dump_header)
     wire_says=$(tests/interop/count "$work/cell.pcap" $port "$header")
-    case $op in program | iser) wire_says+=$(program_messages) ;; esac
+    case $op in program | iser | nvmf) wire_says+=$(program_messages) ;; esac
     echo "--- the wire: $wire_says" >>"$log"
     editcap -F pcapng -C "$header" -L "$work/cell.pcap" "$work/captures/$name.pcapng"
     rm -f "$work/cell.pcap"

@@ -104,6 +104,7 @@ program_said()
 program_messages()
 {
     local -a files=("$work"/end/*.pcapng)
+    [ -e "${files[0]}" ] || return 0
     "$work/messages" "${files[@]}" 2>&1 | awk '
         /^(bad|unchecked) / { words = words " " $1 "=" $2; next }
         /^[cs] / { side = $1; n = $NF; size = $(NF - 1); $1 = $NF = $(NF - 1) = ""; gsub(/ /, "")

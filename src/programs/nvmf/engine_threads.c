@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine without io_uring: each operation blocks a thread of libuv's pool
+ * (UV_THREADPOOL_SIZE).
+ */
+#include "engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct threads {
+    struct nvmf_engine engine;
+    uv_loop_t *loop;
+};
+
+static int64_t one_step(struct nvmf_disk_io *io)
+{
+    int fd = nvmf_disk_fd(io->disk), result = 0;
+    off_t at = (off_t)(io->offset + io->moved);
+    ssize_t moved;
+
+    switch (io->op) {
+    case NVMF_DISK_READ:
+    case NVMF_DISK_WRITE: {
+        struct iovec piece = {io->data + io->moved, io->len - io->moved};
+        moved = io->op == NVMF_DISK_READ ? preadv2(fd, &piece, 1, at, 0)
+                                         : pwritev2(fd, &piece, 1, at, io->through ? RWF_DSYNC : 0);
+        return moved < 0 ? -errno : moved;
+    }
+    case NVMF_DISK_FLUSH:
+        result = fdatasync(fd);
+        break;
+    case NVMF_DISK_ZERO:
+    case NVMF_DISK_DISCARD:
+        result = fallocate(fd, nvmf_disk_mode(io), (off_t)io->offset, (off_t)io->len);
+        break;
+    }
+    return result < 0 ? -errno : 0;
+}
+
+static void work(uv_work_t *request)
+{
+    struct nvmf_disk_io *io = request->data;
+
+    while (nvmf_disk_step(io, one_step(io))) {
+    }
+}
+
+static void after(uv_work_t *request, int status)
+{
+    struct nvmf_disk_io *io = request->data;
+
+    if (status < 0) {
+        io->error = ECANCELED;
+    }
+    io->done(io);
+}
+
+static void start(struct nvmf_engine *engine, struct nvmf_disk_io *io)
+{
+    io->work.data = io;
+    uv_queue_work(((struct threads *)engine)->loop, &io->work, work, after);
+}
+
+static void turn(struct nvmf_engine *engine)
+{
+    (void)engine;
+}
+
+static void close_engine(struct nvmf_engine *engine)
+{
+    free(engine);
+}
+
+struct nvmf_engine *nvmf_threads_open(uv_loop_t *loop)
+{
+    struct threads *threads = calloc(1, sizeof *threads);
+
+    if (!threads) {
+        return NULL;
+    }
+    threads->loop = loop;
+    threads->engine = (struct nvmf_engine){start, turn, close_engine, "threads"};
+    return &threads->engine;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queues come and go: the device, the Requests of hosts, memory and queue pairs of a queue, its
+ * end.
+ */
+#ifndef NVMF_NET_H
+#define NVMF_NET_H
+
+#include "queue.h"
+
+/* Queues at a time, admin queues included. */
+#define NVMF_NET_QUEUES 1024
+
+/* memory: octets of all buffers. crc: ask for CRC32c. False after iwarp_last_error has the reason.
+ */
+bool nvmf_net_open(struct nvmf_net *net, uv_loop_t *loop, size_t memory);
+void nvmf_net_close(struct nvmf_net *net); /* no queue may be left */
+
+/* Accept a Request, or reject it. */
+void nvmf_net_request(struct nvmf_net *net, struct iwarp_conn *conn, uint64_t now_ms);
+
+/* The connection of the queue has ended, as its event says. */
+void nvmf_net_gone(struct nvmf_queue *queue, const struct iwarp_event *event);
+
+/* Free queues that are ENDED and have nothing with a disk. Not within nvmf_net_turn. */
+void nvmf_net_sweep(struct nvmf_net *net);
+
+/* Close queues to which nobody has sent a Connect command for that long. */
+void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms);
+
+#endif

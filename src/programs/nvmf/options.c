@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Parsing of the command line. --nqn begins a subsystem; --ns, --read-only, --block and --host are
+ * about the last one.
+ */
+#include "options.h"
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PORT   4420
+#define MEMORY ((size_t)64 << 20)
+
+static const struct option_row {
+    int letter;
+    const char *name, *value, *help;
+} rows[] = {
+    {'l', "listen", "ADDR[:PORT]", "where hosts find it (127.0.0.1:4420)"},
+    {'q', "nqn", "NQN", "begin a subsystem of this name"},
+    {'n', "ns", "DISK", "a namespace of it: a file, a block device, or ram:SIZE; may be repeated"},
+    {'r', "read-only", NULL, "no writes to its namespaces that follow"},
+    {'b', "block", "512|4096", "octets of a logical block of its namespaces that follow (4096)"},
+    {'H', "host", "NQN", "a host that may have it; may be repeated; without it: any host"},
+    {'m', "memory", "SIZE", "of all I/O buffers together (64M)"},
+    {256, "no-crc", NULL, "without CRC32c, if the host does not ask for it"},
+    {257, "no-uring", NULL, "read and write by threads, not by io_uring"},
+    {'h', "help", NULL, "this text"},
+    {'V', "version", NULL, "the version"},
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+
+void nvmf_options_help(void)
+{
+    puts("iwarp-nvmf serves disks to hosts of NVMe over Fabrics, by RDMA over TCP (iWARP).\n"
+         "There is no encryption, and the name of a host is not a secret.\n\n"
+         "  iwarp-nvmf [--listen ADDR:PORT] --nqn NQN --ns DISK... [OPTION...]\n"
+         "  iwarp-nvmf bench -q NQN [-a ADDR:PORT] ...     measure such a target\n");
+    for (size_t i = 0; i < ROWS; i++) {
+        char left[64], letter[8] = "    ";
+        if (rows[i].letter < 256) {
+            snprintf(letter, sizeof letter, "-%c, ", rows[i].letter);
+        }
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, rows[i].name, rows[i].value ? " " : "",
+                 rows[i].value ? rows[i].value : "");
+        printf("  %-28s %s\n", left, rows[i].help);
+    }
+    puts("\nSIGHUP: look at the sizes of all disks again. See man iwarp-nvmf.");
+}
+
+static bool wrong(const char *what, const char *why)
+{
+    fprintf(stderr, "iwarp-nvmf: %s: %s; see iwarp-nvmf --help\n", what, why);
+    return false;
+}
+
+bool nvmf_parse_address(const char *text, uint16_t port, struct sockaddr_storage *addr,
+                        socklen_t *len)
+{
+    char host[INET6_ADDRSTRLEN + 1];
+    const char *end, *colon;
+    size_t host_len;
+    bool bracket = *text == '[';
+
+    end = bracket ? strchr(++text, ']') : text + strcspn(text, ":");
+    if (!bracket && strchr(text, ':') != strrchr(text, ':')) {
+        end = text + strlen(text); /* IPv6 without a port */
+    }
+    if (!end || (host_len = (size_t)(end - text)) >= sizeof host) {
+        return false;
+    }
+    memcpy(host, text, host_len);
+    host[host_len] = '\0';
+    colon = end + bracket;
+    if (*colon) {
+        char *rest;
+        unsigned long number = strtoul(colon + 1, &rest, 10);
+        if (*colon != ':' || rest == colon + 1 || *rest || number > 65535) {
+            return false;
+        }
+        port = (uint16_t)number;
+    }
+    memset(addr, 0, sizeof *addr);
+    if (inet_pton(AF_INET, host, &((struct sockaddr_in *)addr)->sin_addr) == 1) {
+        addr->ss_family = AF_INET;
+        ((struct sockaddr_in *)addr)->sin_port = htons(port);
+        *len = sizeof(struct sockaddr_in);
+    } else if (inet_pton(AF_INET6, host, &((struct sockaddr_in6 *)addr)->sin6_addr) == 1) {
+        addr->ss_family = AF_INET6;
+        ((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
+        *len = sizeof(struct sockaddr_in6);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* One more element of an array that grows; NULL: no memory. */
+static void *grow(void *array, size_t *count, size_t size)
+{
+    char *grown = realloc(*(void **)array, (*count + 1) * size);
+
+    if (!grown) {
+        return NULL;
+    }
+    *(void **)array = grown;
+    memset(grown + *count * size, 0, size);
+    return grown + (*count)++ * size;
+}
+
+static bool set_memory(struct nvmf_options *options, const char *text)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    unsigned shift = strcmp(end, "G") == 0 ? 30 : strcmp(end, "M") == 0 ? 20 : 0;
+
+    if (end == text || shift == 0 || value == 0 || value > (UINT64_C(64) << 30) >> shift) {
+        return wrong(text, "not a size from 2M to 64G");
+    }
+    options->memory = (size_t)value << shift;
+    return true;
+}
+
+static bool set_of_subsystem(struct nvmf_options *options, int letter, const char *value,
+                             struct nvmf_wanted_disk *next)
+{
+    struct nvmf_wanted *last = &options->subsystems[options->subsystem_count - 1];
+    struct nvmf_wanted_disk *disk;
+    const char **host;
+
+    if (options->subsystem_count == 0) {
+        return wrong(value ? value : "--read-only", "there is no --nqn before it");
+    }
+    switch (letter) {
+    case 'n':
+        disk = grow(&last->disks, &last->disk_count, sizeof *disk);
+        if (disk) {
+            *disk = *next;
+            disk->name = value;
+        }
+        return disk || wrong(value, "not enough memory");
+    case 'H':
+        host = grow(&last->hosts, &last->host_count, sizeof *host);
+        if (host) {
+            *host = value;
+        }
+        return host || wrong(value, "not enough memory");
+    case 'r':
+        next->read_only = true;
+        return true;
+    default:
+        next->block = (uint32_t)strtoul(value, NULL, 10);
+        return next->block == 512 || next->block == 4096 || wrong(value, "neither 512 nor 4096");
+    }
+}
+
+static bool set(struct nvmf_options *options, int letter, const char *value,
+                struct nvmf_wanted_disk *next)
+{
+    struct nvmf_wanted *subsystem;
+
+    switch (letter) {
+    case 'l':
+        return nvmf_parse_address(value, PORT, &options->listen, &options->listen_len) ||
+               wrong(value, "not an address with a port");
+    case 'q':
+        memset(next, 0, sizeof *next);
+        subsystem = grow(&options->subsystems, &options->subsystem_count, sizeof *subsystem);
+        if (subsystem) {
+            subsystem->nqn = value;
+        }
+        return subsystem || wrong(value, "not enough memory");
+    case 'm':
+        return set_memory(options, value);
+    case 256:
+        options->crc = false;
+        return true;
+    case 257:
+        options->uring = false;
+        return true;
+    case 'h':
+        options->command = NVMF_RUN_HELP;
+        return true;
+    case 'V':
+        options->command = NVMF_RUN_VERSION;
+        return true;
+    case '?':
+        return false;
+    default:
+        return set_of_subsystem(options, letter, value, next);
+    }
+}
+
+bool nvmf_options_parse(int argc, char **argv, struct nvmf_options *options)
+{
+    struct option longs[ROWS + 1] = {{0}};
+    struct nvmf_wanted_disk next = {0};
+    int letter;
+
+    memset(options, 0, sizeof *options);
+    options->memory = MEMORY;
+    options->uring = options->crc = true;
+    nvmf_parse_address("127.0.0.1", PORT, &options->listen, &options->listen_len);
+    for (size_t i = 0; i < ROWS; i++) {
+        longs[i].name = rows[i].name;
+        longs[i].has_arg = rows[i].value ? required_argument : no_argument;
+        longs[i].val = rows[i].letter;
+    }
+    optind = 1;
+    while ((letter = getopt_long(argc, argv, "l:q:n:rb:H:m:hV", longs, NULL)) != -1) {
+        if (!set(options, letter, optarg, &next)) {
+            return false;
+        }
+    }
+    if (optind < argc) {
+        return wrong(argv[optind], "not an option");
+    }
+    if (options->command == NVMF_RUN_SERVE && options->subsystem_count == 0) {
+        return wrong("--nqn", "is missing");
+    }
+    return true;
+}
+
+void nvmf_options_free(struct nvmf_options *options)
+{
+    for (size_t i = 0; i < options->subsystem_count; i++) {
+        free(options->subsystems[i].disks);
+        free(options->subsystems[i].hosts);
+    }
+    free(options->subsystems);
+}

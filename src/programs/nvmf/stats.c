@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stats.h"
+
+#include "nvme.h"
+
+const char *nvmf_kind_name(enum nvmf_kind kind)
+{
+    static const char *const names[] = {
+#define KIND(name, text) text,
+        NVMF_KINDS(KIND)
+#undef KIND
+    };
+    return names[kind];
+}
+
+enum nvmf_kind nvmf_kind_of(unsigned queue, uint8_t opcode)
+{
+    if (queue == 0 || opcode == NVMF_FABRICS) {
+        return NVMF_KIND_ADMIN;
+    }
+    switch (opcode) {
+    case NVMF_READ:
+        return NVMF_KIND_READ;
+    case NVMF_WRITE:
+        return NVMF_KIND_WRITE;
+    case NVMF_FLUSH:
+        return NVMF_KIND_FLUSH;
+    case NVMF_WRITE_ZEROES:
+        return NVMF_KIND_ZEROES;
+    case NVMF_DATASET:
+        return NVMF_KIND_DATASET;
+    case NVMF_COMPARE:
+        return NVMF_KIND_COMPARE;
+    case NVMF_VERIFY:
+        return NVMF_KIND_VERIFY;
+    default:
+        return NVMF_KIND_OTHER;
+    }
+}
+
+void nvmf_stats_count(struct nvmf_stats *stats, enum nvmf_kind kind, unsigned status,
+                      uint64_t octets, uint64_t ns)
+{
+    struct nvmf_counts *counts = &stats->kind[kind];
+    uint64_t us = ns / 1000;
+    unsigned bucket = 0;
+
+    while (bucket + 1 < NVMF_BUCKETS && us >> bucket > 0) {
+        bucket++;
+    }
+    counts->commands++;
+    counts->bucket[bucket]++;
+    counts->latency_us += us;
+    if (status == NVMF_OK) {
+        counts->octets += octets;
+    } else {
+        counts->errors++;
+    }
+}

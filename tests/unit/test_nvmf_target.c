@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a host of iwarp-nvmf asks before it reads and writes: Connect, properties, Identify,
+ * features, log pages, events, Keep Alive.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "nvmf_side.h"
+
+#define DNR 0x4000
+
+static struct side s;
+
+static int set_up(void **state)
+{
+    (void)state;
+    side_open(&s, 8 << 20, true);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    side_close(&s);
+    return 0;
+}
+
+static int property(uint8_t type, uint32_t offset, bool wide, uint64_t value)
+{
+    uint8_t command[NVMF_COMMAND_LEN] = {NVMF_FABRICS, [4] = type};
+
+    command[39] = 0x40;
+    command[40] = wide;
+    nvmf_put32(command + 44, offset);
+    nvmf_put64(command + 48, value);
+    return nvmf_host_do(s.admin, command, NULL, 0, &s.result);
+}
+
+static void connect__right_names__gives_a_controller_that_is_ready(void **state)
+{
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s);
+    assert_in_range(s.connect.controller_id, 1, 0xffef);
+    assert_int_equal(property(NVMF_PROPERTY_GET, NVMF_CSTS, false, 0), NVMF_OK);
+    assert_int_equal(s.result, 1);
+    assert_int_equal(property(NVMF_PROPERTY_GET, NVMF_VS, false, 0), NVMF_OK);
+    assert_int_equal(s.result, 0x10400);
+    assert_int_equal(property(NVMF_PROPERTY_GET, NVMF_CAP, true, 0), NVMF_OK);
+    assert_int_equal(s.result & 0xffff, NVMF_QUEUE_DEPTH - 1);
+    assert_int_equal(property(NVMF_PROPERTY_GET, NVMF_CAP, false, 0), NVMF_INVALID_FIELD | DNR);
+    assert_int_equal(property(NVMF_PROPERTY_GET, 0x40, false, 0), NVMF_INVALID_FIELD | DNR);
+    assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_VS, false, 0), NVMF_INVALID_FIELD | DNR);
+}
+
+static int refused(uint16_t id, const char *subsystem, const char *host, uint16_t controller)
+{
+    struct nvmf_host_queue *queue = side_queue(&s, id, 32);
+    int status = side_join_as(&s, queue, subsystem, host, controller, 0);
+
+    nvmf_host_queue_close(queue);
+    return status;
+}
+
+static void connect__wrong_names__is_refused_with_the_reason(void **state)
+{
+    uint16_t id;
+
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_must(nvmf_store_allow(s.subsystem, SIDE_HOST), "allow");
+    side_join(&s);
+    id = s.connect.controller_id;
+    assert_int_equal(refused(0, SIDE_NQN "x", SIDE_HOST, 0xffff), NVMF_CONNECT_PARAMETER | DNR);
+    assert_int_equal(refused(0, SIDE_NQN, SIDE_HOST "x", 0xffff), NVMF_CONNECT_HOST | DNR);
+    assert_int_equal(refused(0, SIDE_NQN, SIDE_HOST, id), NVMF_CONNECT_PARAMETER | DNR);
+    assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST, (uint16_t)(id + 1)),
+                     NVMF_CONNECT_PARAMETER | DNR);
+    assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST "x", id), NVMF_CONNECT_PARAMETER | DNR);
+    assert_int_equal(refused(1, SIDE_NQN, SIDE_HOST, id), NVMF_CONNECT_PARAMETER | DNR); /* taken */
+    assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST, id), NVMF_OK);
+    /* Twice on one queue; and before it, nothing else is answered. */
+    assert_int_equal(side_join_as(&s, s.io, SIDE_NQN, SIDE_HOST, id, 0), NVMF_SEQUENCE | DNR);
+    struct nvmf_host_queue *queue = side_queue(&s, 3, 32);
+    uint8_t command[NVMF_COMMAND_LEN] = {NVMF_READ};
+    nvmf_host_data(&s.host, command, 0, 4096);
+    assert_int_equal(nvmf_host_do(queue, command, NULL, 0, NULL), NVMF_SEQUENCE | DNR);
+    nvmf_host_queue_close(queue);
+}
+
+static void identify__controller__has_what_a_host_reads(void **state)
+{
+    const uint8_t *page = s.host.memory;
+
+    (void)state;
+    side_join(&s);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4096), NVMF_OK);
+    assert_memory_equal(page + 4, s.subsystem->serial, 20);
+    assert_int_equal(page[77], NVMF_MDTS);
+    assert_int_equal(nvmf_get16(page + 78), s.connect.controller_id);
+    assert_int_equal(page[111], 1);
+    assert_int_equal(page[512], 0x66);
+    assert_int_equal(page[513], 0x44);
+    assert_int_equal(nvmf_get16(page + 514), NVMF_QUEUE_DEPTH);
+    assert_true(nvmf_get16(page + 320) > 0); /* without KAS, no kernel connects */
+    assert_string_equal((const char *)page + 768, SIDE_NQN);
+    assert_int_equal(nvmf_get32(page + 1792), (64 + NVMF_IN_CAPSULE) / 16);
+    assert_int_equal(nvmf_get32(page + 1796), 1);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4095), NVMF_SGL_LENGTH | DNR);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 0x99, 0, 4096), NVMF_INVALID_FIELD | DNR);
+}
+
+static void identify__namespaces__are_listed_and_described(void **state)
+{
+    uint8_t *page = s.host.memory;
+
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_disk(&s, "ram:2M", true);
+    side_disk(&s, "ram:3M", false);
+    nvmf_namespace_remove(&s.target.store, nvmf_namespace_find(s.subsystem, 1));
+    side_join(&s);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 2, 0, 4096), NVMF_OK);
+    assert_int_equal(nvmf_get32(page), 2);
+    assert_int_equal(nvmf_get32(page + 4), 3);
+    assert_int_equal(nvmf_get32(page + 8), 0);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 2, 2, 0, 4096), NVMF_OK); /* those above 2 */
+    assert_int_equal(nvmf_get32(page), 3);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 2, 0, 0, 4096), NVMF_OK);
+    assert_int_equal(nvmf_get64(page), 512);
+    assert_int_equal(page[130], 12);
+    assert_int_equal(page[99], 1); /* write protected */
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 3, 3, 0, 4096), NVMF_OK);
+    assert_int_equal(page[0], 3);
+    assert_memory_equal(page + 4, nvmf_namespace_find(s.subsystem, 3)->uuid, 16);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 1, 0, 0, 4096), NVMF_OK);
+    assert_int_equal(nvmf_get64(page), 0); /* an inactive one */
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 1, 3, 0, 4096), NVMF_INVALID_NAMESPACE | DNR);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 9999, 0, 0, 4096), NVMF_INVALID_NAMESPACE | DNR);
+}
+
+static void features__queues_events_cache__are_kept(void **state)
+{
+    (void)state;
+    side_join(&s);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_QUEUES, 0x00070003, 0),
+                     NVMF_OK);
+    assert_int_equal(s.result, 0x00030003);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_QUEUES, 0xfff0fff0, 0),
+                     NVMF_OK);
+    assert_int_equal(s.result, (NVMF_QUEUES - 1) * 0x10001);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0x100, 0), NVMF_OK);
+    assert_int_equal(side_admin(&s, NVMF_GET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0, 0), NVMF_OK);
+    assert_int_equal(s.result, 0x100);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_CACHE, 0, 0),
+                     NVMF_NOT_CHANGEABLE | DNR);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, 0x80000000u | NVMF_FEATURE_EVENTS, 0, 0),
+                     NVMF_NOT_SAVEABLE | DNR);
+    assert_int_equal(side_admin(&s, NVMF_GET_FEATURES, 0, 0x77, 0, 0), NVMF_INVALID_FIELD | DNR);
+    assert_int_equal(side_admin(&s, NVMF_GET_FEATURES, 0, NVMF_FEATURE_HOST_ID, 1, 16), NVMF_OK);
+    assert_int_equal(s.host.memory[15], 0x5a);
+    assert_int_equal(side_admin(&s, 0x33, 0, 0, 0, 0), NVMF_INVALID_OPCODE | DNR);
+    assert_int_equal(side_admin(&s, NVMF_KEEP_ALIVE, 0, 0, 0, 0), NVMF_OK);
+}
+
+static int get_log(uint8_t log, uint32_t octets, uint32_t offset)
+{
+    uint8_t command[NVMF_COMMAND_LEN] = {NVMF_GET_LOG_PAGE};
+
+    nvmf_put32(command + 40, log | (octets / 4 - 1) << 16);
+    nvmf_put32(command + 48, offset);
+    nvmf_host_data(&s.host, command, 0, octets);
+    return nvmf_host_do(s.admin, command, NULL, 0, &s.result);
+}
+
+static void log__errors__tell_of_the_newest_first(void **state)
+{
+    const uint8_t *page = s.host.memory;
+
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s);
+    assert_int_equal(side_io(&s, NVMF_READ, 255, 1, 0, 8192), NVMF_LBA_RANGE | DNR);
+    assert_int_equal(side_admin(&s, 0x33, 7, 0, 0, 0), NVMF_INVALID_OPCODE | DNR);
+    assert_int_equal(get_log(NVMF_LOG_ERROR, 128, 0), NVMF_OK);
+    assert_int_equal(nvmf_get64(page), 2);
+    assert_int_equal(nvmf_get16(page + 8), 0);
+    assert_int_equal(nvmf_get32(page + 24), 7);
+    assert_int_equal(nvmf_get64(page + 64), 1);
+    assert_int_equal(nvmf_get16(page + 72), 1);
+    assert_int_equal(nvmf_get16(page + 76), (NVMF_LBA_RANGE | DNR) << 1);
+    assert_int_equal(nvmf_get64(page + 80), 255);
+    assert_int_equal(get_log(NVMF_LOG_SMART, 512, 0), NVMF_OK);
+    assert_int_equal(nvmf_get64(page + 176), 2);
+    assert_int_equal(get_log(NVMF_LOG_EFFECTS, 2048, 1024), NVMF_OK); /* from an offset on */
+    assert_int_equal(nvmf_get32(page + 4 * NVMF_WRITE), 3);
+    assert_int_equal(nvmf_get32(page + 4 * 0x0d), 0); /* no reservations */
+    assert_int_equal(get_log(NVMF_LOG_EFFECTS, 512, 5000), NVMF_INVALID_FIELD | DNR);
+    assert_int_equal(get_log(0x55, 512, 0), NVMF_INVALID_LOG | DNR);
+    assert_int_equal(get_log(NVMF_LOG_DISCOVERY, 1024, 0), NVMF_INVALID_LOG | DNR);
+}
+
+static void log__discovery__lists_what_the_host_may_have(void **state)
+{
+    struct nvmf_subsystem *other = nvmf_store_add(&s.target.store, SIDE_NQN "2");
+    const uint8_t *page = s.host.memory;
+    char port[8];
+
+    (void)state;
+    side_must(nvmf_store_allow(other, SIDE_HOST "x"), "allow");
+    s.admin = side_queue(&s, 0, 32);
+    assert_int_equal(side_join_as(&s, s.admin, NVMF_DISCOVERY, SIDE_HOST, 0xffff, 0), NVMF_OK);
+    assert_int_equal(get_log(NVMF_LOG_DISCOVERY, 4096, 0), NVMF_OK);
+    assert_int_equal(nvmf_get64(page + 8), 1);
+    assert_int_equal(page[1024], 1);
+    assert_int_equal(page[1024 + 2], 2);
+    snprintf(port, sizeof port, "%u", ntohs(((struct sockaddr_in *)&s.addr)->sin_port));
+    assert_string_equal((const char *)page + 1024 + 32, port);
+    assert_string_equal((const char *)page + 1024 + 256, SIDE_NQN);
+    assert_string_equal((const char *)page + 1024 + 512, "127.0.0.1");
+    assert_int_equal(page[1024 + 769], 5); /* iWARP */
+    assert_int_equal(page[2048], 0);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4096), NVMF_OK);
+    assert_int_equal(page[111], 2);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 1, 0, 0, 4096), NVMF_INVALID_FIELD | DNR);
+    assert_int_equal(refused(1, NVMF_DISCOVERY, SIDE_HOST, s.connect.controller_id),
+                     NVMF_CONNECT_PARAMETER | DNR);
+}
+
+static struct nvmf_host_slot *await_event(void)
+{
+    uint8_t command[NVMF_COMMAND_LEN] = {NVMF_ASYNC_EVENT};
+    struct nvmf_host_slot *slot;
+
+    command[39] = 0x40;
+    slot = nvmf_host_send(s.admin, command, NULL, 0, NULL, NULL);
+    side_run(&s, NULL, 50);
+    return slot;
+}
+
+static void event__namespaces_change__is_told_once_until_the_log_is_read(void **state)
+{
+    struct nvmf_host_slot *first, *second;
+
+    (void)state;
+    side_file(&s, 1 << 20);
+    side_join(&s);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0x100, 0), NVMF_OK);
+    first = await_event();
+    second = await_event();
+    assert_true(first->busy && second->busy);
+    side_must(truncate(s.file, 2 << 20) == 0, "truncate");
+    nvmf_store_look(&s.target.store);
+    side_disk(&s, "ram:1M", false);
+    side_run(&s, NULL, 100);
+    assert_int_equal(first->busy + second->busy, 1);
+    if (first->busy) {
+        second = first;
+    }
+    assert_int_equal(get_log(NVMF_LOG_CHANGED, 4096, 0), NVMF_OK);
+    assert_int_equal(nvmf_get32(s.host.memory), 1);
+    assert_int_equal(nvmf_get32(s.host.memory + 4), 2);
+    assert_int_equal(nvmf_get32(s.host.memory + 8), 0);
+    nvmf_namespace_remove(&s.target.store, nvmf_namespace_find(s.subsystem, 2));
+    side_run(&s, NULL, 100);
+    assert_false(second->busy);
+    assert_int_equal(second->response.result, 0x00040002);
+    /* One more than can wait. */
+    for (unsigned i = 0; i < NVMF_AERS; i++) {
+        assert_true(await_event()->busy || i == 0);
+    }
+    assert_int_equal(get_log(NVMF_LOG_CHANGED, 4096, 0), NVMF_OK);
+    first = await_event();
+    assert_false(first->busy);
+    assert_int_equal(first->response.status, NVMF_AER_LIMIT);
+}
+
+static void keep_alive__silent_host__is_disconnected(void **state)
+{
+    (void)state;
+    s.admin = side_queue(&s, 0, 32);
+    assert_int_equal(side_join_as(&s, s.admin, SIDE_NQN, SIDE_HOST, 0xffff, 500), NVMF_OK);
+    side_run(&s, s.admin, 900);
+    assert_false(s.admin->ended);
+    assert_int_equal(side_admin(&s, NVMF_KEEP_ALIVE, 0, 0, 0, 0), NVMF_OK);
+    side_run(&s, s.admin, 10000);
+    assert_true(s.admin->ended);
+    assert_int_equal(s.target.controllers.count, 0);
+}
+
+static void reset__controller__loses_its_queues_and_comes_back(void **state)
+{
+    uint16_t id;
+
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s);
+    id = s.connect.controller_id;
+    assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0), NVMF_OK);
+    side_run(&s, s.io, 5000);
+    assert_true(s.io->ended);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4096), NVMF_SEQUENCE | DNR);
+    assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST, id), NVMF_CONNECT_PARAMETER | DNR);
+    assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0x460001), NVMF_OK);
+    assert_int_equal(refused(1, SIDE_NQN, SIDE_HOST, id), NVMF_OK);
+    assert_int_equal(s.target.controllers.count, 1);
+}
+
+static void shutdown__asked_for__ends_when_disks_are_flushed(void **state)
+{
+    (void)state;
+    side_file(&s, 1 << 20);
+    side_join(&s);
+    assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0x464001), NVMF_OK);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(property(NVMF_PROPERTY_GET, NVMF_CSTS, false, 0), NVMF_OK);
+        if ((s.result & 0xc) == 0x8) {
+            break;
+        }
+        side_run(&s, NULL, 5);
+    }
+    assert_int_equal(s.result, 0x9);
+}
+
+static void stop__with_hosts__ends_their_connections(void **state)
+{
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s);
+    nvmf_target_close(&s.target);
+    side_run(&s, s.admin, 5000);
+    assert_true(s.admin->ended && s.io->ended);
+    side_leave(&s);
+    nvmf_host_close(&s.host);
+    uv_run(&s.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&s.loop), 0);
+    side_open(&s, 8 << 20, true); /* for tear_down */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(connect__right_names__gives_a_controller_that_is_ready),
+        TEST(connect__wrong_names__is_refused_with_the_reason),
+        TEST(identify__controller__has_what_a_host_reads),
+        TEST(identify__namespaces__are_listed_and_described),
+        TEST(features__queues_events_cache__are_kept),
+        TEST(log__errors__tell_of_the_newest_first),
+        TEST(log__discovery__lists_what_the_host_may_have),
+        TEST(event__namespaces_change__is_told_once_until_the_log_is_read),
+        TEST(keep_alive__silent_host__is_disconnected),
+        TEST(reset__controller__loses_its_queues_and_comes_back),
+        TEST(shutdown__asked_for__ends_when_disks_are_flushed),
+        TEST(stop__with_hosts__ends_their_connections),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

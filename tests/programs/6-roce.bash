@@ -37,7 +37,7 @@ perf_meets_by_mpi()
 
 perf_by_mpi()
 {
-    export OMPI_MCA_plm=isolated OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_osc=^ucx TMPDIR=$work/home
+    export OMPI_MCA_plm=isolated OMPI_MCA_pml=ob1 OMPI_MCA_osc=^ucx TMPDIR=$work/home
     export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     r mpirun.openmpi -np 2 ucx_perftest -w 10 "$@" >client.out 2>&1 && says '^Final: ' client.out &&
         captured 2 && return

@@ -355,12 +355,12 @@ void iwarp_num_forget_all(void);
 
 /*
  * Queue pairs of datagrams (ud.h; ud_calls.c, ud_post.c, ud_note.c). ask: the options of the outer
- * native queue pair, from what the program asks for. create: 0 or an error, after the native one.
- * leave and free: as for numbers. post: all or nothing if `together`. complete: a receive of the
- * queue pair with this number has this index as Immediate Data. help: of a thread that polls in
- * vain; true: it may poll again.
+ * native queue pair, from what the program asks for; 0 or an error. create: 0 or an error, after
+ * the native one. leave and free: as for numbers. post: all or nothing if `together`. complete: a
+ * receive of the queue pair with this number has this index as Immediate Data. help: of a thread
+ * that polls in vain; true: it may poll again.
  */
-void iwarp_ud_ask(struct iwarp_qp_options *options);
+int iwarp_ud_ask(struct iwarp_qp_options *options);
 int iwarp_ud_create(struct compat_qp *qp);
 void iwarp_ud_leave(struct compat_qp *qp);
 void iwarp_ud_free(struct compat_qp *qp);

@@ -72,4 +72,5 @@ int64_t ud_all_work(int64_t now)
 void ud_all_forget(void)
 {
     first = NULL;
+    atomic_store(&ready, false);
 }

@@ -14,10 +14,21 @@ enum { LINGER_MS = 1000 };
 
 /* --- what it has for its whole life ---------------------------------------------------------- */
 
-void iwarp_ud_ask(struct iwarp_qp_options *o)
+/* The head is one piece more, and inline with inline data. */
+int iwarp_ud_ask(struct iwarp_qp_options *o)
 {
-    o->max_send_sge++; /* the head */
+    enum { SGES_MOST = 31, INLINE_MOST = 1024 - UD_HEAD };
+
+    if (o->max_send_sge > SGES_MOST || o->max_inline > INLINE_MOST) {
+        return iwarp_compat_refuse(
+            "verbs", EINVAL,
+            "ibv_create_qp: datagrams (UD): max_send_sge %u, max_inline_data "
+            "%u; the most are %d and %d",
+            o->max_send_sge, o->max_inline, SGES_MOST, INLINE_MOST);
+    }
+    o->max_send_sge++;
     o->max_inline += UD_HEAD;
+    return 0;
 }
 
 /* So many receives may be posted, or be completed and not polled yet. */

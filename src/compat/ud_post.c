@@ -5,6 +5,7 @@
  * in registered memory, as long as two send queues: a head is written anew only after so many
  * requests that the one which used it has left the queue.
  */
+#include "base/process.h"
 #include "compat/gid.h"
 #include "compat/ud.h"
 
@@ -149,10 +150,14 @@ static int post_together(struct ud *ud, const struct ibv_send_wr *first)
 int iwarp_ud_post(struct compat_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
                   bool together)
 {
+    IWARP_UNCANCELLED;
     struct ud *ud = qp->ud;
     int error = 0;
 
     *bad = wr;
+    if (qp->born != iwarp_compat_generation()) {
+        return refuse("the queue pair was made before a fork, by another process");
+    }
     if (!atomic_load_explicit(&qp->connecting, memory_order_relaxed)) {
         return refuse("the queue pair is not in RTS");
     }

@@ -137,8 +137,8 @@ static int create_native(struct compat_qp *qp, struct ibv_qp_init_attr_ex *a, bo
         o.max_inline = a->cap.max_inline_data;
     }
     const struct iwarp_qp_options asked = o;
-    if (a->qp_type == IBV_QPT_UD) {
-        iwarp_ud_ask(&o);
+    if (a->qp_type == IBV_QPT_UD && iwarp_ud_ask(&o)) {
+        return errno;
     }
     o.remote_sinks = iwarp_setting_word("IWARP_READ_SINK", sinks, 0) == 1;
     qp->owner.qp = qp;

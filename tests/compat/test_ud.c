@@ -299,6 +299,12 @@ static void post__of_what_is_no_datagram__is_refused(void **state)
 
     (void)state;
     loop_open(&l, &datagrams);
+    struct ibv_qp_init_attr more = {.send_cq = l.cq[0],
+                                    .recv_cq = l.cq[0],
+                                    .cap = {.max_send_wr = 1, .max_send_sge = 32},
+                                    .qp_type = IBV_QPT_UD};
+    assert_null(ibv_create_qp(l.pd, &more));
+    assert_int_equal(errno, EINVAL);
     struct ibv_ah *ah = handle(&l);
     struct ibv_send_wr wr = request(ah, l.qp[1]->qp_num, QKEY);
     assert_int_equal(send_it(&l, 0, &wr, 8), EINVAL); /* not in RTS */

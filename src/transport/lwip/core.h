@@ -58,6 +58,7 @@ struct iwarp_lw_netif {
     unsigned users;              /* devices */
     bool down;                   /* the link has ended: whatever uses it gets ENETDOWN */
     bool full;                   /* the link took a frame less than was offered */
+    unsigned batches;            /* somebody will flush the link at the end */
     uint8_t frame[IWARP_LW_ETHERNET + IWARP_LW_MTU + 4];
 };
 
@@ -67,6 +68,19 @@ void iwarp_lw_netif_put(struct iwarp_lw_netif *n);
 
 /* Take frames from the link, so many at most.  Core lock held.  False: there may be more. */
 bool iwarp_lw_netif_input(struct iwarp_lw_netif *n);
+
+/* Between the two, frames may wait: they go with one doorbell.  Core lock held. */
+static inline void iwarp_lw_batch_begin(struct iwarp_lw_netif *n)
+{
+    n->batches++;
+}
+
+static inline void iwarp_lw_batch_end(struct iwarp_lw_netif *n)
+{
+    if (--n->batches == 0 && n->link->ops->flush) {
+        n->link->ops->flush(n->link);
+    }
+}
 
 /* The link has room again: send what waits for it.  Core lock held. */
 void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);

@@ -134,7 +134,8 @@ struct iwarp_lw_endpoint {
     int error;           /* errno value with which it was lost */
     bool connected, fin; /* fin: the peer's, behind what is queued */
     bool want_read, want_write;
-    size_t end_octets;         /* the end is wanted, or so many octets; 0: it is not */
+    bool away;         /* reads are wanted, and its owner comes for them without being told */
+    size_t end_octets; /* the end is wanted, or so many octets; 0: it is not */
     struct pbuf *first, *last; /* received; each of them stands alone */
     size_t taken;              /* octets of the first that were read */
     size_t octets;             /* that can be read */
@@ -169,6 +170,9 @@ void iwarp_lw_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets);
 void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write);
 bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error);
+void iwarp_lw_go_away(struct iwarp_endpoint *ep);
+void iwarp_lw_come_back(struct iwarp_endpoint *ep);
+bool iwarp_lw_is_away(const struct iwarp_endpoint *ep);
 void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                          socklen_t *addr_len);
 void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,

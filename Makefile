@@ -53,10 +53,11 @@ SSL_PKG := libssl
 ISAL_PKG := libisal
 LWIP_PKG := lwip
 URING_PKG := liburing
+XDP_PKG := libxdp libbpf
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
-PROBES := UV CRYPTO SSL ISAL LWIP URING CMOCKA IBVERBS FABRIC
+PROBES := UV CRYPTO SSL ISAL LWIP URING XDP CMOCKA IBVERBS FABRIC
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
@@ -74,9 +75,11 @@ LWIP_FILES := $(filter-out $(LWIP_LEFT_OUT),$(patsubst $(LWIP_SRC)/src/%,%,$(sor
 else
 LWIP_FLAGS = $(subst -I,-isystem ,$(call pkg,LWIP,--cflags))
 endif
+# AF_XDP is a link of lwIP's.
+XDP_VERSION := $(if $(LWIP_VERSION),$(XDP_VERSION))
 MISSING := $(strip $(foreach p,UV CRYPTO SSL,$(if $($(p)_VERSION),,$($(p)_PKG))))
-REQUIRES := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP,$(if $($(p)_VERSION),$($(p)_PKG))))
-LIBS := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP,$(call pkg,$(p),--libs)))
+REQUIRES := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP XDP,$(if $($(p)_VERSION),$($(p)_PKG))))
+LIBS := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP XDP,$(call pkg,$(p),--libs)))
 
 # ---- flags ----
 
@@ -86,7 +89,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
 COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
     $(if $(URING_VERSION),-DIWARP_HAVE_URING $(subst -I,-isystem ,$(call pkg,URING,--cflags))) \
     $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
-    $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(LWIP_FLAGS)) \
+    $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(LWIP_FLAGS)) $(if $(XDP_VERSION),-DIWARP_HAVE_XDP) \
     -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
 LINK := $(CC) -pthread -Wl,--as-needed $(CFLAGS) $(VARIANT_FLAGS) $(LDFLAGS)
 # A sanitizer's own symbols are resolved by the program, not by the library.
@@ -406,9 +409,10 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	$(call say,CC)$(COMPILE) $(LOCAL_FLAGS) -MMD -MP -c -o $@ $<
 
 # Not ours, so its warnings are none of ours; octets that it shifts into the sign are no fault here.
+# Its headers are the system's to the compiler, and so is our lwipopts.h, which they include: -MD.
 $(LWIP_OBJ): $(OBJ)/lwip/%.o: $(LWIP_SRC)/src/%.c $(OBJ)/flags
 	@mkdir -p $(@D)
-	$(call say,CC)$(COMPILE) -w $(if $(findstring undefined,$(SAN)),-fno-sanitize=shift) -MMD -MP -c -o $@ $<
+	$(call say,CC)$(COMPILE) -w $(if $(findstring undefined,$(SAN)),-fno-sanitize=shift) -MD -MP -c -o $@ $<
 
 # A list of objects that changed, a source removed, makes the library anew too.
 $(OBJ)/sources: FORCE

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is compared: a contender is a function that takes seconds, runs once, and returns a dict with
 `value` and, where it can be had, processor seconds per GiB of both sides."""
+import contextlib
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 SERVER_CORE, CLIENT_CORE = '0', '1'
@@ -87,6 +89,27 @@ class Server:
 
 def client(command, env=None):
     return run(['taskset', '-c', CLIENT_CORE, *command], env)
+
+
+def over_lwip(program, words, value, link):
+    """iwarp-bench between two processes on lwIP: over rings (shm) or a switch (unix)."""
+    def contender(seconds):
+        if not os.path.exists(program):
+            raise Missing(f'{program} was not built (make LWIP_SRC=DIR)')
+        command = [program, *words.split(), '--seconds', str(seconds)]
+        with tempfile.TemporaryDirectory() as place:
+            net = os.path.join(place, 'net')
+            text = f'lwip:{link}={net},addr=10.9.0.'
+            with contextlib.ExitStack() as stack:
+                if link == 'unix':
+                    switch = os.path.join(os.path.dirname(program), 'iwarp-link')
+                    stack.enter_context(Server([switch, net]))
+                stack.enter_context(Server([*command, '--listen', '10.9.0.1'],
+                                           {'IWARP_TRANSPORT': text + '1/24'}))
+                said = client([*command, '--connect', '10.9.0.1'],
+                              {'IWARP_TRANSPORT': text + '2/24'})
+        return fields_of(json.loads(said), value)
+    return contender
 
 
 def any_port():

@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from contenders import fi_pingpong, iperf3, ours, sockperf, ucx, ucx_rate
+from contenders import fi_pingpong, iperf3, ours, over_lwip, sockperf, ucx, ucx_rate
 from fpdus import count_writes
 
 MIB = 1 << 20
@@ -245,9 +245,27 @@ def sweep_rows(bench, fabric, quick):
              (f'{size} octets, time of UCX tcp', 1, '<=', slower('libiwarp', 'UCX tcp'))])
 
 
+def lwip_rows(bench, own):
+    """TCP in the process: of the distribution, and with our options; beside the kernel's on loopback."""
+    def contenders(words, value):
+        found = {'kernel TCP, loopback': ours(bench, words, value)}
+        for name, program in (('lwIP', bench), ('lwIP, our options', own)):
+            found[name + ', rings'] = over_lwip(program, words, value, 'shm')
+            found[name + ', switch'] = over_lwip(program, words, value, 'unix')
+        return found
+
+    yield Row('lwip-ping-pong', '8 octets to and fro, polled, median one way, two processes', 'us',
+              contenders('pingpong-send --size 8 --polled', 'us_one_way_median'),
+              [('8 octets polled, lwIP with our options over rings, of kernel TCP', 0.5, '<=',
+                slower('lwIP, our options, rings', 'kernel TCP, loopback'))])
+    yield Row('lwip-write', 'RDMA Writes of 64 KiB, sleeping, two processes', 'B/s',
+              contenders('write --size 64K', 'octets_per_s'))
+
+
 def make(build, quick):
+    own = os.path.join(build, 'own-lwip', 'bin', 'iwarp-bench')
     bench = os.path.join(build, 'bin', 'iwarp-bench')
     fabric = os.path.join(build, 'bench', 'fabric-peer')
     return [*throughput_rows(bench, fabric), *latency_rows(bench, fabric),
             *small_rows(bench, fabric), *crowd_rows(bench, quick), *memory_rows(bench, quick),
-            *sweep_rows(bench, fabric, quick)]
+            *lwip_rows(bench, own), *sweep_rows(bench, fabric, quick)]

@@ -15,6 +15,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -319,6 +320,9 @@ static void request__arriving_without_memory__gets_the_reply_that_says_no(void *
     struct octets request = {0};
 
     (void)state;
+    if (place_is_lwip() && alloc_fault_sees_lwip()) {
+        skip(); /* the first allocation is a packet buffer of lwIP */
+    }
     raw_text(&request, NULL, REQUEST "40010003 616263");
     int fd = raw_connect(&host->addr);
     raw_send(fd, request.p, request.n - 1);

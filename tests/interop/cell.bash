@@ -7,7 +7,8 @@ number=0
 
 # section "[title] NAME=VALUE...": what holds from here on.  mtu, offload (on, off), mss; netem for what
 # the guest sends, netem-in for what it hears (commas for spaces), where each segment of the host is a
-# packet of its own; all other names are parameters of siw.
+# packet of its own; stack=lwip: libiwarp's end is on lwIP, at a tap behind a router, without the kernel's
+# TCP; all other names are parameters of siw.
 section()
 {
     title=${1#[}
@@ -34,6 +35,7 @@ environment_apply()
         netem=*) netem=${word#*=} ;;
         netem-in=*) netem_in=${word#*=} ;;
         mss=*) mss=${word#*=} ;;
+        stack=*) ;;
         *) script+="echo ${word#*=} >${word%%=*} || exit 1; " ;;
         esac
     done
@@ -196,6 +198,14 @@ surplus()
 cell_run()
 {
     local name=$1 way=$2 words=$3 we siw from to port seconds log command op header
+    local host_address=$host_address IWARP_TRANSPORT=tcp
+    export IWARP_TRANSPORT
+    case " $environment " in
+    *' stack=lwip '*)
+        host_address=$lwip_address
+        IWARP_TRANSPORT=lwip:tap=tap1,addr=$lwip_address/24,gw=$lwip_router
+        ;;
+    esac
     op=$(value op "$words" -)
     # we:WORD and siw:WORD are for one of the programs.
     we=$(sed 's/siw:[^ ]*//g; s/\bwe://g' <<<"$words") siw=$(sed 's/\bwe:[^ ]*//g; s/siw://g' <<<"$words")

@@ -7,14 +7,22 @@ guest_pid=
 guest_number=0
 guest_address=10.77.0.11
 host_address=10.77.0.1
+lwip_address=10.78.0.2 lwip_router=10.78.0.1
 
-# The network is a namespace of its own, with the guest at the other end of a tap device.
+# The network is a namespace of its own, with the guest at the other end of a tap device.  At another
+# one there may be libiwarp on lwIP (section() in cell.bash): the kernel is the router between the two,
+# and believes each new Ethernet address at once.
 network()
 {
     ip link set lo up &&
         ip tuntap add tap0 mode tap &&
         ip link set tap0 mtu 9000 up &&
-        ip addr add $host_address/24 dev tap0
+        ip addr add $host_address/24 dev tap0 &&
+        ip tuntap add tap1 mode tap &&
+        ip link set tap1 up &&
+        ip addr add $lwip_router/24 dev tap1 &&
+        echo 0 >/proc/sys/net/ipv4/neigh/tap1/locktime &&
+        echo 1 >/proc/sys/net/ipv4/ip_forward
 }
 
 # /dev/kvm alone is not enough: the processor has to have it, too.

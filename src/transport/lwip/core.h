@@ -58,6 +58,7 @@ struct iwarp_lw_netif {
     unsigned users;              /* devices */
     bool down;                   /* the link has ended: whatever uses it gets ENETDOWN */
     bool full;                   /* the link took a frame less than was offered */
+    unsigned batches;            /* somebody will flush the link at the end */
     uint8_t frame[IWARP_LW_ETHERNET + IWARP_LW_MTU + 4];
 };
 
@@ -67,6 +68,19 @@ void iwarp_lw_netif_put(struct iwarp_lw_netif *n);
 
 /* Take frames from the link, so many at most.  Core lock held.  False: there may be more. */
 bool iwarp_lw_netif_input(struct iwarp_lw_netif *n);
+
+/* Between the two, frames may wait: they go with one doorbell.  Core lock held. */
+static inline void iwarp_lw_batch_begin(struct iwarp_lw_netif *n)
+{
+    n->batches++;
+}
+
+static inline void iwarp_lw_batch_end(struct iwarp_lw_netif *n)
+{
+    if (--n->batches == 0 && n->link->ops->flush) {
+        n->link->ops->flush(n->link);
+    }
+}
 
 /* The link has room again: send what waits for it.  Core lock held. */
 void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);
@@ -120,7 +134,8 @@ struct iwarp_lw_endpoint {
     int error;           /* errno value with which it was lost */
     bool connected, fin; /* fin: the peer's, behind what is queued */
     bool want_read, want_write;
-    size_t end_octets;         /* the end is wanted, or so many octets; 0: it is not */
+    bool away;         /* reads are wanted, and its owner comes for them without being told */
+    size_t end_octets; /* the end is wanted, or so many octets; 0: it is not */
     struct pbuf *first, *last; /* received; each of them stands alone */
     size_t taken;              /* octets of the first that were read */
     size_t octets;             /* that can be read */
@@ -155,6 +170,9 @@ void iwarp_lw_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets);
 void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write);
 bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error);
+void iwarp_lw_go_away(struct iwarp_endpoint *ep);
+void iwarp_lw_come_back(struct iwarp_endpoint *ep);
+bool iwarp_lw_is_away(const struct iwarp_endpoint *ep);
 void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                          socklen_t *addr_len);
 void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,

@@ -59,6 +59,7 @@ static void lw_watch(struct iwarp_endpoint *ep, bool read, bool write)
     struct iwarp_lw_endpoint *e = endpoint_of(ep);
 
     LOCK_TCPIP_CORE();
+    e->away = e->away && read && !write;
     e->want_read = read;
     e->want_write = write;
     e->end_octets = 0;
@@ -69,6 +70,7 @@ static void lw_watch(struct iwarp_endpoint *ep, bool read, bool write)
 static void await_end(struct iwarp_lw_endpoint *e, size_t octets, bool write)
 {
     LOCK_TCPIP_CORE();
+    e->away = false;
     e->want_read = false;
     e->want_write = write;
     e->end_octets = octets;
@@ -84,6 +86,32 @@ void iwarp_lw_watch_end(struct iwarp_endpoint *ep)
 void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write)
 {
     await_end(endpoint_of(ep), SIZE_MAX, write);
+}
+
+/* A read looks at the link itself: what is gained is that the loop has fewer turns (loop/hot.h). */
+void iwarp_lw_go_away(struct iwarp_endpoint *ep)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    e->away = e->want_read && !e->want_write;
+    UNLOCK_TCPIP_CORE();
+}
+
+void iwarp_lw_come_back(struct iwarp_endpoint *ep)
+{
+    struct iwarp_lw_endpoint *e = endpoint_of(ep);
+
+    LOCK_TCPIP_CORE();
+    e->away = false;
+    iwarp_lw_note_if_ready(e);
+    UNLOCK_TCPIP_CORE();
+}
+
+/* Changed by its worker alone, who asks. */
+bool iwarp_lw_is_away(const struct iwarp_endpoint *ep)
+{
+    return ((const struct iwarp_lw_endpoint *)(const void *)ep)->away;
 }
 
 bool iwarp_lw_ending(struct iwarp_endpoint *ep, int *error)

@@ -30,6 +30,8 @@ struct iwarp_link_ops {
      */
     bool (*asleep)(struct iwarp_link *link);
     void (*awake)(struct iwarp_link *link);
+    /* NULL, or: what was sent since the last call may wait for this one. */
+    void (*flush)(struct iwarp_link *link);
     void (*close)(struct iwarp_link *link);
 };
 
@@ -45,6 +47,8 @@ enum iwarp_status iwarp_link_open(const struct iwarp_lw_options *o, struct iwarp
 enum iwarp_status iwarp_link_unix(const char *path, struct iwarp_link **link);
 enum iwarp_status iwarp_link_tap(const char *name, struct iwarp_link **link);
 enum iwarp_status iwarp_link_fd(int fd, struct iwarp_link **link);
+/* link_xdp.c */
+enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link);
 /* link_ring.c */
 enum iwarp_status iwarp_link_ring(const char *path, struct iwarp_link **link);
 

@@ -169,6 +169,8 @@ enum iwarp_status iwarp_link_open(const struct iwarp_lw_options *o, struct iwarp
         return iwarp_link_ring(o->place, link);
     case IWARP_LW_TAP:
         return iwarp_link_tap(o->place, link);
+    case IWARP_LW_XDP:
+        return iwarp_link_xdp(o->place, link);
     case IWARP_LW_FD:
         break;
     }

@@ -308,7 +308,9 @@ static ssize_t lw_refer(struct iwarp_endpoint *ep, const struct iwarp_burst *bur
         sent = e->gone ? -EFAULT : e->error ? -e->error : -EPIPE;
     } else {
         send_fpdus(&s);
+        iwarp_lw_batch_begin(e->netif);
         tcp_output(e->pcb); /* its errors are repaired later: by the link, or lwIP's timers */
+        iwarp_lw_batch_end(e->netif);
         sent = s.gone ? -EFAULT : s.taken > 0 ? (ssize_t)s.taken : -EAGAIN;
         e->gone = s.gone;
     }

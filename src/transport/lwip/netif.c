@@ -75,6 +75,9 @@ static err_t output(struct netif *netif, struct pbuf *frame)
         p = p->next;
     } while (p && pieces < PIECES);
     rc = n->down || p ? -ENETDOWN : n->link->ops->send(n->link, iov, pieces);
+    if (n->batches == 0 && n->link->ops->flush) {
+        n->link->ops->flush(n->link);
+    }
     if (rc == -EFAULT) {
         for (p = frame; p && iwarp_lw_on_missing; p = p->next) {
             iwarp_lw_on_missing(p->payload);
@@ -157,7 +160,7 @@ static void deliver(struct iwarp_lw_netif *n, size_t octets)
     }
 }
 
-bool iwarp_lw_netif_input(struct iwarp_lw_netif *n)
+static bool input(struct iwarp_lw_netif *n)
 {
     for (int i = 0; i < FRAMES && !n->down; i++) {
         ssize_t octets = n->link->ops->receive(n->link, n->frame, sizeof n->frame);
@@ -171,6 +174,15 @@ bool iwarp_lw_netif_input(struct iwarp_lw_netif *n)
         }
     }
     return n->down;
+}
+
+/* What lwIP answers goes out together. */
+bool iwarp_lw_netif_input(struct iwarp_lw_netif *n)
+{
+    iwarp_lw_batch_begin(n);
+    bool empty = input(n);
+    iwarp_lw_batch_end(n);
+    return empty;
 }
 
 /* --- making one ------------------------------------------------------------------------------ */

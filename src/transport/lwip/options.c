@@ -12,8 +12,8 @@
 static enum iwarp_status wrong(const struct iwarp_lw_options *o, const char *what)
 {
     return iwarp_fail(IWARP_MISUSE,
-                      "transport \"%s\": %s; expected lwip: and unix=PATH, shm=PATH, tap=NAME or "
-                      "fd=NUMBER, then ,addr=ADDRESS/PREFIX and perhaps ,gw=ADDRESS",
+                      "transport \"%s\": %s; expected lwip: and unix=PATH, shm=PATH, tap=NAME, "
+                      "xdp=NAME or fd=NUMBER, then ,addr=ADDRESS/PREFIX and perhaps ,gw=ADDRESS",
                       o->text, what);
 }
 
@@ -70,8 +70,10 @@ static enum iwarp_status read_address(struct iwarp_lw_options *o, char *value)
 
 static enum iwarp_status read_kind(struct iwarp_lw_options *o, const char *name, const char *value)
 {
-    static const char *const names[] = {
-        [IWARP_LW_UNIX] = "unix", [IWARP_LW_SHM] = "shm", [IWARP_LW_TAP] = "tap"};
+    static const char *const names[] = {[IWARP_LW_UNIX] = "unix",
+                                        [IWARP_LW_SHM] = "shm",
+                                        [IWARP_LW_TAP] = "tap",
+                                        [IWARP_LW_XDP] = "xdp"};
 
     if (strcmp(name, "fd") == 0) {
         o->kind = IWARP_LW_FD;
@@ -84,7 +86,7 @@ static enum iwarp_status read_kind(struct iwarp_lw_options *o, const char *name,
             return value[0] ? read_place(o, value) : wrong(o, "the path or name is empty");
         }
     }
-    return wrong(o, "the first word is none of unix, shm, tap and fd");
+    return wrong(o, "the first word is none of unix, shm, tap, xdp and fd");
 }
 
 static enum iwarp_status read_word(struct iwarp_lw_options *o, unsigned at, char *word)

@@ -5,6 +5,7 @@
  *   unix=PATH   a port of the switch that iwarp-link offers at PATH
  *   shm=PATH    one of the two ends of a pair of rings in the file PATH
  *   tap=NAME    a tap interface by name, with the rights for that
+ *   xdp=NAME    queue 0 of a network interface, by AF_XDP, with the rights for that
  *   fd=NUMBER   a descriptor handed in: a tap, or a socket that keeps the borders of frames
  *
  * and then, by commas: addr=ADDRESS/PREFIX (IPv4 or IPv6, each at most once), gw=ADDRESS (IPv4).
@@ -18,7 +19,7 @@
 
 #define IWARP_LW_TEXT 512
 
-enum iwarp_lw_kind { IWARP_LW_UNIX, IWARP_LW_SHM, IWARP_LW_TAP, IWARP_LW_FD };
+enum iwarp_lw_kind { IWARP_LW_UNIX, IWARP_LW_SHM, IWARP_LW_TAP, IWARP_LW_XDP, IWARP_LW_FD };
 
 struct iwarp_lw_options {
     char text[IWARP_LW_TEXT]; /* all of it */

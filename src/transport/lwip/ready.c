@@ -46,7 +46,8 @@ bool iwarp_lw_is_writable(const struct iwarp_lw_endpoint *e)
 
 void iwarp_lw_note_if_ready(struct iwarp_lw_endpoint *e)
 {
-    if (iwarp_lw_is_readable(e) || iwarp_lw_is_writable(e) || iwarp_lw_release_due(e)) {
+    if (!e->away &&
+        (iwarp_lw_is_readable(e) || iwarp_lw_is_writable(e) || iwarp_lw_release_due(e))) {
         iwarp_lw_note(&e->note);
     }
 }

@@ -39,18 +39,6 @@ static int source(struct iwarp_stack *stack, const struct sockaddr *addr, sockle
     return rc;
 }
 
-/* A read looks at the link itself, so nothing is to be gained by not watching it. */
-static void stay(struct iwarp_endpoint *ep)
-{
-    (void)ep;
-}
-
-static bool is_away(const struct iwarp_endpoint *ep)
-{
-    (void)ep;
-    return false;
-}
-
 static const struct iwarp_stack_ops ops = {
     .name = "lwip",
     .close = close_stack,
@@ -75,9 +63,9 @@ static const struct iwarp_stack_ops ops = {
     .unread = iwarp_lw_unread,
     .await_end = iwarp_lw_await_end,
     .ending = iwarp_lw_ending,
-    .go_away = stay,
-    .come_back = stay,
-    .is_away = is_away,
+    .go_away = iwarp_lw_go_away,
+    .come_back = iwarp_lw_come_back,
+    .is_away = iwarp_lw_is_away,
 };
 
 enum iwarp_status iwarp_lwip_open(const char *text, struct iwarp_stack **stack)

@@ -11,6 +11,10 @@
 
 /* --- threads and memory ---------------------------------------------------------------------- */
 
+#include <stddef.h>
+void *iwarp_lw_malloc(size_t n);
+void iwarp_lw_free(void *p);
+
 #define NO_SYS                  0
 #define LWIP_TCPIP_CORE_LOCKING 1
 #define SYS_LIGHTWEIGHT_PROT    0
@@ -21,6 +25,8 @@
 #define MEM_LIBC_MALLOC         1
 #define MEMP_MEM_MALLOC         1
 #define MEM_ALIGNMENT           8
+#define mem_clib_malloc         iwarp_lw_malloc
+#define mem_clib_free           iwarp_lw_free
 #define LWIP_NOASSERT_ON_ERROR  1
 #define LWIP_STATS              0
 
@@ -57,7 +63,6 @@
 #define LWIP_CHKSUM           iwarp_lw_checksum
 
 /* Of memory that may be gone, too (touch.c). */
-#include <stddef.h>
 void iwarp_lw_copy(void *to, const void *from, size_t n);
 #define MEMCPY(to, from, n) iwarp_lw_copy(to, from, n)
 

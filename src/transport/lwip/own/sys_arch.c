@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What lwIP's sources ask of the system (lwip/sys.h): a lock, a thread, the box of messages from
- * which that thread lives, a clock, random numbers, and checksums.
+ * which that thread lives, memory, a clock and random numbers.
  */
 #include "base/log.h"
 
 #include <errno.h>
 #include <lwip/sys.h>
+#include <lwip/timeouts.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -23,6 +25,39 @@ _Noreturn void iwarp_lw_broken(const char *what, const char *file, int line)
 {
     iwarp_log(IWARP_LOG_ERROR, "lwip", "%s:%d: %s: lwIP cannot go on", file, line, what);
     abort();
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+/*
+ * lwIP cannot go on without memory for the next run of a timer, so when there is none these are
+ * left. Each has its place in the list of timers, of which there are fewer than that.
+ */
+#define SPARES 32
+static struct sys_timeo spare[SPARES];
+static atomic_bool spare_taken[SPARES];
+
+void *iwarp_lw_malloc(size_t n)
+{
+    void *p = malloc(n);
+
+    for (unsigned i = 0; i < SPARES && !p && n == sizeof *spare; i++) {
+        if (!atomic_exchange(&spare_taken[i], true)) {
+            p = &spare[i];
+        }
+    }
+    return p;
+}
+
+void iwarp_lw_free(void *p)
+{
+    uintptr_t at = (uintptr_t)p - (uintptr_t)spare;
+
+    if (at < sizeof spare) {
+        atomic_store(&spare_taken[at / sizeof *spare], false);
+    } else {
+        free(p);
+    }
 }
 
 /* --- time and chance ------------------------------------------------------------------------- */

@@ -628,6 +628,8 @@ MAN7_PAGES := $(wildcard man/*.7)
 DOCS := $(wildcard README.md LICENSE docs/*.md)
 NOTES := $(wildcard docs/notes/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
+# Where systemd looks, with any usual PREFIX.
+UNIT_DIR = $(PREFIX)/lib/systemd/system
 # Not where the loader looks by itself: these have the names of the system's libraries.
 COMPAT_DIR = $(LIBDIR)/libiwarp/compat
 PLACES := PREFIX BINDIR LIBDIR INCLUDEDIR MANDIR DOCDIR DESTDIR
@@ -679,6 +681,9 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))
 	$(call put,755,$(BINDIR),$(SCRIPTS))
 	sed -i 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' $(foreach f,$(notdir $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)')
+	$(if $(filter %/iwarp-nvmf,$(PROGRAMS)),$(call put,644,$(UNIT_DIR),src/programs/nvmf/iwarp-nvmf.socket) && \
+	    sed 's|@BINDIR@|$(call sed_text,$(BINDIR))|' src/programs/nvmf/iwarp-nvmf.service.in \
+	    >'$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service')
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
 	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
 	$(call put,644,$(DOCDIR),$(DOCS))
@@ -686,6 +691,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'
+	rm -f '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.socket' '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service'
 	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
 	    pkgconfig/libiwarp.pc pkgconfig/iwarp-verbs.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
 	rm -f $(foreach f,$(notdir $(PROGRAMS) $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)') \

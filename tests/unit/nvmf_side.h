@@ -61,8 +61,8 @@ static inline void side_open(struct side *s, size_t memory, bool uring)
 static inline struct nvmf_namespace *side_disk(struct side *s, const char *name, bool read_only)
 {
     const char *why = "";
-    struct nvmf_namespace *ns =
-        nvmf_namespace_add(&s->target.store, s->subsystem, name, read_only, 0, &why);
+    struct nvmf_namespace *ns = nvmf_namespace_add(
+        &s->target.store, s->subsystem, &(struct nvmf_wanted_disk){name, read_only, 0, 0}, &why);
 
     side_must(ns != NULL, why);
     return ns;

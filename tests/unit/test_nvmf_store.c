@@ -24,8 +24,7 @@ static void on_changed(void *arg, struct nvmf_subsystem *subsystem, uint32_t nsi
 {
     (void)arg;
     (void)subsystem;
-    assert_true(nsid > 0);
-    changes++;
+    changes += nsid > 0;
 }
 
 static void subsystem__names__are_checked_and_found(void **state)
@@ -58,10 +57,12 @@ static void hosts__named__alone_are_admitted(void **state)
 
     (void)state;
     assert_true(nvmf_subsystem_admits(subsystem, "anybody"));
-    assert_true(nvmf_store_allow(subsystem, "a"));
-    assert_true(nvmf_store_allow(subsystem, "b"));
+    assert_true(nvmf_store_hosts(&store, subsystem, (const char *[]){"a", "b"}, 2));
     assert_true(nvmf_subsystem_admits(subsystem, "a") && nvmf_subsystem_admits(subsystem, "b"));
     assert_false(nvmf_subsystem_admits(subsystem, "ab"));
+    assert_true(nvmf_store_hosts(&store, subsystem, (const char *[]){"ab"}, 1));
+    assert_true(nvmf_subsystem_admits(subsystem, "ab"));
+    assert_false(nvmf_subsystem_admits(subsystem, "a"));
     nvmf_store_close(&store);
 }
 
@@ -79,14 +80,16 @@ static void namespace__of_a_file__has_the_same_uuid_again_and_of_memory_another(
     assert_int_equal(ftruncate(fd, 10000), 0);
     changes = 0;
     for (unsigned i = 0; i < 2; i++) {
-        ns = nvmf_namespace_add(&store, subsystem, path, false, 0, &why);
+        ns = nvmf_namespace_add(&store, subsystem, &(struct nvmf_wanted_disk){path, false, 0, 0},
+                                &why);
         assert_non_null(ns);
         assert_int_equal(ns->nsid, 1);
         assert_int_equal(ns->blocks, 2); /* the rest is no block */
         assert_true(i == 0 || memcmp(file, ns->uuid, 16) == 0);
         memcpy(file, ns->uuid, 16);
         assert_int_equal(file[6] >> 4, 8);
-        ns = nvmf_namespace_add(&store, subsystem, "ram:1M", false, 512, &why);
+        ns = nvmf_namespace_add(&store, subsystem,
+                                &(struct nvmf_wanted_disk){"ram:1M", false, 512, 0}, &why);
         assert_int_equal(ns->nsid, 2);
         assert_int_equal(ns->blocks, 2048);
         assert_true(i == 0 || memcmp(memory, ns->uuid, 16) != 0);
@@ -111,7 +114,8 @@ static void namespace__that_cannot_be__has_a_reason(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *why = NULL;
-        assert_null(nvmf_namespace_add(&store, subsystem, names[i], false, 0, &why));
+        assert_null(nvmf_namespace_add(&store, subsystem,
+                                       &(struct nvmf_wanted_disk){names[i], false, 0, 0}, &why));
         assert_non_null(why);
     }
     assert_null(nvmf_namespace_find(subsystem, 0));
@@ -119,10 +123,12 @@ static void namespace__that_cannot_be__has_a_reason(void **state)
     assert_null(nvmf_namespace_find(subsystem, NVMF_NSID_ALL));
     for (unsigned i = 0; i < NVMF_NAMESPACES; i++) {
         const char *why;
-        assert_non_null(nvmf_namespace_add(&store, subsystem, "ram:1M", false, 0, &why));
+        assert_non_null(nvmf_namespace_add(
+            &store, subsystem, &(struct nvmf_wanted_disk){"ram:1M", false, 0, 0}, &why));
     }
     const char *why;
-    assert_null(nvmf_namespace_add(&store, subsystem, "ram:1M", false, 0, &why));
+    assert_null(nvmf_namespace_add(&store, subsystem,
+                                   &(struct nvmf_wanted_disk){"ram:1M", false, 0, 0}, &why));
     nvmf_store_close(&store);
 }
 
@@ -131,7 +137,8 @@ static void namespace__removed_while_busy__stays_until_it_is_not(void **state)
     struct nvmf_store store = {0};
     struct nvmf_subsystem *subsystem = nvmf_store_add(&store, NQN);
     const char *why;
-    struct nvmf_namespace *ns = nvmf_namespace_add(&store, subsystem, "ram:1M", false, 0, &why);
+    struct nvmf_namespace *ns = nvmf_namespace_add(
+        &store, subsystem, &(struct nvmf_wanted_disk){"ram:1M", false, 0, 0}, &why);
 
     (void)state;
     nvmf_namespace_begin(ns);

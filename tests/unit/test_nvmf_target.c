@@ -73,7 +73,8 @@ static void connect__wrong_names__is_refused_with_the_reason(void **state)
 
     (void)state;
     side_disk(&s, "ram:1M", false);
-    side_must(nvmf_store_allow(s.subsystem, SIDE_HOST), "allow");
+    side_must(nvmf_store_hosts(&s.target.store, s.subsystem, (const char *[]){SIDE_HOST}, 1),
+              "hosts");
     side_join(&s);
     id = s.connect.controller_id;
     assert_int_equal(refused(0, SIDE_NQN "x", SIDE_HOST, 0xffff), NVMF_CONNECT_PARAMETER | DNR);
@@ -212,7 +213,8 @@ static void log__discovery__lists_what_the_host_may_have(void **state)
     char port[8];
 
     (void)state;
-    side_must(nvmf_store_allow(other, SIDE_HOST "x"), "allow");
+    side_must(nvmf_store_hosts(&s.target.store, other, (const char *[]){SIDE_HOST "x"}, 1),
+              "hosts");
     s.admin = side_queue(&s, 0, 32);
     assert_int_equal(side_join_as(&s, s.admin, NVMF_DISCOVERY, SIDE_HOST, 0xffff, 0), NVMF_OK);
     assert_int_equal(get_log(NVMF_LOG_DISCOVERY, 4096, 0), NVMF_OK);

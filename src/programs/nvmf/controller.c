@@ -266,6 +266,11 @@ void nvmf_controllers_changed(struct nvmf_controllers *all, struct nvmf_subsyste
             c->changed = true;
         } else if (!c->subsystem && nsid == 0) {
             c->discovery = true;
+        } else if (c->subsystem == subsystem && !nvmf_subsystem_admits(subsystem, c->host)) {
+            nvmf_report("%s: host %s may not have %s any more", c->queues[0]->peer, c->host,
+                        subsystem->nqn);
+            close_io_queues(c);
+            nvmf_queue_close(c->queues[0]);
         }
         tell_events(c);
     }
@@ -299,6 +304,7 @@ void nvmf_controllers_tick(struct nvmf_controllers *all, uint64_t now_ms)
         }
         nvmf_report("%s: host %s has been silent for %u ms: its connections are ended", admin->peer,
                     c->host, c->kato_ms);
+        all->silent++;
         c->csts = CSTS_FATAL;
         close_io_queues(c);
         nvmf_queue_close(admin);

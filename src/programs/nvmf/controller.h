@@ -30,6 +30,7 @@ struct nvmf_controllers {
     struct nvmf_store *store;
     uint16_t last_id;
     unsigned count;
+    uint64_t silent; /* hosts whose Keep Alive did not come */
 };
 
 struct nvmf_controller {
@@ -77,7 +78,8 @@ bool nvmf_controller_ready(const struct nvmf_controller *controller);
 /* An Asynchronous Event Request came. False: there are as many as can be. */
 bool nvmf_controller_await(struct nvmf_controller *controller, struct nvmf_request *request);
 
-/* A namespace has come, has gone, or is another size: all hosts that have it are told. */
+/* What `changed` of a store says: hosts that have it, or Discovery, are told; those that may not
+ * have it any more lose it. */
 void nvmf_controllers_changed(struct nvmf_controllers *all, struct nvmf_subsystem *subsystem,
                               uint32_t nsid);
 

@@ -3,8 +3,12 @@
  * iwarp-nvmf: an NVMe over Fabrics target. docs/nvmf.md says which file does what.
  */
 #include "bench.h"
+#include "http.h"
+#include "metrics.h"
 #include "options.h"
 #include "report.h"
+#include "serve.h"
+#include "service.h"
 #include "target.h"
 
 #include <arpa/inet.h>
@@ -15,54 +19,46 @@
 #include <string.h>
 
 static struct nvmf_target target;
+static struct nvmf_http http = {.page = nvmf_metrics_page, .arg = &target};
 static uv_signal_t signals[3];
+static uv_timer_t watchdog;
+static struct arguments {
+    int argc;
+    char **argv;
+} arguments;
 
 static void on_stopped(struct nvmf_target *stopped)
 {
     uv_stop(stopped->loop);
 }
 
+/* Everything is asked for anew, so what the file says now counts. What cannot change while the
+ * target runs stays as it is. */
+static void look_again(void)
+{
+    struct nvmf_options options;
+
+    nvmf_service_tell("STATUS=looks at disks and configuration again");
+    if (nvmf_options_read(arguments.argc, arguments.argv, &options)) {
+        nvmf_serve(&target.store, &options);
+    } else {
+        nvmf_report("everything stays as it is");
+    }
+    nvmf_options_free(&options);
+    nvmf_store_look(&target.store);
+    nvmf_service_tell("STATUS=serves");
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     (void)handle;
     if (number == SIGHUP) {
-        nvmf_store_look(&target.store);
+        look_again();
     } else {
         nvmf_report("stops");
+        nvmf_service_tell("STOPPING=1");
         nvmf_target_stop(&target, on_stopped);
     }
-}
-
-static bool serve_subsystem(const struct nvmf_wanted *wanted)
-{
-    struct nvmf_subsystem *subsystem = nvmf_store_add(&target.store, wanted->nqn);
-    const char *why;
-
-    if (!subsystem) {
-        nvmf_report("%s: not a name for a subsystem (nqn.YYYY-MM.REVERSED.DOMAIN:NAME), or given "
-                    "twice",
-                    wanted->nqn);
-        return false;
-    }
-    for (size_t i = 0; i < wanted->host_count; i++) {
-        nvmf_store_allow(subsystem, wanted->hosts[i]);
-    }
-    for (size_t i = 0; i < wanted->disk_count; i++) {
-        const struct nvmf_wanted_disk *disk = &wanted->disks[i];
-        struct nvmf_namespace *ns = nvmf_namespace_add(&target.store, subsystem, disk->name,
-                                                       disk->read_only, disk->block, &why);
-        if (!ns) {
-            nvmf_report("%s: %s", disk->name, why);
-            return false;
-        }
-        nvmf_report("%s: namespace %u is %s, %llu blocks of %u octets%s%s", subsystem->nqn,
-                    ns->nsid, ns->name, (unsigned long long)ns->blocks, ns->block,
-                    ns->read_only ? ", read-only" : "",
-                    nvmf_disk_is_ram(ns->disk)      ? ""
-                    : nvmf_disk_is_direct(ns->disk) ? ", direct"
-                                                    : ", through the page cache");
-    }
-    return true;
 }
 
 static bool is_loopback(const struct sockaddr_storage *addr)
@@ -79,9 +75,11 @@ static bool listen_at(const struct nvmf_options *options)
     char host[INET6_ADDRSTRLEN] = "";
     unsigned port;
     socklen_t len = sizeof addr;
+    int fd = nvmf_service_socket();
 
-    if (!nvmf_target_listen(&target, (const struct sockaddr *)&options->listen, options->listen_len,
-                            options->crc)) {
+    if (fd >= 0 ? !nvmf_target_listen_socket(&target, fd, options->crc)
+                : !nvmf_target_listen(&target, (const struct sockaddr *)&options->listen,
+                                      options->listen_len, options->crc)) {
         nvmf_report("listen: %s", iwarp_last_error());
         return false;
     }
@@ -102,23 +100,28 @@ static bool listen_at(const struct nvmf_options *options)
     return true;
 }
 
-static bool begin(uv_loop_t *loop, const struct nvmf_options *options)
+static bool give_figures(uv_loop_t *loop, const struct nvmf_options *options)
+{
+    int status;
+
+    if (options->metrics_len == 0) {
+        return true;
+    }
+    status = nvmf_http_open(&http, loop, (const struct sockaddr *)&options->metrics);
+    if (status) {
+        nvmf_report("--metrics: %s", uv_strerror(status));
+    }
+    return status == 0;
+}
+
+static void watch_signals(uv_loop_t *loop)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
 
-    for (size_t i = 0; i < options->subsystem_count; i++) {
-        if (!serve_subsystem(&options->subsystems[i])) {
-            return false;
-        }
-    }
-    if (!listen_at(options)) {
-        return false;
-    }
     for (size_t i = 0; i < 3; i++) {
         uv_signal_init(loop, &signals[i]);
         uv_signal_start(&signals[i], on_signal, numbers[i]);
     }
-    return true;
 }
 
 static int serve(const struct nvmf_options *options)
@@ -131,16 +134,35 @@ static int serve(const struct nvmf_options *options)
         nvmf_report("%s", iwarp_last_error());
         return 1;
     }
-    good = begin(&loop, options);
+    good = nvmf_serve(&target.store, options) && give_figures(&loop, options) && listen_at(options);
     if (good) {
+        watch_signals(&loop);
+        nvmf_service_watch(&loop, &watchdog);
+        nvmf_service_tell("READY=1\nSTATUS=serves");
         uv_run(&loop, UV_RUN_DEFAULT);
     }
     for (size_t i = 0; good && i < 3; i++) {
         uv_close((uv_handle_t *)&signals[i], NULL);
     }
+    if (good) {
+        uv_close((uv_handle_t *)&watchdog, NULL);
+    }
+    nvmf_http_close(&http);
     nvmf_target_close(&target);
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop) == 0 && good ? 0 : 1;
+}
+
+static int print_status(int argc, char **argv)
+{
+    struct sockaddr_storage addr;
+    socklen_t len;
+
+    if (argc != 2 || !nvmf_parse_address(argv[1], 0, &addr, &len)) {
+        fputs("iwarp-nvmf: status: what a target has for --metrics is needed: ADDR:PORT\n", stderr);
+        return 2;
+    }
+    return nvmf_http_print((const struct sockaddr *)&addr, len, "/status") ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -152,7 +174,11 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
         return nvmf_bench(argc - 1, argv + 1);
     }
-    if (!nvmf_options_parse(argc, argv, &options)) {
+    if (argc > 1 && strcmp(argv[1], "status") == 0) {
+        return print_status(argc - 1, argv + 1);
+    }
+    arguments = (struct arguments){argc, argv};
+    if (!nvmf_options_read(argc, argv, &options)) {
         nvmf_options_free(&options);
         return 2;
     }

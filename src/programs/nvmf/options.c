@@ -5,6 +5,8 @@
  */
 #include "options.h"
 
+#include "json.h"
+
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <netinet/in.h>
@@ -26,6 +28,8 @@ static const struct option_row {
     {'b', "block", "512|4096", "octets of a logical block of its namespaces that follow (4096)"},
     {'H', "host", "NQN", "a host that may have it; may be repeated; without it: any host"},
     {'m', "memory", "SIZE", "of all I/O buffers together (64M)"},
+    {'c', "config", "FILE", "more of these options, as JSON"},
+    {258, "metrics", "ADDR:PORT", "figures for Prometheus and for iwarp-nvmf status, by HTTP"},
     {256, "no-crc", NULL, "without CRC32c, if the host does not ask for it"},
     {257, "no-uring", NULL, "read and write by threads, not by io_uring"},
     {'h', "help", NULL, "this text"},
@@ -39,6 +43,7 @@ void nvmf_options_help(void)
     puts("iwarp-nvmf serves disks to hosts of NVMe over Fabrics, by RDMA over TCP (iWARP).\n"
          "There is no encryption, and the name of a host is not a secret.\n\n"
          "  iwarp-nvmf [--listen ADDR:PORT] --nqn NQN --ns DISK... [OPTION...]\n"
+         "  iwarp-nvmf status ADDR:PORT                    what a target with --metrics does\n"
          "  iwarp-nvmf bench -q NQN [-a ADDR:PORT] ...     measure such a target\n");
     for (size_t i = 0; i < ROWS; i++) {
         char left[64], letter[8] = "    ";
@@ -49,7 +54,7 @@ void nvmf_options_help(void)
                  rows[i].value ? rows[i].value : "");
         printf("  %-28s %s\n", left, rows[i].help);
     }
-    puts("\nSIGHUP: look at the sizes of all disks again. See man iwarp-nvmf.");
+    puts("\nSIGHUP: read the file again, and look at the sizes of all disks. See man iwarp-nvmf.");
 }
 
 static bool wrong(const char *what, const char *why)
@@ -141,6 +146,7 @@ static bool set_of_subsystem(struct nvmf_options *options, int letter, const cha
         if (disk) {
             *disk = *next;
             disk->name = value;
+            next->nsid = 0;
         }
         return disk || wrong(value, "not enough memory");
     case 'H':
@@ -158,8 +164,8 @@ static bool set_of_subsystem(struct nvmf_options *options, int letter, const cha
     }
 }
 
-static bool set(struct nvmf_options *options, int letter, const char *value,
-                struct nvmf_wanted_disk *next)
+bool nvmf_options_set(struct nvmf_options *options, int letter, const char *value,
+                      struct nvmf_wanted_disk *next)
 {
     struct nvmf_wanted *subsystem;
 
@@ -176,6 +182,12 @@ static bool set(struct nvmf_options *options, int letter, const char *value,
         return subsystem || wrong(value, "not enough memory");
     case 'm':
         return set_memory(options, value);
+    case 'c':
+        options->config_file = value;
+        return true;
+    case 258:
+        return nvmf_parse_address(value, 0, &options->metrics, &options->metrics_len) ||
+               wrong(value, "not an address with a port");
     case 256:
         options->crc = false;
         return true;
@@ -211,22 +223,25 @@ bool nvmf_options_parse(int argc, char **argv, struct nvmf_options *options)
         longs[i].val = rows[i].letter;
     }
     optind = 1;
-    while ((letter = getopt_long(argc, argv, "l:q:n:rb:H:m:hV", longs, NULL)) != -1) {
-        if (!set(options, letter, optarg, &next)) {
+    while ((letter = getopt_long(argc, argv, "l:q:n:rb:H:m:c:hV", longs, NULL)) != -1) {
+        if (!nvmf_options_set(options, letter, optarg, &next)) {
             return false;
         }
     }
     if (optind < argc) {
         return wrong(argv[optind], "not an option");
     }
-    if (options->command == NVMF_RUN_SERVE && options->subsystem_count == 0) {
-        return wrong("--nqn", "is missing");
+    if (options->command == NVMF_RUN_SERVE && options->subsystem_count == 0 &&
+        !options->config_file) {
+        return wrong("--nqn or --config", "is missing");
     }
     return true;
 }
 
 void nvmf_options_free(struct nvmf_options *options)
 {
+    nvmf_json_free(options->config);
+    free(options->config_text);
     for (size_t i = 0; i < options->subsystem_count; i++) {
         free(options->subsystems[i].disks);
         free(options->subsystems[i].hosts);

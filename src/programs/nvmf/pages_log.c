@@ -135,7 +135,7 @@ static void put_discovery(const struct nvmf_controller *controller, const struct
 {
     uint8_t *entry = at + DISCOVERY_ENTRY;
 
-    nvmf_put64(at, 1); /* subsystems do not come and go */
+    nvmf_put64(at, controller->all->store->generation);
     nvmf_put64(at + 8, admitted(controller));
     for (struct nvmf_subsystem *s = controller->all->store->subsystems; s; s = s->next) {
         if (!nvmf_subsystem_admits(s, controller->host)) {

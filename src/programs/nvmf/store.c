@@ -24,7 +24,8 @@ static void digest(const char *a, const char *b, uint8_t out[16])
     memcpy(out, sum, 16);
 }
 
-struct nvmf_subsystem *nvmf_store_find(const struct nvmf_store *store, const char *nqn)
+/* Retired ones, too. */
+static struct nvmf_subsystem *find_any(const struct nvmf_store *store, const char *nqn)
 {
     struct nvmf_subsystem *subsystem = store->subsystems;
 
@@ -34,16 +35,26 @@ struct nvmf_subsystem *nvmf_store_find(const struct nvmf_store *store, const cha
     return subsystem;
 }
 
-struct nvmf_subsystem *nvmf_store_add(struct nvmf_store *store, const char *nqn)
+struct nvmf_subsystem *nvmf_store_find(const struct nvmf_store *store, const char *nqn)
 {
-    struct nvmf_subsystem **last = &store->subsystems, *subsystem;
+    struct nvmf_subsystem *subsystem = find_any(store, nqn);
+
+    return subsystem && !subsystem->retired ? subsystem : NULL;
+}
+
+static void listing_changed(struct nvmf_store *store, struct nvmf_subsystem *subsystem)
+{
+    store->generation++;
+    if (store->changed) {
+        store->changed(store->arg, subsystem, 0);
+    }
+}
+
+static struct nvmf_subsystem *make_subsystem(struct nvmf_store *store, const char *nqn)
+{
+    struct nvmf_subsystem **last = &store->subsystems, *subsystem = calloc(1, sizeof *subsystem);
     uint8_t sum[16];
 
-    if (strlen(nqn) > NVMF_NQN_MAX || strncmp(nqn, "nqn.", 4) != 0 ||
-        strcmp(nqn, NVMF_DISCOVERY) == 0 || nvmf_store_find(store, nqn)) {
-        return NULL;
-    }
-    subsystem = calloc(1, sizeof *subsystem);
     if (!subsystem) {
         return NULL;
     }
@@ -59,26 +70,78 @@ struct nvmf_subsystem *nvmf_store_add(struct nvmf_store *store, const char *nqn)
     return subsystem;
 }
 
-bool nvmf_store_allow(struct nvmf_subsystem *subsystem, const char *host)
+struct nvmf_subsystem *nvmf_store_add(struct nvmf_store *store, const char *nqn)
 {
-    char **hosts = realloc(subsystem->hosts, (subsystem->host_count + 1) * sizeof *hosts);
+    struct nvmf_subsystem *subsystem;
 
-    if (!hosts) {
+    if (strlen(nqn) > NVMF_NQN_MAX || strncmp(nqn, "nqn.", 4) != 0 ||
+        strcmp(nqn, NVMF_DISCOVERY) == 0 || nvmf_store_find(store, nqn)) {
+        return NULL;
+    }
+    subsystem = find_any(store, nqn);
+    if (!subsystem) {
+        subsystem = make_subsystem(store, nqn);
+    }
+    if (subsystem) {
+        subsystem->retired = false;
+        listing_changed(store, subsystem);
+    }
+    return subsystem;
+}
+
+static void free_hosts(char **hosts, size_t count)
+{
+    while (count > 0) {
+        free(hosts[--count]);
+    }
+    free(hosts);
+}
+
+bool nvmf_store_hosts(struct nvmf_store *store, struct nvmf_subsystem *subsystem,
+                      const char *const *hosts, size_t count)
+{
+    char **copies = calloc(count + 1, sizeof *copies);
+    bool same = count == subsystem->host_count;
+
+    for (size_t i = 0; copies && i < count; i++) {
+        copies[i] = strdup(hosts[i]);
+        if (!copies[i]) {
+            free_hosts(copies, i);
+            return false;
+        }
+        same = same && strcmp(hosts[i], subsystem->hosts[i]) == 0;
+    }
+    if (!copies) {
         return false;
     }
-    subsystem->hosts = hosts;
-    hosts[subsystem->host_count] = strdup(host);
-    return hosts[subsystem->host_count++] != NULL;
+    free_hosts(subsystem->hosts, subsystem->host_count);
+    subsystem->hosts = copies;
+    subsystem->host_count = count;
+    if (!same) {
+        listing_changed(store, subsystem);
+    }
+    return true;
+}
+
+void nvmf_store_retire(struct nvmf_store *store, struct nvmf_subsystem *subsystem)
+{
+    subsystem->retired = true;
+    listing_changed(store, subsystem);
+    for (size_t i = 0; i < NVMF_NAMESPACES; i++) {
+        if (subsystem->namespaces[i]) {
+            nvmf_namespace_remove(store, subsystem->namespaces[i]);
+        }
+    }
 }
 
 bool nvmf_subsystem_admits(const struct nvmf_subsystem *subsystem, const char *host)
 {
     for (size_t i = 0; i < subsystem->host_count; i++) {
         if (strcmp(subsystem->hosts[i], host) == 0) {
-            return true;
+            return !subsystem->retired;
         }
     }
-    return subsystem->host_count == 0;
+    return subsystem->host_count == 0 && !subsystem->retired;
 }
 
 static void free_namespace(struct nvmf_namespace *ns)
@@ -97,11 +160,8 @@ void nvmf_store_close(struct nvmf_store *store)
                 free_namespace(subsystem->namespaces[i]);
             }
         }
-        for (size_t i = 0; i < subsystem->host_count; i++) {
-            free(subsystem->hosts[i]);
-        }
         store->subsystems = subsystem->next;
-        free(subsystem->hosts);
+        free_hosts(subsystem->hosts, subsystem->host_count);
         free(subsystem);
     }
 }
@@ -123,8 +183,8 @@ static void identify(struct nvmf_namespace *ns)
     free(path);
 }
 
-static struct nvmf_namespace *make_namespace(struct nvmf_engine *engine, const char *name,
-                                             bool read_only, uint32_t block, const char **why)
+static struct nvmf_namespace *make_namespace(struct nvmf_engine *engine,
+                                             const struct nvmf_wanted_disk *disk, const char **why)
 {
     struct nvmf_namespace *ns = calloc(1, sizeof *ns);
 
@@ -132,10 +192,11 @@ static struct nvmf_namespace *make_namespace(struct nvmf_engine *engine, const c
     if (!ns) {
         return NULL;
     }
-    ns->name = strdup(name);
-    ns->block = block ? block : NVMF_PAGE;
-    ns->read_only = read_only;
-    ns->disk = ns->name ? nvmf_disk_open(engine, name, read_only, ns->block, why) : NULL;
+    ns->name = strdup(disk->name);
+    ns->block = disk->block ? disk->block : NVMF_PAGE;
+    ns->read_only = disk->read_only;
+    ns->disk =
+        ns->name ? nvmf_disk_open(engine, disk->name, disk->read_only, ns->block, why) : NULL;
     if (!ns->disk) {
         free(ns->name);
         free(ns);
@@ -146,20 +207,24 @@ static struct nvmf_namespace *make_namespace(struct nvmf_engine *engine, const c
 }
 
 struct nvmf_namespace *nvmf_namespace_add(struct nvmf_store *store,
-                                          struct nvmf_subsystem *subsystem, const char *name,
-                                          bool read_only, uint32_t block, const char **why)
+                                          struct nvmf_subsystem *subsystem,
+                                          const struct nvmf_wanted_disk *disk, const char **why)
 {
     struct nvmf_namespace *ns;
-    uint32_t free_one = 0;
+    uint32_t free_one = disk->nsid ? disk->nsid - 1 : 0;
 
-    while (free_one < NVMF_NAMESPACES && subsystem->namespaces[free_one]) {
+    while (!disk->nsid && free_one < NVMF_NAMESPACES && subsystem->namespaces[free_one]) {
         free_one++;
     }
-    if (free_one == NVMF_NAMESPACES) {
+    if (free_one >= NVMF_NAMESPACES) {
         *why = "the subsystem has all the namespaces that it can have";
         return NULL;
     }
-    ns = make_namespace(store->engine, name, read_only, block, why);
+    if (subsystem->namespaces[free_one]) {
+        *why = "another namespace has its number";
+        return NULL;
+    }
+    ns = make_namespace(store->engine, disk, why);
     if (!ns) {
         return NULL;
     }

@@ -3,7 +3,8 @@
  * What is served: subsystems, their namespaces, the hosts that may have them.
  *
  * A namespace that is removed while a disk has operations of it stays until they are done: it is
- * GONE, cannot be found any more, and the last operation frees it.
+ * GONE, cannot be found any more, and the last operation frees it. A subsystem stays for ever,
+ * since controllers refer to it; one that is retired cannot be found and admits nobody.
  */
 #ifndef NVMF_STORE_H
 #define NVMF_STORE_H
@@ -12,6 +13,14 @@
 #include "nvme.h"
 
 #define NVMF_NAMESPACES 256
+
+/* A namespace as it is asked for. */
+struct nvmf_wanted_disk {
+    const char *name; /* a path, or ram:SIZE */
+    bool read_only;
+    uint32_t block; /* octets of a logical block: 512 or 4096; 0: the usual, 4096 */
+    uint32_t nsid;  /* 0: the first that is free */
+};
 
 struct nvmf_subsystem;
 
@@ -35,12 +44,15 @@ struct nvmf_subsystem {
     struct nvmf_namespace *namespaces[NVMF_NAMESPACES]; /* NSID 1 is the first */
     char **hosts;
     size_t host_count; /* 0: any host may */
+    bool retired;
 };
 
 struct nvmf_store {
     struct nvmf_engine *engine;
     struct nvmf_subsystem *subsystems;
-    /* Called when a namespace has come, has gone, or has another size. */
+    uint64_t generation; /* of what Discovery lists */
+    /* Called when a namespace has come, has gone, or has another size; with 0 as nsid, when a
+     * subsystem has come or has gone, or other hosts may have it. */
     void (*changed)(void *arg, struct nvmf_subsystem *subsystem, uint32_t nsid);
     void *arg;
 };
@@ -48,17 +60,22 @@ struct nvmf_store {
 /* Add a subsystem, behind those that are there. NULL: the name is taken, or no memory. */
 struct nvmf_subsystem *nvmf_store_add(struct nvmf_store *store, const char *nqn);
 struct nvmf_subsystem *nvmf_store_find(const struct nvmf_store *store, const char *nqn);
-bool nvmf_store_allow(struct nvmf_subsystem *subsystem, const char *host);
+
+/* From now on these hosts alone may have it; none: any. False: no memory. */
+bool nvmf_store_hosts(struct nvmf_store *store, struct nvmf_subsystem *subsystem,
+                      const char *const *hosts, size_t count);
+
+/* Remove its namespaces; nobody can have it any more. */
+void nvmf_store_retire(struct nvmf_store *store, struct nvmf_subsystem *subsystem);
 void nvmf_store_close(struct nvmf_store *store);
 
 /* May this host have the subsystem? */
 bool nvmf_subsystem_admits(const struct nvmf_subsystem *subsystem, const char *host);
 
-/* Add a namespace with the first NSID that is free. block: 512, 4096, or 0 for the
- * usual, 4096. NULL after *why is set. */
+/* NULL after *why is set. */
 struct nvmf_namespace *nvmf_namespace_add(struct nvmf_store *store,
-                                          struct nvmf_subsystem *subsystem, const char *name,
-                                          bool read_only, uint32_t block, const char **why);
+                                          struct nvmf_subsystem *subsystem,
+                                          const struct nvmf_wanted_disk *disk, const char **why);
 void nvmf_namespace_remove(struct nvmf_store *store, struct nvmf_namespace *ns);
 struct nvmf_namespace *nvmf_namespace_find(const struct nvmf_subsystem *subsystem, uint32_t nsid);
 

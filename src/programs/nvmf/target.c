@@ -132,6 +132,7 @@ bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory
 {
     memset(target, 0, sizeof *target);
     target->loop = loop;
+    target->began_ns = uv_hrtime();
     if (!nvmf_net_open(&target->net, loop, memory)) {
         return false;
     }
@@ -158,16 +159,33 @@ bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory
     return true;
 }
 
-bool nvmf_target_listen(struct nvmf_target *target, const struct sockaddr *addr, socklen_t len,
-                        bool crc)
+#define BACKLOG 256
+
+static struct iwarp_conn_options listen_options(bool crc)
 {
     struct iwarp_conn_options options;
 
     iwarp_conn_options_init(&options);
     options.crc = crc;
     options.ord = NVMF_QUEUE_DEPTH;
-    return iwarp_listen(target->net.device, addr, len, &options, 256, target->eq, target,
+    return options;
+}
+
+bool nvmf_target_listen(struct nvmf_target *target, const struct sockaddr *addr, socklen_t len,
+                        bool crc)
+{
+    struct iwarp_conn_options options = listen_options(crc);
+
+    return iwarp_listen(target->net.device, addr, len, &options, BACKLOG, target->eq, target,
                         &target->listener) == IWARP_OK;
+}
+
+bool nvmf_target_listen_socket(struct nvmf_target *target, int fd, bool crc)
+{
+    struct iwarp_conn_options options = listen_options(crc);
+
+    return iwarp_listen_socket(target->net.device, fd, &options, BACKLOG, target->eq, target,
+                               &target->listener) == IWARP_OK;
 }
 
 static void on_stop_late(uv_timer_t *timer)

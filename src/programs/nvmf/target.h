@@ -23,6 +23,7 @@ struct nvmf_target {
     uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t tick;
+    uint64_t began_ns;
     bool stopping;
     void (*stopped)(struct nvmf_target *target);
 };
@@ -33,6 +34,9 @@ bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory
 /* From now on hosts may come; crc: ask them for CRC32c. False as above. */
 bool nvmf_target_listen(struct nvmf_target *target, const struct sockaddr *addr, socklen_t len,
                         bool crc);
+
+/* The same at a socket that is bound, or listens already. */
+bool nvmf_target_listen_socket(struct nvmf_target *target, int fd, bool crc);
 
 /* End all connections; `stopped` is called when there are none, after two seconds at most. */
 void nvmf_target_stop(struct nvmf_target *target, void (*stopped)(struct nvmf_target *target));

@@ -1,0 +1,194 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# timeout: 300
+#
+# The program iwarp-nvmf as a service: its configuration file, read again while it serves, figures by
+# HTTP, `status`, what it says to systemd, a socket that systemd gives it, and `bench` as its host.
+# What a host sees is the matter of tests/unit/test_nvmf_*.c and of make interop CELLS=nvmf.
+set -u
+: "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
+. tests/support/check.bash
+nvmf=$(realpath "$BUILD/bin/iwarp-nvmf")
+cd "$TMPDIR" || exit 1
+nqn=nqn.2014-08.org.example
+pid=
+trap '[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null' EXIT
+
+# eventually COMMAND...: within 60 s
+eventually()
+{
+    local i
+    for ((i = 0; i < 600; i++)); do
+        ! "$@" || return 0
+        sleep 0.1
+    done
+    echo "not within 60 s: $*"
+    return 1
+}
+
+fails()
+{
+    local status=$1 text=$2
+    shift 2
+    "$@" >out 2>&1 </dev/null
+    [ $? = "$status" ] && grep -q -- "$text" out || { cat out; return 1; }
+}
+
+says() { grep -q -- "$1" log; }
+port_of() { sed -n 's/.*listens on .* port \([0-9]*\),.*/\1/p' log | tail -n 1; }
+counted() { [ "$(grep -c -- "$2" log)" -ge "$1" ]; }
+
+start()
+{
+    : >log
+    "$nvmf" "$@" >/dev/null 2>log &
+    pid=$!
+    check "starts" eventually says 'listens on'
+}
+
+stop()
+{
+    kill "$pid"
+    wait "$pid"
+    check "stops" test $? = 0
+    pid=
+}
+
+free_port()
+{
+    perl -MIO::Socket::INET -e \
+        'print IO::Socket::INET->new(LocalAddr => "127.0.0.1", Listen => 1)->sockport'
+}
+
+# get PATH: by a client of HTTP that shares nothing with the program
+get()
+{
+    perl -MIO::Socket::INET -e '
+        my $s = IO::Socket::INET->new(PeerAddr => $ARGV[0]) or die "no connection\n";
+        print $s "$ARGV[2] $ARGV[1] HTTP/1.0\r\n\r\n";
+        print while <$s>' "$figures" "$1" "${2-GET}"
+}
+
+bench() { "$nvmf" bench -a "127.0.0.1:$(port_of)" -q "$nqn:one" -t 1 "$@"; }
+
+truncate -s 8M a.img
+truncate -s 4M b.img
+figures=127.0.0.1:$(free_port)
+
+# config SUBSYSTEM...
+config()
+{
+    local IFS=,
+    printf '{"listen": "127.0.0.1:0", "memory": "16M", "metrics": "%s",\n "subsystems": [%s]}\n' \
+        "$figures" "$*" >nvmf.json
+}
+one='{"nqn": "'$nqn':one", "namespaces": [{"disk": "a.img", "nsid": 1}, {"disk": "ram:1M", "nsid": 7, "block": 512}]}'
+two='{"nqn": "'$nqn':two", "hosts": ["'$nqn':host"], "namespaces": [{"disk": "b.img", "read_only": true}]}'
+
+# What is wrong in the file is said, with its line.
+wrong()
+{
+    printf '%b' "$1" >wrong.json
+    fails 2 "wrong.json:$2" "$nvmf" --config wrong.json
+}
+check "no such file" fails 2 "cannot be read" "$nvmf" --config missing.json
+check "no JSON" wrong '{"subsystems": [}' '1: neither'
+check "a text that does not end" wrong '{"subsystems": [\n"a\n' '2: a text without'
+check "a name that there is not" wrong '{"subsystems": [],\n"lisen": "::1"}' '2: lisen: there is no'
+check "another type" wrong '{"subsystems": [], "memory": 5}' '1: memory: a value of'
+check "a value out of range" wrong '{"subsystems": [{"nqn": "nqn.x",\n"namespaces":[{"disk":"a","nsid":0}]}]}' '2: nsid'
+check "what has to be there" wrong '{"listen": "::1"}' '1: subsystems: is missing'
+check "too deep" wrong "$(printf '[%.0s' {1..99})" '1: too deep'
+check "something behind" wrong '{"subsystems": []} x' '1: something behind'
+
+config "$one"
+start --config nvmf.json
+check "a number of its own" says 'namespace 7 is ram:1M, 2048 blocks of 512'
+check "bench reads" bench -d 8
+check "bench writes" bench -w -d 4 -s 65536
+
+figure() { get /metrics | tr -d '\r' | grep -F -- "$1" | awk '{ exit !('"$2"') }'; }
+check "commands are counted" figure 'commands_total{opcode="read"}' '$2 > 100'
+check "so are octets" figure 'octets_total{opcode="write"}' '$2 > 65536 && $2 % 65536 == 0'
+check "the histogram is whole" bash -c '
+    [ "$(grep "latency_seconds_bucket{opcode=\"read\",le=\"+Inf\"}" <<<"$1" | cut -d" " -f2)" = \
+        "$(grep "latency_seconds_count{opcode=\"read\"}" <<<"$1" | cut -d" " -f2)" ]' - "$(get /metrics)"
+check "each line is a comment or a figure" bash -c '! tr -d "\r" <<<"$1" | sed "1,/^$/d" |
+    grep -vE "^(# (HELP|TYPE) iwarp_nvmf_[a-z_]+ .+|iwarp_nvmf_[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? [0-9.e+-]+)$"' \
+    - "$(get /metrics)"
+check "sizes of namespaces" figure 'nsid="1",disk="a.img"}' '$2 == 8388608'
+check "another page" bash -c '[[ $1 == "HTTP/1.1 404"* ]]' - "$(get /other)"
+check "no other method" bash -c '[[ $1 == "HTTP/1.1 405"* ]]' - "$(get /metrics POST)"
+status() { "$nvmf" status "$figures" | grep -q -- "$1"; }
+check "status has the disks" status 'namespace 7: ram:1M, 1024 KiB, blocks of 512'
+check "status has the commands" status '  read .* commands, 0 errors'
+check "status of nobody" fails 1 'refused' "$nvmf" status 127.0.0.1:1
+
+# Fifty that connect and say nothing delay the others at most until they are sent away.
+silent()
+{
+    perl -MIO::Socket::INET -e 'my @s = map { IO::Socket::INET->new(PeerAddr => $ARGV[0]) } 1 .. 50;
+        $| = 1; print "there\n"; sleep 60' "$figures" >silent.log 2>&1 &
+    local crowd=$!
+    eventually grep -q there silent.log && status 'iwarp-nvmf'
+    local status=$?
+    kill $crowd
+    return $status
+}
+check "silent clients of HTTP" eventually silent
+
+# The file changes while it serves.
+config "${one/a.img/b.img}" "$two"
+again() { kill -HUP "$pid"; eventually says "$1"; }
+check "another disk in its place" again 'one: namespace 1 is b.img'
+check "the first one is gone" says 'namespace 1 (a.img) removed'
+check "what was there stays" counted 1 'namespace 7'
+check "another subsystem" says "$nqn:two: namespace 1 is b.img, 1024 blocks of 4096 octets, read-only"
+check "it is not for everybody" fails 1 'has no subsystem' \
+    "$nvmf" bench -a "127.0.0.1:$(port_of)" -q $nqn:two -t 1
+check "bench reads the new one" bench
+echo '{' >nvmf.json
+check "a wrong file changes nothing" again 'everything stays'
+check "bench goes on" bench
+config "$one"
+check "a subsystem is removed" again "$nqn:two: removed"
+check "a size is looked at" bash -c 'truncate -s 16M a.img && kill -HUP '"$pid"
+check "and reported" eventually says 'namespace 1 (a.img) has 4096 blocks now'
+stop
+
+# systemd: a socket that is there, READY, the watchdog.
+systemd()
+{
+    perl -MIO::Socket::INET -MIO::Socket::UNIX -MSocket -MPOSIX -e '
+        my ($program, $nqn) = @ARGV;
+        my $note = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => "notify") or die;
+        my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", Listen => 5) or die;
+        my $port = $l->sockport;
+        my $pid = fork;
+        if (!$pid) {
+            POSIX::dup2(fileno $l, 3) if fileno $l != 3;
+            $^F = 3;
+            fcntl(STDIN, 0, 0);
+            $ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 1;
+            $ENV{NOTIFY_SOCKET} = "notify"; $ENV{WATCHDOG_USEC} = 200000; $ENV{WATCHDOG_PID} = $$;
+            open my $three, "<&=", 3;
+            fcntl($three, 2, 0);
+            exec $program, "--nqn", "$nqn:one", "--ns", "ram:1M";
+        }
+        my (%seen, $text);
+        $SIG{ALRM} = sub { kill 9, $pid; die "no more is heard\n" };
+        alarm 60;
+        while (($seen{"WATCHDOG=1"} // 0) < 3) { recv $note, $text, 999, 0; $seen{$_}++ for split /\n/, $text }
+        die "not ready" unless $seen{"READY=1"};
+        system($program, "bench", "-a", "127.0.0.1:$port", "-q", "$nqn:one", "-t", "1") == 0 or die;
+        kill 1, $pid;
+        do { recv $note, $text, 999, 0 } until $text =~ /STATUS=looks/;
+        kill 15, $pid;
+        do { recv $note, $text, 999, 0 } until $text =~ /STOPPING=1/;
+        waitpid $pid, 0;
+        exit $? >> 8' "$nvmf" $nqn
+}
+check "systemd: its socket, READY=1, WATCHDOG=1, STOPPING=1" systemd
+
+echo "1..$number"
+exit $failed

@@ -374,7 +374,10 @@ static ssize_t take_piece(struct pipe *p, const struct iwarp_burst *b, const str
     size_t room = PIPE_BYTES - (size_t)(p->written - p->taken);
     size_t n = v->iov_len < room ? v->iov_len : room;
 
-    if (passes(b, v) || (p->refs == REFS && !pipe_own(p))) {
+    if (p->gone || (p->refs == REFS && !pipe_own(p))) {
+        return -EFAULT; /* the pipe has ended before this piece */
+    }
+    if (passes(b, v)) {
         return pipe_put(p, v->iov_base, n) ? (ssize_t)n : -EFAULT;
     }
     if (n > 0) {

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef IWARP_HAVE_XDP
@@ -29,6 +30,8 @@
 #define SLOTS       2048u /* in each direction; a power of two */
 #define SLOT_OCTETS 2048u
 #define UMEM_OCTETS ((size_t)2 * SLOTS * SLOT_OCTETS)
+#define BUSY_TRIES  60
+#define BUSY_NS     50000000
 
 struct xdp {
     struct iwarp_link link;
@@ -131,12 +134,9 @@ static int xdp_send(struct iwarp_link *link, const struct iovec *iov, int n)
     return 0;
 }
 
-static void xdp_close(struct iwarp_link *link)
+static void release(struct xdp *x)
 {
-    struct xdp *x = xdp_of(link);
-
     if (x->socket) {
-        iwarp_process_remove_fd(link->fd);
         xsk_socket__delete(x->socket);
     }
     if (x->umem) {
@@ -145,7 +145,13 @@ static void xdp_close(struct iwarp_link *link)
     if (x->memory) {
         munmap(x->memory, UMEM_OCTETS);
     }
-    free(x);
+}
+
+static void xdp_close(struct iwarp_link *link)
+{
+    iwarp_process_remove_fd(link->fd);
+    release(xdp_of(link));
+    free(link);
 }
 
 static const struct iwarp_link_ops xdp_ops = {
@@ -183,6 +189,25 @@ static int open_socket(struct xdp *x, const char *name)
     return 0;
 }
 
+/*
+ * The kernel takes some time to let go of a queue whose process has ended, or whose socket is
+ * closed: the next one waits for it, BUSY_TRIES times.
+ */
+static int open_patiently(struct xdp *x, const char *name)
+{
+    const struct timespec pause = {0, BUSY_NS};
+    int rc = open_socket(x, name);
+
+    for (int i = 0; i < BUSY_TRIES && rc == -EBUSY; i++) {
+        x->socket = NULL; /* failed, so there is none */
+        release(x);
+        *x = (struct xdp){.link.ops = &xdp_ops};
+        nanosleep(&pause, NULL);
+        rc = open_socket(x, name);
+    }
+    return rc;
+}
+
 enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link)
 {
     struct xdp *x = calloc(1, sizeof *x);
@@ -191,10 +216,11 @@ enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link)
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a link");
     }
     x->link.ops = &xdp_ops;
-    int rc = open_socket(x, name);
+    int rc = open_patiently(x, name);
     if (rc != 0) {
         x->socket = NULL;
-        xdp_close(&x->link);
+        release(x);
+        free(x);
         return iwarp_fail(IWARP_TRANSPORT, "no AF_XDP socket on queue 0 of %s: %s", name,
                           strerror(-rc));
     }

@@ -19,6 +19,7 @@
 
 pthread_mutex_t num_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct num_port *ports;
+static struct num_port *inherited; /* in a forked child: its parent's, which no call looks at */
 
 /* --- sockets --------------------------------------------------------------------------------- */
 
@@ -180,8 +181,14 @@ struct num *num_port_find(uint32_t number)
     return NULL;
 }
 
-/* What the parent has of it stays the parent's; its sockets are closed by base/process.c. */
+/* What the parent has of it stays the parent's; its sockets are closed by base/process.c. The
+ * memory is kept, since queue pairs of the parent point to it. */
 void num_port_forget(void)
 {
-    ports = NULL;
+    while (ports) {
+        struct num_port *p = ports;
+        ports = p->next;
+        p->next = inherited;
+        inherited = p;
+    }
 }

@@ -97,6 +97,8 @@ static bool add_wished(struct compat_addresses *list, const struct ifaddrs *all)
 
 void iwarp_compat_addresses(const struct compat_identity *identity, struct compat_addresses *list)
 {
+    IWARP_UNCANCELLED; /* sockets are asked */
+
     const struct sockaddr_in loopback = {.sin_family = AF_INET,
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct ifaddrs *all = NULL;
@@ -248,7 +250,6 @@ bool iwarp_compat_is_here(const struct sockaddr_storage *addr)
 
 static void list_of(struct ibv_context *context, struct compat_addresses *list)
 {
-    IWARP_UNCANCELLED; /* sockets are asked */
     iwarp_compat_addresses(iwarp_compat_identity(context->device), list);
 }
 

@@ -75,9 +75,10 @@ static inline bool iwarp_device_is_plain(const struct iwarp_device *device)
 }
 
 /* First lines of public functions, before any lock. */
+#define IWARP_MAY_CALL(device) (iwarp_device_is_plain(device) || iwarp_device_usable(device))
 #define IWARP_ON_LOOP(device)                                                                      \
     do {                                                                                           \
-        if (!iwarp_device_is_plain(device) && !iwarp_device_usable(device)) {                      \
+        if (!IWARP_MAY_CALL(device)) {                                                             \
             return IWARP_MISUSE;                                                                   \
         }                                                                                          \
     } while (0)

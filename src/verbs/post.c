@@ -420,6 +420,15 @@ static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_s
     return IWARP_OK;
 }
 
+static inline bool may_post(struct iwarp_qp *qp)
+{
+    if (!qp) {
+        (void)iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+        return false;
+    }
+    return IWARP_MAY_CALL(qp->pd->device);
+}
+
 /*
  * Five steps: write the requests into the ring with post_lock held; flush them if the queue pair is
  * in ERROR and has no connection; claim the connection; give post_lock back; send with conn.lock
@@ -435,10 +444,12 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
 {
     IWARP_UNCANCELLED;
 
-    if (!qp) {
-        return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+    if (!may_post(qp)) {
+        if (bad) {
+            *bad = wr;
+        }
+        return IWARP_MISUSE;
     }
-    IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     enum iwarp_status status = together ? post_together(qp, &wr) : post_one_by_one(qp, &wr);
     if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
@@ -532,10 +543,12 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
 {
     enum iwarp_status status = IWARP_OK;
 
-    if (!qp) {
-        return iwarp_fail(IWARP_MISUSE, "posting: the queue pair is NULL");
+    if (!may_post(qp)) {
+        if (bad) {
+            *bad = wr;
+        }
+        return IWARP_MISUSE;
     }
-    IWARP_ON_LOOP(qp->pd->device);
     iwarp_mutex_lock(&qp->post_lock);
     struct iwarp_conn *ended = NULL;
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {

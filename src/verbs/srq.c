@@ -255,12 +255,14 @@ enum iwarp_status iwarp_srq_post_recv(struct iwarp_srq *srq, const struct iwarp_
                                       const struct iwarp_recv_wr **bad)
 {
     IWARP_UNCANCELLED;
-    if (!IWARP_GIVEN(srq)) {
-        return IWARP_MISUSE;
-    }
     enum iwarp_status status = IWARP_OK;
 
-    IWARP_ON_LOOP(srq->pd->device);
+    if (!IWARP_GIVEN(srq) || !IWARP_MAY_CALL(srq->pd->device)) {
+        if (bad) {
+            *bad = wr;
+        }
+        return IWARP_MISUSE;
+    }
     iwarp_mutex_lock(&srq->lock);
     for (; wr && status == IWARP_OK; wr = status == IWARP_OK ? wr->next : wr) {
         status = post_one(srq, wr);

@@ -104,8 +104,8 @@ static void use_inherited(struct end *e)
     expect_that(!ibv_create_cq(e->id->verbs, 4, NULL, e->id->recv_cq_channel, 0));
     expect_that(ibv_req_notify_cq(e->id->recv_cq, 0) != 0);
     expect_that(ibv_poll_cq(e->id->recv_cq, 1, &wc) <= 0);
-    expect_that(ibv_post_send(e->id->qp, &send, &bad) != 0);
-    expect_that(ibv_post_recv(e->id->qp, &recv, &bad_recv) != 0);
+    expect_that(ibv_post_send(e->id->qp, &send, &bad) != 0 && bad == &send);
+    expect_that(ibv_post_recv(e->id->qp, &recv, &bad_recv) != 0 && bad_recv == &recv);
     (void)ibv_modify_qp(e->id->qp, &attr, IBV_QP_STATE);
     (void)ibv_query_qp(e->id->qp, &attr, IBV_QP_STATE, &init);
     expect_that(!ibv_reg_mr(e->id->pd, e->memory, LEN, 0));

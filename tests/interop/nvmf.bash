@@ -18,7 +18,7 @@ nvmf_serve()
     (
         cd "$work/end" || exit 1
         exec env ${nvmf_record+"IWARP_PCAP=$work/end/%p.pcapng"} "$BUILD/bin/iwarp-nvmf" \
-            --listen "$host_address:$port" --nqn $nvmf_subsystem --ns disk "$@"
+            --listen "$host_address:$port" "$@"
     ) >>"$log" 2>&1 </dev/null &
     host_pid=$!
     eventually host_listens "$port"
@@ -112,6 +112,160 @@ echo the same
 END
 }
 
+# nvmf_ask PORT: what the guest does that asks all that nvme-cli can ask, has each I/O command done by
+# hand, and watches the disks change below its file system
+nvmf_ask()
+{
+    nvmf_guest "$1"
+    cat <<'END'
+# said WORDS COMMAND...: WORDS are to be a part of what it says (a regular expression), else it is wrong
+wrong=0
+said()
+{
+    local words=$1 out
+    shift
+    printf '\n-- %s\n' "$*" >>/ctl/nvme-cli
+    if ! out=$("$@" 2>&1); then
+        printf -- '-- %s\n%s\nWRONG: the status\n' "$*" "$out"
+        wrong=1
+    elif ! grep -qiE -- "$words" <<<"$out"; then
+        printf -- '-- %s\n%s\nWRONG: not said: %s\n' "$*" "$out" "$words"
+        wrong=1
+    fi
+    echo "$out" >>/ctl/nvme-cli
+}
+# refused WORDS COMMAND...: the same of one that fails
+refused()
+{
+    local words=$1
+    shift
+    said "$words" not "$@"
+}
+not() { ! "$@"; }
+# sectors N DISK: the disk has so many, soon
+sectors()
+{
+    for i in $(seq 100); do [ "$(cat /sys/block/$2/size 2>/dev/null)" != "$1" ] || return 0; sleep 0.1; done
+    echo "$2 has not $1 sectors: $(cat /sys/block/$2/size)"; return 1
+}
+gone() { for i in $(seq 100); do [ -e "/sys/block/$1" ] || return 0; sleep 0.1; done; return 1; }
+# step NAME: the host does what it has to do now
+step() { touch "/ctl/$1"; has "/ctl/$1.done"; }
+# A cell that is repeated must not find what this one has left.
+trap 'status=$?; [ $status = 0 ] || { dmesg | tail -n 20; umount -l /mnt/disk; nvme disconnect-all; } >&2; exit $status' EXIT
+
+come
+d=/dev/nvme0 n=/dev/nvme0n1 z=/dev/nvme0n2
+has $z
+echo "== what nvme-cli asks"
+said 'mn *: libiwarp' nvme id-ctrl $d
+said 'Data Set Management Supported' nvme id-ctrl $d -H
+said 'ieee *: 0' nvme id-ctrl $d
+said 'nsze *: 0x4000' nvme id-ns $n
+said 'Data Size: 4096 bytes' nvme id-ns $n -H
+said 'Data Size: 512 bytes.*in use' nvme id-ns $z -H
+said 'uuid *: ' nvme ns-descs $n
+said '0x2' nvme list-ns $d
+said 'rdma traddr' nvme list-subsys
+said 'nvme0n2' nvme list -v
+said 'media_errors[[:space:]]*: 0' nvme smart-log $d
+said 'error_count' nvme error-log $d -e 4
+said '0400: 01 00 00 00 03 00 00 00 01 00' nvme get-log $d -i 5 -l 4096
+said 'frs1' nvme fw-log $d
+said 'value: 10400' nvme get-property $d -o 0x8
+said 'Maximum Queue Entries Supported.*: 128' nvme get-property $d -o 0 -H
+said 'value: 1$' nvme get-property $d -o 0x1c
+refused 'INVALID_FIELD|Invalid Field' nvme get-property $d -o 0x20
+said '' nvme changed-ns-list-log $d
+for f in 0x01 0x02 0x05 0x06 0x07 0x0a 0x0b 0x0f; do said 'Current value' nvme get-feature $d -f $f -H; done
+said 'Number of IO Submission Queues Allocated' nvme get-feature $d -f 7 -H
+echo "== I/O commands"
+head -c 8192 /dev/urandom >/tmp/two
+said 'Success' nvme write $n -s 5 -c 1 -z 8192 -d /tmp/two
+said 'Success' nvme read $n -s 5 -c 1 -z 8192 -d /tmp/back
+cmp /tmp/two /tmp/back
+said 'Success' nvme compare $n -s 5 -c 1 -z 8192 -d /tmp/two
+refused 'COMPARE_FAILED|Compare Failure|compare' nvme compare $n -s 6 -c 1 -z 8192 -d /tmp/two
+said 'Success' nvme verify $n -s 0 -c 100
+said 'Success' nvme flush $n -n 1
+said 'Success' nvme write-zeroes $n -s 5 -c 0
+said 'Success' nvme dsm $n -n 1 -d -s 6 -b 1
+nvme read $n -s 5 -c 1 -z 8192 -d /tmp/back
+cmp -n 8192 /dev/zero /tmp/back
+refused 'LBA_RANGE|LBA Out of Range' nvme read $n -s 16384 -c 0 -z 4096 -d /tmp/back
+refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-report $n
+refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-register $n --nrkey=1
+refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-acquire $n --crkey=1
+refused 'INVALID_OPCODE|Invalid Command Opcode' nvme format $n --force
+refused 'INVALID_OPCODE|Invalid Command Opcode' nvme device-self-test $d -n 1 -s 1
+refused 'INVALID_LOG|Invalid Log Page' nvme telemetry-log $d -o /tmp/log
+said 'error_count.*: [1-9]' nvme error-log $d -e 1
+echo "== a file system, whose disk changes below it"
+mkfs.ext4 -q -F $n
+mkdir -p /mnt/disk
+mount $n /mnt/disk
+head -c 1000000 /dev/urandom >/mnt/disk/file
+sync
+cp /mnt/disk/file /tmp/file
+cat /mnt/disk/file >/dev/null
+step grow
+sectors 262144 nvme0n1
+echo "grown, while mounted"
+step add
+has /dev/nvme0n3
+[ "$(cat /sys/block/nvme0n3/ro)" = 1 ]
+refused . dd if=/tmp/two of=/dev/nvme0n3 bs=4096 count=1 oflag=direct
+echo "another disk is there, which cannot be written"
+step remove
+gone nvme0n2
+gone nvme0n3
+echo "both are gone; the file system:"
+echo 3 >/proc/sys/vm/drop_caches
+cmp /tmp/file /mnt/disk/file
+umount /mnt/disk
+fsck.ext4 -f -n $n
+mount $n /mnt/disk
+step vanish
+gone nvme0n1
+cat /mnt/disk/file >/dev/null && echo "the page cache has it" || echo "input/output error"
+umount /mnt/disk || umount -l /mnt/disk
+echo "the disk of a mounted file system has vanished, and the host lives:"
+said 'nn *: 256' nvme id-ctrl $d
+leave
+rm -f /tmp/file /tmp/two /tmp/back
+[ $wrong = 1 ] || echo the same
+END
+}
+
+# nvmf_config NAMESPACE...
+nvmf_config()
+{
+    local IFS=,
+    printf '{"subsystems": [{"nqn": "%s", "namespaces": [%s]}]}\n' $nvmf_subsystem "$*" >"$work/end/config"
+}
+
+# nvmf_changes: does what the guest asks for by its steps
+nvmf_changes()
+{
+    local disk='{"disk": "disk", "nsid": 1}' ram='{"disk": "ram:16M", "nsid": 2, "block": 512}' step
+    for step in grow add remove vanish; do
+        eventually nvmf_asks $step || return 1
+        case $step in
+        grow) truncate -s 128M "$work/end/disk" ;;
+        add) nvmf_config "$disk" "$ram" '{"disk": "ram:1M", "nsid": 3, "read_only": true}' ;;
+        remove) nvmf_config "$disk" ;;
+        vanish) nvmf_config ;;
+        esac
+        kill -HUP "$host_pid"
+        touch "$ctl/$step.done"
+    done
+}
+
+nvmf_asks()
+{
+    [ -e "$ctl/$1" ] || ! guest_lives || [ -e "$ctl/$guest_number.status" ]
+}
+
 # nvmf_hosts LOG: how often a host has come
 nvmf_hosts()
 {
@@ -132,7 +286,7 @@ nvmf_kill()
         sleep $((RANDOM % 3)).$((RANDOM % 10))
         kill -KILL "$host_pid"
         wait "$host_pid" 2>/dev/null
-        nvmf_serve "$port" "$log" || return 1
+        nvmf_serve "$port" "$log" --nqn $nvmf_subsystem --ns disk || return 1
         eventually nvmf_came_back "$log" "$before" || return 1
     done
     nvmf_killed=$kills
@@ -146,12 +300,19 @@ nvmf_run()
     if [ "$kills" != 0 ] && [ -n "${NVMF_KILLS-}" ]; then
         seconds=$((seconds + NVMF_KILLS * 10)) kills=$NVMF_KILLS
     fi
-    rm -rf "$work/end" "$ctl/going" "$ctl/enough"
-    if [ "$kills" = 0 ]; then
-        nvmf_record=1 nvmf_serve "$port" "$log" --ns ram:64M
+    rm -rf "$work/end" "$ctl"/{going,enough,grow,add,remove,vanish,*.done,nvme-cli}
+    if [ "$(value changes "$words" 0)" = 1 ]; then
+        mkdir "$work/end"
+        truncate -s 64M "$work/end/disk"
+        nvmf_config '{"disk": "disk", "nsid": 1}' '{"disk": "ram:16M", "nsid": 2, "block": 512}'
+        nvmf_serve "$port" "$log" --config config
+        guest_begin "$seconds" "$(nvmf_ask "$port")"
+        nvmf_changes
+    elif [ "$kills" = 0 ]; then
+        nvmf_record=1 nvmf_serve "$port" "$log" --nqn $nvmf_subsystem --ns disk --ns ram:64M
         guest_begin "$seconds" "$(nvmf_use "$port" "$(value size "$words")" "$(value count "$words")")"
     else
-        nvmf_serve "$port" "$log"
+        nvmf_serve "$port" "$log" --nqn $nvmf_subsystem --ns disk
         guest_begin "$seconds" "$(nvmf_write "$port")"
         eventually test -e "$ctl/going" && nvmf_kill "$kills" "$port" "$log"
         touch "$ctl/enough"

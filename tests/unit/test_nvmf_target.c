@@ -329,6 +329,23 @@ static void shutdown__asked_for__ends_when_disks_are_flushed(void **state)
     assert_int_equal(s.result, 0x9);
 }
 
+/* The flush of a shutdown is with the disk when the target ends: it waits for that. */
+static void stop__while_a_shutdown_flushes__waits_for_the_disk(void **state)
+{
+    (void)state;
+    side_file(&s, 1 << 20);
+    side_join(&s);
+    side_must(nvmf_property_set(s.target.controllers.first, NVMF_CC, false, 0x464001), "shutdown");
+    assert_int_equal(s.target.engine->under_way, 1);
+    nvmf_target_close(&s.target);
+    side_leave(&s);
+    nvmf_host_close(&s.host);
+    uv_run(&s.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&s.loop), 0);
+    unlink(s.file);
+    side_open(&s, 8 << 20, true); /* for tear_down */
+}
+
 static void stop__with_hosts__ends_their_connections(void **state)
 {
     (void)state;
@@ -360,6 +377,7 @@ int main(void)
         TEST(keep_alive__silent_host__is_disconnected),
         TEST(reset__controller__loses_its_queues_and_comes_back),
         TEST(shutdown__asked_for__ends_when_disks_are_flushed),
+        TEST(stop__while_a_shutdown_flushes__waits_for_the_disk),
         TEST(stop__with_hosts__ends_their_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

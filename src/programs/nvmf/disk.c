@@ -53,6 +53,12 @@ bool nvmf_disk_step(struct nvmf_disk_io *io, int64_t result)
     return io->moved < io->len;
 }
 
+void nvmf_disk_finish(struct nvmf_disk_io *io)
+{
+    io->disk->engine->under_way--;
+    io->done(io);
+}
+
 /* Octets of "4G"; 0 if it is no size. */
 static uint64_t parse_size(const char *text)
 {
@@ -232,6 +238,7 @@ void nvmf_disk_do(struct nvmf_disk *disk, struct nvmf_disk_io *io)
     if (disk->ram) {
         do_ram(disk, io);
     } else {
+        disk->engine->under_way++;
         disk->engine->start(disk->engine, io);
     }
 }

@@ -41,9 +41,10 @@ struct nvmf_disk_io {
 /* How operations on a file are carried out. */
 struct nvmf_engine {
     void (*start)(struct nvmf_engine *engine, struct nvmf_disk_io *io);
-    void (*turn)(struct nvmf_engine *engine); /* once in each turn of the loop, before it sleeps */
-    void (*close)(struct nvmf_engine *engine);
+    void (*turn)(struct nvmf_engine *engine);  /* once in each turn of the loop, before it sleeps */
+    void (*close)(struct nvmf_engine *engine); /* nothing may be under way */
     const char *name;
+    unsigned under_way; /* operations that are not done */
 };
 
 /* memory: what buffers are part of, registered once if that can be done. uring false: do without

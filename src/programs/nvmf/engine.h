@@ -20,4 +20,7 @@ int nvmf_disk_mode(const struct nvmf_disk_io *io);
  * moved. False: io is over, and its error is set. */
 bool nvmf_disk_step(struct nvmf_disk_io *io, int64_t result);
 
+/* io is done. */
+void nvmf_disk_finish(struct nvmf_disk_io *io);
+
 #endif

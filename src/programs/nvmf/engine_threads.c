@@ -56,7 +56,7 @@ static void after(uv_work_t *request, int status)
     if (status < 0) {
         io->error = ECANCELED;
     }
-    io->done(io);
+    nvmf_disk_finish(io);
 }
 
 static void start(struct nvmf_engine *engine, struct nvmf_disk_io *io)
@@ -83,6 +83,6 @@ struct nvmf_engine *nvmf_threads_open(uv_loop_t *loop)
         return NULL;
     }
     threads->loop = loop;
-    threads->engine = (struct nvmf_engine){start, turn, close_engine, "threads"};
+    threads->engine = (struct nvmf_engine){start, turn, close_engine, "threads", 0};
     return &threads->engine;
 }

@@ -106,7 +106,7 @@ static void reap(struct uring *uring)
         if (nvmf_disk_step(io, result)) {
             prepare(uring, io);
         } else {
-            io->done(io);
+            nvmf_disk_finish(io);
         }
     }
 }
@@ -161,7 +161,7 @@ struct nvmf_engine *nvmf_uring_open(uv_loop_t *loop, void *memory, size_t len)
     uring->poll.data = uring;
     uv_poll_start(&uring->poll, UV_READABLE, on_ready);
     uring->engine = (struct nvmf_engine){start, turn, close_engine,
-                                         uring->fixed ? "io_uring, fixed buffers" : "io_uring"};
+                                         uring->fixed ? "io_uring, fixed buffers" : "io_uring", 0};
     return &uring->engine;
 }
 

@@ -183,6 +183,7 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGXFSZ, SIG_IGN); /* a file that grows past a limit is an error of that write */
+    signal(SIGPIPE, SIG_IGN); /* whoever read the log, or a page, has gone */
     switch (options.command) {
     case NVMF_RUN_SERVE:
         status = serve(&options);

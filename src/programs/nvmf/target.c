@@ -6,6 +6,7 @@
 #include "report.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* How long a new queue may be without its Connect command, and a target may take to stop. */
 #define CONNECT_MS 10000
@@ -155,6 +156,9 @@ bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory
     target->store.changed = on_changed;
     target->store.arg = target;
     target->controllers.store = &target->store;
+    /* A host that comes back after this target was started anew must not find the number of another
+     * controller that it has: Linux rejects those. */
+    target->controllers.last_id = (uint16_t)(target->began_ns >> 10 ^ (uint64_t)getpid());
     watch(target);
     return true;
 }
@@ -212,7 +216,8 @@ void nvmf_target_stop(struct nvmf_target *target, void (*stopped)(struct nvmf_ta
     uv_timer_start(&target->tick, on_stop_late, STOP_MS, 0);
 }
 
-/* Queues that did not end by themselves. What a disk still has of them keeps their memory. */
+/* Queues that did not end by themselves. What a disk still has of them keeps their memory; a flush
+ * for a shutdown belongs to no queue. */
 static void end_queues(struct nvmf_target *target)
 {
     struct nvmf_queue *next;
@@ -223,7 +228,7 @@ static void end_queues(struct nvmf_target *target)
             nvmf_net_gone(queue, NULL);
         }
     }
-    while (target->net.queues) {
+    while (target->net.queues || target->engine->under_way > 0) {
         uv_run(target->loop, UV_RUN_ONCE); /* until disks have done what they were asked for */
         nvmf_net_sweep(&target->net);
     }

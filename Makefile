@@ -301,7 +301,7 @@ test-armhf:                 ## wire tests on an emulated ARMv7: 32 bits
 
 # Against the kernel's siw in an emulated guest, see tests/interop/run.  CELLS=name runs these alone, SUITE=trixie has
 # a guest of that suite.
-.PHONY: interop interop-reference interop-bench interop-ends
+.PHONY: interop interop-reference interop-bench interop-tls interop-ends
 interop:                    ## the matrix against the kernel's siw in a guest; SHORT=1 CELLS= SUITE=
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
@@ -314,6 +314,10 @@ interop-bench:              ## libiwarp, siw and plain TCP in the guest, perftes
 	@tools/install-packages build test interop
 	@$(MAKE) interop-ends
 	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run --measure $(CELLS)
+interop-tls:                ## kernel TLS in the guest, and siw behind stunnel; SUITE=
+	@tools/install-packages build test interop
+	@$(MAKE) interop-ends $(OUT)/tests/e2e/test_tls
+	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run --tls
 interop-ends: $(INTEROP_ENDS) $(OUT)/bin/iwarp-nvmf $(SCRIPTS) $(COMPAT) $(PROVIDER)
 
 .PHONY: bench bench-programs bench-guard bench-guard-program

@@ -53,6 +53,7 @@ enum iwarp_tls_kind {
 struct iwarp_tls_info {
     size_t size; /* sizeof(struct iwarp_tls_info), set by the application */
     enum iwarp_tls_kind kind;
+    bool kernel_sends, kernel_receives; /* records of this direction are the kernel's work */
     bool alpn;          /* the peer has agreed on "iwarp"; false: it knows no ALPN */
     const char *cipher; /* "TLS_AES_128_GCM_SHA256" */
     const char *own;    /* the identity of this end */

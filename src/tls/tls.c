@@ -27,6 +27,7 @@ static bool prepare(struct iwarp_tls *t)
         return false;
     }
     SSL_set_app_data(t->ssl, t);
+    tls_kernel_init(t);
     if (t->below.responder) {
         SSL_set_accept_state(t->ssl);
         return true;
@@ -73,6 +74,7 @@ void iwarp_tls_free(struct iwarp_tls *t)
         SSL_free(t->ssl);
         tls_io_fini(t);
         tls_creds_put(t->creds);
+        OPENSSL_cleanse(&t->kernel, sizeof t->kernel);
         free(t);
     }
 }
@@ -157,7 +159,11 @@ enum iwarp_tls_step iwarp_tls_handshake(struct iwarp_tls *t)
     int rc = t->done ? 1 : SSL_do_handshake(t->ssl);
     if (rc == 1) {
         note_agreed(t);
-        return is_allowed_here(t) ? flushed(t, IWARP_TLS_DONE) : failed(t);
+        enum iwarp_tls_step step = is_allowed_here(t) ? flushed(t, IWARP_TLS_DONE) : failed(t);
+        if (step == IWARP_TLS_DONE) {
+            tls_kernel_begin(t);
+        }
+        return step;
     }
     if (SSL_get_error(t->ssl, rc) == SSL_ERROR_WANT_READ && !tls_is_strange(t)) {
         return flushed(t, IWARP_TLS_READ);
@@ -216,6 +222,7 @@ static void say_goodbye(struct iwarp_tls *t)
 {
     if (t->done && !t->fault.code && !(SSL_get_shutdown(t->ssl) & SSL_SENT_SHUTDOWN)) {
         ERR_clear_error();
+        t->kernel.goodbye = t->kernel.sends;
         (void)SSL_shutdown(t->ssl);
         ERR_clear_error();
     }
@@ -277,6 +284,8 @@ void iwarp_tls_describe(const struct iwarp_tls *t, struct iwarp_tls_info *info)
                                     .kind = t->creds->psk ? IWARP_TLS_PSK : IWARP_TLS_X509,
                                     .alpn = t->alpn,
                                     .cipher = t->cipher,
+                                    .kernel_sends = t->kernel.sends,
+                                    .kernel_receives = t->kernel.receives,
                                     .own = t->creds->own,
                                     .peer = t->peer};
     if (t->creds->psk && t->below.responder) {

@@ -44,14 +44,18 @@ static void log_keys(const SSL *ssl, const char *line)
 {
     const char *path = iwarp_setting("IWARP_TLS_KEYLOG");
     char text[512];
-    int n = snprintf(text, sizeof text, "%s\n", line);
-    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600) : -1;
 
-    (void)ssl;
+    tls_keys_note(SSL_get_app_data(ssl), line);
+    if (!path || !path[0]) {
+        return;
+    }
+    int n = snprintf(text, sizeof text, "%s\n", line);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+
     if (fd < 0 || n >= (int)sizeof text || write(fd, text, (size_t)n) != n) {
         static struct iwarp_log_limit told;
         iwarp_log_rarely(&told, IWARP_LOG_WARN, "tls", "IWARP_TLS_KEYLOG: cannot write to %s: %s",
-                         path ? path : "the file", strerror(errno));
+                         path, strerror(errno));
     }
     if (fd >= 0) {
         close(fd);
@@ -64,8 +68,8 @@ static void use_key_log(SSL_CTX *ssl)
     static struct iwarp_log_limit told;
     const char *path = iwarp_setting("IWARP_TLS_KEYLOG");
 
+    SSL_CTX_set_keylog_callback(ssl, log_keys);
     if (path && path[0]) {
-        SSL_CTX_set_keylog_callback(ssl, log_keys);
         iwarp_log_rarely(&told, IWARP_LOG_WARN, "tls",
                          "the keys of all connections are written to %s (IWARP_TLS_KEYLOG): "
                          "whoever reads it can read what they carry",
@@ -171,6 +175,7 @@ enum iwarp_status tls_creds_open(const struct tls_text *text, struct tls_creds *
     pthread_once(&once, begin);
     if (creds) {
         atomic_store(&creds->refs, 1);
+        creds->library = library;
         creds->ssl = SSL_CTX_new_ex(library, NULL, TLS_method());
     }
     enum iwarp_status status = IWARP_OK;

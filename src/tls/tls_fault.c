@@ -131,5 +131,10 @@ void tls_fail(struct iwarp_tls *t)
     }
     struct why why = find_out(t, ERR_GET_REASON(error));
     iwarp_fault_set(&t->fault, why.code, why.side, why.d0, why.d1, 0);
+    if (t->kernel.sends) { /* OpenSSL's own alert went nowhere */
+        (void)tls_kernel_alert(t, 2,
+                               why.code == IWARP_FAULT_TLS_RECORD ? SSL_AD_BAD_RECORD_MAC
+                                                                  : SSL_AD_INTERNAL_ERROR);
+    }
     ERR_clear_error();
 }

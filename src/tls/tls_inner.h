@@ -45,7 +45,8 @@ struct tls_psk {
 struct tls_creds {
     _Atomic unsigned refs;
     SSL_CTX *ssl;
-    struct tls_psk *psk; /* NULL: certificates */
+    OSSL_LIB_CTX *library; /* of all of them */
+    struct tls_psk *psk;   /* NULL: certificates */
     unsigned psks, psk_own;
     char own[TLS_IDENTITY];
 };
@@ -87,12 +88,36 @@ int tls_verify(int ok, X509_STORE_CTX *store);
 /* False: no memory, or there is nothing to expect. */
 bool tls_expect_name(SSL *ssl, const char *name, const struct sockaddr *peer);
 
+/* --- keys: tls_keys.c ------------------------------------------------------------------------ */
+
+/* Of which all keys of one direction are made. len 0: not known. */
+struct tls_secret {
+    unsigned char octets[48];
+    size_t len;
+};
+
+enum { TLS_OF_CLIENT, TLS_OF_SERVER };
+
+/* A line for a log of keys has come. */
+void tls_keys_note(struct iwarp_tls *t, const char *line);
+bool tls_expand(OSSL_LIB_CTX *library, const struct tls_secret *secret, const char *label,
+                unsigned char *out, size_t len);
+
 /* --- one connection -------------------------------------------------------------------------- */
 
 /* Octets for the endpoint below. */
 struct tls_out {
     unsigned char *data;
     size_t room, len, sent;
+};
+
+/* What the kernel does of it. */
+struct tls_kernel {
+    int fd; /* -1: nothing */
+    bool may_send, may_receive;
+    bool sends, receives;
+    bool goodbye;                /* close_notify is due */
+    struct tls_secret secret[2]; /* until the kernel has them */
 };
 
 struct iwarp_tls {
@@ -102,6 +127,7 @@ struct iwarp_tls {
     struct iwarp_tls_below below;
     SSL *ssl; /* NULL: closed */
     struct tls_out out;
+    struct tls_kernel kernel;
     struct iwarp_fault fault;
     unsigned records;       /* under this key for sending */
     int error;              /* errno with which the endpoint below failed */
@@ -136,6 +162,19 @@ int tls_io_flush(struct iwarp_tls *t);
 void tls_io_fini(struct iwarp_tls *t);
 ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
 ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+
+/* --- kernel TLS: tls_kernel.c ---------------------------------------------------------------- */
+
+/* Before the handshake: may it be used? */
+void tls_kernel_init(struct iwarp_tls *t);
+/* After it: what can be done by the kernel is from now on. */
+void tls_kernel_begin(struct iwarp_tls *t);
+/* For a direction that it does. 0 of readv: the peer's close_notify. */
+ssize_t tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n);
+ssize_t tls_kernel_writev(struct iwarp_tls *t, const struct iovec *iov, int n);
+int tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned char number);
+/* 0: it is out, and so is all in front of it. -EAGAIN: again, once there is room. */
+int tls_kernel_goodbye(struct iwarp_tls *t);
 
 /* --- faults: tls_fault.c --------------------------------------------------------------------- */
 

@@ -52,8 +52,13 @@ static bool grow(struct tls_out *out, size_t room)
 
 static int bio_write(BIO *bio, const char *data, size_t n, size_t *written)
 {
-    struct tls_out *out = &((struct iwarp_tls *)BIO_get_data(bio))->out;
+    struct iwarp_tls *t = BIO_get_data(bio);
+    struct tls_out *out = &t->out;
 
+    if (t->kernel.sends) { /* an alert of OpenSSL, which does not know what has been sent */
+        *written = n;
+        return 1;
+    }
     if (n > out->room - out->len && !grow(out, out->len + n + OUT_MIN)) {
         return 0;
     }
@@ -177,7 +182,7 @@ int tls_io_flush(struct iwarp_tls *t)
     if (out->data) {
         out_fini(out);
     }
-    return 0;
+    return t->kernel.goodbye ? tls_kernel_goodbye(t) : 0;
 }
 
 /* Where a call stands in what it was offered. */
@@ -264,6 +269,10 @@ ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
     struct iwarp_tls *t = tls_of(ep);
     struct offer o = {iov, n, 0};
     size_t before = t->owed ? 1 : 0;
+
+    if (t->kernel.sends) {
+        return t->fault.code ? -EPROTO : tls_kernel_writev(t, iov, n);
+    }
     int rc = t->fault.code ? -EPROTO : tls_io_flush(t);
 
     if (rc < 0) {
@@ -363,6 +372,11 @@ ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
     if (t->fault.code) {
         return after_failure(t, iov, n);
     }
+    if (t->kernel.receives) {
+        got = tls_kernel_readv(t, iov, n);
+        t->told = got == -EPROTO;
+        return got;
+    }
     t->dry = false;
     for (struct offer o = {iov, n, 0}; o.n > 0; skip(&o, (size_t)got)) {
         got = take(t, (char *)o.iov->iov_base + o.at, o.iov->iov_len - o.at);
@@ -377,6 +391,10 @@ ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
     }
     if (t->out.len > t->out.sent && !t->owed) {
         (void)tls_io_flush(t);
+    }
+    if (t->kernel.sends && SSL_get_key_update_type(t->ssl) != SSL_KEY_UPDATE_NONE) {
+        iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_KEY_UPDATE, IWARP_SIDE_LOCAL, 0, 0, 0);
+        got = -EPROTO;
     }
     if (got == -EPROTO && total == 0) {
         t->told = true;

@@ -132,6 +132,11 @@ bool iwarp_tcp_is(const struct iwarp_endpoint *ep)
     return ep->ops == &tcp_transport || ep->ops == &tcp_early_transport;
 }
 
+int iwarp_tcp_socket(const struct iwarp_endpoint *ep)
+{
+    return ep->ops == &tcp_transport ? ((const struct tcp *)(const void *)ep)->fd : -1;
+}
+
 /* Only while reads alone are watched: a write that waits for room needs the loop to report it. */
 void iwarp_tcp_go_away(struct iwarp_endpoint *ep)
 {

@@ -39,6 +39,10 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
  */
 int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len);
 
+/* Its descriptor, for options of the socket; -1: another transport's, or octets of it were read
+ * already (iwarp_tcp_adopt) and wait. */
+int iwarp_tcp_socket(const struct iwarp_endpoint *ep);
+
 /* Open a non-blocking socket and begin to connect, from `source` (source_len 0: from any address),
  * with this traffic class (-1: the system's). Returns the descriptor or -errno. */
 int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,

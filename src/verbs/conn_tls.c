@@ -113,10 +113,11 @@ static void done(struct iwarp_conn *conn)
     struct iwarp_tls_info info;
 
     iwarp_tls_describe(conn->tls, &info);
-    iwarp_log(IWARP_LOG_INFO, "tls", "%s: the peer is \"%s\" (%s), this end is \"%s\", %s%s",
+    iwarp_log(IWARP_LOG_INFO, "tls", "%s: the peer is \"%s\" (%s), this end is \"%s\", %s%s%s%s",
               conn->responder ? "accepted" : "connected", info.peer,
               info.kind == IWARP_TLS_PSK ? "pre-shared key" : "certificate", info.own, info.cipher,
-              info.alpn ? "" : ", without ALPN");
+              info.alpn ? "" : ", without ALPN", info.kernel_sends ? ", the kernel sends" : "",
+              info.kernel_receives ? ", the kernel receives" : "");
     iwarp_conn_end_phase(conn, &conn->startup->startup_ms);
     iwarp_conn_begin_startup(conn);
 }

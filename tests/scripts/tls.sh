@@ -23,6 +23,7 @@ background()
     local name=$1
     shift
     rm -f "$name.in"
+    : >"$name.out"
     mkfifo "$name.in"
     exec 7<>"$name.in"
     "$@" <"$name.in" >"$name.out" 2>&1 7>&- &

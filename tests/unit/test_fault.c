@@ -174,6 +174,7 @@ static const char *const sections[] = {
     "RFC 8446 4.2.11",
     "RFC 8446 4.2.11.2",
     "RFC 8446 4.4.2.4",
+    "RFC 8446 4.6.3",
     "RFC 8446 5.1",
     "RFC 8446 5.2",
     "RFC 8446 6",

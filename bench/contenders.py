@@ -67,6 +67,19 @@ def ours(program, words, value, mtu=None, env=None):
     return contender
 
 
+def cipher(name, octets):
+    """openssl speed of a cipher, on one core."""
+    def contender(seconds):
+        need('openssl')
+        out = run(['taskset', '-c', CLIENT_CORE, 'openssl', 'speed', '-elapsed', '-mr', '-seconds',
+                   str(max(1, round(seconds))), '-bytes', str(octets), '-aead', '-evp', name])
+        found = re.search(r'^\+F:\d+:[^:]*:([0-9.]+)$', out, re.MULTILINE)
+        if not found:
+            raise Missing('openssl speed said nothing')
+        return {'value': float(found.group(1))}
+    return contender
+
+
 class Server:
     """Another program's server on its core, ended by us if it does not end itself."""
 

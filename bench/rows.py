@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from contenders import fi_pingpong, iperf3, ours, over_lwip, sockperf, ucx, ucx_rate
+from contenders import cipher, fi_pingpong, iperf3, ours, over_lwip, sockperf, ucx, ucx_rate
 from fpdus import count_writes
 
 MIB = 1 << 20
@@ -31,6 +31,16 @@ class Row:
             found.append({'what': what, 'target': f'{compare} {limit:g}', 'measured': value,
                           'met': met})
         return found
+
+
+def key_file():
+    """A pre-shared key for this run."""
+    path = os.path.join(os.environ['BUILD'], 'bench', 'psk')
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), 'w', encoding='ascii') as file:
+            file.write(f'bench:{os.urandom(32).hex()}\n')
+    return path
 
 
 def best(medians, names):
@@ -72,6 +82,16 @@ def throughput_rows(bench, fabric):
          ('Write 1 MiB, no CRC, of plain TCP', 0.95, '>=', ratio('libiwarp, no CRC', *tcp)),
          ('Write 1 MiB, CPU of both sides, of plain TCP', 1.25, '<=',
           cpu_ratio('libiwarp', 'plain TCP'))])
+    def secret(words):
+        return ours(bench, words, 'octets_per_s', env={'IWARP_TLS': f'psk={key_file()}'})
+
+    def behind_each_other(m):
+        return m['TLS']['value'] * (1 / m['plain']['value'] + 1 / m['AES-128-GCM']['value'])
+
+    yield Row('write-tls', 'RDMA Write under TLS, 1 MiB messages, one stream', 'B/s', {
+        'plain': iwarp('write --no-crc'), 'AES-128-GCM': cipher('aes-128-gcm', 16384),
+        'TLS': secret('write')},
+        [('Write 1 MiB, TLS, of 1/(1/plain + 1/cipher)', 0.8, '>=', behind_each_other)])
     cold = '--footprint 128M'
     yield Row('write-cold', 'RDMA Write, 1 MiB messages, 128 MiB on each side', 'B/s', {
         'plain TCP': iwarp('tcp-stream ' + cold), 'libiwarp': iwarp('write ' + cold),

@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 
 enum {
-    TLS_IDENTITY = 256,      /* octets of an identity, with its end */
-    TLS_RECORD = 16384,      /* of plain text in a record (RFC 8446 5.1) */
-    TLS_KEY_MAX = 64,        /* of a pre-shared key */
-    TLS_REKEY = 1 << 22,     /* records under one key: RFC 8446 5.5 allows 2^24.5 */
-    TLS_READ_AHEAD = 1 << 16 /* octets that one read may bring */
+    TLS_IDENTITY = 256,  /* octets of an identity, with its end */
+    TLS_RECORD = 16384,  /* of plain text in a record (RFC 8446 5.1) */
+    TLS_OVERHEAD = 22,   /* octets of a record around its text, for all ciphers of TLS 1.3 */
+    TLS_KEY_MAX = 64,    /* of a pre-shared key */
+    TLS_REKEY = 1 << 22, /* records under one key: RFC 8446 5.5 allows 2^24.5 */
+    /* Octets that one read may bring: whole records, and what OpenSSL aligns them by. */
+    TLS_READ_AHEAD = 4 * (TLS_RECORD + TLS_OVERHEAD) + 8
 };
 
 /* --- a text: tls_text.c ---------------------------------------------------------------------- */

@@ -27,9 +27,9 @@
 #include <string.h>
 
 enum {
-    OVERHEAD = 22,       /* octets of a record around its text, for all ciphers of TLS 1.3 */
     OFFER_MAX = 1 << 18, /* octets that one write takes: more than a batch of the stream has */
-    BLOCK = OFFER_MAX + (OFFER_MAX / TLS_RECORD + 4) * OVERHEAD + 256, /* room for a KeyUpdate */
+    BLOCK =
+        OFFER_MAX + (OFFER_MAX / TLS_RECORD + 4) * TLS_OVERHEAD + 256, /* room for a KeyUpdate */
     OUT_MIN = 4096,
     OUT_MAX = 1 << 20 /* nothing that a handshake says is as long */
 };

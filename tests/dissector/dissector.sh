@@ -159,7 +159,7 @@ with_holes()
 {
     local name kind kinds=$1
     shift
-    for name in siw-nvme siw-iser siw-nfs4 siw-nfs40-crc; do
+    for name in siw-nvme siw-iser siw-nfs4 siw-nfs40-crc iwarp-nvmf; do
         for kind in $kinds; do
             python3 tests/dissector/damage.py make "$work/captures/$name.pcap" $kind \
                 "$work/out/bad.pcap" || return 1
@@ -464,6 +464,10 @@ check "NVMe over Fabrics" upper_layer upper_nvme 'NVM Express Fabrics' 'NVM Expr
     'Cmd Qid: 1 (IOQ)' 'Opcode: 0x01 Write' 'Opcode: 0x02 Read'
 check "NVMe over Fabrics, recorded" upper_layer siw-nvme 'Opcode: 0x01 Write' 'Opcode: 0x06 Identify' \
     'Cmd Qid: 2 (IOQ)' 'NVMe controller receive queue size' 'Cmd Latency'
+check "NVMe over Fabrics, iwarp-nvmf as the target" upper_layer iwarp-nvmf 'Fabric Command' \
+    'Opcode: 0x0c Async Event Request' 'Opcode: 0x05 Compare' 'Opcode: 0x08 Write Zero' \
+    'Opcode: 0x09 Dataset Management' 'Opcode: 0x00 Flush' 'Opcode: 0x11 Reserve Acquire' \
+    '(Compare Failure)' 'Cmd Qid: 2 (IOQ)' 'Cmd Latency'
 check "iSER, recorded" upper_layer siw-iser 'iSCSI (Login Response)' 'iSCSI (SCSI Response)' \
     'Send with Invalidate not supported: ' 'Inquiry'
 check "NFS over RDMA, recorded" upper_layer siw-nfs40-crc 'Opcode: WRITE' 'Opcode: READDIR' \

@@ -128,7 +128,8 @@ static void open_side(struct side *s, bool responder)
     const struct iwarp_tls_below below = {.ep = &s->ep, .responder = responder, .wake = nothing};
 
     memset(s, 0, sizeof *s);
-    s->ep = (struct iwarp_endpoint){&mem_transport, s, ready, nothing};
+    s->ep = (struct iwarp_endpoint){
+        .ops = &mem_transport, .user = s, .ready = ready, .closed = nothing};
     s->tls = iwarp_tls_new(context, &below);
     FUZZ_EXPECT(s->tls != NULL);
 }

@@ -211,6 +211,8 @@ cell_run()
     we=$(sed 's/siw:[^ ]*//g; s/\bwe://g' <<<"$words") siw=$(sed 's/\bwe:[^ ]*//g; s/siw://g' <<<"$words")
     number=$((number + 1))
     port=$((28100 + number))
+    # Wireshark looks for NVMe over RDMA there alone.
+    [ $op != nvmf ] || port=4420
     seconds=$(($(value time "$words" 15) * 2 + 10))
     log=$work/captures/$name.log
     from=$(stat -c %s "$dump")

@@ -20,6 +20,7 @@ arguments[09_event_loop]=300
 wanted[10_polled]='polling moves the octets'
 arguments[10_polled]=300
 wanted[11_transport]='memory now says: written over a transport of its own'
+wanted[13_store]='1800 gets of 1800 right, 300 requests at the server'
 wanted[12_workers]='2400 requests of 2400 answered'
 arguments[12_workers]='3 12 200'
 

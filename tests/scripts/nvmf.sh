@@ -73,6 +73,7 @@ bench() { "$nvmf" bench -a "127.0.0.1:$(port_of)" -q "$nqn:one" -t 1 "$@"; }
 
 truncate -s 8M a.img
 truncate -s 4M b.img
+truncate -s 4M c.img
 figures=127.0.0.1:$(free_port)
 
 # config SUBSYSTEM...
@@ -83,7 +84,7 @@ config()
         "$figures" "$*" >nvmf.json
 }
 one='{"nqn": "'$nqn':one", "namespaces": [{"disk": "a.img", "nsid": 1}, {"disk": "ram:1M", "nsid": 7, "block": 512}]}'
-two='{"nqn": "'$nqn':two", "hosts": ["'$nqn':host"], "namespaces": [{"disk": "b.img", "read_only": true}]}'
+two='{"nqn": "'$nqn':two", "hosts": ["'$nqn':host"], "namespaces": [{"disk": "c.img", "read_only": true}]}'
 
 # What is wrong in the file is said, with its line.
 wrong()
@@ -105,6 +106,7 @@ config "$one"
 start --config nvmf.json
 check "a number of its own" says 'namespace 7 is ram:1M, 2048 blocks of 512'
 check "bench reads" bench -d 8
+check "no second target on its file" fails 1 'a.img: it is in use' timeout 100 "$nvmf" -l 127.0.0.1:0 -q $nqn:x -n a.img
 check "bench writes" bench -w -d 4 -s 65536
 
 figure() { get /metrics | tr -d '\r' | grep -F -- "$1" | awk '{ exit !('"$2"') }'; }
@@ -143,7 +145,7 @@ again() { kill -HUP "$pid"; eventually says "$1"; }
 check "another disk in its place" again 'one: namespace 1 is b.img'
 check "the first one is gone" says 'namespace 1 (a.img) removed'
 check "what was there stays" counted 1 'namespace 7'
-check "another subsystem" says "$nqn:two: namespace 1 is b.img, 1024 blocks of 4096 octets, read-only"
+check "another subsystem" says "$nqn:two: namespace 1 is c.img, 1024 blocks of 4096 octets, read-only"
 check "it is not for everybody" fails 1 'has no subsystem' \
     "$nvmf" bench -a "127.0.0.1:$(port_of)" -q $nqn:two -t 1
 check "bench reads the new one" bench

@@ -151,6 +151,32 @@ static void namespace__removed_while_busy__stays_until_it_is_not(void **state)
     nvmf_store_close(&store);
 }
 
+static void file__in_use__is_not_served_twice(void **state)
+{
+    struct nvmf_store store = {0};
+    struct nvmf_subsystem *subsystem = nvmf_store_add(&store, NQN);
+    char path[] = "/tmp/nvmf-store-XXXXXX";
+    int fd = mkstemp(path);
+    struct nvmf_wanted_disk disk = {path, false, 0, 0}, reader = {path, true, 0, 0};
+    struct nvmf_namespace *ns;
+    const char *why;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 10000), 0);
+    ns = nvmf_namespace_add(&store, subsystem, &disk, &why);
+    assert_non_null(ns);
+    assert_null(nvmf_namespace_add(&store, subsystem, &disk, &why));
+    assert_non_null(strstr(why, "in use"));
+    assert_null(nvmf_namespace_add(&store, subsystem, &reader, &why));
+    nvmf_namespace_remove(&store, ns);
+    assert_non_null(nvmf_namespace_add(&store, subsystem, &reader, &why));
+    assert_non_null(nvmf_namespace_add(&store, subsystem, &reader, &why));
+    assert_null(nvmf_namespace_add(&store, subsystem, &disk, &why));
+    close(fd);
+    unlink(path);
+    nvmf_store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +184,7 @@ int main(void)
         cmocka_unit_test(hosts__named__alone_are_admitted),
         cmocka_unit_test(namespace__of_a_file__has_the_same_uuid_again_and_of_memory_another),
         cmocka_unit_test(namespace__that_cannot_be__has_a_reason),
+        cmocka_unit_test(file__in_use__is_not_served_twice),
         cmocka_unit_test(namespace__removed_while_busy__stays_until_it_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

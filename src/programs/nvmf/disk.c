@@ -12,6 +12,7 @@
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -118,6 +119,24 @@ const char *nvmf_disk_look(struct nvmf_disk *disk)
     return disk->blocks > 0 ? NULL : "there is not one block in it";
 }
 
+/* File systems that know no locks do without. */
+static bool lock(const struct nvmf_disk *disk, bool read_only)
+{
+    unsigned patience = disk->engine ? disk->engine->lock_ms : 0;
+
+    while (flock(disk->fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK) {
+            return true;
+        }
+        if (patience == 0) {
+            return false;
+        }
+        usleep(1000);
+        patience--;
+    }
+    return true;
+}
+
 static const char *open_file(struct nvmf_disk *disk, const char *name, bool read_only)
 {
     int flags = (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
@@ -130,6 +149,9 @@ static const char *open_file(struct nvmf_disk *disk, const char *name, bool read
     }
     if (disk->fd < 0) {
         return strerror(errno);
+    }
+    if (!lock(disk, read_only)) {
+        return "it is in use: another process, or another namespace, has its lock";
     }
     why = nvmf_disk_look(disk);
     if (!why && disk->direct) {

@@ -45,6 +45,7 @@ struct nvmf_engine {
     void (*close)(struct nvmf_engine *engine); /* nothing may be under way */
     const char *name;
     unsigned under_way; /* operations that are not done */
+    unsigned lock_ms;   /* how long nvmf_disk_open may wait for the lock of a file */
 };
 
 /* memory: what buffers are part of, registered once if that can be done. uring false: do without
@@ -52,6 +53,10 @@ struct nvmf_engine {
 struct nvmf_engine *nvmf_engine_open(uv_loop_t *loop, void *memory, size_t len, bool uring);
 
 /*
+ * A file is locked (flock): for this process alone, or of those that only read it. The lock of a
+ * process that was killed stays until the kernel has carried out what io_uring had of it. So a
+ * write that was never answered cannot come after one that this process has answered.
+ *
  * Open "ram:SIZE" or a path. block: octets of a logical block, 512 or 4096; what is left of the
  * file's last block does not count. NULL after *why is set to a sentence.
  */

@@ -83,6 +83,6 @@ struct nvmf_engine *nvmf_threads_open(uv_loop_t *loop)
         return NULL;
     }
     threads->loop = loop;
-    threads->engine = (struct nvmf_engine){start, turn, close_engine, "threads", 0};
+    threads->engine = (struct nvmf_engine){start, turn, close_engine, "threads", 0, 0};
     return &threads->engine;
 }

@@ -160,8 +160,8 @@ struct nvmf_engine *nvmf_uring_open(uv_loop_t *loop, void *memory, size_t len)
     }
     uring->poll.data = uring;
     uv_poll_start(&uring->poll, UV_READABLE, on_ready);
-    uring->engine = (struct nvmf_engine){start, turn, close_engine,
-                                         uring->fixed ? "io_uring, fixed buffers" : "io_uring", 0};
+    uring->engine = (struct nvmf_engine){
+        start, turn, close_engine, uring->fixed ? "io_uring, fixed buffers" : "io_uring", 0, 0};
     return &uring->engine;
 }
 

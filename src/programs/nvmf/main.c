@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For the disks to end what they had from a target that was killed. */
+#define LOCK_MS 30000
+
 static struct nvmf_target target;
 static struct nvmf_http http = {.page = nvmf_metrics_page, .arg = &target};
 static uv_signal_t signals[3];
@@ -134,7 +137,10 @@ static int serve(const struct nvmf_options *options)
         nvmf_report("%s", iwarp_last_error());
         return 1;
     }
-    good = nvmf_serve(&target.store, options) && give_figures(&loop, options) && listen_at(options);
+    target.engine->lock_ms = LOCK_MS;
+    good = nvmf_serve(&target.store, options);
+    target.engine->lock_ms = 0; /* nothing waits once the loop runs */
+    good = good && give_figures(&loop, options) && listen_at(options);
     if (good) {
         watch_signals(&loop);
         nvmf_service_watch(&loop, &watchdog);

@@ -146,6 +146,14 @@ struct iwarp_conn_options {
      * use it.
      */
     const char *tls;
+    /*
+     * Listeners: the networks whose peers are let in, as "192.0.2.0/24,2001:db8::/32"; an address
+     * alone is a network of its own. NULL (default) is what IWARP_ALLOW in the environment or a
+     * file of settings says, else everybody; "" is everybody. Others are treated as if `admit` had
+     * returned false, which is asked after this. The text may go when the call has returned.
+     * MISUSE: something in it is no network, or has bits behind its prefix.
+     */
+    const char *allow;
 };
 
 #define IWARP_RNR_OF_DEVICE 0xffffffffu

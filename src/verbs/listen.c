@@ -10,7 +10,9 @@
  */
 #include "verbs/listen.h"
 #include "base/log.h"
+#include "base/network.h"
 #include "base/process.h"
+#include "base/settings.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
 #include "transport/transport.h"
@@ -145,6 +147,9 @@ static bool is_admitted(const struct iwarp_listener *l, const struct sockaddr_st
 {
     const struct iwarp_conn_options *o = &l->options;
 
+    if (l->allow && !iwarp_networks_have(l->allow, (const struct sockaddr *)peer)) {
+        return false;
+    }
     return !o->admit || o->admit((const struct sockaddr *)peer, peer_len, o->admit_arg);
 }
 
@@ -245,6 +250,7 @@ static void release(struct iwarp_listener *l)
     iwarp_crowd_fini(&l->waiting);
     pthread_cond_destroy(&l->gone);
     pthread_mutex_destroy(&l->lock);
+    free(l->allow);
     free(l);
 }
 
@@ -325,6 +331,15 @@ static enum iwarp_status check(const struct iwarp_device *device, int backlog,
     return IWARP_OK;
 }
 
+/* The option comes before the environment. */
+static enum iwarp_status read_networks(const struct iwarp_conn_options *options,
+                                       struct iwarp_networks **allow)
+{
+    const char *text = options->allow ? options->allow : iwarp_setting("IWARP_ALLOW");
+
+    return iwarp_networks_parse(text ? text : "", allow);
+}
+
 /*
  * The acceptor is the listener's on success only. *out is set before the loop watches it: an event
  * may name the listener as soon as it does.  MISUSE: there is no such worker.
@@ -334,14 +349,22 @@ static enum iwarp_status listen_on(struct iwarp_device *device, struct iwarp_acc
                                    struct iwarp_eq *eq, void *user, struct iwarp_listener **out)
 {
     struct iwarp_worker *worker = iwarp_device_pick_worker(device, options->worker);
-    struct iwarp_listener *l = worker ? calloc(1, sizeof *l) : NULL;
+    struct iwarp_networks *allow;
+    enum iwarp_status status = read_networks(options, &allow);
 
+    if (status != IWARP_OK) {
+        return status;
+    }
+    struct iwarp_listener *l = worker ? calloc(1, sizeof *l) : NULL;
     if (!l) {
+        free(allow);
         return worker ? iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener") : IWARP_MISUSE;
     }
     l->device = device;
     l->worker = worker;
     l->options = *options;
+    l->options.allow = NULL; /* the caller's */
+    l->allow = allow;
     l->eq = eq;
     l->user = user;
     l->acceptor = acceptor;

@@ -30,10 +30,11 @@ struct iwarp_listener {
     struct iwarp_eq *eq;
     void *user;
     struct iwarp_acceptor *acceptor;
-    struct iwarp_crowd waiting;  /* Requests that wait for an answer */
-    struct iwarp_listener *next; /* of the device */
-    uv_timer_t retry;            /* accepting is paused until it fires */
-    unsigned handles;            /* of the timer and the acceptor, how many are open */
+    struct iwarp_networks *allow; /* NULL: all */
+    struct iwarp_crowd waiting;   /* Requests that wait for an answer */
+    struct iwarp_listener *next;  /* of the device */
+    uv_timer_t retry;             /* accepting is paused until it fires */
+    unsigned handles;             /* of the timer and the acceptor, how many are open */
     bool detached; /* embedded: closed by the application; free it with the last handle */
     pthread_mutex_t lock;
     pthread_cond_t gone; /* a handle is closed */

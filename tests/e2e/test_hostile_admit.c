@@ -643,6 +643,21 @@ static bool only_one(const struct sockaddr *peer, socklen_t peer_len, void *arg)
     return in.sin_addr.s_addr == asked->wanted;
 }
 
+/* Resets come from the listener itself: the place that they would take stays free. */
+static void expect_resets(struct place *p, int times)
+{
+    for (int i = 0; i < times; i++) {
+        char octet;
+        int fd = try_to_connect(p, 1), n;
+        while ((n = (int)recv(fd, &octet, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
+            progress_sleep(1000);
+        }
+        assert_int_equal(n, -1);
+        assert_int_equal(errno, ECONNRESET);
+        close(fd);
+    }
+}
+
 static void admit__other_addresses__are_reset_before_they_take_a_place(void **state)
 {
     struct asked asked = {0, place_of_host(2).s_addr};
@@ -655,16 +670,7 @@ static void admit__other_addresses__are_reset_before_they_take_a_place(void **st
     o.admit = only_one;
     o.admit_arg = &asked;
     open_place(&p, &o);
-    for (int i = 0; i < 100; i++) {
-        char octet;
-        int fd = try_to_connect(&p, 1), n;
-        while ((n = (int)recv(fd, &octet, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
-            progress_sleep(1000);
-        }
-        assert_int_equal(n, -1);
-        assert_int_equal(errno, ECONNRESET);
-        close(fd);
-    }
+    expect_resets(&p, 100);
     good_peer(&p, 2);
     assert_int_equal(__atomic_load_n(&asked.times, __ATOMIC_RELAXED), 101);
     struct iwarp_device_stats s = stats_of(&p);
@@ -675,9 +681,38 @@ static void admit__other_addresses__are_reset_before_they_take_a_place(void **st
     close_place(&p);
 }
 
+static void allow__other_networks__are_reset_before_they_take_a_place(void **state)
+{
+    struct asked asked = {0, htonl(INADDR_LOOPBACK + 1)};
+
+    (void)state;
+    for (int by_name = 0; by_name < 2; by_name++) {
+        const char *text = "192.0.2.0/24,127.0.0.2,2001:db8::/32";
+        struct iwarp_conn_options o;
+        struct place p;
+        iwarp_conn_options_init(&o);
+        o.admit = only_one;
+        o.admit_arg = &asked;
+        asked.times = 0;
+        o.allow = by_name ? NULL : text;
+        if (by_name) {
+            setenv("IWARP_ALLOW", text, 1);
+        }
+        open_place(&p, &o);
+        unsetenv("IWARP_ALLOW");
+        expect_resets(&p, 20);
+        good_peer(&p, 2);
+        assert_int_equal(__atomic_load_n(&asked.times, __ATOMIC_RELAXED), 1);
+        assert_int_equal(stats_of(&p).refused, 20);
+        wait_for_none(&p);
+        close_place(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allow__other_networks__are_reset_before_they_take_a_place),
         cmocka_unit_test(start_ups__thousands_of_one_address_with_one_octet_each__keep_nobody_out),
         cmocka_unit_test(requests__thousands_that_nobody_answers__are_bounded_and_keep_nobody_out),
         cmocka_unit_test(

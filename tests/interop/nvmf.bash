@@ -172,10 +172,9 @@ said 'media_errors[[:space:]]*: 0' nvme smart-log $d
 said 'error_count' nvme error-log $d -e 4
 said '0400: 01 00 00 00 03 00 00 00 01 00' nvme get-log $d -i 5 -l 4096
 said 'frs1' nvme fw-log $d
-said 'value: 10400' nvme get-property $d -o 0x8
-said 'Maximum Queue Entries Supported.*: 128' nvme get-property $d -o 0 -H
-said 'value: 1$' nvme get-property $d -o 0x1c
-refused 'INVALID_FIELD|Invalid Field' nvme get-property $d -o 0x20
+said 'value: (0x)?10400' nvme get-property $d --offset=0x8
+said 'Maximum Queue Entries Supported.*: 128' nvme get-property $d --offset=0 -H
+said 'value: (0x)?1$' nvme get-property $d --offset=0x1c
 said '' nvme changed-ns-list-log $d
 for f in 0x01 0x02 0x05 0x06 0x07 0x0a 0x0b 0x0f; do said 'Current value' nvme get-feature $d -f $f -H; done
 said 'Number of IO Submission Queues Allocated' nvme get-feature $d -f 7 -H
@@ -198,7 +197,7 @@ refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-register $n --nrkey=1
 refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-acquire $n --crkey=1
 refused 'INVALID_OPCODE|Invalid Command Opcode' nvme format $n --force
 refused 'INVALID_OPCODE|Invalid Command Opcode' nvme device-self-test $d -n 1 -s 1
-refused 'INVALID_LOG|Invalid Log Page' nvme telemetry-log $d -o /tmp/log
+refused 'INVALID_LOG|Invalid Log Page' nvme get-log $d -i 7 -l 512
 said 'error_count.*: [1-9]' nvme error-log $d -e 1
 echo "== a file system, whose disk changes below it"
 mkfs.ext4 -q -F $n

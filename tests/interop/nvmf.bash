@@ -30,6 +30,7 @@ nvmf_guest()
     cat <<END
 set -e
 modprobe -a nvme_rdma ext4
+nvmf_subsystem=$nvmf_subsystem
 at="-t rdma -a $host_address -s $1 $nvmf_host"
 # has FILE: waits for it
 has()
@@ -154,8 +155,19 @@ step() { touch "/ctl/$1"; has "/ctl/$1.done"; }
 # A cell that is repeated must not find what this one has left.
 trap 'status=$?; [ $status = 0 ] || { dmesg | tail -n 20; umount -l /mnt/disk; nvme disconnect-all; } >&2; exit $status' EXIT
 
-come
-d=/dev/nvme0 n=/dev/nvme0n1 z=/dev/nvme0n2
+# disk NSID: its name; the kernel counts them as it finds them
+disk()
+{
+    for i in $(seq 300); do
+        grep -lx "$1" /sys/block/nvme*n*/nsid 2>/dev/null | cut -d / -f 4 | grep -E '^nvme[0-9]+n' && return 0
+        sleep 0.1
+    done
+    echo "there is no namespace $1"; return 1
+}
+
+nvme connect $at -n $nvmf_subsystem --nr-io-queues=2 --keep-alive-tmo=5
+d=/dev/nvme0 n=/dev/$(disk 1) z=/dev/$(disk 2)
+has $n
 has $z
 echo "== what nvme-cli asks"
 said 'mn *: libiwarp' nvme id-ctrl $d
@@ -167,7 +179,7 @@ said 'Data Size: 512 bytes.*in use' nvme id-ns $z -H
 said 'uuid *: ' nvme ns-descs $n
 said '0x2' nvme list-ns $d
 said 'rdma traddr' nvme list-subsys
-said 'nvme0n2' nvme list -v
+said "${z##*/}" nvme list -v
 said 'media_errors[[:space:]]*: 0' nvme smart-log $d
 said 'error_count' nvme error-log $d -e 4
 said '0400: 01 00 00 00 03 00 00 00 01 00' nvme get-log $d -i 5 -l 4096
@@ -208,16 +220,17 @@ sync
 cp /mnt/disk/file /tmp/file
 cat /mnt/disk/file >/dev/null
 step grow
-sectors 262144 nvme0n1
+sectors 262144 ${n##*/}
 echo "grown, while mounted"
 step add
-has /dev/nvme0n3
-[ "$(cat /sys/block/nvme0n3/ro)" = 1 ]
-refused . dd if=/tmp/two of=/dev/nvme0n3 bs=4096 count=1 oflag=direct
+r=/dev/$(disk 3)
+has $r
+[ "$(cat /sys/block/${r##*/}/ro)" = 1 ]
+refused . dd if=/tmp/two of=$r bs=4096 count=1 oflag=direct
 echo "another disk is there, which cannot be written"
 step remove
-gone nvme0n2
-gone nvme0n3
+gone ${z##*/}
+gone ${r##*/}
 echo "both are gone; the file system:"
 echo 3 >/proc/sys/vm/drop_caches
 cmp /tmp/file /mnt/disk/file
@@ -225,12 +238,12 @@ umount /mnt/disk
 fsck.ext4 -f -n $n
 mount $n /mnt/disk
 step vanish
-gone nvme0n1
+gone ${n##*/}
 cat /mnt/disk/file >/dev/null && echo "the page cache has it" || echo "input/output error"
 umount /mnt/disk || umount -l /mnt/disk
 echo "the disk of a mounted file system has vanished, and the host lives:"
 said 'nn *: 256' nvme id-ctrl $d
-leave
+nvme disconnect -n $nvmf_subsystem
 rm -f /tmp/file /tmp/two /tmp/back
 [ $wrong = 1 ] || echo the same
 END

@@ -30,6 +30,7 @@ nvmf_guest()
     cat <<END
 set -e
 modprobe -a nvme_rdma ext4
+nvmf_subsystem=$nvmf_subsystem
 at="-t rdma -a $host_address -s $1 $nvmf_host"
 # has FILE: waits for it
 has()
@@ -154,8 +155,19 @@ step() { touch "/ctl/$1"; has "/ctl/$1.done"; }
 # A cell that is repeated must not find what this one has left.
 trap 'status=$?; [ $status = 0 ] || { dmesg | tail -n 20; umount -l /mnt/disk; nvme disconnect-all; } >&2; exit $status' EXIT
 
-come
-d=/dev/nvme0 n=/dev/nvme0n1 z=/dev/nvme0n2
+# disk NSID: its name; the kernel counts them as it finds them
+disk()
+{
+    for i in $(seq 300); do
+        grep -lx "$1" /sys/block/nvme*n*/nsid 2>/dev/null | cut -d / -f 4 | grep -E '^nvme[0-9]+n' && return 0
+        sleep 0.1
+    done
+    echo "there is no namespace $1"; return 1
+}
+
+nvme connect $at -n $nvmf_subsystem --nr-io-queues=2 --keep-alive-tmo=5
+d=/dev/nvme0 n=/dev/$(disk 1) z=/dev/$(disk 2)
+has $n
 has $z
 echo "== what nvme-cli asks"
 said 'mn *: libiwarp' nvme id-ctrl $d
@@ -167,15 +179,14 @@ said 'Data Size: 512 bytes.*in use' nvme id-ns $z -H
 said 'uuid *: ' nvme ns-descs $n
 said '0x2' nvme list-ns $d
 said 'rdma traddr' nvme list-subsys
-said 'nvme0n2' nvme list -v
+said "${z##*/}" nvme list -v
 said 'media_errors[[:space:]]*: 0' nvme smart-log $d
 said 'error_count' nvme error-log $d -e 4
 said '0400: 01 00 00 00 03 00 00 00 01 00' nvme get-log $d -i 5 -l 4096
 said 'frs1' nvme fw-log $d
-said 'value: 10400' nvme get-property $d -o 0x8
-said 'Maximum Queue Entries Supported.*: 128' nvme get-property $d -o 0 -H
-said 'value: 1$' nvme get-property $d -o 0x1c
-refused 'INVALID_FIELD|Invalid Field' nvme get-property $d -o 0x20
+said 'value: (0x)?10400' nvme get-property $d --offset=0x8
+said 'Maximum Queue Entries Supported.*: 128' nvme get-property $d --offset=0 -H
+said 'value: (0x)?1$' nvme get-property $d --offset=0x1c
 said '' nvme changed-ns-list-log $d
 for f in 0x01 0x02 0x05 0x06 0x07 0x0a 0x0b 0x0f; do said 'Current value' nvme get-feature $d -f $f -H; done
 said 'Number of IO Submission Queues Allocated' nvme get-feature $d -f 7 -H
@@ -198,7 +209,7 @@ refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-register $n --nrkey=1
 refused 'INVALID_OPCODE|Invalid Command Opcode' nvme resv-acquire $n --crkey=1
 refused 'INVALID_OPCODE|Invalid Command Opcode' nvme format $n --force
 refused 'INVALID_OPCODE|Invalid Command Opcode' nvme device-self-test $d -n 1 -s 1
-refused 'INVALID_LOG|Invalid Log Page' nvme telemetry-log $d -o /tmp/log
+refused 'INVALID_LOG|Invalid Log Page' nvme get-log $d -i 7 -l 512
 said 'error_count.*: [1-9]' nvme error-log $d -e 1
 echo "== a file system, whose disk changes below it"
 mkfs.ext4 -q -F $n
@@ -209,16 +220,17 @@ sync
 cp /mnt/disk/file /tmp/file
 cat /mnt/disk/file >/dev/null
 step grow
-sectors 262144 nvme0n1
+sectors 262144 ${n##*/}
 echo "grown, while mounted"
 step add
-has /dev/nvme0n3
-[ "$(cat /sys/block/nvme0n3/ro)" = 1 ]
-refused . dd if=/tmp/two of=/dev/nvme0n3 bs=4096 count=1 oflag=direct
+r=/dev/$(disk 3)
+has $r
+[ "$(cat /sys/block/${r##*/}/ro)" = 1 ]
+refused . dd if=/tmp/two of=$r bs=4096 count=1 oflag=direct
 echo "another disk is there, which cannot be written"
 step remove
-gone nvme0n2
-gone nvme0n3
+gone ${z##*/}
+gone ${r##*/}
 echo "both are gone; the file system:"
 echo 3 >/proc/sys/vm/drop_caches
 cmp /tmp/file /mnt/disk/file
@@ -226,12 +238,12 @@ umount /mnt/disk
 fsck.ext4 -f -n $n
 mount $n /mnt/disk
 step vanish
-gone nvme0n1
+gone ${n##*/}
 cat /mnt/disk/file >/dev/null && echo "the page cache has it" || echo "input/output error"
 umount /mnt/disk || umount -l /mnt/disk
 echo "the disk of a mounted file system has vanished, and the host lives:"
 said 'nn *: 256' nvme id-ctrl $d
-leave
+nvme disconnect -n $nvmf_subsystem
 rm -f /tmp/file /tmp/two /tmp/back
 [ $wrong = 1 ] || echo the same
 END

@@ -52,9 +52,11 @@ END
 # nvmf_measure_guest WHO CRC PORT: prints "row ROW FIGURE" lines, thousands of IOPS or MB/s
 nvmf_measure_guest()
 {
-    local type=rdma digests=
+    local type=rdma digests= rows=$nvmf_rows
     [ "$1" != tcp ] || type=tcp
     [ "$1:$2" != tcp:1 ] || digests="--hdr-digest --data-digest"
+    # nvmet_tcp of Linux 6.1 ends in a BUG (usercopy) when 1 MiB is written to it within one machine.
+    [ "$1" != tcp ] || rows=${rows/write:1m:8/}
     cat <<END
 set -e
 modprobe nvme_$type
@@ -64,7 +66,7 @@ trap 'status=\$?; nvme disconnect-all; target_end; rm -f /tmp/disk; [ \$status =
 nvme connect -t $type -a $guest_address -s $3 -n $nvmf_subsystem --nr-io-queues=2 --keep-alive-tmo=30 $digests
 for i in \$(seq 300); do [ ! -e /dev/nvme0n1 ] || break; sleep 0.1; done
 dd if=/dev/urandom of=/dev/nvme0n1 bs=1M count=64 oflag=direct 2>/dev/null
-for row in $(echo $nvmf_rows); do
+for row in $(echo $rows); do
     IFS=: read -r rw size depth <<<"\$row"
     more="--time_based --runtime=$nvmf_seconds"
     [ \$rw != verify ] || { rw=randwrite more="--size=16M --verify=crc32c --verify_fatal=1 --do_verify=1"; }
@@ -90,7 +92,9 @@ nvmf_measure()
     local -A all=()
     host_programs && cp "$BUILD/bin/iwarp-nvmf" "$ctl/host/" || return 1
     ldd "$BUILD/bin/iwarp-nvmf" | grep -o '/[^ ]*' | while read -r one; do cp -n "$one" "$ctl/host/"; done
-    guest_does 60 'rm -rf /tmp/host; cp -r /ctl/host /tmp/' || return 1
+    # With the loopback device's MTU of 65536 siw sends ULPDUs of 65474 octets, which is more than RFC 5044
+    # allows (64768), and which libiwarp refuses.
+    guest_does 60 'rm -rf /tmp/host; cp -r /ctl/host /tmp/; ip link set lo mtu 64000' || return 1
     row "# $rounds rounds in turn, $nvmf_seconds s each, the median counts; target and host share the guest's 2 processors"
     for crc in 0 1; do
         environment=" mpa_crc_required=$crc"
@@ -123,7 +127,7 @@ nvmf_measure()
             for who in tcp siw iwarp; do
                 of[$who]=$(median "$who $crc $one")
             done
-            row "$(printf '%-30s %9s %9s %9s  %9s %9s' "$title" "${of[tcp]}" "${of[siw]}" "${of[iwarp]}" \
+            row "$(printf '%-30s %9s %9s %9s  %9s %9s' "$title" "${of[tcp]:--}" "${of[siw]}" "${of[iwarp]}" \
                 "$(nvmf_ratio "${of[iwarp]}" "${of[siw]}")" "$(nvmf_ratio "${of[iwarp]}" "${of[tcp]}")")"
         done
     done

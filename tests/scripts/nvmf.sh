@@ -116,8 +116,9 @@ check "the histogram is whole" bash -c '
     [ "$(grep "latency_seconds_bucket{opcode=\"read\",le=\"+Inf\"}" <<<"$1" | cut -d" " -f2)" = \
         "$(grep "latency_seconds_count{opcode=\"read\"}" <<<"$1" | cut -d" " -f2)" ]' - "$(get /metrics)"
 check "each line is a comment or a figure" bash -c '! tr -d "\r" <<<"$1" | sed "1,/^$/d" |
-    grep -vE "^(# (HELP|TYPE) iwarp_nvmf_[a-z_]+ .+|iwarp_nvmf_[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? [0-9.e+-]+)$"' \
+    grep -vE "^(# (HELP|TYPE) [a-z_]+ .+|(iwarp_nvmf|process)_[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? [0-9.e+-]+)$"' \
     - "$(get /metrics)"
+check "processor time" figure 'process_cpu_seconds_total' '$2 > 0 || $1 == "#"'
 check "sizes of namespaces" figure 'nsid="1",disk="a.img"}' '$2 == 8388608'
 check "another page" bash -c '[[ $1 == "HTTP/1.1 404"* ]]' - "$(get /other)"
 check "no other method" bash -c '[[ $1 == "HTTP/1.1 405"* ]]' - "$(get /metrics POST)"

@@ -134,7 +134,7 @@ static void run_exchange(void **state)
 int main(void)
 {
     static const char *const placements[] = {"verified", "early", "no_crc"};
-    static const char *const ways[] = {"whole", "singly", "split", "mixed"};
+    static const char *const ways[] = {"whole", "singly", "split", "mixed", "lent"};
     static struct exchange all[CASES];
     static struct CMUnitTest tests[CASES];
 

@@ -131,12 +131,13 @@ static void run(void)
         }
     }
     seconds = (double)(uv_hrtime() - began) / 1e9;
+    cpu = processor_seconds() - cpu;
     printf("%s %s %u octets, %u queues of %u: %.0f IOPS, %.1f MB/s, latency 50 %% %u us, 99 %% %u "
-           "us, 99.9 %% %u us, processor %.0f %%, %llu errors\n",
+           "us, 99.9 %% %u us, processor %.0f %%, %.0f IOPS per core, %llu errors\n",
            bench.sequential ? "sequential" : "random", bench.write ? "write" : "read", bench.size,
            bench.queue_count, bench.depth, (double)bench.done / seconds,
            (double)bench.done * bench.size / seconds / 1e6, percentile(0.5), percentile(0.99),
-           percentile(0.999), (processor_seconds() - cpu) / seconds * 100,
+           percentile(0.999), cpu / seconds * 100, (double)bench.done / cpu,
            (unsigned long long)bench.errors);
 }
 

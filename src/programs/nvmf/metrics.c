@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct load {
     unsigned queues, under_way, with_disk;
@@ -114,6 +115,19 @@ static void put_namespaces(FILE *to, const struct nvmf_store *store)
     }
 }
 
+/* Under the name that Prometheus knows it by. */
+static void put_processor(FILE *to)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    fprintf(to,
+            "# HELP process_cpu_seconds_total Processor time, of the system, too.\n"
+            "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %.6f\n",
+            (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+}
+
 static void put_metrics(FILE *to, const struct nvmf_target *target)
 {
     struct load load = load_of(target);
@@ -148,6 +162,7 @@ static void put_metrics(FILE *to, const struct nvmf_target *target)
                device.failed);
     }
     put_namespaces(to, &target->store);
+    put_processor(to);
 }
 
 /* --- /status --------------------------------------------------------------------------------- */

@@ -133,13 +133,14 @@ static bool set_memory(struct nvmf_options *options, const char *text)
 static bool set_of_subsystem(struct nvmf_options *options, int letter, const char *value,
                              struct nvmf_wanted_disk *next)
 {
-    struct nvmf_wanted *last = &options->subsystems[options->subsystem_count - 1];
     struct nvmf_wanted_disk *disk;
+    struct nvmf_wanted *last;
     const char **host;
 
     if (options->subsystem_count == 0) {
         return wrong(value ? value : "--read-only", "there is no --nqn before it");
     }
+    last = &options->subsystems[options->subsystem_count - 1];
     switch (letter) {
     case 'n':
         disk = grow(&last->disks, &last->disk_count, sizeof *disk);

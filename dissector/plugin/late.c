@@ -492,7 +492,7 @@ static int dissect_late(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, voi
     conversation = find_conversation_pinfo(pinfo, 0);
     c = conversation ? (struct iwarp_conn *)conversation_get_proto_data(conversation, proto_iwarp)
                      : NULL;
-    if (!c) {
+    if (!c || c->within_tls) {
         return 0;
     }
     if (!PINFO_FD_VISITED(pinfo)) {

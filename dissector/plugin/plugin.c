@@ -42,6 +42,7 @@ static void hand_off(void)
     iwarp_ports_start(handle);
     iwarp_taps_handoff();
     iwarp_late_register();
+    iwarp_tls_register();
 }
 
 void plugin_register(void)

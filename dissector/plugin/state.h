@@ -118,6 +118,8 @@ struct iwarp_conn {
     wmem_map_t *late_records;   /* by frame */
     void *nvme;                 /* made up by ulp_nvme.c, for this FPDU and later ones */
     uint32_t nvme_from;
+    bool within_tls;  /* tls.c; TCP's octets mean nothing then */
+    uint32_t next[2]; /* what TLS hands over next */
 };
 
 /* --- conn.c --- */
@@ -163,6 +165,8 @@ void iwarp_keep_reset(void);
 /* --- stream.c --- */
 
 void iwarp_stream_register(void);
+struct iwarp_conn *iwarp_new_conn(packet_info *pinfo);
+void iwarp_count_conn(struct iwarp_conn *c);
 int iwarp_dissect(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data);
 bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, bool patient);
 
@@ -177,6 +181,7 @@ void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const stru
 /* --- late.c: what TCP does not hand over --- */
 
 void iwarp_late_register(void);
+void iwarp_tls_register(void);
 uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo);
 void iwarp_late_handed(struct iwarp_conn *c, unsigned side, const struct dissect_octets *o,
                        const struct iwarp_record *r);

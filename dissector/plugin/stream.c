@@ -22,7 +22,7 @@ void iwarp_stream_register(void)
     register_init_routine(reset);
 }
 
-static struct iwarp_conn *new_conn(packet_info *pinfo)
+struct iwarp_conn *iwarp_new_conn(packet_info *pinfo)
 {
     struct iwarp_conn *c = wmem_new0(wmem_file_scope(), struct iwarp_conn);
 
@@ -38,6 +38,12 @@ static struct iwarp_conn *new_conn(packet_info *pinfo)
         c->side[i].sends = wmem_map_new(wmem_file_scope(), g_direct_hash, g_direct_equal);
     }
     return c;
+}
+
+/* It is one: a number for it. */
+void iwarp_count_conn(struct iwarp_conn *c)
+{
+    c->id = connections++;
 }
 
 /* So few octets begin a Request only as the first that a client sends: its SYN was captured. */
@@ -128,17 +134,17 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
         if (!could_be_iwarp(tvb, pinfo, tcp->seq)) {
             return false;
         }
-        c = new_conn(pinfo);
+        c = iwarp_new_conn(pinfo);
         r = make_record(tvb, pinfo, c, tcp->seq);
         if (!r || (r->count == 0 && !patient)) {
             return false;
         }
         if (r->count > 0) {
-            c->id = connections++;
+            iwarp_count_conn(c);
             conversation_add_proto_data(conversation, proto_iwarp, c);
             conversation_set_dissector(conversation, find_dissector("iwarp"));
         }
-    } else {
+    } else if (!c->within_tls) {
         r = make_record(tvb, pinfo, c, tcp->seq);
     }
     if (!r) {

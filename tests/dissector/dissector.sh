@@ -20,7 +20,7 @@ chmod 755 "$TMPDIR"
 make -s WERROR=1 dissector-plugin || exit 1
 cp -r "$BUILD/dissector" "$work/plugins" || exit 1
 python3 tests/dissector/captures.py "$work/captures" || exit 1
-cp tests/captures/*.pcap tests/dissector/captures/*.pcap "$work/captures"
+cp tests/captures/*.pcap tests/dissector/captures/*.pcap tests/dissector/captures/*.pcapng "$work/captures"
 chmod -R a+rX "$work"
 as_user=()
 if [ "$(id -u)" = 0 ]; then
@@ -340,6 +340,28 @@ options_both_ways()
             -e iwarp.conn.ulp >"$work/out/a" && quiet && grep -q NVMe "$work/out/a"
 }
 
+# fpdus FILE OPTION...: direction, opcode and length of each FPDU, by direction, in their order
+fpdus()
+{
+    ours "${@:2}" -r "$work/captures/$1.pcapng" -Y iwarp -T fields -e tcp.dstport -e iwarp.rdmap.opcode \
+        -e iwarp.mpa.ulpdu_len | awk -F '\t' '{ n = split($2, o, ","); split($3, l, ",")
+            for (i = 1; i <= n; i++) print $1, o[i], l[i] }' | sort -s -k 1,1
+}
+
+# A connection under TLS, with its secrets, against what one end of it recorded of itself.
+within_tls()
+{
+    local passes
+    fpdus tls-inside >"$work/out/inside" && quiet && [ "$(wc -l <"$work/out/inside")" -gt 15 ] || return 1
+    for passes in '' -2; do
+        # shellcheck disable=SC2086 # none or one
+        fpdus tls $passes >"$work/out/within" && quiet && diff "$work/out/inside" "$work/out/within" || return 1
+    done
+    # Without ALPN it is found by its start-up frames.
+    [ "$(fpdus tls-no-alpn | grep -c ' 20014$')" = 4 ] &&
+        [ "$(fpdus tls --disable-protocol iwarp | wc -l)" = 0 ]
+}
+
 # What the plugin may cost, in CPU time and memory, as parts of what tshark takes without it.
 cost()
 {
@@ -472,6 +494,7 @@ check "iSER, recorded" upper_layer siw-iser 'iSCSI (Login Response)' 'iSCSI (SCS
     'Send with Invalidate not supported: ' 'Inquiry'
 check "NFS over RDMA, recorded" upper_layer siw-nfs40-crc 'Opcode: WRITE' 'Opcode: READDIR' \
     'RPC-over-RDMA send size: '
+check "within TLS" within_tls
 check "protocol hierarchy" hierarchy
 check "captures with holes" with_holes \
     'drop later third one-way no-start twice swap behind snap'

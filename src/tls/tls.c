@@ -23,11 +23,11 @@ static bool prepare(struct iwarp_tls *t)
     const char *name = t->context->text.name;
 
     t->ssl = SSL_new(t->creds->ssl);
-    if (!t->ssl || !tls_io_open(t)) {
+    if (!t->ssl || !iwarp_tls_io_open(t)) {
         return false;
     }
     SSL_set_app_data(t->ssl, t);
-    tls_kernel_init(t);
+    iwarp_tls_kernel_init(t);
     if (t->below.responder) {
         SSL_set_accept_state(t->ssl);
         return true;
@@ -37,7 +37,7 @@ static bool prepare(struct iwarp_tls *t)
         memcpy(t->peer, t->creds->own, sizeof t->peer);
         return true;
     }
-    if (!tls_expect_name(t->ssl, name, t->below.peer)) {
+    if (!iwarp_tls_expect_name(t->ssl, name, t->below.peer)) {
         iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_NO_NAME, IWARP_SIDE_LOCAL, 0, 0, 0);
     }
     return true;
@@ -52,7 +52,7 @@ struct iwarp_tls *iwarp_tls_new(struct iwarp_tls_context *context,
         return NULL;
     }
     t->context = context;
-    t->creds = tls_context_creds(context);
+    t->creds = iwarp_tls_context_creds(context);
     t->below = *below;
     t->ep = (struct iwarp_endpoint){.ops = &tls_transport,
                                     .user = below->ep->user,
@@ -72,8 +72,8 @@ void iwarp_tls_free(struct iwarp_tls *t)
 {
     if (t) {
         SSL_free(t->ssl);
-        tls_io_fini(t);
-        tls_creds_put(t->creds);
+        iwarp_tls_io_fini(t);
+        iwarp_tls_creds_put(t->creds);
         OPENSSL_cleanse(&t->kernel, sizeof t->kernel);
         free(t);
     }
@@ -109,7 +109,7 @@ static enum iwarp_tls_step failed(struct iwarp_tls *t)
     if (t->fault.code == IWARP_FAULT_TLS_PLAIN) {
         (void)BIO_write(SSL_get_wbio(t->ssl), unexpected_message, sizeof unexpected_message);
     }
-    (void)tls_io_flush(t);
+    (void)iwarp_tls_io_flush(t);
     t->told = true;
     return IWARP_TLS_FAILED;
 }
@@ -117,7 +117,7 @@ static enum iwarp_tls_step failed(struct iwarp_tls *t)
 /* The last flight must be out before the first frame is written. */
 static enum iwarp_tls_step flushed(struct iwarp_tls *t, enum iwarp_tls_step step)
 {
-    int rc = tls_io_flush(t);
+    int rc = iwarp_tls_io_flush(t);
 
     if (rc < 0 && rc != -EAGAIN) {
         t->error = -rc;
@@ -143,7 +143,7 @@ static bool is_allowed_here(struct iwarp_tls *t)
 {
     if (!is_authenticated(t)) {
         iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_NO_CERT, IWARP_SIDE_LOCAL, 0, 0, 0);
-    } else if (!tls_admit(t, t->peer)) {
+    } else if (!iwarp_tls_admit(t, t->peer)) {
         iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_FORBIDDEN, IWARP_SIDE_LOCAL, 0, 0, 0);
     }
     return !t->fault.code;
@@ -161,14 +161,14 @@ enum iwarp_tls_step iwarp_tls_handshake(struct iwarp_tls *t)
         note_agreed(t);
         enum iwarp_tls_step step = is_allowed_here(t) ? flushed(t, IWARP_TLS_DONE) : failed(t);
         if (step == IWARP_TLS_DONE) {
-            tls_kernel_begin(t);
+            iwarp_tls_kernel_begin(t);
         }
         return step;
     }
-    if (SSL_get_error(t->ssl, rc) == SSL_ERROR_WANT_READ && !tls_is_strange(t)) {
+    if (SSL_get_error(t->ssl, rc) == SSL_ERROR_WANT_READ && !iwarp_tls_is_strange(t)) {
         return flushed(t, IWARP_TLS_READ);
     }
-    tls_fail(t);
+    iwarp_tls_fail(t);
     return failed(t);
 }
 
@@ -200,7 +200,7 @@ static void tls_poll(struct iwarp_endpoint *ep)
 /* Nobody writes any more once the FIN is due, so this needs no lock. */
 static void finish_closing(struct iwarp_tls *t)
 {
-    if (tls_io_flush(t) != -EAGAIN) {
+    if (iwarp_tls_io_flush(t) != -EAGAIN) {
         t->closing = false;
         t->below.ep->ops->shutdown_write(t->below.ep);
     }
@@ -247,11 +247,11 @@ static void tls_close(struct iwarp_endpoint *ep, bool reset)
 
     if (!reset) {
         say_goodbye(t);
-        (void)tls_io_flush(t);
+        (void)iwarp_tls_io_flush(t);
     }
     SSL_free(t->ssl);
     t->ssl = NULL;
-    tls_io_fini(t);
+    iwarp_tls_io_fini(t);
     t->below.ep->ops->close(t->below.ep, reset);
 }
 
@@ -267,9 +267,14 @@ static uint32_t tls_emss(struct iwarp_endpoint *ep)
     return below < TLS_RECORD ? TLS_RECORD : below;
 }
 
-static const struct iwarp_transport tls_transport = {
-    "tls",     tls_io_readv, tls_io_writev, tls_watch, tls_shutdown_write,
-    tls_close, tls_emss,     tls_poll};
+static const struct iwarp_transport tls_transport = {"tls",
+                                                     iwarp_tls_io_readv,
+                                                     iwarp_tls_io_writev,
+                                                     tls_watch,
+                                                     tls_shutdown_write,
+                                                     tls_close,
+                                                     tls_emss,
+                                                     tls_poll};
 
 /* --- what is known --------------------------------------------------------------------------- */
 

@@ -21,8 +21,8 @@ void iwarp_tls_store_init(struct iwarp_tls_store *store)
 
 static void context_free(struct iwarp_tls_context *context)
 {
-    tls_creds_put(context->creds);
-    tls_text_free(&context->text);
+    iwarp_tls_creds_put(context->creds);
+    iwarp_tls_text_free(&context->text);
     pthread_mutex_destroy(&context->lock);
     free(context->whole);
     free(context);
@@ -82,17 +82,17 @@ static void reload(struct iwarp_tls_context *context)
         return;
     }
     memcpy(context->seen, now, sizeof now);
-    if (tls_creds_open(&context->text, &creds) != IWARP_OK) {
+    if (iwarp_tls_creds_open(&context->text, &creds) != IWARP_OK) {
         iwarp_log(IWARP_LOG_WARN, "tls", "files have changed, and the old ones stay in use: %s",
                   iwarp_last_error());
         return;
     }
-    tls_creds_put(context->creds);
+    iwarp_tls_creds_put(context->creds);
     context->creds = creds;
     iwarp_log(IWARP_LOG_INFO, "tls", "files have changed and were read again");
 }
 
-struct tls_creds *tls_context_creds(struct iwarp_tls_context *context)
+struct tls_creds *iwarp_tls_context_creds(struct iwarp_tls_context *context)
 {
     pthread_mutex_lock(&context->lock);
     int64_t now = now_ms();
@@ -117,13 +117,13 @@ static enum iwarp_status context_open(const char *text, struct iwarp_tls_context
         return iwarp_fail(IWARP_NO_MEMORY, "TLS: no memory");
     }
     pthread_mutex_init(&context->lock, NULL);
-    enum iwarp_status status = tls_text_parse(text, &context->text);
+    enum iwarp_status status = iwarp_tls_text_parse(text, &context->text);
     if (status != IWARP_OK) {
         context->text = (struct tls_text){.words = NULL};
     } else {
         look(&context->text, context->seen); /* before they are read: a change meanwhile shows */
         context->looked_ms = now_ms();
-        status = tls_creds_open(&context->text, &context->creds);
+        status = iwarp_tls_creds_open(&context->text, &context->creds);
     }
     if (status != IWARP_OK) {
         context_free(context);

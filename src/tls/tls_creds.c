@@ -45,7 +45,7 @@ static void log_keys(const SSL *ssl, const char *line)
     const char *path = iwarp_setting("IWARP_TLS_KEYLOG");
     char text[512];
 
-    tls_keys_note(SSL_get_app_data(ssl), line);
+    iwarp_tls_keys_note(SSL_get_app_data(ssl), line);
     if (!path || !path[0]) {
         return;
     }
@@ -87,8 +87,8 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 
     (void)ssl;
     (void)arg;
-    if (SSL_select_next_proto(&chosen, out_len, tls_alpn, sizeof tls_alpn, in, in_len) !=
-        OPENSSL_NPN_NEGOTIATED) {
+    if (SSL_select_next_proto(&chosen, out_len, iwarp_tls_alpn, sizeof iwarp_tls_alpn, in,
+                              in_len) != OPENSSL_NPN_NEGOTIATED) {
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     }
     *out = chosen;
@@ -141,7 +141,7 @@ static enum iwarp_status load_certificates(const struct tls_text *text, struct t
     }
     ERR_clear_error();
     warn_of_readers(key);
-    tls_cert_identity(SSL_CTX_get0_certificate(creds->ssl), creds->own);
+    iwarp_tls_cert_identity(SSL_CTX_get0_certificate(creds->ssl), creds->own);
     return IWARP_OK;
 }
 
@@ -153,22 +153,22 @@ static bool set_rules(SSL_CTX *ssl, const char *ciphers)
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_session_id_context(ssl, tls_alpn, sizeof tls_alpn);
+    SSL_CTX_set_session_id_context(ssl, iwarp_tls_alpn, sizeof iwarp_tls_alpn);
     SSL_CTX_set_num_tickets(ssl, 0);
     SSL_CTX_set_max_early_data(ssl, 0);
     SSL_CTX_set_read_ahead(ssl, 1);
     SSL_CTX_set_default_read_buffer_len(ssl, TLS_READ_AHEAD);
     SSL_CTX_set_max_cert_list(ssl, CHAIN_MAX);
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, tls_verify);
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, iwarp_tls_verify);
     SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
     use_key_log(ssl);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_ciphersuites(ssl, ciphers) == 1 &&
-           SSL_CTX_set_alpn_protos(ssl, tls_alpn, sizeof tls_alpn) == 0;
+           SSL_CTX_set_alpn_protos(ssl, iwarp_tls_alpn, sizeof iwarp_tls_alpn) == 0;
 }
 
-enum iwarp_status tls_creds_open(const struct tls_text *text, struct tls_creds **out)
+enum iwarp_status iwarp_tls_creds_open(const struct tls_text *text, struct tls_creds **out)
 {
     struct tls_creds *creds = calloc(1, sizeof *creds);
 
@@ -182,22 +182,22 @@ enum iwarp_status tls_creds_open(const struct tls_text *text, struct tls_creds *
     if (!creds || !creds->ssl || !set_rules(creds->ssl, text->psk ? CIPHERS_OF_KEYS : CIPHERS)) {
         status = iwarp_fail(IWARP_NO_MEMORY, "TLS: no memory, or OpenSSL has no TLS 1.3");
     } else if (text->psk) {
-        tls_psk_use(creds->ssl);
-        status = tls_psk_read(text, creds);
+        iwarp_tls_psk_use(creds->ssl);
+        status = iwarp_tls_psk_read(text, creds);
         warn_of_readers(text->psk);
     } else {
         status = load_certificates(text, creds);
     }
     ERR_clear_error();
     if (status != IWARP_OK) {
-        tls_creds_put(creds);
+        iwarp_tls_creds_put(creds);
         return status;
     }
     *out = creds;
     return IWARP_OK;
 }
 
-void tls_creds_put(struct tls_creds *creds)
+void iwarp_tls_creds_put(struct tls_creds *creds)
 {
     if (creds && atomic_fetch_sub(&creds->refs, 1) == 1) {
         SSL_CTX_free(creds->ssl);

@@ -21,7 +21,7 @@ static uint64_t first_octets(const struct iwarp_tls *t)
 }
 
 /* A record begins with its type, 20 to 24, and the version 3.x (RFC 8446 5.1). */
-bool tls_is_strange(const struct iwarp_tls *t)
+bool iwarp_tls_is_strange(const struct iwarp_tls *t)
 {
     return t->firsts == sizeof t->first &&
            (t->first[0] < 20 || t->first[0] > 24 || t->first[1] != 3);
@@ -92,10 +92,10 @@ static struct why of_reason(int reason)
 
 static struct why find_out(const struct iwarp_tls *t, int reason)
 {
-    if (!t->done && tls_is_strange(t) && memcmp(t->first, "MPA ", 4) == 0) {
+    if (!t->done && iwarp_tls_is_strange(t) && memcmp(t->first, "MPA ", 4) == 0) {
         return (struct why){IWARP_FAULT_TLS_PLAIN, IWARP_SIDE_LOCAL, 0, 0};
     }
-    if (!t->done && tls_is_strange(t)) {
+    if (!t->done && iwarp_tls_is_strange(t)) {
         return (struct why){IWARP_FAULT_TLS_NOT_TLS, IWARP_SIDE_LOCAL, first_octets(t), 0};
     }
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
@@ -119,7 +119,7 @@ static struct why find_out(const struct iwarp_tls *t, int reason)
     return of_reason(reason);
 }
 
-void tls_fail(struct iwarp_tls *t)
+void iwarp_tls_fail(struct iwarp_tls *t)
 {
     unsigned long error = ERR_peek_error();
     char text[200];
@@ -132,9 +132,9 @@ void tls_fail(struct iwarp_tls *t)
     struct why why = find_out(t, ERR_GET_REASON(error));
     iwarp_fault_set(&t->fault, why.code, why.side, why.d0, why.d1, 0);
     if (t->kernel.sends) { /* OpenSSL's own alert went nowhere */
-        (void)tls_kernel_alert(t, 2,
-                               why.code == IWARP_FAULT_TLS_RECORD ? SSL_AD_BAD_RECORD_MAC
-                                                                  : SSL_AD_INTERNAL_ERROR);
+        (void)iwarp_tls_kernel_alert(t, 2,
+                                     why.code == IWARP_FAULT_TLS_RECORD ? SSL_AD_BAD_RECORD_MAC
+                                                                        : SSL_AD_INTERNAL_ERROR);
     }
     ERR_clear_error();
 }

@@ -32,8 +32,8 @@ struct tls_text {
 };
 
 /* Not OK: nothing is left, and iwarp_last_error says what is wrong. */
-enum iwarp_status tls_text_parse(const char *text, struct tls_text *out);
-void tls_text_free(struct tls_text *text);
+enum iwarp_status iwarp_tls_text_parse(const char *text, struct tls_text *out);
+void iwarp_tls_text_free(struct tls_text *text);
 
 /* --- credentials: tls_creds.c, tls_psk.c ----------------------------------------------------- */
 
@@ -55,14 +55,14 @@ struct tls_creds {
 
 /* What is offered by ALPN, in its format; it is the name of all sessions as well. */
 enum { TLS_ALPN_LEN = 6 };
-extern const unsigned char tls_alpn[TLS_ALPN_LEN];
+extern const unsigned char iwarp_tls_alpn[TLS_ALPN_LEN];
 
-enum iwarp_status tls_creds_open(const struct tls_text *text, struct tls_creds **creds);
-void tls_creds_put(struct tls_creds *creds);
+enum iwarp_status iwarp_tls_creds_open(const struct tls_text *text, struct tls_creds **creds);
+void iwarp_tls_creds_put(struct tls_creds *creds);
 
 /* Reads the file, and finds the key that an initiator uses. */
-enum iwarp_status tls_psk_read(const struct tls_text *text, struct tls_creds *creds);
-void tls_psk_use(SSL_CTX *ssl);
+enum iwarp_status iwarp_tls_psk_read(const struct tls_text *text, struct tls_creds *creds);
+void iwarp_tls_psk_use(SSL_CTX *ssl);
 
 /* --- contexts -------------------------------------------------------------------------------- */
 
@@ -79,16 +79,16 @@ struct iwarp_tls_context {
 };
 
 /* With a reference. Reads the files again if they have changed. */
-struct tls_creds *tls_context_creds(struct iwarp_tls_context *context);
+struct tls_creds *iwarp_tls_context_creds(struct iwarp_tls_context *context);
 
 /* --- peers: tls_peer.c ----------------------------------------------------------------------- */
 
-void tls_cert_identity(X509 *cert, char identity[TLS_IDENTITY]);
+void iwarp_tls_cert_identity(X509 *cert, char identity[TLS_IDENTITY]);
 /* Is the peer with this identity allowed? */
-bool tls_admit(struct iwarp_tls *t, const char *identity);
-int tls_verify(int ok, X509_STORE_CTX *store);
+bool iwarp_tls_admit(struct iwarp_tls *t, const char *identity);
+int iwarp_tls_verify(int ok, X509_STORE_CTX *store);
 /* False: no memory, or there is nothing to expect. */
-bool tls_expect_name(SSL *ssl, const char *name, const struct sockaddr *peer);
+bool iwarp_tls_expect_name(SSL *ssl, const char *name, const struct sockaddr *peer);
 
 /* --- keys: tls_keys.c ------------------------------------------------------------------------ */
 
@@ -101,9 +101,9 @@ struct tls_secret {
 enum { TLS_OF_CLIENT, TLS_OF_SERVER };
 
 /* A line for a log of keys has come. */
-void tls_keys_note(struct iwarp_tls *t, const char *line);
-bool tls_expand(OSSL_LIB_CTX *library, const struct tls_secret *secret, const char *label,
-                unsigned char *out, size_t len);
+void iwarp_tls_keys_note(struct iwarp_tls *t, const char *line);
+bool iwarp_tls_expand(OSSL_LIB_CTX *library, const struct tls_secret *secret, const char *label,
+                      unsigned char *out, size_t len);
 
 /* --- one connection -------------------------------------------------------------------------- */
 
@@ -158,32 +158,32 @@ static inline struct iwarp_tls *tls_of(struct iwarp_endpoint *ep)
 
 /* --- octets: tls_io.c ------------------------------------------------------------------------ */
 
-bool tls_io_open(struct iwarp_tls *t); /* gives t->ssl its BIO; false: no memory */
+bool iwarp_tls_io_open(struct iwarp_tls *t); /* gives t->ssl its BIO; false: no memory */
 /* 0: nothing is left; -EAGAIN: something is; else -errno. */
-int tls_io_flush(struct iwarp_tls *t);
-void tls_io_fini(struct iwarp_tls *t);
-ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
-ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+int iwarp_tls_io_flush(struct iwarp_tls *t);
+void iwarp_tls_io_fini(struct iwarp_tls *t);
+ssize_t iwarp_tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
 
 /* --- kernel TLS: tls_kernel.c ---------------------------------------------------------------- */
 
 /* Before the handshake: may it be used? */
-void tls_kernel_init(struct iwarp_tls *t);
+void iwarp_tls_kernel_init(struct iwarp_tls *t);
 /* After it: what can be done by the kernel is from now on. */
-void tls_kernel_begin(struct iwarp_tls *t);
+void iwarp_tls_kernel_begin(struct iwarp_tls *t);
 /* For a direction that it does. 0 of readv: the peer's close_notify. */
-ssize_t tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n);
-ssize_t tls_kernel_writev(struct iwarp_tls *t, const struct iovec *iov, int n);
-int tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned char number);
+ssize_t iwarp_tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n);
+ssize_t iwarp_tls_kernel_writev(struct iwarp_tls *t, const struct iovec *iov, int n);
+int iwarp_tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned char number);
 /* 0: it is out, and so is all in front of it. -EAGAIN: again, once there is room. */
-int tls_kernel_goodbye(struct iwarp_tls *t);
+int iwarp_tls_kernel_goodbye(struct iwarp_tls *t);
 
 /* --- faults: tls_fault.c --------------------------------------------------------------------- */
 
 /* A call of OpenSSL has failed for good: find out why, and keep it in t->fault. */
-void tls_fail(struct iwarp_tls *t);
+void iwarp_tls_fail(struct iwarp_tls *t);
 
 /* Are the peer's first octets those of no record? There is no use in waiting for more. */
-bool tls_is_strange(const struct iwarp_tls *t);
+bool iwarp_tls_is_strange(const struct iwarp_tls *t);
 
 #endif

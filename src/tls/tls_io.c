@@ -119,7 +119,7 @@ static void make_method(void)
     }
 }
 
-bool tls_io_open(struct iwarp_tls *t)
+bool iwarp_tls_io_open(struct iwarp_tls *t)
 {
     pthread_once(&once, make_method);
     BIO *bio = method ? BIO_new(method) : NULL;
@@ -146,7 +146,7 @@ static void out_fini(struct tls_out *out)
     *out = (struct tls_out){.data = NULL};
 }
 
-void tls_io_fini(struct iwarp_tls *t)
+void iwarp_tls_io_fini(struct iwarp_tls *t)
 {
     out_fini(&t->out);
 }
@@ -164,7 +164,7 @@ static void shrink(struct tls_out *out)
     }
 }
 
-int tls_io_flush(struct iwarp_tls *t)
+int iwarp_tls_io_flush(struct iwarp_tls *t)
 {
     struct tls_out *out = &t->out;
 
@@ -182,7 +182,7 @@ int tls_io_flush(struct iwarp_tls *t)
     if (out->data) {
         out_fini(out);
     }
-    return t->kernel.goodbye ? tls_kernel_goodbye(t) : 0;
+    return t->kernel.goodbye ? iwarp_tls_kernel_goodbye(t) : 0;
 }
 
 /* Where a call stands in what it was offered. */
@@ -232,7 +232,7 @@ static bool encrypt(struct iwarp_tls *t, const unsigned char *text, size_t n)
     if (SSL_write_ex(t->ssl, text, n, &written) == 1) {
         return true;
     }
-    tls_fail(t);
+    iwarp_tls_fail(t);
     return false;
 }
 
@@ -264,16 +264,16 @@ static ssize_t encrypt_all(struct iwarp_tls *t, struct offer *o)
 }
 
 /* What has failed below counts as taken here: the next call returns the error. */
-ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     struct iwarp_tls *t = tls_of(ep);
     struct offer o = {iov, n, 0};
     size_t before = t->owed ? 1 : 0;
 
     if (t->kernel.sends) {
-        return t->fault.code ? -EPROTO : tls_kernel_writev(t, iov, n);
+        return t->fault.code ? -EPROTO : iwarp_tls_kernel_writev(t, iov, n);
     }
-    int rc = t->fault.code ? -EPROTO : tls_io_flush(t);
+    int rc = t->fault.code ? -EPROTO : iwarp_tls_io_flush(t);
 
     if (rc < 0) {
         return rc;
@@ -284,7 +284,7 @@ ssize_t tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
         return (ssize_t)before;
     }
     ssize_t taken = take_block(&t->out) ? encrypt_all(t, &o) : -ENOMEM;
-    rc = tls_io_flush(t);
+    rc = iwarp_tls_io_flush(t);
     if (taken < 0) {
         return before > 0 ? (ssize_t)before : taken;
     }
@@ -333,7 +333,7 @@ static int next_record(struct iwarp_tls *t)
         t->ended = true;
         return 0;
     default:
-        tls_fail(t);
+        iwarp_tls_fail(t);
         return -EPROTO;
     }
 }
@@ -364,7 +364,7 @@ static ssize_t after_failure(struct iwarp_tls *t, const struct iovec *iov, int n
 }
 
 /* A peer may ask for a KeyUpdate of this end in what was read; nobody waits for it. */
-ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
+ssize_t iwarp_tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     struct iwarp_tls *t = tls_of(ep);
     ssize_t total = 0, got = 0;
@@ -373,7 +373,7 @@ ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
         return after_failure(t, iov, n);
     }
     if (t->kernel.receives) {
-        got = tls_kernel_readv(t, iov, n);
+        got = iwarp_tls_kernel_readv(t, iov, n);
         t->told = got == -EPROTO;
         return got;
     }
@@ -390,7 +390,7 @@ ssize_t tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
         t->below.wake(t->ep.user); /* an end that the octets come before */
     }
     if (t->out.len > t->out.sent && !t->owed) {
-        (void)tls_io_flush(t);
+        (void)iwarp_tls_io_flush(t);
     }
     if (t->kernel.sends && SSL_get_key_update_type(t->ssl) != SSL_KEY_UPDATE_NONE) {
         iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_KEY_UPDATE, IWARP_SIDE_LOCAL, 0, 0, 0);

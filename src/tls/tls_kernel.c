@@ -46,7 +46,7 @@ static _Atomic bool absent;
 
 static const char *const words[] = {"0", "send", "receive", "1", NULL};
 
-void tls_kernel_init(struct iwarp_tls *t)
+void iwarp_tls_kernel_init(struct iwarp_tls *t)
 {
     unsigned which = iwarp_setting_word("IWARP_KTLS", words, 3);
 
@@ -74,8 +74,8 @@ static socklen_t fill_aes_128(union crypto_info *c, OSSL_LIB_CTX *library,
                               const struct tls_secret *secret)
 {
     unsigned char iv[IV];
-    bool good = tls_expand(library, secret, "key", c->aes_128.key, sizeof c->aes_128.key) &&
-                tls_expand(library, secret, "iv", iv, sizeof iv);
+    bool good = iwarp_tls_expand(library, secret, "key", c->aes_128.key, sizeof c->aes_128.key) &&
+                iwarp_tls_expand(library, secret, "iv", iv, sizeof iv);
 
     c->info.cipher_type = TLS_CIPHER_AES_GCM_128;
     memcpy(c->aes_128.salt, iv, SALT);
@@ -87,8 +87,8 @@ static socklen_t fill_aes_256(union crypto_info *c, OSSL_LIB_CTX *library,
                               const struct tls_secret *secret)
 {
     unsigned char iv[IV];
-    bool good = tls_expand(library, secret, "key", c->aes_256.key, sizeof c->aes_256.key) &&
-                tls_expand(library, secret, "iv", iv, sizeof iv);
+    bool good = iwarp_tls_expand(library, secret, "key", c->aes_256.key, sizeof c->aes_256.key) &&
+                iwarp_tls_expand(library, secret, "iv", iv, sizeof iv);
 
     c->info.cipher_type = TLS_CIPHER_AES_GCM_256;
     memcpy(c->aes_256.salt, iv, SALT);
@@ -100,8 +100,8 @@ static socklen_t fill_chacha(union crypto_info *c, OSSL_LIB_CTX *library,
                              const struct tls_secret *secret)
 {
     c->info.cipher_type = TLS_CIPHER_CHACHA20_POLY1305;
-    return tls_expand(library, secret, "key", c->chacha.key, sizeof c->chacha.key) &&
-                   tls_expand(library, secret, "iv", c->chacha.iv, sizeof c->chacha.iv)
+    return iwarp_tls_expand(library, secret, "key", c->chacha.key, sizeof c->chacha.key) &&
+                   iwarp_tls_expand(library, secret, "iv", c->chacha.iv, sizeof c->chacha.iv)
                ? sizeof c->chacha
                : 0;
 }
@@ -159,7 +159,7 @@ static bool attach(struct iwarp_tls *t)
     return false;
 }
 
-void tls_kernel_begin(struct iwarp_tls *t)
+void iwarp_tls_kernel_begin(struct iwarp_tls *t)
 {
     struct tls_kernel *k = &t->kernel;
     const struct tls_secret *own = &k->secret[t->below.responder ? TLS_OF_SERVER : TLS_OF_CLIENT];
@@ -179,7 +179,7 @@ void tls_kernel_begin(struct iwarp_tls *t)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-ssize_t tls_kernel_writev(struct iwarp_tls *t, const struct iovec *iov, int n)
+ssize_t iwarp_tls_kernel_writev(struct iwarp_tls *t, const struct iovec *iov, int n)
 {
     static struct iwarp_log_limit told;
     ssize_t sent = t->below.ep->ops->writev(t->below.ep, iov, n);
@@ -197,7 +197,7 @@ ssize_t tls_kernel_writev(struct iwarp_tls *t, const struct iovec *iov, int n)
     return sent;
 }
 
-int tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned char number)
+int iwarp_tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned char number)
 {
     union {
         char space[CMSG_SPACE(1)];
@@ -218,10 +218,10 @@ int tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned char num
     return sendmsg(t->kernel.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-int tls_kernel_goodbye(struct iwarp_tls *t)
+int iwarp_tls_kernel_goodbye(struct iwarp_tls *t)
 {
     struct pollfd room = {.fd = t->kernel.fd, .events = POLLOUT};
-    int rc = tls_kernel_alert(t, 1, CLOSE_NOTIFY);
+    int rc = iwarp_tls_kernel_alert(t, 1, CLOSE_NOTIFY);
 
     if (rc == 0 && poll(&room, 1, 0) == 0) {
         return -EAGAIN;
@@ -237,7 +237,7 @@ static ssize_t give_up(struct iwarp_tls *t, enum iwarp_fault_code code, enum iwa
 {
     iwarp_fault_set(&t->fault, code, side, detail, 0, 0);
     if (alert && t->kernel.sends) {
-        (void)tls_kernel_alert(t, 2, alert);
+        (void)iwarp_tls_kernel_alert(t, 2, alert);
     }
     return -EPROTO;
 }
@@ -300,7 +300,7 @@ static ssize_t take_other(struct iwarp_tls *t)
                    SSL_AD_UNEXPECTED_MESSAGE);
 }
 
-ssize_t tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n)
+ssize_t iwarp_tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n)
 {
     while (!t->ended) {
         ssize_t got = t->below.ep->ops->readv(t->below.ep, iov, n);

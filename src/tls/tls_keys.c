@@ -35,7 +35,7 @@ static void parse(const char *hex, struct tls_secret *secret)
     secret->len = n / 2;
 }
 
-void tls_keys_note(struct iwarp_tls *t, const char *line)
+void iwarp_tls_keys_note(struct iwarp_tls *t, const char *line)
 {
     static const char *const labels[] = {
         [TLS_OF_CLIENT] = "CLIENT_TRAFFIC_SECRET_0 ", [TLS_OF_SERVER] = "SERVER_TRAFFIC_SECRET_0 "};
@@ -49,8 +49,8 @@ void tls_keys_note(struct iwarp_tls *t, const char *line)
 }
 
 /* HKDF-Expand-Label with an empty context (RFC 8446 7.1). */
-bool tls_expand(OSSL_LIB_CTX *library, const struct tls_secret *secret, const char *label,
-                unsigned char *out, size_t len)
+bool iwarp_tls_expand(OSSL_LIB_CTX *library, const struct tls_secret *secret, const char *label,
+                      unsigned char *out, size_t len)
 {
     unsigned char info[32];
     int n = snprintf((char *)info + 3, sizeof info - 3, "tls13 %s", label);

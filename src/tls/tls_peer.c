@@ -63,7 +63,7 @@ static void keep_subject(char identity[TLS_IDENTITY], X509 *cert)
     BIO_free(text);
 }
 
-void tls_cert_identity(X509 *cert, char identity[TLS_IDENTITY])
+void iwarp_tls_cert_identity(X509 *cert, char identity[TLS_IDENTITY])
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     bool found = false;
@@ -88,7 +88,7 @@ static bool is_allowed(const struct tls_text *text, const char *identity)
     return text->allowed == 0;
 }
 
-bool tls_admit(struct iwarp_tls *t, const char *identity)
+bool iwarp_tls_admit(struct iwarp_tls *t, const char *identity)
 {
     static struct iwarp_log_limit told;
 
@@ -101,7 +101,7 @@ bool tls_admit(struct iwarp_tls *t, const char *identity)
 
 /* OpenSSL has checked the certificate; the peer's own, which comes last, must be allowed as well.
  */
-int tls_verify(int ok, X509_STORE_CTX *store)
+int iwarp_tls_verify(int ok, X509_STORE_CTX *store)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct iwarp_tls *t = SSL_get_app_data(ssl);
@@ -109,8 +109,8 @@ int tls_verify(int ok, X509_STORE_CTX *store)
     if (!ok || X509_STORE_CTX_get_error_depth(store) != 0) {
         return ok;
     }
-    tls_cert_identity(X509_STORE_CTX_get_current_cert(store), t->peer);
-    if (!tls_admit(t, t->peer)) {
+    iwarp_tls_cert_identity(X509_STORE_CTX_get_current_cert(store), t->peer);
+    if (!iwarp_tls_admit(t, t->peer)) {
         X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
         return 0;
     }
@@ -121,7 +121,7 @@ int tls_verify(int ok, X509_STORE_CTX *store)
  * RFC 9525: names come from subjectAltName alone, never from the subject (6.3), and a wildcard is
  * the whole of the first label (6.3).
  */
-bool tls_expect_name(SSL *ssl, const char *name, const struct sockaddr *peer)
+bool iwarp_tls_expect_name(SSL *ssl, const char *name, const struct sockaddr *peer)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
     char address[INET6_ADDRSTRLEN] = "";

@@ -16,7 +16,7 @@ enum { LINE = 512, KEY_MIN = 16, KEYS_MAX = 4096 };
 /* TLS_AES_128_GCM_SHA256: the session of a key needs a cipher of its hash. */
 static const unsigned char cipher_of_keys[] = {0x13, 0x01};
 
-const unsigned char tls_alpn[TLS_ALPN_LEN] = {5, 'i', 'w', 'a', 'r', 'p'};
+const unsigned char iwarp_tls_alpn[TLS_ALPN_LEN] = {5, 'i', 'w', 'a', 'r', 'p'};
 
 /* --- the file -------------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ static const struct tls_psk *find(const struct tls_creds *creds, const char *ide
     return NULL;
 }
 
-enum iwarp_status tls_psk_read(const struct tls_text *text, struct tls_creds *creds)
+enum iwarp_status iwarp_tls_psk_read(const struct tls_text *text, struct tls_creds *creds)
 {
     FILE *file = fopen(text->psk, "re");
 
@@ -144,7 +144,7 @@ static SSL_SESSION *session_of(SSL *ssl, const struct tls_psk *psk)
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, cipher_of_keys);
 
     if (!s || !cipher || !SSL_SESSION_set1_master_key(s, psk->key, psk->len) ||
-        !SSL_SESSION_set1_id_context(s, tls_alpn, sizeof tls_alpn) ||
+        !SSL_SESSION_set1_id_context(s, iwarp_tls_alpn, sizeof iwarp_tls_alpn) ||
         !SSL_SESSION_set_cipher(s, cipher) ||
         !SSL_SESSION_set_protocol_version(s, TLS1_3_VERSION)) {
         SSL_SESSION_free(s);
@@ -180,7 +180,7 @@ static int look_up(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION
 
     *session = NULL;
     t->psk_unknown = !psk;
-    if (!psk || !tls_admit(t, psk->identity)) {
+    if (!psk || !iwarp_tls_admit(t, psk->identity)) {
         return 1;
     }
     memcpy(t->peer, psk->identity, sizeof t->peer);
@@ -188,7 +188,7 @@ static int look_up(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION
     return *session != NULL;
 }
 
-void tls_psk_use(SSL_CTX *ssl)
+void iwarp_tls_psk_use(SSL_CTX *ssl)
 {
     SSL_CTX_set_psk_use_session_callback(ssl, use);
     SSL_CTX_set_psk_find_session_callback(ssl, look_up);

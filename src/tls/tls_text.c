@@ -94,7 +94,7 @@ static unsigned count_words(const char *text)
     return n;
 }
 
-enum iwarp_status tls_text_parse(const char *text, struct tls_text *out)
+enum iwarp_status iwarp_tls_text_parse(const char *text, struct tls_text *out)
 {
     enum iwarp_status status = IWARP_OK;
 
@@ -109,12 +109,12 @@ enum iwarp_status tls_text_parse(const char *text, struct tls_text *out)
     }
     status = status == IWARP_OK ? check(out) : status;
     if (status != IWARP_OK) {
-        tls_text_free(out);
+        iwarp_tls_text_free(out);
     }
     return status;
 }
 
-void tls_text_free(struct tls_text *text)
+void iwarp_tls_text_free(struct tls_text *text)
 {
     free(text->words);
     free(text->allow);

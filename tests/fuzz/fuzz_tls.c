@@ -333,7 +333,7 @@ static void fuzz_certificate(const uint8_t *data, size_t size)
 
     if (cert) {
         memset(identity, 1, sizeof identity);
-        tls_cert_identity(cert, identity);
+        iwarp_tls_cert_identity(cert, identity);
         FUZZ_EXPECT(memchr(identity, 0, sizeof identity));
         for (const char *c = identity; *c; c++) {
             FUZZ_EXPECT((unsigned char)*c >= ' ' && *c != 0x7f);
@@ -349,10 +349,10 @@ static void fuzz_text(const uint8_t *data, size_t size)
 
     memcpy(text, data, size < sizeof text ? size : sizeof text - 1);
     text[size < sizeof text ? size : sizeof text - 1] = '\0';
-    if (tls_text_parse(text, &parsed) == IWARP_OK) {
+    if (iwarp_tls_text_parse(text, &parsed) == IWARP_OK) {
         FUZZ_EXPECT(!parsed.psk != !parsed.cert);
         FUZZ_EXPECT(parsed.rekey >= 1 && parsed.rekey <= TLS_REKEY);
-        tls_text_free(&parsed);
+        iwarp_tls_text_free(&parsed);
     }
 }
 
@@ -364,7 +364,7 @@ static void fuzz_keys(const uint8_t *data, size_t size)
 
     FUZZ_EXPECT(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     close(fd);
-    if (tls_psk_read(&text, &creds) == IWARP_OK) {
+    if (iwarp_tls_psk_read(&text, &creds) == IWARP_OK) {
         FUZZ_EXPECT(creds.psks > 0 && creds.psk_own == 0);
         for (unsigned i = 0; i < creds.psks; i++) {
             FUZZ_EXPECT(creds.psk[i].len >= 16 && creds.psk[i].len <= TLS_KEY_MAX);

@@ -58,7 +58,7 @@ static const char *parse_line(char *line, struct tls_psk *psk)
     if (strlen(line) >= sizeof psk->identity) {
         return "the identity is longer than 255 octets";
     }
-    snprintf(psk->identity, sizeof psk->identity, "%s", line);
+    memcpy(psk->identity, line, strlen(line) + 1);
     return parse_key(colon + 1, psk) ? NULL : "expected a key of 16 to 64 octets in hexadecimal";
 }
 

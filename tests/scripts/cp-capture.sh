@@ -39,7 +39,7 @@ record()
 {
     local file=$1 pid status i
     shift
-    dumpcap -q -i lo -f "tcp port $port" -B 64 -s 262144 -w "$file" >dumpcap.log 2>&1 &
+    dumpcap -q -i lo -f "tcp port $port" -B 256 -s 262144 -w "$file" >dumpcap.log 2>&1 &
     pid=$!
     children+=("$pid")
     eventually grep -q '^File: ' dumpcap.log

@@ -159,6 +159,8 @@ static const struct meeting good[] = {
     {"psk=%s/keys,identity=bob", "psk=%s/keys,allow=bob", {"bob", "bob"}, {0}, 0},
 };
 
+#define WRONG_KEY 47 /* in OpenSSL 3.0; newer ones send 51, decrypt_error */
+
 #define FAULTS(a, b) {IWARP_FAULT_##a, IWARP_FAULT_##b}
 
 static const struct meeting bad[] = {
@@ -181,7 +183,7 @@ static const struct meeting bad[] = {
     {CLIENT, SERVER ",allow=x", {0}, FAULTS(TLS_ALERT, TLS_FORBIDDEN), 40},
     {CLIENT ",allow=x", SERVER, {0}, FAULTS(TLS_FORBIDDEN, TLS_ALERT), 40},
     /* pre-shared keys */
-    {"psk=%s/other", "psk=%s/keys", {0}, FAULTS(TLS_ALERT, TLS_PSK_KEY), 47},
+    {"psk=%s/other", "psk=%s/keys", {0}, FAULTS(TLS_ALERT, TLS_PSK_KEY), WRONG_KEY},
     {"psk=%s/nobody", "psk=%s/keys", {0}, FAULTS(TLS_ALERT, TLS_PSK_UNKNOWN), 40},
     {"psk=%s/keys", "psk=%s/keys,allow=bob", {0}, FAULTS(TLS_ALERT, TLS_FORBIDDEN), 40},
     /* one of each */
@@ -246,7 +248,8 @@ static void who__is_not_let_in__is_told_why_and_so_is_the_other_end(void **state
             const struct iwarp_fault *f = pair_event(e.eq[k], IWARP_EVENT_FAILED).fault;
             check_fault(f, bad[i].faults[k]);
             if (iwarp_fault_code(f) == IWARP_FAULT_TLS_ALERT) {
-                assert_int_equal(f->detail[0], bad[i].alert);
+                assert_true(f->detail[0] == bad[i].alert ||
+                            (bad[i].alert == WRONG_KEY && f->detail[0] == 51));
                 assert_int_equal(iwarp_fault_side(f), IWARP_SIDE_PEER);
                 must_fail(iwarp_conn_tls(e.side[k].conn, &info), IWARP_MISUSE, "failed");
             }

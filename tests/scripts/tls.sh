@@ -119,7 +119,8 @@ stop
 serve --tls psk=psk export
 check "s_client: pre-shared key" client 'Reused, TLSv1.3' -psk_identity alice -psk "$key" -alpn iwarp
 check "the log names the key" said 'the peer is "alice" (pre-shared key)'
-check "s_client: another key" client 'fatal illegal_parameter' -psk_identity alice -psk "00$key" -alpn iwarp
+# OpenSSL 3.0 says the first, newer ones the second.
+check "s_client: another key" client 'fatal \(illegal_parameter\|decrypt_error\)' -psk_identity alice -psk "00$key" -alpn iwarp
 stop
 
 # --- openssl s_server ---

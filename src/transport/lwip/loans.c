@@ -133,19 +133,25 @@ static size_t room_in_segment(const struct tcp_pcb *pcb)
     return seg && seg->len > 0 && seg->len < most ? most - seg->len : 0;
 }
 
-/* tcp_write into a new segment: it adds nothing to one that it takes for empty. */
+/*
+ * tcp_write into a new segment.  tcp_write adds to the last unsent segment if it can, so it does not
+ * see the unsent ones meanwhile; it insists that the count of buffers agrees with what it sees.
+ */
 static err_t begin_segment(struct tcp_pcb *pcb, const void *p, uint16_t n, uint8_t flags)
 {
-    struct tcp_seg *seg = last_unsent(pcb);
+    struct tcp_seg *unsent = pcb->unsent, *last = last_unsent(pcb);
+    uint16_t oversize = pcb->unsent_oversize, buffers = pcb->unacked ? 0 : pcb->snd_queuelen;
 
-    if (!seg) {
+    if (!last) {
         return tcp_write(pcb, p, n, flags);
     }
-    uint16_t len = seg->len, oversize = pcb->unsent_oversize;
-    seg->len = 0;
+    pcb->unsent = NULL;
     pcb->unsent_oversize = 0;
+    pcb->snd_queuelen = (uint16_t)(pcb->snd_queuelen - buffers);
     err_t err = tcp_write(pcb, p, n, flags);
-    seg->len = len;
+    last->next = pcb->unsent;
+    pcb->unsent = unsent;
+    pcb->snd_queuelen = (uint16_t)(pcb->snd_queuelen + buffers);
     if (err != ERR_OK) {
         pcb->unsent_oversize = oversize;
     }

@@ -162,7 +162,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 # ---- what a person calls ----
 
 .PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress test-lent run-tests
-.PHONY: sim test-long lint format symbols docs
+.PHONY: sim test-long test-slow lint format symbols docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(COMPAT) $(PROVIDER) $(PROGRAMS) $(SCRIPTS) $(EXAMPLES) optional ## build everything but the tests
@@ -199,6 +199,14 @@ test-san:                   ## unit and end-to-end tests under ASan+UBSan and un
 test-no-isal:               ## unit and end-to-end tests of a library built without ISA-L
 	@tools/install-packages build test
 	@$(MAKE) run-tests VARIANT=no-isal ISAL_VERSION=
+
+# With SLOW=1 these do what takes minutes: all of iwarp-cp on other disks, a file above 4 GiB (9 GB
+# of disk), a million messages through lwIP and a bad link.
+test-slow:                  ## the scripts whose long form `make test` leaves out
+	@tools/install-packages build test
+	@$(MAKE) all tests
+	@SLOW=1 BUILD=$(abspath $(OUT)) tests/run \
+	    $(addprefix tests/scripts/,cp-other-disks.sh cp-large.sh lwip.sh)
 
 # The end-to-end suite with the other ways to make progress, see tests/support/progress.h.
 test-progress:              ## end-to-end tests with polled and with embedded progress

@@ -245,9 +245,11 @@ static void converse(struct ends *e, unsigned rounds, struct chance *c)
     enum { AT_ONCE = 24 };
 
     for (unsigned round = 0; round < rounds; round++) {
+        for (int i = 0; i < 2; i++) { /* both before either reads of the other */
+            pair_fill(e->side[i].p, MEMORY / 2, round);
+        }
         for (int i = 0; i < 2; i++) {
             struct pair_side *s = &e->side[i], *other = &e->side[1 - i];
-            pair_fill(s->p, MEMORY / 2, round);
             for (unsigned k = 0; k < AT_ONCE; k++) {
                 size_t n = 1 + chance_size(c, k % 3 ? 200 : 20000), off = k * 20480;
                 if (k % 4 == 3) {

@@ -132,11 +132,12 @@ COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ) $(COMPAT_FILES_OBJ)
 GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
 TURNS_OBJ := $(call objects,bench/turns.c)
+RELAY_OBJ := $(call objects,bench/relay.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(PRELOAD_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
-    $(FABRIC_OBJ) $(TURNS_OBJ)
+    $(FABRIC_OBJ) $(TURNS_OBJ) $(RELAY_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -333,7 +334,7 @@ bench:                      ## measure, in turn with peers, build/bench/report.m
 	@tools/install-packages build bench
 	@$(MAKE) bench-programs
 	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/run $(if $(QUICK),--quick) $(BENCH_ONLY)
-bench-programs: $(OUT)/bin/iwarp-bench $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer)
+bench-programs: $(OUT)/bin/iwarp-bench $(OUT)/bench/relay $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer)
 # OLD is a checkout or a build folder with the libraries of another commit; ROWS="write small".
 .PHONY: bench-pairs
 bench-pairs: $(TURNS) lib compat-libraries $(SCRIPTS) ## this build against another, in turns; OLD=dir ROWS= PAIRS_OPTIONS=
@@ -548,7 +549,8 @@ $(INTEROP_ENDS):
 BENCH_SHARED := $(filter-out %/main.o,$(call objects,src/programs/bench/*.c)) $(LIB_A)
 $(OUT)/bench/guard: $(GUARD_OBJ) $(BENCH_SHARED)
 $(OUT)/bench/fabric-peer: $(FABRIC_OBJ) $(BENCH_SHARED)
-$(OUT)/bench/guard $(OUT)/bench/fabric-peer:
+$(OUT)/bench/relay: $(RELAY_OBJ)
+$(OUT)/bench/guard $(OUT)/bench/fabric-peer $(OUT)/bench/relay:
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(if $(findstring fabric,$@),$(call pkg,FABRIC,--libs))
 

@@ -125,6 +125,18 @@ def over_lwip(program, words, value, link):
     return contender
 
 
+def over_path(program, words, value, kind):
+    """Between two processes over an Ethernet of MTU 1500 without offloads: see bench/path."""
+    def contender(seconds):
+        need('ethtool')
+        if not os.path.exists(program):
+            raise Missing(f'{program} was not built (make LWIP_SRC=DIR)')
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'path')
+        return fields_of(json.loads(run([path, kind, program, *words.split(), '--seconds',
+                                         str(seconds)])), value)
+    return contender
+
+
 def any_port():
     return str(random.randrange(20000, 32000))
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from contenders import cipher, fi_pingpong, iperf3, ours, over_lwip, sockperf, ucx, ucx_rate
+from contenders import cipher, fi_pingpong, iperf3, ours, over_lwip, over_path, sockperf, ucx, ucx_rate
 from fpdus import count_writes
 
 MIB = 1 << 20
@@ -282,10 +282,35 @@ def lwip_rows(bench, own):
               contenders('write --size 64K', 'octets_per_s'))
 
 
+def ethernet_rows(bench, own):
+    """TCP in the process over a tap and AF_XDP, beside the kernel's at both ends of two taps with a
+    relay, and of a veth pair, which takes no system call for a frame."""
+    kernel, tuned = 'kernel TCP, taps', 'lwIP, our options'
+
+    def contenders(words, value):
+        return {kernel: over_path(bench, words, value, 'taps'),
+                'kernel TCP, veth': over_path(bench, words, value, 'veth'),
+                'lwIP, tap': over_path(bench, words, value, 'tap-out'),
+                f'{tuned}, tap': over_path(own, words, value, 'tap-out'),
+                f'{tuned}, tap, receiving': over_path(own, words, value, 'tap-in'),
+                'lwIP, AF_XDP': over_path(bench, words, value, 'xdp'),
+                f'{tuned}, AF_XDP': over_path(own, words, value, 'xdp')}
+
+    yield Row('ethernet-ping-pong', '8 octets to and fro over an Ethernet without offloads, polled, '
+              'median one way', 'us',
+              contenders('pingpong-send --size 8 --polled', 'us_one_way_median'))
+    yield Row('ethernet-write', 'RDMA Writes of 64 KiB over an Ethernet without offloads, MTU 1500',
+              'B/s', contenders('write --size 64K', 'octets_per_s'),
+              [(f'{tuned}, over a tap, of kernel TCP', 0.5, '>=', ratio(f'{tuned}, tap', kernel)),
+               (f'{tuned}, receiving from a tap, of kernel TCP', 0.5, '>=',
+                ratio(f'{tuned}, tap, receiving', kernel))])
+
+
 def make(build, quick):
     own = os.path.join(build, 'own-lwip', 'bin', 'iwarp-bench')
     bench = os.path.join(build, 'bin', 'iwarp-bench')
     fabric = os.path.join(build, 'bench', 'fabric-peer')
     return [*throughput_rows(bench, fabric), *latency_rows(bench, fabric),
             *small_rows(bench, fabric), *crowd_rows(bench, quick), *memory_rows(bench, quick),
-            *lwip_rows(bench, own), *sweep_rows(bench, fabric, quick)]
+            *lwip_rows(bench, own), *ethernet_rows(bench, own),
+            *sweep_rows(bench, fabric, quick)]

@@ -478,6 +478,18 @@ static void crc__is_on__if_one_end_asks_for_it(void **state)
 
 /* --- files and texts ------------------------------------------------------------------------- */
 
+/* A second pair of queue pairs between the same devices. */
+static void ends_again(const struct ends *e, struct ends *later)
+{
+    *later = (struct ends){.device = e->device, .eq = {e->eq[0], e->eq[1]}};
+    for (int i = 0; i < 2; i++) {
+        struct pair_options o;
+        pair_options_init(&o, PAIR_TCP4);
+        o.memory = AREA;
+        pair_side_open(&later->side[i], e->device, &o);
+    }
+}
+
 static void files__that_change__are_read_again(void **state)
 {
     struct ends e, later;
@@ -489,13 +501,7 @@ static void files__that_change__are_read_again(void **state)
     say_secret(&e, 0);
     usleep(1100000); /* files are looked at once a second */
     tls_files_cert("moving", "ca", "DNS:after,IP:127.0.0.1", -60, 3600);
-    later = (struct ends){.device = e.device, .eq = {e.eq[0], e.eq[1]}};
-    for (int i = 0; i < 2; i++) {
-        struct pair_options o;
-        pair_options_init(&o, PAIR_TCP4);
-        o.memory = AREA;
-        pair_side_open(&later.side[i], e.device, &o);
-    }
+    ends_again(&e, &later);
     ends_connect(&later, context(CLIENT), context(AS("moving")));
     struct iwarp_tls_info info = {.size = sizeof info};
     must(iwarp_conn_tls(later.side[0].conn, &info));
@@ -523,12 +529,8 @@ static void files__that_are_wrong_later__are_left_aside(void **state)
     ends_connect(&e, context(CLIENT), context(AS("moving")));
     usleep(1100000);
     tls_files_text("moving.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n");
-    struct ends later = e;
-    for (int i = 0; i < 2; i++) {
-        struct pair_options o;
-        pair_options_init(&o, PAIR_TCP4);
-        pair_side_open(&later.side[i], e.device, &o);
-    }
+    struct ends later;
+    ends_again(&e, &later);
     ends_connect(&later, context(CLIENT), context(AS("moving")));
     for (int i = 0; i < 2; i++) {
         pair_side_close(&later.side[i]);

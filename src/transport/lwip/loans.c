@@ -134,8 +134,8 @@ static size_t room_in_segment(const struct tcp_pcb *pcb)
 }
 
 /*
- * tcp_write into a new segment.  tcp_write adds to the last unsent segment if it can, so it does not
- * see the unsent ones meanwhile; it insists that the count of buffers agrees with what it sees.
+ * tcp_write into a new segment.  tcp_write adds to the last unsent segment if it can, so it does
+ * not see the unsent ones meanwhile; it insists that the count of buffers agrees with what it sees.
  */
 static err_t begin_segment(struct tcp_pcb *pcb, const void *p, uint16_t n, uint8_t flags)
 {

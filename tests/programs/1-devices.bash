@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# What shows devices: ibv_devices, ibv_devinfo, ibv_asyncwatch; and ucx_info, which takes none but
-# those that pose as RoCE adapters.
+# What shows devices: ibv_devices, ibv_devinfo, ibv_asyncwatch.
 
 devices()
 {
@@ -28,23 +27,6 @@ poser()
         says 'link_layer:[[:space:]]*Ethernet' poser.out && says 'iWARP posing as RoCE' poser.out
 }
 
-# Its lines of a transport, from the name to the next one.
-rc_verbs()
-{
-    sed -n '/Transport: rc_verbs/,/Transport: ud_verbs/p' "$1"
-}
-
-ucx()
-{
-    RUN=--persona=roce r ucx_info -d >ucx.out 2>ucx.err && rc_verbs ucx.out >rc.out && says 'Device: iwarp0:1' rc.out &&
-        says 'put_zcopy: ' rc.out && says 'am_bcopy: ' rc.out && says 'atomic_cswap: 64 bit' rc.out
-}
-
-ucx_without()
-{
-    r ucx_info -d >plain.out 2>/dev/null && says 'Transport: tcp' plain.out && ! grep -q iwarp plain.out
-}
-
 # It prints a line and waits for events, of which there are none.
 asyncwatch()
 {
@@ -57,5 +39,3 @@ try "ibv_devices" devices
 try "ibv_devinfo -v" devinfo
 try "ibv_asyncwatch" asyncwatch
 try "ibv_devinfo, as a RoCE adapter" poser
-try "ucx_info, as a RoCE adapter" ucx
-try "ucx_info, no persona" ucx_without

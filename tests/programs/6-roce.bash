@@ -4,6 +4,23 @@
 # --persona=roce; and for NCCL, which needs a GPU, nccl_order.c, which makes its calls in its order.
 # Of UCX's ways to a peer only those of verbs are chosen, so that none is TCP or shared memory.
 
+# Its lines of a transport, from the name to the next one.
+rc_verbs()
+{
+    sed -n '/Transport: rc_verbs/,/Transport: ud_verbs/p' "$1"
+}
+
+info()
+{
+    RUN=--persona=roce r ucx_info -d >ucx.out 2>ucx.err && rc_verbs ucx.out >rc.out && says 'Device: iwarp0:1' rc.out &&
+        says 'put_zcopy: ' rc.out && says 'am_bcopy: ' rc.out && says 'atomic_cswap: 64 bit' rc.out
+}
+
+info_without()
+{
+    r ucx_info -d >plain.out 2>/dev/null && says 'Transport: tcp' plain.out && ! grep -q iwarp plain.out
+}
+
 # A capture for each process, as the test says how many; each has FPDUs, all with right CRCs.
 captured()
 {
@@ -142,6 +159,8 @@ export UCX_TLS=rc_verbs,ud_verbs
 for test in tag_lat tag_bw stream_lat stream_bw ucp_put_lat ucp_get ucp_fadd; do
     try "ucx_perftest $test" perf -t $test -n 500
 done
+try "ucx_info, as a RoCE adapter" info
+try "ucx_info, no persona" info_without
 try "ucx_perftest tag_bw of a megabyte" perf_moves 100000000 '' -t tag_bw -s 1000000 -n 100
 UCX_TLS=ud_verbs try "ucx_perftest tag_bw, datagrams alone" perf_moves 500000 Send -t tag_bw -s 1000 -n 500
 unset UCX_TLS

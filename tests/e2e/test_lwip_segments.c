@@ -10,6 +10,7 @@
 #include "verbs_pair.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -94,9 +95,10 @@ static void record(struct direction *d, const uint8_t *frame)
     d->segment[d->segments++] = (struct segment){offset, n};
 }
 
+/* Lost, if that end has closed. */
 static void pass_on(int to, const uint8_t *frame, size_t n)
 {
-    while (send(to, frame, n, MSG_NOSIGNAL) < 0) {
+    while (send(to, frame, n, MSG_NOSIGNAL) < 0 && errno == EAGAIN) {
         struct pollfd room = {to, POLLOUT, 0};
         if (poll(&room, 1, 1000) < 0) {
             return;

@@ -110,6 +110,22 @@ bool iwarp_stream_busy(struct iwarp_stream *s)
     return s->config.sq->done != iwarp_stream_sq_end(s) || s->reads.in_count > 0;
 }
 
+/* Requests that are not sent whole, or wait for a response.  What only waits to be acknowledged
+ * will arrive: the peer reads on until this end's FIN. */
+static bool has_unfinished(struct iwarp_stream *s)
+{
+    struct iwarp_wq *sq = s->config.sq;
+
+    for (uint32_t i = sq->done; i != iwarp_stream_sq_end(s); i++) {
+        const struct iwarp_swqe *w = iwarp_sq_at(sq, i);
+        if (i == sq->next ||
+            (iwarp_swqe_has_response(w) ? !w->response_done : s->tx.sent < w->end_pos)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * RFC 5041 6.2, verbs draft 6.2: a FIN is an orderly close if nothing is unfinished: no request of
  * either end, no FPDU, no Send of several segments. Otherwise the peer gets a Terminate (0/2/07);
@@ -124,12 +140,12 @@ static void peer_closed(struct iwarp_stream *s)
 
     bool mid_message = s->ddp.mo[IWARP_DDP_QN_SEND] > 0; /* its last segment never came */
 
-    if (!iwarp_stream_busy(s) && partial == 0 && !mid_message) {
+    bool whole = partial == 0 && !mid_message && !has_unfinished(s);
+    if (whole && s->reads.in_count == 0) {
         begin_closing(s);
         return;
     }
-    if (s->life == STREAM_CLOSING && partial == 0 && !mid_message &&
-        s->config.sq->done == iwarp_stream_sq_end(s)) {
+    if (whole && s->life == STREAM_CLOSING && s->config.sq->done == iwarp_stream_sq_end(s)) {
         end(s, true); /* only the peer's own Reads are unfinished, and nobody waits for them */
         return;
     }

@@ -248,6 +248,29 @@ static void eof__with_a_request_unfinished__is_told_to_the_peer(void **state)
     endpoint_fini(&e);
 }
 
+/* All octets are sent, and the peer will have them: its FIN has crossed them. */
+static void eof__with_octets_unreleased__waits_for_them(void **state)
+{
+    (void)state;
+    for (unsigned closing = 0; closing < 2; closing++) {
+        struct endpoint e;
+        endpoint_init(&e, NULL);
+        post_empty_send(&e);
+        if (closing) {
+            iwarp_stream_close(&e.s);
+        }
+        assert_int_equal(endpoint_send(&e, SIZE_MAX), 24);
+        iwarp_stream_eof(&e.s, 0);
+        assert_int_equal(e.s.life, STREAM_CLOSING);
+        assert_int_equal(iwarp_stream_interest(&e.s), 0);
+        iwarp_stream_released(&e.s, 24);
+        assert_int_equal(e.sq.done, 1);
+        iwarp_stream_interest(&e.s);
+        expect_end(&e, IWARP_FAULT_NONE, false);
+        endpoint_fini(&e);
+    }
+}
+
 /* The same for an answer that is owed, in either order of the closes. */
 /* [VERBS-6.2.2-01] */
 static void eof__with_a_read_unanswered__is_told_to_the_peer(void **state)
@@ -537,6 +560,7 @@ int main(void)
         cmocka_unit_test(shutdown__fault_behind_it__resets),
         cmocka_unit_test(eof__of_an_idle_peer__closes_this_side_too),
         cmocka_unit_test(eof__with_a_request_unfinished__is_told_to_the_peer),
+        cmocka_unit_test(eof__with_octets_unreleased__waits_for_them),
         cmocka_unit_test(eof__with_a_read_unanswered__is_told_to_the_peer),
         cmocka_unit_test(eof__with_an_error__resets),
         cmocka_unit_test(terminate__in_the_middle_of_an_fpdu__follows_it),

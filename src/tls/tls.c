@@ -16,6 +16,8 @@
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+enum { CLOSE_NOTIFY = 0 };
+
 static const struct iwarp_transport tls_transport;
 
 static bool prepare(struct iwarp_tls *t)
@@ -72,9 +74,10 @@ void iwarp_tls_free(struct iwarp_tls *t)
 {
     if (t) {
         SSL_free(t->ssl);
-        iwarp_tls_io_fini(t);
+        iwarp_tls_out_fini(t);
+        iwarp_tls_seal_fini(t);
+        OPENSSL_cleanse(t->secret, sizeof t->secret);
         iwarp_tls_creds_put(t->creds);
-        OPENSSL_cleanse(&t->kernel, sizeof t->kernel);
         free(t);
     }
 }
@@ -109,7 +112,7 @@ static enum iwarp_tls_step failed(struct iwarp_tls *t)
     if (t->fault.code == IWARP_FAULT_TLS_PLAIN) {
         (void)BIO_write(SSL_get_wbio(t->ssl), unexpected_message, sizeof unexpected_message);
     }
-    (void)iwarp_tls_io_flush(t);
+    (void)iwarp_tls_out_flush(t);
     t->told = true;
     return IWARP_TLS_FAILED;
 }
@@ -117,7 +120,7 @@ static enum iwarp_tls_step failed(struct iwarp_tls *t)
 /* The last flight must be out before the first frame is written. */
 static enum iwarp_tls_step flushed(struct iwarp_tls *t, enum iwarp_tls_step step)
 {
-    int rc = iwarp_tls_io_flush(t);
+    int rc = iwarp_tls_out_flush(t);
 
     if (rc < 0 && rc != -EAGAIN) {
         t->error = -rc;
@@ -149,6 +152,20 @@ static bool is_allowed_here(struct iwarp_tls *t)
     return !t->fault.code;
 }
 
+/* The secrets are known: from here on SSL sends nothing. */
+static enum iwarp_tls_step begin_records(struct iwarp_tls *t)
+{
+    iwarp_tls_kernel_begin(t);
+    bool good = t->kernel.sends || iwarp_tls_seal_begin(t);
+
+    OPENSSL_cleanse(t->secret, sizeof t->secret);
+    if (!good) {
+        iwarp_tls_fail(t);
+        return failed(t);
+    }
+    return IWARP_TLS_DONE;
+}
+
 enum iwarp_tls_step iwarp_tls_handshake(struct iwarp_tls *t)
 {
     if (t->fault.code) {
@@ -160,10 +177,7 @@ enum iwarp_tls_step iwarp_tls_handshake(struct iwarp_tls *t)
     if (rc == 1) {
         note_agreed(t);
         enum iwarp_tls_step step = is_allowed_here(t) ? flushed(t, IWARP_TLS_DONE) : failed(t);
-        if (step == IWARP_TLS_DONE) {
-            iwarp_tls_kernel_begin(t);
-        }
-        return step;
+        return step == IWARP_TLS_DONE ? begin_records(t) : step;
     }
     if (SSL_get_error(t->ssl, rc) == SSL_ERROR_WANT_READ && !iwarp_tls_is_strange(t)) {
         return flushed(t, IWARP_TLS_READ);
@@ -200,7 +214,7 @@ static void tls_poll(struct iwarp_endpoint *ep)
 /* Nobody writes any more once the FIN is due, so this needs no lock. */
 static void finish_closing(struct iwarp_tls *t)
 {
-    if (iwarp_tls_io_flush(t) != -EAGAIN) {
+    if (iwarp_tls_out_flush(t) != -EAGAIN) {
         t->closing = false;
         t->below.ep->ops->shutdown_write(t->below.ep);
     }
@@ -223,6 +237,9 @@ static void say_goodbye(struct iwarp_tls *t)
     if (t->done && !t->fault.code && !(SSL_get_shutdown(t->ssl) & SSL_SENT_SHUTDOWN)) {
         ERR_clear_error();
         t->kernel.goodbye = t->kernel.sends;
+        if (t->seal.on) {
+            iwarp_tls_seal_alert(t, 1, CLOSE_NOTIFY);
+        }
         (void)SSL_shutdown(t->ssl);
         ERR_clear_error();
     }
@@ -247,11 +264,11 @@ static void tls_close(struct iwarp_endpoint *ep, bool reset)
 
     if (!reset) {
         say_goodbye(t);
-        (void)iwarp_tls_io_flush(t);
+        (void)iwarp_tls_out_flush(t);
     }
     SSL_free(t->ssl);
     t->ssl = NULL;
-    iwarp_tls_io_fini(t);
+    iwarp_tls_out_fini(t);
     t->below.ep->ops->close(t->below.ep, reset);
 }
 

@@ -77,6 +77,21 @@ static void use_key_log(SSL_CTX *ssl)
     }
 }
 
+/* A KeyUpdate of the peer that asks for one of this end (RFC 8446 4.6.3). */
+static void see_message(int sent, int version, int type, const void *p, size_t n, SSL *ssl,
+                        void *none)
+{
+    const unsigned char *octet = p;
+    struct iwarp_tls *t = SSL_get_app_data(ssl);
+
+    (void)version;
+    (void)none;
+    if (!sent && type == TLS_HANDSHAKE && n == 5 && octet[0] == SSL3_MT_KEY_UPDATE &&
+        octet[4] == 1) {
+        t->seal.asked = true;
+    }
+}
+
 /* --- ALPN ------------------------------------------------------------------------------------ */
 
 /* Not called for a peer without ALPN, which is accepted. */
@@ -161,6 +176,7 @@ static bool set_rules(SSL_CTX *ssl, const char *ciphers)
     SSL_CTX_set_max_cert_list(ssl, CHAIN_MAX);
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, iwarp_tls_verify);
     SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
+    SSL_CTX_set_msg_callback(ssl, see_message);
     use_key_log(ssl);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&

@@ -131,10 +131,13 @@ void iwarp_tls_fail(struct iwarp_tls *t)
     }
     struct why why = find_out(t, ERR_GET_REASON(error));
     iwarp_fault_set(&t->fault, why.code, why.side, why.d0, why.d1, 0);
+    unsigned char alert =
+        why.code == IWARP_FAULT_TLS_RECORD ? SSL_AD_BAD_RECORD_MAC : SSL_AD_INTERNAL_ERROR;
     if (t->kernel.sends) { /* OpenSSL's own alert went nowhere */
-        (void)iwarp_tls_kernel_alert(t, 2,
-                                     why.code == IWARP_FAULT_TLS_RECORD ? SSL_AD_BAD_RECORD_MAC
-                                                                        : SSL_AD_INTERNAL_ERROR);
+        (void)iwarp_tls_kernel_alert(t, 2, alert);
+    } else if (t->seal.on && why.side == IWARP_SIDE_LOCAL) {
+        iwarp_tls_seal_alert(t, 2, alert);
+        (void)iwarp_tls_out_flush(t);
     }
     ERR_clear_error();
 }

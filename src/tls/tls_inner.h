@@ -12,6 +12,7 @@
 enum {
     TLS_IDENTITY = 256,  /* octets of an identity, with its end */
     TLS_RECORD = 16384,  /* of plain text in a record (RFC 8446 5.1) */
+    TLS_IV = 12,         /* octets of a nonce (RFC 8446 5.3) */
     TLS_OVERHEAD = 22,   /* octets of a record around its text, for all ciphers of TLS 1.3 */
     TLS_KEY_MAX = 64,    /* of a pre-shared key */
     TLS_REKEY = 1 << 22, /* records under one key: RFC 8446 5.5 allows 2^24.5 */
@@ -118,8 +119,17 @@ struct tls_kernel {
     int fd; /* -1: nothing */
     bool may_send, may_receive;
     bool sends, receives;
-    bool goodbye;                /* close_notify is due */
-    struct tls_secret secret[2]; /* until the kernel has them */
+    bool goodbye; /* close_notify is due */
+};
+
+/* Records for sending that the kernel does not make: tls_seal.c. */
+struct tls_seal {
+    bool on;
+    bool asked;             /* the peer wants a KeyUpdate */
+    EVP_CIPHER_CTX *cipher; /* with the key */
+    struct tls_secret secret;
+    unsigned char iv[TLS_IV];
+    uint64_t number; /* of the next record under this key */
 };
 
 struct iwarp_tls {
@@ -130,8 +140,10 @@ struct iwarp_tls {
     SSL *ssl; /* NULL: closed */
     struct tls_out out;
     struct tls_kernel kernel;
+    struct tls_seal seal;
+    struct tls_secret secret[2]; /* of both directions, until the handshake is over */
     struct iwarp_fault fault;
-    unsigned records;       /* under this key for sending */
+    unsigned records;       /* that the kernel has made */
     int error;              /* errno with which the endpoint below failed */
     bool told;              /* a call has returned the fault */
     bool done;              /* the handshake is over */
@@ -159,11 +171,52 @@ static inline struct iwarp_tls *tls_of(struct iwarp_endpoint *ep)
 /* --- octets: tls_io.c ------------------------------------------------------------------------ */
 
 bool iwarp_tls_io_open(struct iwarp_tls *t); /* gives t->ssl its BIO; false: no memory */
-/* 0: nothing is left; -EAGAIN: something is; else -errno. */
-int iwarp_tls_io_flush(struct iwarp_tls *t);
-void iwarp_tls_io_fini(struct iwarp_tls *t);
 ssize_t iwarp_tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
 ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n);
+
+/* --- what waits to be written below: tls_out.c ------------------------------------------------ */
+
+enum { TLS_BLOCK_RECORDS = 16 }; /* that one write fills: more than a batch of the stream has */
+
+/* A block for so many records; nothing waits. False: no memory. */
+bool iwarp_tls_out_block(struct iwarp_tls *t);
+/* Room for n octets behind those that wait; NULL: no memory. */
+unsigned char *iwarp_tls_out_room(struct iwarp_tls *t, size_t n);
+/* 0: nothing is left; -EAGAIN: something is; else -errno. */
+int iwarp_tls_out_flush(struct iwarp_tls *t);
+void iwarp_tls_out_fini(struct iwarp_tls *t);
+
+/* --- records for sending: tls_seal.c ---------------------------------------------------------- */
+
+/* Of a record (RFC 8446 5.1). */
+enum tls_type { TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_PAYLOAD = 23 };
+
+/* Where a call stands in what it was offered. */
+struct tls_offer {
+    const struct iovec *iov;
+    int n;
+    size_t at; /* in the first piece */
+};
+
+static inline void iwarp_tls_skip(struct tls_offer *o, size_t n)
+{
+    o->at += n;
+    while (o->n > 0 && o->at >= o->iov->iov_len) {
+        o->at -= o->iov->iov_len;
+        o->iov++;
+        o->n--;
+    }
+}
+
+/* When the handshake is over. False: no memory. */
+bool iwarp_tls_seal_begin(struct iwarp_tls *t);
+void iwarp_tls_seal_fini(struct iwarp_tls *t);
+/* A record of up to TLS_RECORD octets behind what waits to be sent. Returns them, or -errno; then
+ * nothing has been added. -EFAULT: memory is gone. */
+ssize_t iwarp_tls_seal(struct iwarp_tls *t, enum tls_type type, struct tls_offer *o);
+void iwarp_tls_seal_alert(struct iwarp_tls *t, unsigned char level, unsigned char number);
+/* A KeyUpdate, and the next key. False: no memory; the connection cannot send any more. */
+bool iwarp_tls_seal_update(struct iwarp_tls *t);
 
 /* --- kernel TLS: tls_kernel.c ---------------------------------------------------------------- */
 

@@ -2,9 +2,9 @@
 /*
  * Octets between the endpoint on top and the one below.
  *
- * Sending: what is offered is gathered into whole records, so that headers of 18 octets get none of
- * their own, encrypted into a block, and written below at once. OpenSSL's side never blocks: the
- * block takes it all. What the endpoint below does not take stays in an allocation of its own size.
+ * Sending: what is offered is encrypted into whole records of a block (tls_seal.c), so that headers
+ * of 18 octets get none of their own, and written below at once. What the endpoint below does not
+ * take stays in an allocation of its own size. The handshake is written by OpenSSL through the BIO.
  *
  * Whoever sends must learn then that the transport is full, and watch for room. So the last octet
  * counts as not taken: the call returns one less, the caller comes again with that octet in front,
@@ -26,45 +26,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OFFER_MAX = 1 << 18, /* octets that one write takes: more than a batch of the stream has */
-    BLOCK =
-        OFFER_MAX + (OFFER_MAX / TLS_RECORD + 4) * TLS_OVERHEAD + 256, /* room for a KeyUpdate */
-    OUT_MIN = 4096,
-    OUT_MAX = 1 << 20 /* nothing that a handshake says is as long */
-};
-
-/* One block for whoever sends next. */
-static struct iwarp_spare spare_block;
-
 /* --- the BIO --------------------------------------------------------------------------------- */
-
-static bool grow(struct tls_out *out, size_t room)
-{
-    unsigned char *data = room <= OUT_MAX ? realloc(out->data, room) : NULL;
-
-    if (data) {
-        out->data = data;
-        out->room = room;
-    }
-    return data != NULL;
-}
 
 static int bio_write(BIO *bio, const char *data, size_t n, size_t *written)
 {
     struct iwarp_tls *t = BIO_get_data(bio);
-    struct tls_out *out = &t->out;
 
-    if (t->kernel.sends) { /* an alert of OpenSSL, which does not know what has been sent */
-        *written = n;
+    *written = n;
+    if (t->kernel.sends || t->seal.on) { /* of OpenSSL, which does not know what has been sent */
         return 1;
     }
-    if (n > out->room - out->len && !grow(out, out->len + n + OUT_MIN)) {
+    unsigned char *to = iwarp_tls_out_room(t, n);
+    if (!to) {
         return 0;
     }
-    memcpy(out->data + out->len, data, n);
-    out->len += n;
-    *written = n;
+    memcpy(to, data, n);
+    t->out.len += n;
     return 1;
 }
 
@@ -134,129 +111,18 @@ bool iwarp_tls_io_open(struct iwarp_tls *t)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-static void out_fini(struct tls_out *out)
-{
-    if (out->room == BLOCK) {
-        void *none = NULL;
-        if (atomic_compare_exchange_strong(&spare_block.memory, &none, out->data)) {
-            out->data = NULL;
-        }
-    }
-    free(out->data);
-    *out = (struct tls_out){.data = NULL};
-}
-
-void iwarp_tls_io_fini(struct iwarp_tls *t)
-{
-    out_fini(&t->out);
-}
-
-/* A connection that cannot send keeps no block, only what it has to. */
-static void shrink(struct tls_out *out)
-{
-    size_t left = out->len - out->sent;
-    unsigned char *data = out->room == BLOCK ? malloc(left) : NULL;
-
-    if (data) {
-        memcpy(data, out->data + out->sent, left);
-        out_fini(out);
-        *out = (struct tls_out){.data = data, .room = left, .len = left};
-    }
-}
-
-int iwarp_tls_io_flush(struct iwarp_tls *t)
-{
-    struct tls_out *out = &t->out;
-
-    ssize_t n = 0;
-
-    if (out->sent < out->len) {
-        struct iovec iov = {out->data + out->sent, out->len - out->sent};
-        n = t->below.ep->ops->writev(t->below.ep, &iov, 1);
-        out->sent += n > 0 ? (size_t)n : 0;
-    }
-    if (out->sent < out->len) { /* the endpoint below is full, or has failed */
-        shrink(out);
-        return n < 0 ? (int)n : -EAGAIN;
-    }
-    if (out->data) {
-        out_fini(out);
-    }
-    return t->kernel.goodbye ? iwarp_tls_kernel_goodbye(t) : 0;
-}
-
-/* Where a call stands in what it was offered. */
-struct offer {
-    const struct iovec *iov;
-    int n;
-    size_t at; /* in the first piece */
-};
-
-static void skip(struct offer *o, size_t n)
-{
-    o->at += n;
-    while (o->n > 0 && o->at >= o->iov->iov_len) {
-        o->at -= o->iov->iov_len;
-        o->iov++;
-        o->n--;
-    }
-}
-
-/* Fills a record. Returns its octets; -EFAULT: memory is gone. */
-static ssize_t gather(struct offer *o, unsigned char text[TLS_RECORD])
-{
-    size_t have = 0;
-
-    while (o->n > 0 && have < TLS_RECORD) {
-        size_t left = o->iov->iov_len - o->at, take = TLS_RECORD - have;
-        take = left < take ? left : take;
-        if (iwarp_guard_copy_from(text + have, (const char *)o->iov->iov_base + o->at, take) != 0) {
-            return -EFAULT;
-        }
-        have += take;
-        skip(o, take);
-    }
-    return (ssize_t)have;
-}
-
-/* False: see t->fault. */
-static bool encrypt(struct iwarp_tls *t, const unsigned char *text, size_t n)
-{
-    size_t written;
-
-    ERR_clear_error();
-    if (++t->records > t->context->text.rekey) {
-        t->records = 1;
-        (void)SSL_key_update(t->ssl, SSL_KEY_UPDATE_NOT_REQUESTED); /* goes out in front of this */
-    }
-    if (SSL_write_ex(t->ssl, text, n, &written) == 1) {
-        return true;
-    }
-    iwarp_tls_fail(t);
-    return false;
-}
-
-static bool take_block(struct tls_out *out)
-{
-    out->data = atomic_exchange(&spare_block.memory, NULL);
-    out->data = out->data ? out->data : malloc(BLOCK);
-    out->room = out->data ? BLOCK : 0;
-    return out->data != NULL;
-}
+enum { OFFER_MAX = TLS_BLOCK_RECORDS * TLS_RECORD };
 
 /* Returns the octets that are encrypted now, or -errno if none are. */
-static ssize_t encrypt_all(struct iwarp_tls *t, struct offer *o)
+static ssize_t encrypt_all(struct iwarp_tls *t, struct tls_offer *o)
 {
-    unsigned char text[TLS_RECORD];
     size_t taken = 0;
 
     while (o->n > 0 && taken + TLS_RECORD <= OFFER_MAX) {
-        ssize_t n = gather(o, text);
+        bool worn = t->seal.number >= t->context->text.rekey || t->seal.asked;
+        ssize_t n = worn && !iwarp_tls_seal_update(t) ? -ENOMEM : iwarp_tls_seal(t, TLS_PAYLOAD, o);
         if (n <= 0) {
             return taken > 0 ? (ssize_t)taken : n;
-        }
-        if (!encrypt(t, text, (size_t)n)) {
-            return -EPROTO;
         }
         taken += (size_t)n;
     }
@@ -267,24 +133,24 @@ static ssize_t encrypt_all(struct iwarp_tls *t, struct offer *o)
 ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
 {
     struct iwarp_tls *t = tls_of(ep);
-    struct offer o = {iov, n, 0};
+    struct tls_offer o = {iov, n, 0};
     size_t before = t->owed ? 1 : 0;
 
     if (t->kernel.sends) {
         return t->fault.code ? -EPROTO : iwarp_tls_kernel_writev(t, iov, n);
     }
-    int rc = t->fault.code ? -EPROTO : iwarp_tls_io_flush(t);
+    int rc = t->fault.code ? -EPROTO : iwarp_tls_out_flush(t);
 
     if (rc < 0) {
         return rc;
     }
     t->owed = false;
-    skip(&o, before);
+    iwarp_tls_skip(&o, before);
     if (o.n == 0) {
         return (ssize_t)before;
     }
-    ssize_t taken = take_block(&t->out) ? encrypt_all(t, &o) : -ENOMEM;
-    rc = iwarp_tls_io_flush(t);
+    ssize_t taken = iwarp_tls_out_block(t) ? encrypt_all(t, &o) : -ENOMEM;
+    rc = iwarp_tls_out_flush(t);
     if (taken < 0) {
         return before > 0 ? (ssize_t)before : taken;
     }
@@ -378,7 +244,7 @@ ssize_t iwarp_tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, i
         return got;
     }
     t->dry = false;
-    for (struct offer o = {iov, n, 0}; o.n > 0; skip(&o, (size_t)got)) {
+    for (struct tls_offer o = {iov, n, 0}; o.n > 0; iwarp_tls_skip(&o, (size_t)got)) {
         got = take(t, (char *)o.iov->iov_base + o.at, o.iov->iov_len - o.at);
         if (got <= 0) {
             break;
@@ -389,10 +255,7 @@ ssize_t iwarp_tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, i
     if (t->more && got <= 0) {
         t->below.wake(t->ep.user); /* an end that the octets come before */
     }
-    if (t->out.len > t->out.sent && !t->owed) {
-        (void)iwarp_tls_io_flush(t);
-    }
-    if (t->kernel.sends && SSL_get_key_update_type(t->ssl) != SSL_KEY_UPDATE_NONE) {
+    if (t->kernel.sends && t->seal.asked) {
         iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_KEY_UPDATE, IWARP_SIDE_LOCAL, 0, 0, 0);
         got = -EPROTO;
     }

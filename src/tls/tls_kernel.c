@@ -33,8 +33,6 @@
 #endif
 
 enum {
-    TYPE_ALERT = 21,
-    TYPE_HANDSHAKE = 22,
     CLOSE_NOTIFY = 0,
     NEW_SESSION_TICKET = 4,
     KEY_UPDATE = 24,
@@ -67,32 +65,32 @@ union crypto_info {
     struct tls12_crypto_info_chacha20_poly1305 chacha;
 };
 
-enum { IV = 12, SALT = 4 };
+enum { SALT = 4 };
 
 /* The nonce of AES-GCM is in two parts there. Returns the length, or 0. */
 static socklen_t fill_aes_128(union crypto_info *c, OSSL_LIB_CTX *library,
                               const struct tls_secret *secret)
 {
-    unsigned char iv[IV];
+    unsigned char iv[TLS_IV];
     bool good = iwarp_tls_expand(library, secret, "key", c->aes_128.key, sizeof c->aes_128.key) &&
                 iwarp_tls_expand(library, secret, "iv", iv, sizeof iv);
 
     c->info.cipher_type = TLS_CIPHER_AES_GCM_128;
     memcpy(c->aes_128.salt, iv, SALT);
-    memcpy(c->aes_128.iv, iv + SALT, IV - SALT);
+    memcpy(c->aes_128.iv, iv + SALT, TLS_IV - SALT);
     return good ? sizeof c->aes_128 : 0;
 }
 
 static socklen_t fill_aes_256(union crypto_info *c, OSSL_LIB_CTX *library,
                               const struct tls_secret *secret)
 {
-    unsigned char iv[IV];
+    unsigned char iv[TLS_IV];
     bool good = iwarp_tls_expand(library, secret, "key", c->aes_256.key, sizeof c->aes_256.key) &&
                 iwarp_tls_expand(library, secret, "iv", iv, sizeof iv);
 
     c->info.cipher_type = TLS_CIPHER_AES_GCM_256;
     memcpy(c->aes_256.salt, iv, SALT);
-    memcpy(c->aes_256.iv, iv + SALT, IV - SALT);
+    memcpy(c->aes_256.iv, iv + SALT, TLS_IV - SALT);
     return good ? sizeof c->aes_256 : 0;
 }
 
@@ -162,14 +160,13 @@ static bool attach(struct iwarp_tls *t)
 void iwarp_tls_kernel_begin(struct iwarp_tls *t)
 {
     struct tls_kernel *k = &t->kernel;
-    const struct tls_secret *own = &k->secret[t->below.responder ? TLS_OF_SERVER : TLS_OF_CLIENT];
-    const struct tls_secret *peer = &k->secret[t->below.responder ? TLS_OF_CLIENT : TLS_OF_SERVER];
+    const struct tls_secret *own = &t->secret[t->below.responder ? TLS_OF_SERVER : TLS_OF_CLIENT];
+    const struct tls_secret *peer = &t->secret[t->below.responder ? TLS_OF_CLIENT : TLS_OF_SERVER];
 
     if (k->fd >= 0 && (k->may_send || k->may_receive) && attach(t)) {
         k->receives = k->may_receive && !SSL_has_pending(t->ssl) && give_key(t, TLS_RX, peer);
         k->sends = k->may_send && give_key(t, TLS_TX, own);
     }
-    OPENSSL_cleanse(k->secret, sizeof k->secret);
     if (k->receives) {
         t->more = false;
     } else {
@@ -214,7 +211,7 @@ int iwarp_tls_kernel_alert(struct iwarp_tls *t, unsigned char level, unsigned ch
     type->cmsg_level = SOL_TLS;
     type->cmsg_type = TLS_SET_RECORD_TYPE;
     type->cmsg_len = CMSG_LEN(1);
-    *CMSG_DATA(type) = TYPE_ALERT;
+    *CMSG_DATA(type) = TLS_ALERT;
     return sendmsg(t->kernel.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -289,10 +286,10 @@ static ssize_t take_other(struct iwarp_tls *t)
     if (n < 0) {
         return errno == EAGAIN ? -EAGAIN : broken(t, errno);
     }
-    if (type && *CMSG_DATA(type) == TYPE_HANDSHAKE) {
+    if (type && *CMSG_DATA(type) == TLS_HANDSHAKE) {
         return take_handshake(t, text, (size_t)n);
     }
-    if (type && *CMSG_DATA(type) == TYPE_ALERT && n == 2) {
+    if (type && *CMSG_DATA(type) == TLS_ALERT && n == 2) {
         t->ended = text[1] == CLOSE_NOTIFY;
         return t->ended ? 0 : give_up(t, IWARP_FAULT_TLS_ALERT, IWARP_SIDE_PEER, text[1], 0);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The secrets of a connection's two directions, from which the kernel's keys are made (RFC
- * 8446 7.1, 7.3). OpenSSL tells them as it tells them to a log of keys, and in no other way.
+ * The secrets of a connection's two directions, from which the keys are made that this library or
+ * the kernel uses (RFC 8446 7.1, 7.3). OpenSSL tells them as it tells them to a log of keys, and in
+ * no other way.
  */
 #include "tls/tls_inner.h"
 
@@ -41,9 +42,9 @@ void iwarp_tls_keys_note(struct iwarp_tls *t, const char *line)
         [TLS_OF_CLIENT] = "CLIENT_TRAFFIC_SECRET_0 ", [TLS_OF_SERVER] = "SERVER_TRAFFIC_SECRET_0 "};
     const char *last = strrchr(line, ' ');
 
-    for (unsigned i = 0; i < 2 && last && t->kernel.fd >= 0; i++) {
+    for (unsigned i = 0; i < 2 && last; i++) {
         if (strncmp(line, labels[i], strlen(labels[i])) == 0) {
-            parse(last + 1, &t->kernel.secret[i]);
+            parse(last + 1, &t->secret[i]);
         }
     }
 }

@@ -157,8 +157,8 @@ struct iwarp_device_options {
                                * the oldest start-up of the address with the most start-ups is ended
                                * for the next one, once it is 200 ms old */
     unsigned max_regions;     /* default 1048576, at most 4194304 */
-    size_t max_buffer_bytes;  /* library memory for partly received or unsent FPDUs; default 1 GiB,
-                               * at least 1 */
+    size_t max_buffer_bytes;  /* library memory for partly received or unsent FPDUs and records of
+                               * TLS; default 1 GiB, at least 1 */
     enum iwarp_progress progress;
     struct uv_loop_s
         *loop; /* EMBEDDED: the application's uv_loop_t, else NULL; workers must be 1 */

@@ -11,6 +11,7 @@
 #ifndef IWARP_TLS_TLS_H
 #define IWARP_TLS_TLS_H
 
+#include "base/budget.h"
 #include "base/fault.h"
 #include "transport/stack.h"
 #include "transport/transport.h"
@@ -53,6 +54,7 @@ struct iwarp_tls_below {
     const struct iwarp_stack_ops *ops; /* of the stack that made it; NULL: no stack did */
     const struct sockaddr *peer;       /* the initiator expects this address in the certificate, if
                                         * the context names nobody; family 0: there is none */
+    struct iwarp_budget *budget;       /* for what is read ahead, and what waits to be written */
     bool responder;
     iwarp_wake_fn wake; /* has `poll` of the endpoint on top called, soon; gets its `user` */
 };

@@ -139,6 +139,7 @@ struct iwarp_tls {
     struct iwarp_tls_below below;
     SSL *ssl; /* NULL: closed */
     struct tls_out out;
+    size_t counted; /* octets, against the budget */
     struct tls_kernel kernel;
     struct tls_seal seal;
     struct tls_secret secret[2]; /* of both directions, until the handshake is over */
@@ -185,6 +186,8 @@ unsigned char *iwarp_tls_out_room(struct iwarp_tls *t, size_t n);
 /* 0: nothing is left; -EAGAIN: something is; else -errno. */
 int iwarp_tls_out_flush(struct iwarp_tls *t);
 void iwarp_tls_out_fini(struct iwarp_tls *t);
+/* Counts what is held now. False: it is over the budget, which is t->fault from now on. */
+bool iwarp_tls_out_count(struct iwarp_tls *t);
 
 /* --- records for sending: tls_seal.c ---------------------------------------------------------- */
 

@@ -147,7 +147,7 @@ ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, 
     t->owed = false;
     iwarp_tls_skip(&o, before);
     if (o.n == 0) {
-        return (ssize_t)before;
+        return iwarp_tls_out_count(t) ? (ssize_t)before : -EPROTO;
     }
     ssize_t taken = iwarp_tls_out_block(t) ? encrypt_all(t, &o) : -ENOMEM;
     rc = iwarp_tls_out_flush(t);
@@ -156,6 +156,9 @@ ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, 
     }
     if (rc < 0 && rc != -EAGAIN) {
         return rc;
+    }
+    if (!iwarp_tls_out_count(t)) {
+        return -EPROTO;
     }
     t->owed = rc == -EAGAIN;
     size_t told = before + (size_t)taken - (t->owed ? 1 : 0);
@@ -257,6 +260,9 @@ ssize_t iwarp_tls_io_readv(struct iwarp_endpoint *ep, const struct iovec *iov, i
     }
     if (t->kernel.sends && t->seal.asked) {
         iwarp_fault_set(&t->fault, IWARP_FAULT_TLS_KEY_UPDATE, IWARP_SIDE_LOCAL, 0, 0, 0);
+        got = -EPROTO;
+    }
+    if (!iwarp_tls_out_count(t)) {
         got = -EPROTO;
     }
     if (got == -EPROTO && total == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Octets that wait to be written to the endpoint below.
+ * Octets that wait to be written to the endpoint below, and what a connection holds in all.
  *
  * A write fills one block, which the threads share, and is mostly taken whole.  What is not taken
  * stays in an allocation of its own size, so that a connection that cannot send holds little.
@@ -56,6 +56,25 @@ static void out_fini(struct tls_out *out)
 void iwarp_tls_out_fini(struct iwarp_tls *t)
 {
     out_fini(&t->out);
+    iwarp_budget_return(t->below.budget, t->counted);
+    t->counted = 0;
+}
+
+/* OpenSSL keeps its buffer for reading while there is something in it. */
+bool iwarp_tls_out_count(struct iwarp_tls *t)
+{
+    size_t held = t->out.room + (SSL_has_pending(t->ssl) ? TLS_READ_AHEAD : 0);
+
+    if (held > t->counted && !iwarp_budget_reserve(t->below.budget, held - t->counted)) {
+        iwarp_fault_set(&t->fault, IWARP_FAULT_LOCAL_BUFFER_LIMIT, IWARP_SIDE_LOCAL, held,
+                        t->below.budget->limit, 0);
+        return false;
+    }
+    if (held < t->counted) {
+        iwarp_budget_return(t->below.budget, t->counted - held);
+    }
+    t->counted = held;
+    return true;
 }
 
 /* A connection that cannot send keeps no block, only what it has to. */

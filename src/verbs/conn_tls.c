@@ -77,6 +77,7 @@ static bool put_on_top(struct iwarp_conn *conn)
     const struct iwarp_tls_below below = {.ep = conn->ep,
                                           .ops = conn->tcp,
                                           .peer = &conn->peer.any,
+                                          .budget = &conn->device->budget,
                                           .responder = conn->responder,
                                           .wake = wake};
 

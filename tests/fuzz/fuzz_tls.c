@@ -125,7 +125,9 @@ static void ready(void *user, bool readable, bool writable)
 
 static void open_side(struct side *s, bool responder)
 {
-    const struct iwarp_tls_below below = {.ep = &s->ep, .responder = responder, .wake = nothing};
+    static struct iwarp_budget budget = {.limit = 1 << 20};
+    const struct iwarp_tls_below below = {
+        .ep = &s->ep, .budget = &budget, .responder = responder, .wake = nothing};
 
     memset(s, 0, sizeof *s);
     s->ep = (struct iwarp_endpoint){

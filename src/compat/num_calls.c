@@ -64,7 +64,7 @@ void iwarp_num_leave(struct compat_qp *qp)
 
     if (n) {
         num_engine_remove(n);
-        num_conn_end(n, n->state == NUM_UP);
+        num_conn_end(n, true); /* also if the engine has not heard yet that it is established */
         num_self_end(n);
         n->state = NUM_UNNAMED;
         unlock_num();

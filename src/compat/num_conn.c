@@ -79,6 +79,8 @@ bool num_conn_dial(struct num *n, struct iwarp_eq *eq)
     num_hello_of(n, &hello);
     num_wire_put(&hello, octets);
     options_of(n, NULL, &o);
+    /* It has no answer: TCP resets the connection of a process that ends and has not read all. */
+    o.rtr = IWARP_RTR_WRITE;
     choose_source(n, &o);
     n->attempt++;
     n->tries++;

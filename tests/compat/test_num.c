@@ -623,6 +623,52 @@ static void many__at_once(void **state)
     loop_close(&l);
 }
 
+/* --- ends that leave at once ------------------------------------------------------------------ */
+
+/* More octets than the peer's first window of TCP takes, in more messages than a send queue has. */
+enum { LAST_SENDS = 40, LAST_AT_ONCE = 10 };
+
+static void send_last(struct loop *l, int side)
+{
+    for (uint64_t i = 0; i < LAST_SENDS + LAST_AT_ONCE; i++) {
+        if (i >= LAST_AT_ONCE) {
+            loop_expect(l, side, i - LAST_AT_ONCE, IBV_WC_SEND);
+        }
+        if (i < LAST_SENDS) {
+            post(l, side, i, IBV_WR_SEND, 0, LOOP_OCTETS);
+        }
+    }
+}
+
+/* As many programs do, one after the other: the messages wait. */
+static void receive_last(struct loop *l, int side)
+{
+    for (uint64_t i = 0; i < LAST_SENDS; i++) {
+        loop_recv(l, side, i, 0, LOOP_OCTETS);
+        assert_int_equal(loop_expect(l, side, i, IBV_WC_RECV).byte_len, LOOP_OCTETS);
+    }
+}
+
+/* The engine may not have heard of the connection yet over which the Sends went. */
+static void destroy__right_after_the_last_send__loses_nothing(void **state)
+{
+    enum { ROUNDS = 200 };
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &unconnected);
+    for (int round = 0; round < ROUNDS; round++) {
+        name_each_other(&l, &usual);
+        send_last(&l, 0);
+        assert_int_equal(ibv_destroy_qp(l.qp[0]), 0);
+        receive_last(&l, 1);
+        to_state(l.qp[1], IBV_QPS_RESET);
+        l.qp[0] = loop_qp(&l, 0, &unconnected);
+        assert_non_null(l.qp[0]);
+    }
+    loop_close(&l);
+}
+
 /* --- processes ------------------------------------------------------------------------------- */
 
 /* What a child inherits is out of bounds; its own queue pairs have ports of their own. */
@@ -656,6 +702,55 @@ static void fork__a_child_has_numbers_of_its_own(void **state)
     loop_close(&l);
 }
 
+/* The kernel resets the connection of a process that ends without having read all that came. */
+static _Noreturn void send_and_vanish(int socket)
+{
+    uint32_t number;
+    struct loop l;
+
+    loop_open(&l, &unconnected);
+    assert_int_equal(write(socket, &l.qp[0]->qp_num, sizeof number), sizeof number);
+    assert_int_equal(read(socket, &number, sizeof number), sizeof number);
+    to_rtr(l.qp[0], number, &usual);
+    to_rts(l.qp[0], &usual);
+    send_last(&l, 0);
+    _exit(0);
+}
+
+static void exit__right_after_the_last_send__loses_nothing(void **state)
+{
+    enum { ROUNDS = 20 };
+
+    (void)state;
+    if (CHILD_SANITIZED == 2) {
+        return; /* it does not know children that start threads */
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int pair[2], status = -1;
+        uint32_t number;
+        struct loop l;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)signal(SIGABRT, SIG_DFL); /* cmocka has a handler of its own */
+            setenv("CMOCKA_TEST_ABORT", "1", 1);
+            send_and_vanish(pair[1]);
+        }
+        loop_open(&l, &unconnected);
+        assert_int_equal(read(pair[0], &number, sizeof number), sizeof number);
+        assert_int_equal(write(pair[0], &l.qp[1]->qp_num, sizeof number), sizeof number);
+        to_rtr(l.qp[1], number, &usual);
+        to_rts(l.qp[1], &usual);
+        receive_last(&l, 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        loop_close(&l);
+        close(pair[0]);
+        close(pair[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -679,6 +774,8 @@ int main(void)
         cmocka_unit_test(unreachable__work_completes_with_retry_exceeded),
         cmocka_unit_test(number__that_is_destroyed__is_not_given_again_soon),
         cmocka_unit_test(many__at_once),
+        cmocka_unit_test(destroy__right_after_the_last_send__loses_nothing),
+        cmocka_unit_test(exit__right_after_the_last_send__loses_nothing),
         cmocka_unit_test(fork__a_child_has_numbers_of_its_own),
     };
 

@@ -644,6 +644,7 @@ NOTES := $(wildcard docs/notes/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
 # Where systemd looks, with any usual PREFIX.
 UNIT_DIR = $(PREFIX)/lib/systemd/system
+COMPLETION_DIR = $(PREFIX)/share/bash-completion/completions
 # Not where the loader looks by itself: these have the names of the system's libraries.
 COMPAT_DIR = $(LIBDIR)/libiwarp/compat
 PLACES := PREFIX BINDIR LIBDIR INCLUDEDIR MANDIR DOCDIR DESTDIR
@@ -700,6 +701,9 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	    >'$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service')
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
 	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
+	$(call put,644,$(COMPLETION_DIR),share/iwarp-completion.bash)
+	cd '$(DESTDIR)$(COMPLETION_DIR)' && mv iwarp-completion.bash iwarp-run && \
+	    for p in $(filter-out iwarp-run,$(notdir $(PROGRAMS))); do ln -sf iwarp-run "$$p"; done
 	$(call put,644,$(DOCDIR),$(DOCS))
 	$(call put,644,$(DOCDIR)/notes,$(NOTES))
 
@@ -708,6 +712,31 @@ uninstall:                  ## remove what install put there (same variables)
 	rm -f '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.socket' '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service'
 	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
 	    pkgconfig/libiwarp.pc pkgconfig/iwarp-verbs.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
-	rm -f $(foreach f,$(notdir $(PROGRAMS) $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)') \
+	rm -f $(foreach f,$(notdir $(PROGRAMS) $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)' \
+	    '$(DESTDIR)$(COMPLETION_DIR)/$(f)') \
 	    $(foreach f,$(notdir $(MAN7_PAGES)),'$(DESTDIR)$(MANDIR)/man7/$(f)') \
 	    $(foreach f,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(MANDIR)/man1/$(f)')
+
+# ---- packages ----
+
+DIST := $(OUT)/libiwarp-$(VERSION).tar.gz
+.PHONY: dist deb rpm test-deb
+dist:                       ## what is committed as build/libiwarp-VERSION.tar.gz, the same octets each time
+	@mkdir -p $(OUT)
+	@git diff --quiet HEAD || echo 'what is not committed is not in it'
+	git archive --format=tar --prefix=libiwarp-$(VERSION)/ HEAD | gzip -9n >$(DIST)
+deb:                        ## Debian packages of what is committed, in build/deb
+	@tools/install-packages build dissector deb
+	@$(MAKE) dist
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= tools/deb $(DIST)
+rpm:                        ## RPMs, in build/rpm
+	@tools/install-packages build rpm
+	@$(MAKE) dist
+	@mkdir -p $(OUT)/rpm/SOURCES
+	@cp $(DIST) $(OUT)/rpm/SOURCES
+	@sed 's/@VERSION@/$(VERSION)/' packaging/libiwarp.spec >$(OUT)/rpm/libiwarp.spec
+	MAKELEVEL= MAKEFLAGS= rpmbuild -bb --nodeps --define '_topdir $(abspath $(OUT))/rpm' $(OUT)/rpm/libiwarp.spec \
+	    >$(OUT)/rpm/log 2>&1 || { tail -n 30 $(OUT)/rpm/log; exit 1; }
+	@find $(OUT)/rpm/RPMS -name '*.rpm'
+test-deb:                   ## build, install, use, upgrade and purge them in a bare root; SUITE=trixie (bookworm)
+	@MAKELEVEL= MAKEFLAGS= STAGES=packages tests/systems/run $(or $(SUITE),bookworm)

@@ -17,14 +17,25 @@
 #include <string.h>
 
 #define HEAD    8
+#define ATOMIC  (IWARP_ACCESS_REMOTE_ATOMIC | IWARP_ACCESS_LOCAL_WRITE)
 #define LONGEST 70000
 
 enum { NO_CRC = 1, EARLY = 2, MARKERS_RX = 4, MARKERS_TX = 8, HOLD = 64, REPAIR = 128 };
 enum { EOF_AT_END = 4, DEREGISTER = 8, CLOSE = 16, POOR = 32, SEND_LATE = 64, DETACH = 128 };
-enum { TARGET_GOES = 1, RESET = 2, SEND_IMM = 4, RFC7306 = 8, WAIT = 16, LATE = 32, OVER = 64 };
+enum {
+    TARGET_GOES = 1,
+    RESET = 2,
+    SEND_IMM = 4,
+    RFC7306 = 8,
+    WAIT = 16,
+    LATE = 32,
+    OVER = 64,
+    LENT = 128
+};
 
 struct memory {
     struct area *target, *sink, *landing, *source, *token;
+    struct area *counter;             /* of Atomics */
     struct area *readable, *stranger; /* not to be changed by anything that comes */
 };
 
@@ -61,6 +72,7 @@ static void set_up(struct endpoint *e, const uint8_t *head, struct memory *m)
     m->source = endpoint_area(e, 0x00020300, 0x200000, 512, READABLE, 0x44);
     m->token = endpoint_area(e, 0x12345678, 0, 8, READABLE, 0);
     m->readable = endpoint_area(e, 0x00000001, 0x0805b000, 128, READABLE, 0x55);
+    m->counter = endpoint_area(e, 0x00050500, 0x3000, 64, ATOMIC, 0);
     m->stranger = endpoint_stranger(e, 0x00040400, 0x1000, 64, WRITABLE);
 }
 
@@ -82,6 +94,16 @@ static void post(struct endpoint *e, const uint8_t *head, const struct memory *m
         endpoint_post(e, &(struct iwarp_send_wr){.opcode = IWARP_WR_READ,
                                                  .sg_list = &sge,
                                                  .num_sge = 1,
+                                                 .remote_stag = 0x00010203,
+                                                 .remote_to = 0x1000});
+    }
+    for (unsigned i = 0; (head[4] & RFC7306) && i < (head[5] & 3u); i++) {
+        struct iwarp_sge sge = area_sge(m->sink, (size_t)8 * i, 8);
+        endpoint_post(e, &(struct iwarp_send_wr){.opcode = i % 2 ? IWARP_WR_ATOMIC_CMP_SWAP
+                                                                 : IWARP_WR_ATOMIC_FETCH_ADD,
+                                                 .sg_list = &sge,
+                                                 .num_sge = 1,
+                                                 .operand = 1,
                                                  .remote_stag = 0x00010203,
                                                  .remote_to = 0x1000});
     }
@@ -185,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct chance c = {fuzz_seed(data + 4)};
-    enum delivery way = (enum delivery)(data[3] & 3);
+    enum delivery way = data[4] & LENT ? DELIVER_LENT : (enum delivery)(data[3] & 3);
     set_up(&e, data, &m);
     post(&e, data, &m);
     if (!(data[3] & SEND_LATE)) {

@@ -7,19 +7,20 @@
  * device or connection, or IWARP_TLS in the environment or a file of settings for programs that say
  * nothing. It is a list of words with commas between; file names have no commas.
  *
- *   psk=FILE        pre-shared keys: lines IDENTITY:KEY, the key of 16 to 64 octets in hexadecimal.
- *                   # begins a comment
- *   identity=ID     with psk: which of them an initiator uses; the first one if nothing is said
- *   cert=FILE       certificate of this end in PEM, and behind it what leads to its CA
- *   key=FILE        its private key; if it is not given, the key is in the file of the certificate
- *   ca=FILE         with cert: the CAs that peers' certificates must come from
- *   name=NAME       with cert: the DNS name or address that an initiator expects in the certificate
- *                   of the responder (RFC 9525). If it is not given: the address that it connects
- * to allow=ID        the peer must have this identity; may be given several times for several peers
- *   crc=on          the option `crc` of connections counts, as it does without TLS. Otherwise this
- *                   end does not ask for the CRC of MPA, since TLS protects more than it does: it
- * is off unless the peer asks for it rekey=N         change the key for sending after N records, 1
- * to 4194304, which is the default off             alone: no TLS. So does the empty text
+ *   psk=FILE      pre-shared keys: lines IDENTITY:KEY, the key of 16 to 64 octets in hexadecimal.
+ *                 # begins a comment
+ *   identity=ID   with psk: which of them an initiator uses; the first one if nothing is said
+ *   cert=FILE     certificate of this end in PEM, and behind it what leads to its CA
+ *   key=FILE      its private key; if it is not given, the key is in the file of the certificate
+ *   ca=FILE       with cert: the CAs that peers' certificates must come from
+ *   name=NAME     with cert: the DNS name or address that an initiator expects in the certificate
+ *                 of the responder (RFC 9525); if it is not given, the address that it connects to
+ *   allow=ID      the peer must have this identity; may be given several times for several peers
+ *   crc=on        the option `crc` of connections counts, as it does without TLS. Otherwise this
+ *                 end does not ask for the CRC of MPA, since TLS protects more than it does: it is
+ *                 off unless the peer asks for it
+ *   rekey=N       change the key for sending after N records, 1 to 4194304, which is the default
+ *   off           alone: no TLS. So does the empty text
  *
  * There must be psk, or cert and ca. Both ends are authenticated, always. With pre-shared keys both
  * ends have the identity of the key. The identity of a certificate is its first DNS name, URI, mail

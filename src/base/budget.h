@@ -6,6 +6,8 @@
 #ifndef IWARP_BASE_BUDGET_H
 #define IWARP_BASE_BUDGET_H
 
+#include "base/memory.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -34,7 +36,7 @@ static inline void *iwarp_budget_alloc_kept(struct iwarp_budget *b, struct iwarp
     *over = size > b->limit || used > b->limit - size;
     if (!*over) {
         p = spare ? atomic_exchange_explicit(&spare->memory, NULL, memory_order_acquire) : NULL;
-        p = p ? p : malloc(size);
+        p = p ? p : iwarp_malloc(size);
     }
     if (!p) {
         atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);

@@ -4,6 +4,7 @@
  * table: what a fault means for a stream is decided in src/stream.
  */
 #include "base/fault.h"
+#include "base/probe.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -36,6 +37,7 @@ void iwarp_fault_set(struct iwarp_fault *fault, enum iwarp_fault_code code,
     fault->detail[0] = d0;
     fault->detail[1] = d1;
     fault->detail[2] = d2;
+    IWARP_PROBE5(fault, code, side, d0, d1, d2);
 }
 
 enum iwarp_fault_code iwarp_fault_code(const struct iwarp_fault *fault)

@@ -25,14 +25,14 @@
 enum { FILE_OCTETS = 32768, PATH_OCTETS = 4096 };
 
 static const char *const names[] = {
-    "IWARP_CONFIG",    "IWARP_ADDR",     "IWARP_ALLOW",       "IWARP_CONFIRM_WRITES",
-    "IWARP_CRC",       "IWARP_CRC32C",   "IWARP_DEVICES",     "IWARP_FAULTS",
-    "IWARP_KTLS",      "IWARP_LOG",      "IWARP_LOOK",        "IWARP_MARKERS",
-    "IWARP_MPA_REV",   "IWARP_PCAP",     "IWARP_PCAP_MAX",    "IWARP_PERSONA",
-    "IWARP_PLACEMENT", "IWARP_PROGRESS", "IWARP_READ_SINK",   "IWARP_RFC7306",
-    "IWARP_RNR_BYTES", "IWARP_RNR_MAX",  "IWARP_RNR_TIMEOUT", "IWARP_SEND_IMM",
-    "IWARP_STRICT",    "IWARP_TLS",      "IWARP_TLS_KEYLOG",  "IWARP_TRANSPORT",
-    "IWARP_ULPDU_MAX", "IWARP_WORKERS"};
+    "IWARP_CONFIG",    "IWARP_ADDR",      "IWARP_ALLOW",    "IWARP_CONFIRM_WRITES",
+    "IWARP_CRC",       "IWARP_CRC32C",    "IWARP_DEVICES",  "IWARP_FAULTS",
+    "IWARP_KTLS",      "IWARP_LOG",       "IWARP_LOOK",     "IWARP_MARKERS",
+    "IWARP_METRICS",   "IWARP_MPA_REV",   "IWARP_PCAP",     "IWARP_PCAP_MAX",
+    "IWARP_PERSONA",   "IWARP_PLACEMENT", "IWARP_PROGRESS", "IWARP_READ_SINK",
+    "IWARP_RFC7306",   "IWARP_RNR_BYTES", "IWARP_RNR_MAX",  "IWARP_RNR_TIMEOUT",
+    "IWARP_SEND_IMM",  "IWARP_STRICT",    "IWARP_TLS",      "IWARP_TLS_KEYLOG",
+    "IWARP_TRANSPORT", "IWARP_ULPDU_MAX", "IWARP_WORKERS"};
 
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -120,7 +120,7 @@ static bool parse_line(struct settings *s, const char *path, unsigned number, ch
     int i = find(name, strlen(name));
     if (i <= 0) { /* the first one says which file: too late */
         complain(s, "%s, line %u: %s is no setting%s", path, number, name,
-                 i == 0 ? " of a file" : "; iwarp(7) lists them");
+                 i == 0 ? " of a file" : "; iwarp_env(7) lists them");
     } else if (!s->value[i]) {
         s->value[i] = strdup(value);
         return s->value[i] != NULL;

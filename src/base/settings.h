@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Settings: what people may choose without changing a program, by variables of the environment or
- * by lines of a file with the same names. man/iwarp.7 lists them.
+ * by lines of a file with the same names. man/iwarp_env.7 lists them.
  *
  * The environment comes first and is read each time, so a program can still set a variable. The
  * files are read once, when the first setting is asked for: the file that IWARP_CONFIG names and no

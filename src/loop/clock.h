@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The clock for waits of the application; the protocol has none. */
+/*
+ * The clock for waits of the application; the protocol has none. On the thread of a simulator it is
+ * the simulator's.
+ */
 #ifndef IWARP_LOOP_CLOCK_H
 #define IWARP_LOOP_CLOCK_H
+
+#include "base/virtual.h"
 
 #include <stdint.h>
 #include <time.h>
@@ -14,6 +19,9 @@ static inline int64_t iwarp_now_ms(void)
 {
     struct timespec t;
 
+    if (iwarp_virtual) {
+        return iwarp_virtual->now_ns / 1000000;
+    }
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
@@ -23,6 +31,9 @@ static inline int64_t iwarp_now_ns(void)
 {
     struct timespec t;
 
+    if (iwarp_virtual) {
+        return iwarp_virtual->now_ns;
+    }
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }

@@ -4,6 +4,7 @@
 
 #include "base/fence.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "loop/clock.h"
 
 #include <errno.h>
@@ -92,6 +93,11 @@ static void on_wake(uv_async_t *wake)
     }
 }
 
+static void virtual_wake(void *wake)
+{
+    on_wake(wake);
+}
+
 /*
  * Most versions of libuv first check, by a relaxed load, whether a wake-up is pending, and then
  * send none.  Without the fence that load could come before the caller's writes are visible: the
@@ -99,6 +105,10 @@ static void on_wake(uv_async_t *wake)
  */
 void iwarp_loop_signal(struct iwarp_loop *l)
 {
+    if (l->options.simulated) {
+        iwarp_virtual->start(iwarp_virtual, l, 0, virtual_wake, &l->wake);
+        return;
+    }
     iwarp_fence();
     uv_async_send(&l->wake);
 }
@@ -169,7 +179,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 /* The call is freed by the thread that runs it. */
 bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
 {
-    struct iwarp_call *call = calloc(1, sizeof *call);
+    struct iwarp_call *call = iwarp_calloc(1, sizeof *call);
 
     if (call) {
         call->fn = fn;
@@ -217,26 +227,89 @@ void iwarp_loop_turn(struct iwarp_loop *l)
     }
 }
 
+/* libuv's notion of the time may be old, and a timer would count from there. */
+uint64_t iwarp_loop_now(struct iwarp_loop *l)
+{
+    if (l->options.simulated) {
+        return (uint64_t)iwarp_now_ms();
+    }
+    uv_update_time(l->uv);
+    return uv_now(l->uv);
+}
+
+static void virtual_expiry(void *timer)
+{
+    uv_timer_t *t = timer;
+
+    t->timer_cb(t);
+}
+
+void iwarp_loop_start(struct iwarp_loop *l, uv_timer_t *timer, uv_timer_cb fn, uint64_t ms)
+{
+    if (l->options.simulated) {
+        timer->timer_cb = fn;
+        iwarp_virtual->start(iwarp_virtual, l, (int64_t)ms * 1000000, virtual_expiry, timer);
+        return;
+    }
+    uv_update_time(l->uv);
+    uv_timer_start(timer, fn, ms, 0);
+}
+
+void iwarp_loop_stop_timer(struct iwarp_loop *l, uv_timer_t *timer)
+{
+    if (l->options.simulated) {
+        iwarp_virtual->stop(iwarp_virtual, timer);
+    } else {
+        uv_timer_stop(timer);
+    }
+}
+
+void iwarp_loop_forget(struct iwarp_loop *l)
+{
+    if (l->options.simulated) {
+        iwarp_virtual->stop(iwarp_virtual, &l->wake);
+    }
+}
+
 /* The timer's expiry ends uv_run; nothing else is to be done. */
 static void on_limit(uv_timer_t *limit)
 {
     (void)limit;
 }
 
-/* libuv's notion of the time may be old, so it is updated before the timer starts. */
+/* Virtual time goes on while the application waits. If nothing will ever happen, it would wait for
+ * ever: that is what a simulation is to find. */
+static bool virtual_until(bool (*done)(void *arg), void *arg, int timeout_ms)
+{
+    struct iwarp_virtual *v = iwarp_virtual;
+    int64_t end = timeout_ms < 0 ? -1 : v->now_ns + (int64_t)timeout_ms * 1000000;
+
+    while (!done(arg) && (end < 0 || v->now_ns < end)) {
+        if (!v->step(v, end)) {
+            iwarp_log(
+                IWARP_LOG_ERROR, "sim",
+                "the application waits without a limit of time, and nothing is left to happen");
+            abort();
+        }
+    }
+    return done(arg);
+}
+
 bool iwarp_loop_run_until(struct iwarp_loop *l, bool (*done)(void *arg), void *arg, int timeout_ms)
 {
     int64_t end = iwarp_now_ms() + timeout_ms;
     bool reached;
 
+    if (l->options.simulated) {
+        return virtual_until(done, arg, timeout_ms);
+    }
     while (!(reached = done(arg))) {
         int64_t left = end - iwarp_now_ms();
         if (timeout_ms >= 0 && left <= 0) {
             break;
         }
         if (timeout_ms >= 0) {
-            uv_update_time(l->uv);
-            uv_timer_start(&l->limit, on_limit, (uint64_t)left, 0);
+            iwarp_loop_start(l, &l->limit, on_limit, (uint64_t)left);
         }
         uv_run(l->uv, UV_RUN_ONCE);
         uv_timer_stop(&l->limit);

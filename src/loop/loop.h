@@ -31,9 +31,10 @@ struct iwarp_task {
 };
 
 struct iwarp_loop_options {
-    uv_loop_t *uv;                    /* the application's; NULL: a loop and a thread of its own */
-    bool open;                        /* every thread may visit: lease.h */
-    bool look;                        /* it may spin before it sleeps: look.h */
+    uv_loop_t *uv;  /* the application's; NULL: a loop and a thread of its own */
+    bool simulated; /* embedded, and libuv only keeps its handles: base/virtual.h */
+    bool open;      /* every thread may visit: lease.h */
+    bool look;      /* it may spin before it sleeps: look.h */
     const _Atomic unsigned *sleepers; /* outlives the loop */
     void (*ending)(void *arg);        /* the loop ends: close the owner's handles */
     void *arg;
@@ -105,6 +106,17 @@ bool iwarp_loop_may_fault(void);
  */
 void iwarp_loop_signal(struct iwarp_loop *l);
 void iwarp_loop_wake(struct iwarp_loop *l);
+
+/*
+ * Timers of the loop, by libuv or in virtual time; on the current thread. A timer that runs is set
+ * anew, and one whose handle is to be closed is stopped first.
+ */
+uint64_t iwarp_loop_now(struct iwarp_loop *l); /* ms */
+void iwarp_loop_start(struct iwarp_loop *l, uv_timer_t *timer, uv_timer_cb fn, uint64_t ms);
+void iwarp_loop_stop_timer(struct iwarp_loop *l, uv_timer_t *timer);
+
+/* The loop is about to be closed: no wake-up comes any more. Virtual time only. */
+void iwarp_loop_forget(struct iwarp_loop *l);
 
 /* Run what is ready: the hot source alone, or everything.  On the current thread. */
 void iwarp_loop_turn(struct iwarp_loop *l);

@@ -5,6 +5,7 @@
  * all of them. RFC 5040 6.1 bounds the depths.
  */
 #include "rdmap/rdmap_read.h"
+#include "base/memory.h"
 
 #include <string.h>
 
@@ -28,7 +29,7 @@ void iwarp_rdmap_reads_fini(struct iwarp_rdmap_reads *r)
 /* A full ring from `head` on, copied into a larger one from 0 on. NULL: no memory. */
 static void *larger(const void *ring, uint32_t head, uint32_t slots, uint32_t more, size_t size)
 {
-    uint8_t *to = calloc(more, size);
+    uint8_t *to = iwarp_calloc(more, size);
     const uint8_t *from = ring;
 
     if (to && slots) {

@@ -10,6 +10,7 @@
 #include "stream/stream_frame.h"
 
 #include "base/guard.h"
+#include "base/probe.h"
 #include "mpa/crc32c.h"
 #include "mpa/mpa_frame.h"
 #include "mpa/mpa_marker.h"
@@ -161,6 +162,7 @@ static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulp
 static void count(struct iwarp_stream *s, const struct iwarp_ddp_header *h, uint32_t payload_len)
 {
     s->tx.fpdus++;
+    IWARP_PROBE4(fpdu_out, s, h->ulp_control & IWARP_RDMAP_OPCODE_MASK, payload_len, 1);
     iwarp_count_fpdu(&s->config.counts->tx, h->ulp_control & IWARP_RDMAP_OPCODE_MASK, h->last,
                      payload_len);
 }

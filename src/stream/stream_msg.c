@@ -12,6 +12,7 @@
 #include "stream/stream_hold.h"
 
 #include "base/guard.h"
+#include "base/probe.h"
 #include "rdmap/rdmap_atomic.h"
 #include "rdmap/rdmap_ops.h"
 
@@ -470,6 +471,7 @@ static inline uint32_t account(struct iwarp_stream *s, const struct iwarp_ddp_he
         (opcode_of(h) >= IWARP_OP_TERMINATE && opcode_of(h) <= IWARP_OP_ATOMIC_RESPONSE);
 
     s->rx.fpdus++;
+    IWARP_PROBE4(fpdu_in, s, opcode_of(h), len, 1);
     iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
     iwarp_ddp_advance(&s->ddp, h, len);
     return count_written(s, h, len);

@@ -7,6 +7,7 @@
  * counted (region.referred), and who takes the memory away asks for the count and ends the streams
  * that refer to it. The count goes up while the region is lent, so it cannot be overlooked.
  */
+#include "base/memory.h"
 #include "stream/stream_block.h"
 
 #include "mpa/mpa_frame.h"
@@ -58,7 +59,7 @@ static bool refer(struct iwarp_stream *s)
     const struct iwarp_tx_block *b = s->tx.block;
 
     if (b->refs > 0 && !s->tx.refs) {
-        s->tx.refs = calloc(1, sizeof *s->tx.refs);
+        s->tx.refs = iwarp_calloc(1, sizeof *s->tx.refs);
         if (!s->tx.refs) {
             return false;
         }

@@ -11,6 +11,7 @@
 #include "stream/stream_run.h"
 
 #include "base/guard_copy.h"
+#include "base/probe.h"
 #include "mpa/crc32c.h"
 #include "mpa/mpa_frame.h"
 #include "peers/peers.h"
@@ -191,6 +192,7 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
         bool begun = run.fpdus == 1 && !s->rx.write_ended;
         s->rx.written = run.last_payload + (begun ? s->rx.written : 0);
         s->rx.write_ended = true;
+        IWARP_PROBE4(fpdu_in, s, IWARP_OP_WRITE, run.payload, run.fpdus);
         iwarp_count(&counts->fpdus, run.fpdus);
         iwarp_count(&counts->payload, run.payload);
         iwarp_count(&counts->messages[IWARP_OP_WRITE], run.fpdus);

@@ -12,6 +12,7 @@
 #include "stream/stream_run.h"
 
 #include "base/guard_copy.h"
+#include "base/probe.h"
 #include "mpa/crc32c.h"
 #include "mpa/mpa_frame.h"
 #include "stream/stream_block.h"
@@ -188,6 +189,7 @@ unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
         s->tx.framed += run.octets;
         s->tx.behind_write = true;
         s->tx.fpdus += run.requests;
+        IWARP_PROBE4(fpdu_out, s, IWARP_OP_WRITE, run.payload, run.requests);
         iwarp_count(&counts->fpdus, run.requests);
         iwarp_count(&counts->payload, run.payload);
         iwarp_count(&counts->messages[IWARP_OP_WRITE], run.requests);

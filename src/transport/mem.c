@@ -33,6 +33,7 @@ struct ref {
 
 struct pipe {
     uint64_t written, taken; /* octets since the beginning; their difference is what it holds */
+    uint64_t arrived;        /* of a slow pair: those up to here can be read */
     bool fin;                /* nothing more will be written */
     bool gone;               /* memory that it referred to was not there */
     unsigned refs;
@@ -44,7 +45,7 @@ struct pipe {
 struct pair {
     pthread_mutex_t lock;
     int ends; /* not yet closed */
-    bool reset;
+    bool reset, slow;
     iwarp_wake_fn wake;
     struct mem *end[2];  /* NULL: closed */
     struct pipe pipe[2]; /* pipe[i] is written by end i */
@@ -81,9 +82,21 @@ static void wake_peer(struct mem *m)
 {
     struct mem *peer = m->pair->end[1 - m->side];
 
-    if (peer) {
+    if (peer && !m->pair->slow) {
         m->pair->wake(peer->wake_user);
     }
+}
+
+/* Up to where the octets that come in can be read. */
+static uint64_t in_end(struct mem *m)
+{
+    return m->pair->slow ? in_pipe(m)->arrived : in_pipe(m)->written;
+}
+
+/* Behind them nothing comes. */
+static bool in_fin(struct mem *m)
+{
+    return in_pipe(m)->fin && in_end(m) == in_pipe(m)->written;
 }
 
 /* Both copies are guarded and return false for application memory that is gone, as the kernel's
@@ -112,18 +125,23 @@ static bool pipe_copy(struct pipe *p, uint64_t pos, const uint8_t *from, size_t 
 }
 
 /*
- * What is referred to becomes the pipe's own: the octets are about to be read. False: it is gone,
- * and the pipe ends before it.
+ * What is referred to up to `end` becomes the pipe's own: the octets are about to be read. False:
+ * it is gone, and the pipe ends before it.
  */
-static bool pipe_own(struct pipe *p)
+static bool pipe_own(struct pipe *p, uint64_t end)
 {
-    for (unsigned i = 0; i < p->refs && !p->gone; i++) {
-        p->gone = !pipe_copy(p, p->ref[i].at, p->ref[i].p, p->ref[i].n);
+    unsigned n = 0;
+
+    for (; n < p->refs && p->ref[n].at < end && !p->gone; n++) {
+        p->gone = !pipe_copy(p, p->ref[n].at, p->ref[n].p, p->ref[n].n);
     }
-    if (p->gone && p->refs > 0) {
-        p->written = p->ref[0].at;
+    if (p->gone && n > 0) {
+        p->written = p->ref[n - 1].at;
+        p->arrived = p->arrived < p->written ? p->arrived : p->written;
+        n = p->refs;
     }
-    p->refs = 0;
+    p->refs -= n;
+    memmove(p->ref, p->ref + n, p->refs * sizeof p->ref[0]);
     return !p->gone;
 }
 
@@ -140,7 +158,7 @@ static bool pipe_put(struct pipe *p, const uint8_t *from, size_t n)
 static void will_read(struct mem *m)
 {
     if (in_pipe(m)->refs > 0) {
-        m->pair->reset = !pipe_own(in_pipe(m)) || m->pair->reset;
+        m->pair->reset = !pipe_own(in_pipe(m), in_end(m)) || m->pair->reset;
         wake_peer(m); /* something is released */
     }
 }
@@ -157,8 +175,8 @@ static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
     pthread_mutex_lock(&m->pair->lock);
     struct pipe *p = in_pipe(m);
     will_read(m);
-    for (int i = 0; i < n && p->written != p->taken; i++) {
-        size_t there = (size_t)(p->written - p->taken);
+    for (int i = 0; i < n && in_end(m) != p->taken; i++) {
+        size_t there = (size_t)(in_end(m) - p->taken);
         size_t take = iov[i].iov_len < there ? iov[i].iov_len : there;
         if (!pipe_take(p, iov[i].iov_base, take)) {
             total = total > 0 ? total : -EFAULT;
@@ -170,7 +188,7 @@ static ssize_t mem_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int
         wake_peer(m);
     } else if (total == 0 && m->pair->reset) {
         total = -ECONNRESET;
-    } else if (total == 0 && !p->fin) {
+    } else if (total == 0 && !in_fin(m)) {
         total = -EAGAIN;
     }
     pthread_mutex_unlock(&m->pair->lock);
@@ -269,7 +287,7 @@ static void mem_close(struct iwarp_endpoint *ep, bool reset)
     struct pair *pair = m->pair;
 
     pthread_mutex_lock(&pair->lock);
-    pair->reset = pair->reset || reset || !pipe_own(out_pipe(m));
+    pair->reset = pair->reset || reset || !pipe_own(out_pipe(m), UINT64_MAX);
     out_pipe(m)->fin = true;
     wake_peer(m);
     pair->end[m->side] = NULL;
@@ -334,17 +352,17 @@ static ssize_t mem_borrow(struct iwarp_endpoint *ep, struct iovec *iov, unsigned
     pthread_mutex_lock(&m->pair->lock);
     will_read(m);
     const struct pipe *p = in_pipe(m);
-    size_t total = cut(m, (size_t)(p->written - p->taken), iov, n);
+    size_t total = cut(m, (size_t)(in_end(m) - p->taken), iov, n);
     if (out_pipe(m)->gone) {
         got = -EFAULT;
     } else if (total > m->held) {
         got = (ssize_t)(total - m->held);
-    } else if (p->written - p->taken > total) {
+    } else if (in_end(m) - p->taken > total) {
         got = 1; /* in more pieces than there is room for */
     } else if (m->pair->reset) {
         got = -ECONNRESET;
     } else {
-        got = p->fin ? 0 : -EAGAIN;
+        got = in_fin(m) ? 0 : -EAGAIN;
     }
     pthread_mutex_unlock(&m->pair->lock);
     return got;
@@ -374,7 +392,7 @@ static ssize_t take_piece(struct pipe *p, const struct iwarp_burst *b, const str
     size_t room = PIPE_BYTES - (size_t)(p->written - p->taken);
     size_t n = v->iov_len < room ? v->iov_len : room;
 
-    if (p->gone || (p->refs == REFS && !pipe_own(p))) {
+    if (p->gone || (p->refs == REFS && !pipe_own(p, UINT64_MAX))) {
         return -EFAULT; /* the pipe has ended before this piece */
     }
     if (passes(b, v)) {
@@ -420,7 +438,7 @@ static size_t mem_released(struct iwarp_endpoint *ep)
     size_t due = (size_t)(released_to(out_pipe(m)) - m->reported);
     size_t n = draw(m, 2) ? due : draw(m, due + 1);
     m->reported += n;
-    if (n < due) {
+    if (n < due && !m->pair->slow) {
         m->pair->wake(m->wake_user);
     }
     pthread_mutex_unlock(&m->pair->lock);
@@ -434,8 +452,10 @@ static void mem_forsake(struct iwarp_endpoint *ep)
 
     pthread_mutex_lock(&m->pair->lock);
     if (out_pipe(m)->refs > 0) {
-        out_pipe(m)->written = out_pipe(m)->ref[0].at;
-        out_pipe(m)->refs = 0;
+        struct pipe *p = out_pipe(m);
+        p->written = p->ref[0].at;
+        p->arrived = p->arrived < p->written ? p->arrived : p->written;
+        p->refs = 0;
         m->pair->reset = true;
         wake_peer(m);
     }
@@ -444,6 +464,39 @@ static void mem_forsake(struct iwarp_endpoint *ep)
 
 static const struct iwarp_loans mem_loans = {sizeof mem_loans, mem_borrow,   mem_give_back,
                                              mem_refer,        mem_released, mem_forsake};
+
+/* --- slow pairs ------------------------------------------------------------------------------ */
+
+void iwarp_mem_slow(struct iwarp_endpoint *ep)
+{
+    mem_of(ep)->pair->slow = true;
+}
+
+size_t iwarp_mem_coming(struct iwarp_endpoint *ep)
+{
+    const struct pipe *p = in_pipe(mem_of(ep));
+
+    return (size_t)(p->written - p->arrived);
+}
+
+void iwarp_mem_arrive(struct iwarp_endpoint *ep, size_t n)
+{
+    in_pipe(mem_of(ep))->arrived += n;
+}
+
+void iwarp_mem_look(struct iwarp_endpoint *ep, struct iwarp_mem_look *look)
+{
+    struct mem *m = mem_of(ep);
+
+    pthread_mutex_lock(&m->pair->lock);
+    const struct pipe *in = in_pipe(m), *out = out_pipe(m);
+    look->unread = (size_t)(in_end(m) - in->taken) - m->held;
+    look->room = PIPE_BYTES - (size_t)(out->written - out->taken);
+    look->fin = in_fin(m);
+    look->broken = m->pair->reset || out->gone;
+    look->released = m->loans.most > 0 && released_to(out) > m->reported;
+    pthread_mutex_unlock(&m->pair->lock);
+}
 
 /* --- making one ------------------------------------------------------------------------------ */
 

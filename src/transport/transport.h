@@ -108,6 +108,24 @@ struct iwarp_mem_loans {
     uint64_t seed;
 };
 
+/* What an end can do now, of what it has no descriptor to tell. */
+struct iwarp_mem_look {
+    size_t unread, room; /* octets; unread: behind those that are held */
+    bool fin;            /* behind what has arrived there is only the peer's FIN */
+    bool broken;         /* a reset, or memory that was referred to is gone */
+    bool released;       /* iwarp_loans.released would tell news */
+};
+
+/*
+ * For the simulator: a pair whose octets arrive when it says so. slow: from now on, at both ends,
+ * and nothing wakes them up any more. coming: octets on their way to this end. arrive: n of them
+ * do.
+ */
+void iwarp_mem_slow(struct iwarp_endpoint *ep);
+size_t iwarp_mem_coming(struct iwarp_endpoint *ep);
+void iwarp_mem_arrive(struct iwarp_endpoint *ep, size_t n);
+void iwarp_mem_look(struct iwarp_endpoint *ep, struct iwarp_mem_look *look);
+
 /* Two endpoints joined by two pipes in memory. loans NULL: they have none. */
 int iwarp_mem_pair(iwarp_wake_fn wake, void *user_a, void *user_b,
                    const struct iwarp_mem_loans *loans, struct iwarp_endpoint **a,

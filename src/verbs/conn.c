@@ -11,6 +11,7 @@
 #include "verbs/conn.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
@@ -58,7 +59,7 @@ static void conn_free(struct iwarp_conn *conn)
 static struct iwarp_conn *conn_alloc(struct iwarp_device *device, enum iwarp_startup_origin origin,
                                      enum iwarp_status *status)
 {
-    struct iwarp_conn *conn = calloc(1, sizeof *conn);
+    struct iwarp_conn *conn = iwarp_calloc(1, sizeof *conn);
     struct iwarp_startup *startup = conn ? iwarp_startup_new(origin) : NULL;
 
     if (!startup) {

@@ -8,6 +8,7 @@
  */
 #include "verbs/conn_adopt.h"
 #include "base/guard.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "loop/loop.h"
 #include "mpa/mpa_setup.h"
@@ -229,7 +230,7 @@ static bool keep_octets(struct iwarp_conn *conn, uint8_t *early, size_t early_le
         s->spare_len = early_len;
         return true;
     }
-    s->spare = malloc(half + early_len);
+    s->spare = iwarp_malloc(half + early_len);
     if (s->spare) {
         memcpy(s->spare, s->setup.frame, half);
         if (early_len > 0) {

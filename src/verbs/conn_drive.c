@@ -9,6 +9,7 @@
  */
 #include "verbs/conn_drive.h"
 #include "base/log.h"
+#include "base/virtual.h"
 #include "loop/loop.h"
 #include "peers/peers.h"
 #include "stream/stream.h"
@@ -23,6 +24,7 @@
 #include "verbs/conn_tls.h"
 #include "verbs/conn_wait.h"
 #include "verbs/cq.h"
+#include "verbs/device.h"
 #include "verbs/qp.h"
 #include "verbs/stats.h"
 #include "verbs/worker.h"
@@ -655,6 +657,9 @@ static void release(struct iwarp_conn *conn)
     struct iwarp_cq_due sends = {NULL, 0}, receives = {NULL, 0};
 
     if (conn->pushed && conn->qp) {
+        if (conn->device->simulated) {
+            iwarp_virtual->tell(iwarp_virtual, &conn->worker->loop);
+        }
         sends = iwarp_cq_due(conn->qp->options.send_cq);
         receives = iwarp_cq_due(conn->qp->options.recv_cq);
     }

@@ -33,8 +33,8 @@ static unsigned ulpdu_max_wished(void)
     return iwarp_setting_number("IWARP_ULPDU_MAX", IWARP_MPA_MULPDU_MIN, IWARP_MPA_ULPDU_MAX, 0);
 }
 
-/* What people wish (iwarp(7)) is the default; an application that sets an option has the last word.
- * [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
+/* What people wish (iwarp_env(7)) is the default; an application that sets an option has the last
+ * word. [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
     *options =

@@ -15,6 +15,7 @@
 #include "base/guard.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "loop/clock.h"
 #include "loop/hot.h"
 #include "mpa/mpa_frame.h"
@@ -346,7 +347,7 @@ static bool keep_private_data(struct iwarp_conn *conn)
         conn->startup->marked = true;
         conn->private_data_len -= IWARP_SEND_IMM_MARK_LEN;
     }
-    conn->private_data = malloc(conn->private_data_len ? conn->private_data_len : 1);
+    conn->private_data = iwarp_malloc(conn->private_data_len ? conn->private_data_len : 1);
     if (!conn->private_data) {
         conn->private_data_len = 0;
         return false;

@@ -15,6 +15,7 @@
  */
 #include "verbs/conn_timer.h"
 #include "loop/clock.h"
+#include "loop/loop.h"
 #include "stream/stream.h"
 #include "verbs/conn.h"
 #include "verbs/conn_drive.h"
@@ -113,7 +114,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct iwarp_worker *w = timer->data;
     struct iwarp_conn *due = NULL, *next;
-    uint64_t now = uv_now(w->loop.uv);
+    uint64_t now = iwarp_loop_now(&w->loop);
 
     w->timer_due = UINT64_MAX;
     for (struct iwarp_conn *conn = w->timed; conn; conn = next) {
@@ -129,7 +130,7 @@ static void on_timer(uv_timer_t *timer)
         if (w->timer_due < now + GRAIN_MS) {
             w->timer_due = now + GRAIN_MS;
         }
-        uv_timer_start(timer, on_timer, w->timer_due - now, 0);
+        iwarp_loop_start(&w->loop, timer, on_timer, w->timer_due - now);
     }
     while (due) { /* each may stop or start any of the others */
         struct iwarp_conn *conn = due;
@@ -156,13 +157,12 @@ void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
 
     conn->timer_on = true;
     conn->timer_ms = ms;
-    uv_update_time(w->loop.uv); /* else it would count from when this turn began */
-    conn->due = uv_now(w->loop.uv) + ms;
+    conn->due = iwarp_loop_now(&w->loop) + ms;
     unlink_timed(conn);
     link_to(&w->timed, conn);
     if (conn->due < w->timer_due) {
         w->timer_due = conn->due;
-        uv_timer_start(&w->timer, on_timer, ms, 0);
+        iwarp_loop_start(&w->loop, &w->timer, on_timer, ms);
     }
 }
 
@@ -186,7 +186,7 @@ void iwarp_conn_stop_timer(struct iwarp_conn *conn)
     unlink_timed(conn);
     if (!w->timed) {
         w->timer_due = UINT64_MAX;
-        uv_timer_stop(&w->timer);
+        iwarp_loop_stop_timer(&w->loop, &w->timer);
     }
 }
 

@@ -6,8 +6,10 @@
 #include "verbs/cq.h"
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/mutex.h"
 #include "base/pause.h"
+#include "base/probe.h"
 #include "base/process.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
@@ -35,7 +37,7 @@ static struct iwarp_wc *new_ring(unsigned entries, uint32_t *mask)
         size *= 2;
     }
     *mask = size - 1;
-    return calloc(size, sizeof(struct iwarp_wc));
+    return iwarp_calloc(size, sizeof(struct iwarp_wc));
 }
 
 /* The number is checked, never rounded to what happens to be possible. */
@@ -69,7 +71,7 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
     if (status != IWARP_OK) {
         return status;
     }
-    struct iwarp_cq *q = calloc(1, sizeof *q);
+    struct iwarp_cq *q = iwarp_calloc(1, sizeof *q);
     struct iwarp_wc *ring = new_ring(entries, &mask);
     if (!q || !ring) {
         free(q);
@@ -293,6 +295,7 @@ void iwarp_cq_tell(struct iwarp_cq_due due)
 /* [RDMAP-8.1.1-11] [SEC-6.4.6-01] [VERBS-8.2.5-02] */
 bool iwarp_cq_push(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 {
+    IWARP_PROBE5(completion, wc->qp_num, wc->wr_id, wc->opcode, wc->status, wc->byte_len);
     iwarp_mutex_lock(&cq->lock);
     uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
     bool room = tail - atomic_load_explicit(&cq->head, memory_order_relaxed) < cq->size;

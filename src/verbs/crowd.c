@@ -4,6 +4,7 @@
  * allocated, and joining and leaving cost O(1); only a full crowd walks its 256 shares.
  */
 #include "verbs/crowd.h"
+#include "base/virtual.h"
 #include "verbs/conn.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ void iwarp_crowd_init(struct iwarp_crowd *crowd, enum iwarp_crowd_drops drops, u
      * getrandom gives so few octets all or not at all.  Early in the boot there may be none: then
      * the key is the address of the object, which address randomization makes hard to guess.
      */
-    if (getrandom(&crowd->key, sizeof crowd->key, GRND_NONBLOCK) != sizeof crowd->key) {
+    if (!iwarp_random(&crowd->key, sizeof crowd->key, GRND_NONBLOCK)) {
         crowd->key = (uint64_t)(uintptr_t)crowd;
     }
 }

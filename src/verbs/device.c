@@ -5,6 +5,7 @@
 #include "verbs/device.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "capture/capture.h"
@@ -16,6 +17,7 @@
 #include "verbs/conn_setup.h"
 #include "verbs/crowd.h"
 #include "verbs/inject.h"
+#include "verbs/metrics.h"
 #include "verbs/mr.h"
 #include "verbs/worker.h"
 
@@ -332,22 +334,14 @@ static _Atomic uint64_t serials = 1;
 
 /*
  * Every failure frees what was made so far (device_free). The capture is opened last: it cannot
- * fail the call.
+ * fail the call. stack NULL: the one that the options name.
  */
-enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
-                                    struct iwarp_device **device)
+static enum iwarp_status open_device(const struct iwarp_device_options *options,
+                                     struct iwarp_stack *stack, struct iwarp_device **device)
 {
-    IWARP_UNCANCELLED;
-    if (!IWARP_GIVEN(device)) {
-        return IWARP_MISUSE;
-    }
-    struct iwarp_device_options o;
-    iwarp_settings_complain();
-    enum iwarp_status status = options_check(options, &o);
+    struct iwarp_device_options o = *options;
+    enum iwarp_status status;
 
-    if (status != IWARP_OK) {
-        return status;
-    }
     if (iwarp_crc32c_select(IWARP_CRC32C_AUTO) != 0) {
         return iwarp_fail(IWARP_LIMIT, "no usable CRC32c implementation (IWARP_CRC32C in the "
                                        "environment: x86, isal, evp or auto)");
@@ -364,6 +358,7 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;
     d->polled = o.progress == IWARP_PROGRESS_POLLED;
     d->rfc7306 = o.rfc7306 == IWARP_RFC7306_ON;
+    d->simulated = stack != NULL;
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);
     iwarp_mutex_init(&d->lock, d->embedded);
@@ -383,17 +378,44 @@ enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
     }
     status = iwarp_injector_open(&d->injector);
     status = status == IWARP_OK ? open_tls(d) : status;
-    status = status == IWARP_OK ? iwarp_stack_open(o.transport, &d->stack) : status;
+    if (status == IWARP_OK) {
+        d->stack = stack;
+        status = stack ? IWARP_OK : iwarp_stack_open(o.transport, &d->stack);
+    }
     status = status == IWARP_OK ? start_workers(d) : status;
     if (status != IWARP_OK) {
         device_free(d);
         return status;
     }
     open_capture(d);
+    iwarp_metrics_join(d);
     iwarp_log(IWARP_LOG_INFO, "device", "open: %u workers, CRC32c by %s", o.workers,
               iwarp_crc32c_name());
     *device = d;
     return IWARP_OK;
+}
+
+enum iwarp_status iwarp_device_open(const struct iwarp_device_options *options,
+                                    struct iwarp_device **device)
+{
+    IWARP_UNCANCELLED;
+    if (!IWARP_GIVEN(device)) {
+        return IWARP_MISUSE;
+    }
+    struct iwarp_device_options o;
+    iwarp_settings_complain();
+    enum iwarp_status status = options_check(options, &o);
+
+    return status == IWARP_OK ? open_device(&o, NULL, device) : status;
+}
+
+enum iwarp_status iwarp_device_open_on(const struct iwarp_device_options *options,
+                                       struct iwarp_stack *stack, struct iwarp_device **device)
+{
+    struct iwarp_device_options o;
+    enum iwarp_status status = options_check(options, &o);
+
+    return status == IWARP_OK ? open_device(&o, stack, device) : status;
 }
 
 /* On the connection's worker, the only thread that closes endpoints. */
@@ -470,6 +492,8 @@ void iwarp_device_maybe_free(struct iwarp_device *d)
 {
     if (d->closing && d->conn_count == 0 && atomic_load(&d->dying) == 0 &&
         !uv_is_closing((uv_handle_t *)&d->worker[0].loop.wake)) {
+        iwarp_loop_forget(&d->worker[0].loop);
+        iwarp_loop_stop_timer(&d->worker[0].loop, &d->worker[0].timer);
         uv_close((uv_handle_t *)&d->worker[0].loop.wake, on_wake_closed);
     }
 }
@@ -503,6 +527,7 @@ enum iwarp_status iwarp_device_close(struct iwarp_device *d)
                           "connections",
                           pds, cqs, eqs, listeners, conns);
     }
+    iwarp_metrics_leave(d);
     close_lingering(d);
     iwarp_log(IWARP_LOG_INFO, "device", "close");
     if (d->embedded) {
@@ -540,7 +565,7 @@ enum iwarp_status iwarp_pd_create(struct iwarp_device *device, struct iwarp_pd *
     if (!iwarp_device_usable(device) || !IWARP_GIVEN(pd)) {
         return IWARP_MISUSE;
     }
-    struct iwarp_pd *p = calloc(1, sizeof *p);
+    struct iwarp_pd *p = iwarp_calloc(1, sizeof *p);
 
     if (!p) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a protection domain");

@@ -29,6 +29,7 @@ struct iwarp_device {
     struct iwarp_device_options options;
     bool embedded, polled;  /* options.progress, in the form that is asked most often */
     bool rfc7306;           /* options.rfc7306 */
+    bool simulated;         /* embedded, in virtual time: src/sim */
     bool closing;           /* embedded: closed, and waits for the loop to close the handles */
     _Atomic unsigned dying; /* embedded: listeners whose handles are not closed yet */
     struct iwarp_mutex lock;
@@ -53,6 +54,8 @@ struct iwarp_device {
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;
+    struct iwarp_device *metrics_next; /* metrics.c, under its lock */
+    bool in_metrics;
     uint64_t serial;     /* unique among all devices of this process */
     unsigned generation; /* of the process that opened it: base/process.h */
     unsigned workers;
@@ -107,6 +110,13 @@ static inline void iwarp_workers_add(_Atomic uint64_t *queue, const struct iwarp
 
 /* wanted: as in the connection options.  NULL: there is no such worker, MISUSE. */
 struct iwarp_worker *iwarp_device_pick_worker(struct iwarp_device *device, unsigned wanted);
+
+/*
+ * As iwarp_device_open; but in virtual time, with a stack whose memory stays the caller's.
+ */
+struct iwarp_stack;
+enum iwarp_status iwarp_device_open_on(const struct iwarp_device_options *options,
+                                       struct iwarp_stack *stack, struct iwarp_device **device);
 
 /* Embedded, on the loop's thread: free a closed device as soon as nothing is left of it. */
 void iwarp_device_maybe_free(struct iwarp_device *device);

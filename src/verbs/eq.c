@@ -5,6 +5,7 @@
  */
 #include "verbs/eq.h"
 #include "base/fault.h"
+#include "base/memory.h"
 #include "base/mutex.h"
 #include "base/process.h"
 #include "loop/clock.h"
@@ -28,7 +29,7 @@ enum iwarp_status iwarp_eq_create(struct iwarp_device *device, struct iwarp_eq *
         return IWARP_MISUSE;
     }
     IWARP_ON_LOOP(device);
-    struct iwarp_eq *q = calloc(1, sizeof *q);
+    struct iwarp_eq *q = iwarp_calloc(1, sizeof *q);
     if (!q) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for an event queue");
     }

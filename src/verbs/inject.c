@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/settings.h"
 
 #include <errno.h>
@@ -25,6 +26,7 @@ static const struct word {
                          [INJECT_DELAY] = {"delay", 0, DELAY_MAX_MS},
                          [INJECT_REGISTER] = {"register", 1, UINT64_MAX / 2},
                          [INJECT_LEND] = {"lend", 1, UINT32_MAX},
+                         [INJECT_ALLOC] = {"alloc", 1, UINT64_MAX / 2},
                          [INJECT_ONLY] = {"only", 1, UINT64_MAX / 2},
                          [INJECT_SEED] = {"seed", 0, UINT64_MAX / 2}};
 
@@ -72,7 +74,7 @@ static enum iwarp_status take_word(const char *text, size_t len, struct iwarp_in
     if (i == INJECT_WORDS) {
         return iwarp_fail(IWARP_MISUSE,
                           "IWARP_FAULTS: \"%.*s\" is none of lose-octet, lose-fpdu, crc, split, "
-                          "delay, register, lend, only, seed",
+                          "delay, register, lend, alloc, only, seed",
                           (int)name_len, text);
     }
     const struct word *w = &words[i];
@@ -163,6 +165,9 @@ enum iwarp_status iwarp_injector_open(struct iwarp_injector **injector)
     uint64_t random = plan.range[INJECT_SEED].least;
     (*injector)->plan = plan;
     (*injector)->failing = iwarp_inject_draw(&random, &plan.range[INJECT_REGISTER]);
+    if (plan.range[INJECT_ALLOC].given) { /* of the process: most allocations know no device */
+        atomic_store(&iwarp_memory_left, iwarp_inject_draw(&random, &plan.range[INJECT_ALLOC]));
+    }
     iwarp_log(IWARP_LOG_WARN, "faults", "IWARP_FAULTS is %s: faults will be made on request", text);
     return IWARP_OK;
 }

@@ -3,7 +3,7 @@
  * Faults on request: what IWARP_FAULTS asks for, so that people can see what their programs do when
  * a connection is lost, an FPDU comes with a wrong CRC, octets come in small pieces, or memory
  * cannot be registered. Each of them is a line in the log, at the level of warnings, so that nobody
- * takes it for a real one. iwarp(7) has the words.
+ * takes it for a real one. iwarp_env(7) has the words.
  *
  * inject.c: the words, the device's part and registrations. conn_inject.c: what happens at the
  * border between a connection and its endpoint, above the capture, which so records what is really
@@ -29,6 +29,7 @@ enum iwarp_inject_word {
     INJECT_DELAY,      /* ms before each write */
     INJECT_REGISTER,   /* this registration fails */
     INJECT_LEND,       /* in memory: pieces that are lent; and what is sent is released late */
+    INJECT_ALLOC,      /* this allocation of the library fails */
     INJECT_ONLY,       /* connections that are meant; all if it is not said */
     INJECT_SEED,
     INJECT_WORDS

@@ -10,6 +10,7 @@
  */
 #include "verbs/listen.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/network.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -66,16 +67,12 @@ static void on_retry(uv_timer_t *timer)
     l->acceptor->stack->ops->pause(l->acceptor, false);
 }
 
-/*
- * New peers wait in the stack's queue meanwhile. The loop's time is updated first: the timer would
- * count from when this turn began otherwise.
- */
+/* New peers wait in the stack's queue meanwhile. */
 static void pause_accepting(struct iwarp_listener *l, unsigned ms, const char *why)
 {
     iwarp_log_rarely(&paused, IWARP_LOG_WARN, "listen", "not accepting for %u ms: %s", ms, why);
     l->acceptor->stack->ops->pause(l->acceptor, true);
-    uv_update_time(l->worker->loop.uv);
-    uv_timer_start(&l->retry, on_retry, ms, 0);
+    iwarp_loop_start(&l->worker->loop, &l->retry, on_retry, ms);
 }
 
 /*
@@ -290,6 +287,7 @@ static void close_on_worker(void *arg)
     if (l->handles == 2) {
         l->acceptor->stack->ops->unlisten(l->acceptor);
     }
+    iwarp_loop_stop_timer(&l->worker->loop, &l->retry);
     uv_close((uv_handle_t *)&l->retry, on_retry_closed);
 }
 
@@ -355,7 +353,7 @@ static enum iwarp_status listen_on(struct iwarp_device *device, struct iwarp_acc
     if (status != IWARP_OK) {
         return status;
     }
-    struct iwarp_listener *l = worker ? calloc(1, sizeof *l) : NULL;
+    struct iwarp_listener *l = worker ? iwarp_calloc(1, sizeof *l) : NULL;
     if (!l) {
         free(allow);
         return worker ? iwarp_fail(IWARP_NO_MEMORY, "no memory for a listener") : IWARP_MISUSE;

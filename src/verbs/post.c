@@ -11,6 +11,7 @@
 #include "base/guard.h"
 #include "base/guard_copy.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "base/process.h"
 #include "verbs/conn.h"
 #include "verbs/conn_drive.h"
@@ -269,7 +270,11 @@ static enum iwarp_status put_send(struct iwarp_qp *qp, const struct iwarp_send_w
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_send(qp, wr);
     }
-    return fill_send(qp, iwarp_sq_at(&qp->sq, at), wr, (uint32_t)len) ? IWARP_OK : IWARP_MISUSE;
+    if (!fill_send(qp, iwarp_sq_at(&qp->sq, at), wr, (uint32_t)len)) {
+        return IWARP_MISUSE;
+    }
+    IWARP_PROBE4(post_send, qp->num, wr->wr_id, wr->opcode, len);
+    return IWARP_OK;
 }
 
 /* Relaxed: `head` is written with post_lock held only, and this thread has it. */
@@ -341,6 +346,7 @@ static void fill_run(void *arg)
         } else {
             w->sgl[0] = *sge;
         }
+        IWARP_PROBE4(post_send, run->qp->num, wr->wr_id, wr->opcode, sge->len);
         run->wr = wr->next;
     }
 }
@@ -525,6 +531,7 @@ static enum iwarp_status post_one_recv(struct iwarp_qp *qp, const struct iwarp_r
     iwarp_recv_fill(iwarp_rq_at(&qp->rq, atomic_load_explicit(&qp->rq.head, memory_order_relaxed)),
                     wr);
     iwarp_wq_push(&qp->rq);
+    IWARP_PROBE2(post_recv, qp->num, wr->wr_id);
     return IWARP_OK;
 }
 

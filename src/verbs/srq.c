@@ -12,7 +12,9 @@
 #include "verbs/srq.h"
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/mutex.h"
+#include "base/probe.h"
 #include "base/process.h"
 #include "stream/wq.h"
 #include "verbs/async.h"
@@ -75,8 +77,8 @@ enum iwarp_status iwarp_srq_create(struct iwarp_pd *pd, const struct iwarp_srq_o
     }
     size_t bytes = sizeof(struct iwarp_rwqe) + options->max_sge * sizeof(struct iwarp_sge);
     size_t stride = (bytes + 31) & ~(size_t)31;
-    struct iwarp_srq *srq = calloc(1, sizeof *srq);
-    uint8_t *mem = calloc(options->max_wr, stride);
+    struct iwarp_srq *srq = iwarp_calloc(1, sizeof *srq);
+    uint8_t *mem = iwarp_calloc(options->max_wr, stride);
     if (!srq || !mem) {
         free(srq);
         free(mem);
@@ -248,6 +250,7 @@ static enum iwarp_status post_one(struct iwarp_srq *srq, const struct iwarp_recv
     srq->last = i;
     srq->posted++;
     srq->in_use++;
+    IWARP_PROBE2(post_srq_recv, srq, wr->wr_id);
     return IWARP_OK;
 }
 

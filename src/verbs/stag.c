@@ -10,7 +10,9 @@
  */
 #include "base/fault.h"
 #include "base/huge.h"
+#include "base/memory.h"
 #include "base/mutex.h"
+#include "base/virtual.h"
 #include "ddp/ddp_bind.h"
 #include "ddp/ddp_region.h"
 #include "verbs/device.h"
@@ -19,7 +21,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* Regions that are allocated together, and how many make it worth a huge page for the next. */
 #define CHUNK 64u
@@ -33,7 +34,7 @@
 static bool random32(struct iwarp_device *d, uint32_t *value)
 {
     if (d->random_left < sizeof *value) {
-        if (getrandom(d->random, sizeof d->random, 0) != (ssize_t)sizeof d->random) {
+        if (!iwarp_random(d->random, sizeof d->random, 0)) {
             return false;
         }
         d->random_left = sizeof d->random;
@@ -63,7 +64,7 @@ static struct iwarp_mr_chunk *chunk_new(bool many)
     const size_t size = sizeof(struct iwarp_mw);
     void *huge = many ? iwarp_huge_map(IWARP_HUGE_BYTES) : NULL;
     struct iwarp_mr_chunk *chunk =
-        calloc(1, sizeof *chunk + (huge ? 0 : CHUNK * size + _Alignof(struct iwarp_mw)));
+        iwarp_calloc(1, sizeof *chunk + (huge ? 0 : CHUNK * size + _Alignof(struct iwarp_mw)));
 
     if (!chunk) {
         if (huge) {

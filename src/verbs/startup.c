@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See startup.h.  What happens during the start-up is in conn_setup.c. */
 #include "verbs/startup.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 struct iwarp_startup *iwarp_startup_new(enum iwarp_startup_origin origin)
 {
     bool initiator = origin == STARTUP_OVER || origin == STARTUP_CONNECTS;
-    struct iwarp_startup *s = calloc(1, sizeof *s + (initiator ? IWARP_MPA_FRAME_MAX : 0));
+    struct iwarp_startup *s = iwarp_calloc(1, sizeof *s + (initiator ? IWARP_MPA_FRAME_MAX : 0));
 
     if (s) {
         s->origin = origin;

@@ -39,6 +39,7 @@ static void close_handles(void *worker)
 enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device *device)
 {
     const struct iwarp_loop_options options = {.uv = device->options.loop,
+                                               .simulated = device->simulated,
                                                .open = device->polled,
                                                .look = device->options.look,
                                                .sleepers = &device->armed,

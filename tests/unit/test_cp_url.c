@@ -28,6 +28,7 @@ static void url__well_formed__is_split(void **state)
         {"iwarp://[::1]/x", "::1", "7475", "x"},
         {"iwarp://[fe80::1%eth0]:07475/x", "fe80::1%eth0", "7475", "x"},
         {"iwarp://h/a%20b%2f%25", "h", "7475", "a b/%"},
+        {"iwarp://h//%2F%2fa%2f", "h", "7475", "a/"},
         {"iwarp://h/%C3%a9%ff", "h", "7475", "\xc3\xa9\xff"},
         {"iwarp://h/a?b#c d", "h", "7475", "a?b#c d"},
         {"iwarp://h/../etc", "h", "7475", "../etc"}, /* refused by the server, not here */

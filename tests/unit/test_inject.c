@@ -166,6 +166,30 @@ static void registration__of_that_number__alone_fails(void **state)
     free(i);
 }
 
+/* Counted from the device on: some call of the first few, and none after it, finds no memory. */
+static void allocation__of_that_number__alone_fails(void **state)
+{
+    struct iwarp_device *device;
+    struct iwarp_pd *pd;
+    unsigned refused = 0;
+
+    (void)state;
+    setenv("IWARP_FAULTS", "alloc=12", 1);
+    enum iwarp_status status = iwarp_device_open(NULL, &device);
+    unsetenv("IWARP_FAULTS");
+    assert_int_equal(status, IWARP_OK);
+    for (unsigned i = 0; i < 30; i++) {
+        status = iwarp_pd_create(device, &pd);
+        assert_true(status == IWARP_OK || status == IWARP_NO_MEMORY);
+        refused += status != IWARP_OK;
+        if (status == IWARP_OK) {
+            assert_int_equal(iwarp_pd_destroy(pd), IWARP_OK);
+        }
+    }
+    assert_int_equal(refused, 1);
+    assert_int_equal(iwarp_device_close(device), IWARP_OK);
+}
+
 static void device__with_a_wrong_wish__is_not_opened(void **state)
 {
     struct iwarp_device *device = NULL;
@@ -187,6 +211,7 @@ int main(void)
         cmocka_unit_test(injector__without_a_wish__is_none),
         cmocka_unit_test(connections__in_order__are_those_that_are_meant),
         cmocka_unit_test(registration__of_that_number__alone_fails),
+        cmocka_unit_test(allocation__of_that_number__alone_fails),
         cmocka_unit_test(device__with_a_wrong_wish__is_not_opened),
     };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * base/settings: environment before file, what a file may look like and what it may not, values of
- * the wrong kind; what they mean for options; and that iwarp(7) and the code know the same names.
+ * the wrong kind; what they mean for options; and that iwarp_env(7) and the code know the same
+ * names.
  */
 #include "base/settings.h"
 
@@ -139,7 +140,7 @@ static void file__with_mistakes__is_complained_about_and_used(void **state)
 {
     (void)state;
     configure_text("IWARP_CRC=off\nIWARP_NONSENSE=1\nIWARP_MARKERS=on\n");
-    complaint_has("settings.conf, line 2: IWARP_NONSENSE is no setting; iwarp(7)");
+    complaint_has("settings.conf, line 2: IWARP_NONSENSE is no setting; iwarp_env(7)");
     set_strings_equal("IWARP_CRC", "off");
     set_strings_equal("IWARP_MARKERS", "on");
     configure_text("\nIWARP_CRC off\n");
@@ -268,11 +269,12 @@ static void manual__and_code__have_the_same_names(void **state)
 {
     (void)state;
     assert_int_equal(
-        system("a=$(sed -n 's/^\\.B \\(IWARP_[[:upper:][:digit:]_]*\\)$/\\1/p' man/iwarp.7 | sort "
-               "-u)\n"
-               "b=$(grep -rhoE '\"IWARP_[[:upper:][:digit:]_]+\"' src | tr -d '\"' | sort -u)\n"
-               "[ \"$a\" = \"$b\" ] || { echo \"manual:\n$a\ncode:\n$b\"; exit 1; } >&2\n"
-               "! grep -rn 'getenv(\"IWARP_' src | grep -v '\"IWARP_CONFIG\"' >&2"),
+        system(
+            "a=$(sed -n 's/^\\.B \\(IWARP_[[:upper:][:digit:]_]*\\)$/\\1/p' man/iwarp_env.7 | sort "
+            "-u)\n"
+            "b=$(grep -rhoE '\"IWARP_[[:upper:][:digit:]_]+\"' src | tr -d '\"' | sort -u)\n"
+            "[ \"$a\" = \"$b\" ] || { echo \"manual:\n$a\ncode:\n$b\"; exit 1; } >&2\n"
+            "! grep -rn 'getenv(\"IWARP_' src | grep -v '\"IWARP_CONFIG\"' >&2"),
         0);
 }
 

@@ -94,6 +94,9 @@ static const char *decode_name(const char *text, char *name, size_t size)
         if (octet == 0) {
             return "a name cannot hold %00";
         }
+        if (octet == '/' && used == 0) {
+            continue; /* names are relative to the export, also those that begin with %2F */
+        }
         if (used + 1 >= size) {
             return "the name is too long";
         }
@@ -120,9 +123,7 @@ const char *cp_url_parse(const char *text, struct cp_url *url)
     if (strcmp(url->address.port, "0") == 0) {
         return "port 0 cannot be connected to";
     }
-    text += len;
-    text += strspn(text, "/");
-    return decode_name(text, url->name, sizeof url->name);
+    return decode_name(text + len, url->name, sizeof url->name);
 }
 
 void cp_address_format(const struct cp_address *address, char *buf, size_t size)

@@ -8,9 +8,9 @@
 set -u
 version='@VERSION@'
 installed='@COMPATDIR@'
-settings='addr config confirm-writes crc crc32c devices faults log markers mpa-rev pcap pcap-max
-                   persona placement progress read-sink rfc7306 rnr-bytes rnr-max rnr-timeout send-imm
-                   strict transport ulpdu-max workers'
+settings='addr allow config confirm-writes crc crc32c devices faults ktls log look markers metrics mpa-rev
+                   pcap pcap-max persona placement progress read-sink rfc7306 rnr-bytes rnr-max
+                   rnr-timeout send-imm strict tls tls-keylog transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).
 fail()
@@ -32,7 +32,7 @@ Starts an RDMA program on iWARP in user space: no RNIC, no kernel module, no roo
                    for programs that load libibverbs by a path of their own
   --fake-sys       show PROGRAM the device under /sys/class/infiniband, in namespaces of its own
   --check PROGRAM  start nothing, say which libraries PROGRAM would get
-  --NAME=VALUE     setting IWARP_NAME, see iwarp(7), for this run:
+  --NAME=VALUE     setting IWARP_NAME, see iwarp_env(7), for this run:
                    $settings
   --version, --help
 
@@ -212,7 +212,7 @@ fake_device()
     [ -z "${2-}" ] || ln -s "$2" "$device/device/net/"
 }
 
-# first_in FILE NAME: the value of its first line NAME = value, as iwarp(7) says; fails if there is none
+# first_in FILE NAME: the value of its first line NAME = value, as iwarp_env(7) says; fails if there is none
 first_in()
 {
     [ -f "$1" ] && [ -r "$1" ] || return 1

@@ -28,7 +28,7 @@ has_files()
     local bad=0 f
     for f in include/iwarp/version.h lib/libiwarp.a lib/libiwarp.so lib/libiwarp.so."$soversion" \
         lib/libiwarp.so."$version" lib/pkgconfig/libiwarp.pc lib/libiwarp/ossl-modules/iwarp.so \
-        share/doc/libiwarp/LICENSE share/man/man7/iwarp.7; do
+        share/doc/libiwarp/LICENSE share/man/man7/iwarp.7 share/man/man7/iwarp_env.7; do
         [ -e "$prefix/$f" ] || { echo "not there: $f"; bad=1; }
     done
     return $bad
@@ -46,10 +46,11 @@ exports_the_list()
 }
 
 # Two programs linked into one must not meet in a name: also the hidden ones are ours.
+# _.stapsdt.base is how sys/sdt.h marks where probes are: one of that name for all libraries that have some.
 static_names_are_ours()
 {
     ! nm -A --defined-only --extern-only "$prefix/lib/libiwarp.a" 2>/dev/null |
-        grep -v ' [A-Za-z] iwarp_'
+        grep -v -e ' [A-Za-z] iwarp_' -e ' W _\.stapsdt\.base$'
 }
 
 provider_exports_its_entry_only()

@@ -199,5 +199,19 @@ else
     number=$((number + 1))
     echo "ok $number - $name # SKIP no mount namespace can be had, or no /sys/class"
 fi
+# Each setting that the library knows is one of iwarp-run and has its place in iwarp_env(7).
+all_settings()
+{
+    local name word bad=0 n=0
+    for name in $(sed -n '/names\[\] = {/,/};/p' "$top"/src/base/settings.c | grep -o 'IWARP_[[:alnum:]_]*'); do
+        n=$((n + 1))
+        word=$(echo "${name#IWARP_}" | tr A-Z_ a-z-)
+        "$run" --help | grep -qw -- "$word" || { echo "iwarp-run has no $word"; bad=1; }
+        [ "$("$run" "--$word=" sh -c "echo \${$name-none}")" = '' ] || { echo "--$word does not set $name"; bad=1; }
+        grep -q "$name" "$top"/man/iwarp_env.7 || { echo "iwarp_env(7) has no $name"; bad=1; }
+    done
+    [ $n -gt 20 ] && return $bad
+}
+check "every setting is an option, and in the manual" all_settings
 echo "1..$number"
 exit $failed

@@ -114,6 +114,18 @@ key_update()
 check "s_client: asks for a KeyUpdate, which comes before the Reply" key_update
 no_tickets() { ! grep NewSessionTicket client.out; }
 check "no session tickets" no_tickets
+# Each cipher, of whose records the Reply and what is behind it are made.
+cipher()
+{
+    background client openssl s_client -connect "$address" "${as_client[@]}" -alpn iwarp -ciphersuites "$1"
+    shows client "Cipher is $1" && printf 'MPA ID Req Frame\0\1\0\0' >&7 && shows client 'MPA ID Rep Frame'
+    local status=$?
+    quit
+    return $status
+}
+for name in TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256; do
+    check "s_client: $name" cipher $name
+done
 stop
 
 serve --tls psk=psk export

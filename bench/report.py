@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The report of a run: report.md, report.json and plots as SVG."""
 import json
-import math
 import os
-
-COLOURS = {'libiwarp': '#1f5fbf', 'plain TCP': '#555555', 'libfabric tcp': '#c46a1a',
-           'UCX tcp': '#2f8f4e'}
 
 
 def human(value, unit):
@@ -86,57 +82,17 @@ def markdown(everything):
     return '\n'.join(lines)
 
 
-def plot(rows, prefix, title, y_label, path):
-    """Lines over size, both axes logarithmic."""
-    series = {}
-    for row in rows:
-        if row['name'].startswith(prefix):
-            size = int(row['name'][len(prefix):])
-            for name, median in row['medians'].items():
-                series.setdefault(name, []).append((size, median['value']))
-    points = [p for line in series.values() for p in line if p[1] > 0]
-    if not points:
-        return
-    x_low, x_high = (math.log2(f(p[0] for p in points)) for f in (min, max))
-    y_low, y_high = (f(math.log10(p[1]) for p in points) for f in (min, max))
-    y_low, y_high = math.floor(y_low), math.ceil(y_high + 1e-9)
-    wide, high, left, top = 640, 360, 80, 40
-
-    def place(size, value):
-        x = left + (math.log2(size) - x_low) / max(x_high - x_low, 1) * (wide - left - 150)
-        y = high - 50 - (math.log10(value) - y_low) / max(y_high - y_low, 1) * (high - 50 - top)
-        return x, y
-
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" '
-           'font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="{left}" y="20" font-size="14">{title}</text>',
-           f'<text x="10" y="{high - 10}">{y_label}, over octets of a message</text>']
-    for power in range(y_low, y_high + 1):
-        y = place(2 ** x_low, 10 ** power)[1]
-        out.append(f'<line x1="{left}" x2="{wide - 150}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
-                   f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{10 ** power:g}</text>')
-    for size in sorted({p[0] for p in points}):
-        x = place(size, 10 ** y_low)[0]
-        label = f'{size >> 20}M' if size >= 1 << 20 else f'{size >> 10}K' if size >= 1024 else size
-        out.append(f'<text x="{x:.1f}" y="{high - 32}" text-anchor="middle">{label}</text>')
-    for i, (name, line) in enumerate(series.items()):
-        colour = COLOURS.get(name, '#888888')
-        path_points = ' '.join('{:.1f},{:.1f}'.format(*place(*p)) for p in sorted(line))
-        out.append(f'<polyline points="{path_points}" fill="none" stroke="{colour}" '
-                   'stroke-width="2"/>')
-        out.append(f'<text x="{wide - 140}" y="{top + 20 * i}" fill="{colour}">{name}</text>')
-    out.append('</svg>')
-    with open(path, 'w', encoding='utf-8') as file:
-        file.write('\n'.join(out) + '\n')
-
-
 def write(folder, everything):
     with open(os.path.join(folder, 'report.json'), 'w', encoding='utf-8') as file:
         json.dump(everything, file, indent=1)
     with open(os.path.join(folder, 'report.md'), 'w', encoding='utf-8') as file:
         file.write(markdown(everything) + '\n')
-    plot(everything['rows'], 'stream-', 'Writes, one stream', 'octets per second',
+    try:
+        from plot import plot
+    except ImportError:
+        print('no plots: python3-matplotlib is not installed')
+        return
+    plot(everything['rows'], 'stream-', 'RDMA Writes, one stream, CRC32c on; peers have none', 'GB/s', 1e-9,
          os.path.join(folder, 'throughput.svg'))
-    plot(everything['rows'], 'latency-', 'Ping-pong, polled', 'microseconds one way, median',
+    plot(everything['rows'], 'latency-', 'To and fro, polled: median of one way', 'us', 1,
          os.path.join(folder, 'latency.svg'))

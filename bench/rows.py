@@ -10,13 +10,15 @@ from fpdus import count_writes
 
 MIB = 1 << 20
 IDLE_SECONDS = 2
+SWEEP = (3, 0.5)
 SMALL = '--size 64 --chain 128 --depth 1024 --footprint 64K --inline'
 
 
 class Row:
-    def __init__(self, name, title, unit, contenders, targets=()):
+    def __init__(self, name, title, unit, contenders, targets=(), at_most=None):
         self.name, self.title, self.unit = name, title, unit
         self.contenders, self.targets = contenders, targets
+        self.at_most = at_most # (rounds, seconds) of a row with many sisters
 
     def judge(self, medians):
         found = []
@@ -241,28 +243,35 @@ def memory_rows(bench, quick):
 
 def sweep_rows(bench, fabric, quick):
     """All sizes, for the plots and for `ahead at every size`."""
-    sizes = [8, 4096, MIB] if quick else [8, 64, 512, 4096, 32768, 262144, MIB, 8 * MIB]
+    judged = [8, 64, 512, 4096, 32768, 262144, MIB, 8 * MIB] # the others are for the plots
+    sizes = [8, 4096, MIB] if quick else [1 << power for power in range(3, 24)]
     for size in sizes:
         chain = 64 if size <= 512 else 8 if size <= 4096 else 1
         depth = 512 if size <= 512 else 128 if size <= 32768 else 16
         words = f'--size {size} --chain {chain} --depth {depth}' + (' --inline' if size <= 512 else '')
-        yield Row(f'stream-{size}', f'Writes of {size} octets, one stream', 'B/s', {
+        single = f'--size {size} --depth {depth}'
+        how = f'in chains of {chain}' if chain > 1 else 'one a call'
+        yield Row(f'stream-{size}', f'Writes of {size} octets, one stream, {how}', 'B/s', {
             # The peers poll, so what they are compared with does.
             'libiwarp': ours(bench, 'write --polled ' + words, 'octets_per_s'),
             'libiwarp, threaded': ours(bench, 'write ' + words, 'octets_per_s'),
+            **({'libiwarp, one a call': ours(bench, 'write --polled ' + single, 'octets_per_s')}
+               if chain > 1 else {}),
+            'plain TCP': ours(bench, f'tcp-stream --size {size}', 'octets_per_s'),
             'libfabric tcp': ours(fabric, 'write --polled ' + words, 'octets_per_s'),
             'UCX tcp': ucx('ucp_put_bw', size)},
             [(f'Writes of {size} octets, times libfabric tcp', 1, '>=',
               ratio('libiwarp', 'libfabric tcp')),
-             (f'Writes of {size} octets, times UCX tcp', 1, '>=', ratio('libiwarp', 'UCX tcp'))])
+             (f'Writes of {size} octets, times UCX tcp', 1, '>=', ratio('libiwarp', 'UCX tcp'))] if size in judged else [], SWEEP)
     for size in sizes:
         words = f'pingpong-send --polled --size {size}'
         yield Row(f'latency-{size}', f'{size} octets to and fro, polled, median one way', 'us', {
             'libiwarp': ours(bench, words, 'us_one_way_median'),
+            'plain TCP': ours(bench, f'tcp-pingpong --polled --size {size}', 'us_one_way_median'),
             'libfabric tcp': ours(fabric, words, 'us_one_way_median'),
             'UCX tcp': ucx('tag_lat', size, True)},
             [(f'{size} octets, time of libfabric tcp', 1, '<=', slower('libiwarp', 'libfabric tcp')),
-             (f'{size} octets, time of UCX tcp', 1, '<=', slower('libiwarp', 'UCX tcp'))])
+             (f'{size} octets, time of UCX tcp', 1, '<=', slower('libiwarp', 'UCX tcp'))] if size in judged else [], SWEEP)
 
 
 def lwip_rows(bench, own):

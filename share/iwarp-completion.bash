@@ -30,4 +30,4 @@ _iwarp()
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -o default -F _iwarp iwarp-bench iwarp-cp iwarp-link iwarp-nvmf iwarp-run
+complete -o default -F _iwarp iwarp-bench iwarp-cp iwarp-link iwarp-nvmf iwarp-run iwarp-stat

@@ -102,7 +102,7 @@ TEST_FLAGS = $(call pkg,CMOCKA,--cflags) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard $(1))))
 LIB_DIRS := base capture provider mpa ddp rdmap stream transport tls $(if $(LWIP_VERSION),transport/lwip) \
-    $(if $(LWIP_SRC),transport/lwip/own) loop verbs
+    $(if $(LWIP_SRC),transport/lwip/own) loop verbs sim
 # The entry point of the loadable provider is the one file that the library must not contain.
 PROVIDER_OBJ := $(call objects,src/provider/module.c)
 LWIP_OBJ := $(LWIP_FILES:%.c=$(OBJ)/lwip/%.o)
@@ -133,11 +133,12 @@ GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
 TURNS_OBJ := $(call objects,bench/turns.c)
 RELAY_OBJ := $(call objects,bench/relay.c)
+SOAK_OBJ := $(call objects,tests/soak/*.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(PRELOAD_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
-    $(FABRIC_OBJ) $(TURNS_OBJ) $(RELAY_OBJ)
+    $(FABRIC_OBJ) $(TURNS_OBJ) $(RELAY_OBJ) $(SOAK_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -154,6 +155,7 @@ EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
 TURNS := $(OUT)/bench/turns
+SOAK_PEER := $(OUT)/soak/soak-peer
 PRELOADS := $(PRELOAD_OBJ:$(OBJ)/%.o=$(OUT)/%.so)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer \
@@ -163,7 +165,7 @@ TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 # ---- what a person calls ----
 
 .PHONY: all lib tests objects demo test test-san test-no-isal test-spin test-progress test-lent run-tests
-.PHONY: sim test-long test-slow lint format symbols docs
+.PHONY: sim test-long test-slow lint format symbols docs renew-docs
 .PHONY: config help clean install uninstall optional have-cmocka FORCE
 
 all: lib $(COMPAT) $(PROVIDER) $(PROGRAMS) $(SCRIPTS) $(EXAMPLES) optional ## build everything but the tests
@@ -203,11 +205,12 @@ test-no-isal:               ## unit and end-to-end tests of a library built with
 
 # With SLOW=1 these do what takes minutes: all of iwarp-cp on other disks, a file above 4 GiB (9 GB
 # of disk), a million messages through lwIP and a bad link.
-test-slow:                  ## the scripts whose long form `make test` leaves out
+SLOW_TESTS ?= cp-other-disks.sh cp-large.sh lwip.sh
+test-slow:                  ## the scripts whose long form `make test` leaves out; SLOW_TESTS=
 	@tools/install-packages build test
 	@$(MAKE) all tests
 	@SLOW=1 BUILD=$(abspath $(OUT)) tests/run \
-	    $(addprefix tests/scripts/,cp-other-disks.sh cp-large.sh lwip.sh)
+	    $(addprefix tests/scripts/,$(SLOW_TESTS))
 
 # The end-to-end suite with the other ways to make progress, see tests/support/progress.h.
 test-progress:              ## end-to-end tests with polled and with embedded progress
@@ -217,7 +220,7 @@ test-progress:              ## end-to-end tests with polled and with embedded pr
 	    TEST_PROGRESS=$$progress BUILD=$(abspath $(OUT)) tests/run \
 	    $(filter $(OUT)/tests/e2e/%,$(TESTS)) || bad=1; done; exit $$bad
 
-# Connections in memory that lend small pieces and large ones, and release late; man iwarp, IWARP_FAULTS.
+# Connections in memory that lend small pieces and large ones, and release late; man iwarp_env, IWARP_FAULTS.
 test-lent:                  ## tests of pairs, where memory is lent and referred to; SAN=
 	@$(MAKE) all tests
 	@bad=0; for pieces in 1-40 1000-9000; do echo "lend=$$pieces:"; \
@@ -248,6 +251,19 @@ lwip-src:                   ## fetch the distribution's sources of lwIP into bui
 test-lwip-src: lwip-src     ## test-lwip with lwIP compiled from its sources, with our options; SUITE= SAN=
 	@$(MAKE) test-lwip LWIP_SRC=$(LWIP_SOURCE)/lwip
 
+# Several processes, see docs/soak.md.
+SOAK = BUILD=$(abspath $(OUT)) $(NO_ASLR) tests/soak/run $(if $(SEED),--seed $(SEED)) $(if $(SAN),--sanitized) $(SOAK_OPTIONS)
+.PHONY: soak soak-kills soak-programs
+soak:                       ## everything at once, with faults and kills, HOURS=0.17; SEED=n SAN=
+	@tools/install-packages build test
+	@$(MAKE) soak-programs
+	@$(SOAK) --hours $(or $(HOURS),0.17)
+soak-kills:                 ## either of two processes is killed at random, KILLS=1000; SEED=n SAN=
+	@tools/install-packages build test
+	@$(MAKE) soak-programs
+	@$(SOAK) --kills $(or $(KILLS),1000)
+soak-programs: $(SOAK_PEER) $(OUT)/bin/iwarp-cp
+
 test-spin: $(OUT)/tests/e2e/test_pair_spin ## spinning on memory, a million messages
 	@SPIN_MESSAGES=$${SPIN_MESSAGES-1000000} $(NO_ASLR) timeout 900 $<
 
@@ -266,6 +282,17 @@ fuzz:                       ## libFuzzer, each target for FUZZ_SECONDS=60; FUZZ=
 	@$(MAKE) fuzzers VARIANT=fuzz SAN=fuzzer-no-link,address,undefined CC='$(CLANG)' CFLAGS='-O1 -g'
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) BUILD=build/fuzz tools/fuzz $(FUZZ)
 fuzzers: $(FUZZERS)
+.PHONY: coverage fuzz-coverage
+fuzz-coverage:              ## lines of the core that the fuzzing targets reach; LINES=src/...
+	@tools/install-packages build test fuzz
+	@$(MAKE) fuzzers VARIANT=fuzz-coverage SAN=fuzzer-no-link CC='$(CLANG)' \
+	    CFLAGS='-O1 -g -fprofile-instr-generate -fcoverage-mapping' LDFLAGS=-fprofile-instr-generate
+	@BUILD=build/fuzz-coverage CLANG='$(CLANG)' LINES='$(LINES)' tools/fuzz-coverage
+coverage:                   ## lines of the core that unit and end-to-end tests reach, at least 95 %
+	@tools/install-packages build test coverage
+	@$(MAKE) run-tests COV=1
+	@cd build/coverage && gcovr -r ../.. --object-directory obj --gcov-ignore-parse-errors --fail-under-line 95 \
+	    $(foreach d,mpa ddp rdmap stream,-f '../../src/$(d)/')
 
 # Unchanged, on our libibverbs and librdmacm; see tests/programs/run.  ITEMS=name runs these alone.
 .PHONY: test-programs
@@ -353,7 +380,7 @@ run-tests: all tests
 	    $(if $(SAN),TEST_TIMEOUT=900) $(if $(findstring thread,$(SAN)),TEST_WRAPPER='$(NO_ASLR)') \
 	    tests/run $(TESTS) $(COMPAT_TESTS) $(WITH)
 
-tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) $(TURNS) ## build the tests
+tests: $(TESTS) $(COMPAT_TESTS) $(PRELOADS) $(TURNS) $(SOAK_PEER) ## build the tests
 $(TEST_OBJ) $(COMPAT_TEST_OBJ): | have-cmocka
 have-cmocka:
 	@$(if $(CMOCKA_VERSION),:,echo >&2 \
@@ -370,8 +397,13 @@ format:                     ## rewrite all C files with clang-format
 symbols: $(LIB_SO)          ## renew the checked-in list of exported symbols
 	@tools/list-symbols $< >tests/abi/symbols.txt
 
-docs:                       ## renew docs/errors.md from the fault table
+docs:                       ## HTML of guide, manual pages and headers, in build/docs/html
+	@tools/install-packages docs
+	@$(MAKE) --no-print-directory renew-docs
+	@VERSION=$(VERSION) PYTHONDONTWRITEBYTECODE=1 tools/gen-html build/docs
+renew-docs:                 ## renew docs/errors.md from the fault table, man/man3 from the headers
 	@tools/gen-errors
+	@tools/gen-man
 
 .PHONY: compliance
 compliance:                 ## draw docs/compliance.md: each requirement, its code and its test
@@ -545,6 +577,11 @@ $(INTEROP_ENDS):
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(if $(findstring siw,$@),$(call pkg,IBVERBS,--libs),$(LIBS))
 
+# The processes of `make soak`.
+$(SOAK_PEER): $(SOAK_OBJ) $(LIB_A)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(LIBS)
+
 # What `make bench` and `make bench-guard` run beside iwarp-bench, with its objects.
 BENCH_SHARED := $(filter-out %/main.o,$(call objects,src/programs/bench/*.c)) $(LIB_A)
 $(OUT)/bench/guard: $(GUARD_OBJ) $(BENCH_SHARED)
@@ -569,6 +606,8 @@ NVMF_TESTS := $(filter $(OUT)/tests/unit/test_nvmf_% $(OUT)/tests/fuzz/fuzz_nvmf
 $(NVMF_TESTS): LIBS += $(call pkg,URING,--libs)
 $(filter $(OUT)/tests/fuzz/fuzz_nvmf%,$(FUZZERS)): \
     $(filter-out %/main.o,$(call objects,src/programs/nvmf/*.c))
+$(filter $(OUT)/tests/fuzz/fuzz_cp,$(FUZZERS)): \
+    $(filter-out %/main.o,$(call objects,src/programs/cp/*.c))
 
 -include $(ALL_OBJ:.o=.d)
 
@@ -639,8 +678,15 @@ uninstall-dissector:        ## remove both (SYSTEM=1 as for install-dissector)
 HEADERS := $(wildcard include/iwarp/*.h include/iwarp/*.def)
 MAN_PAGES := $(wildcard man/*.1)
 MAN7_PAGES := $(wildcard man/*.7)
-DOCS := $(wildcard README.md LICENSE docs/*.md)
+MAN3_PAGES := $(wildcard man/man3/*.3)
+# A link for each function, named in the page's NAME.
+man3_links = for page in $(notdir $(MAN3_PAGES)); do \
+    for name in $$(sed -n '/^.SH NAME/{n;s/ .- .*//;s/,//g;p;q}' "man/man3/$$page"); do \
+    [ "$$name.3" = "$$page" ] || $(1); done; done
+DOCS := $(wildcard README.md LICENSE docs/*.md) share/iwarp-latency.bt
 NOTES := $(wildcard docs/notes/*.md)
+PLOTS := $(wildcard docs/plots/*.svg)
+GUIDE := $(wildcard docs/guide/*.md)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
 # Where systemd looks, with any usual PREFIX.
 UNIT_DIR = $(PREFIX)/lib/systemd/system
@@ -701,21 +747,46 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	    >'$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service')
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
 	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
+	$(call put,644,$(MANDIR)/man3,$(MAN3_PAGES))
+	@$(call man3_links,echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)'/man3/"$$name.3")
 	$(call put,644,$(COMPLETION_DIR),share/iwarp-completion.bash)
 	cd '$(DESTDIR)$(COMPLETION_DIR)' && mv iwarp-completion.bash iwarp-run && \
 	    for p in $(filter-out iwarp-run,$(notdir $(PROGRAMS))); do ln -sf iwarp-run "$$p"; done
 	$(call put,644,$(DOCDIR),$(DOCS))
 	$(call put,644,$(DOCDIR)/notes,$(NOTES))
+	$(call put,644,$(DOCDIR)/plots,$(PLOTS))
+	$(call put,644,$(DOCDIR)/guide,$(GUIDE))
 
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.socket' '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service'
 	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
 	    pkgconfig/libiwarp.pc pkgconfig/iwarp-verbs.pc,'$(DESTDIR)$(LIBDIR)/$(f)')
+	rm -f $(foreach f,$(notdir $(MAN3_PAGES)),'$(DESTDIR)$(MANDIR)/man3/$(f)')
+	@$(call man3_links,rm -f '$(DESTDIR)$(MANDIR)'/man3/"$$name.3")
 	rm -f $(foreach f,$(notdir $(PROGRAMS) $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)' \
 	    '$(DESTDIR)$(COMPLETION_DIR)/$(f)') \
 	    $(foreach f,$(notdir $(MAN7_PAGES)),'$(DESTDIR)$(MANDIR)/man7/$(f)') \
 	    $(foreach f,$(notdir $(MAN_PAGES)),'$(DESTDIR)$(MANDIR)/man1/$(f)')
+
+# What clangd and other tools want to know of each file.
+.PHONY: compile_commands.json
+compile_commands.json:      ## how each file is compiled, for clangd
+	@$(MAKE) -n -B V=1 all tests 2>/dev/null | awk -v dir='$(CURDIR)' '/ -c -o / { \
+	    gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); \
+	    printf "%s{\"directory\": \"%s\", \"file\": \"%s\", \"command\": \"%s\"}", n++ ? ",\n" : "[\n", dir, $$NF, $$0 } \
+	    END { print "\n]" }' >$@
+
+# The interface of the last release, as binaries see it: kept in tests/abi, compared by `make abi`.
+.PHONY: abi abi-renew
+abi: lib                    ## abidiff: has the binary interface changed since tests/abi/libiwarp.abi?
+	@tools/install-packages abi
+	@gzip -dc tests/abi/libiwarp.abi.gz >$(OUT)/libiwarp.abi
+	tools/abi $(OUT)/libiwarp.abi $(OUT)/lib/libiwarp.so.$(VERSION)
+abi-renew: lib              ## with a release: describe it anew
+	@tools/install-packages abi
+	abidw --no-corpus-path --no-comp-dir-path --no-show-locs --out-file $(OUT)/libiwarp.abi $(OUT)/lib/libiwarp.so.$(VERSION)
+	gzip -9nc $(OUT)/libiwarp.abi >tests/abi/libiwarp.abi.gz
 
 # ---- packages ----
 
@@ -735,7 +806,7 @@ rpm:                        ## RPMs, in build/rpm
 	@mkdir -p $(OUT)/rpm/SOURCES
 	@cp $(DIST) $(OUT)/rpm/SOURCES
 	@sed 's/@VERSION@/$(VERSION)/' packaging/libiwarp.spec >$(OUT)/rpm/libiwarp.spec
-	MAKELEVEL= MAKEFLAGS= rpmbuild -bb --nodeps --define '_topdir $(abspath $(OUT))/rpm' $(OUT)/rpm/libiwarp.spec \
+	MAKELEVEL= MAKEFLAGS= rpmbuild -bb --nodeps --define 'debug_package %{nil}' --define '_topdir $(abspath $(OUT))/rpm' $(OUT)/rpm/libiwarp.spec \
 	    >$(OUT)/rpm/log 2>&1 || { tail -n 30 $(OUT)/rpm/log; exit 1; }
 	@find $(OUT)/rpm/RPMS -name '*.rpm'
 test-deb:                   ## build, install, use, upgrade and purge them in a bare root; SUITE=trixie (bookworm)

@@ -83,3 +83,12 @@ for module in addr atomic cq cq_events cqex device flow fork mr odp parent_domai
     try "pyverbs test_$module" suite test_$module
 done
 try "pyverbs of other devices: mlx5, efa, cuda" suite others
+
+# The example for Python.
+hello_in_python()
+{
+    start hello /usr/bin/python3 "$top/examples/python/hello.py" server
+    ready hello 7473 && r /usr/bin/python3 "$top/examples/python/hello.py" client 127.0.0.1 >client.out &&
+        says '^hello from the server$' client.out && finishes "$pid" hello && says '^hello from the client$' hello.out
+}
+try "examples/python/hello.py" hello_in_python

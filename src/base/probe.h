@@ -11,8 +11,11 @@
 #if !defined(IWARP_NO_PROBES) && defined(__has_include)
 #if __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>
-#ifdef __clang__ /* the macros of sdt.h, at each place that uses them */
+#ifdef __clang__ /* the macros of sdt.h warn at each place that uses them */
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#if __has_warning("-Wc23-extensions") /* the same warning since clang 19 */
+#pragma clang diagnostic ignored "-Wc23-extensions"
+#endif
 #endif
 #define IWARP_PROBE2(name, a, b)          STAP_PROBE2(iwarp, name, a, b)
 #define IWARP_PROBE4(name, a, b, c, d)    STAP_PROBE4(iwarp, name, a, b, c, d)

@@ -9,7 +9,7 @@
  *   syn.c        SYNs that lwIP would not answer as they should be
  *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
  *   endpoint.c   one connection; address.c its addresses; loans.c octets without copies;
- *                ready.c what is told of them
+ *                ready.c what is told of them; recover.c what was lost
  *   acceptor.c   one listener
  *   stack.c      the table of operations (transport/stack.h)
  *
@@ -147,6 +147,12 @@ struct iwarp_lw_endpoint {
     bool gone;                 /* memory that it refers to is not there */
     uint32_t acked;            /* what the peer had acknowledged when its silence began */
     unsigned silent_ms, user_timeout_ms;
+    struct {
+        bool recovering;    /* from a loss: what was in flight then ends at `end` */
+        bool asked;         /* in the silence after the acknowledgement asked_at */
+        uint8_t duplicates; /* as of the last frame, as `acked` */
+        uint32_t end, acked, asked_at;
+    } loss;
 };
 
 struct iwarp_lw_stack {
@@ -180,6 +186,17 @@ void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr
 
 int iwarp_lw_connect(struct iwarp_seat *seat, const struct iwarp_way *way,
                      struct iwarp_endpoint **ep);
+
+/* Whose connection of lwIP's it is; NULL: nobody's. */
+struct iwarp_lw_endpoint *iwarp_lw_endpoint_of(const struct tcp_pcb *pcb);
+
+/* --- losses (recover.c); core lock held ------------------------------------------------------- */
+
+/* lwIP has had a frame: that of the first of its active connections, or of none. */
+void iwarp_lw_recover(void);
+
+/* The peer has acknowledged nothing for so long, though something is in flight. */
+void iwarp_lw_ask(struct iwarp_lw_endpoint *e, unsigned silent_ms);
 
 /* --- readiness (ready.c); core lock held ------------------------------------------------------ */
 

@@ -17,10 +17,10 @@
 #include <sys/random.h>
 
 #define STAGE_OCTETS 16384
-#define TICK_MS      500
-#define TICKS        (TICK_MS / TCP_SLOW_INTERVAL) /* of lwIP's slow timer */
-#define FIRST_RTO    (1000 / TCP_SLOW_INTERVAL)    /* RFC 6298 2.1; lwIP begins with 3 s */
-#define LEAST_RTO    (200 / TCP_SLOW_INTERVAL)     /* peers may acknowledge late; 0: lwIP's own */
+#define TICKS        (TCP_SLOW_INTERVAL < 500 ? 2 : 1) /* of lwIP's slow timer */
+#define TICK_MS      (TICKS * TCP_SLOW_INTERVAL)
+#define FIRST_RTO    (1000 / TCP_SLOW_INTERVAL) /* RFC 6298 2.1; lwIP begins with 3 s */
+#define LEAST_RTO    (200 / TCP_SLOW_INTERVAL)  /* peers may acknowledge late; 0: lwIP's own */
 #define PORT_FIRST   0xC000
 #define PORT_TRIES   1024
 #define PROBES       4
@@ -261,8 +261,16 @@ static err_t on_tick(void *arg, struct tcp_pcb *pcb)
         tcp_abort(pcb); /* calls on_lost */
         return ERR_ABRT;
     }
+    if (e->silent_ms > 0) {
+        iwarp_lw_ask(e, e->silent_ms);
+    }
     iwarp_lw_note_if_ready(e);
     return ERR_OK;
+}
+
+struct iwarp_lw_endpoint *iwarp_lw_endpoint_of(const struct tcp_pcb *pcb)
+{
+    return pcb->recv == on_received ? pcb->callback_arg : NULL;
 }
 
 /* --- octets ---------------------------------------------------------------------------------- */
@@ -472,8 +480,8 @@ static void on_missing(const void *octet)
     while (pcb && !refers(pcb->unsent, octet) && !refers(pcb->unacked, octet)) {
         pcb = pcb->next;
     }
-    if (pcb && pcb->recv == on_received) {
-        struct iwarp_lw_endpoint *e = pcb->callback_arg;
+    struct iwarp_lw_endpoint *e = pcb ? iwarp_lw_endpoint_of(pcb) : NULL;
+    if (e) {
         e->gone = true;
         iwarp_lw_note_if_ready(e);
     }
@@ -491,7 +499,7 @@ struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct
         iwarp_lw_on_missing = on_missing;
         e->pcb = pcb;
         e->connected = pcb->state == ESTABLISHED;
-        e->acked = pcb->lastack;
+        e->acked = e->loss.acked = pcb->lastack;
         tcp_bind_netif(pcb, &n->netif);
         tcp_nagle_disable(pcb); /* an MPA frame is one write */
         pcb->rto = pcb->sv = FIRST_RTO;

@@ -393,6 +393,7 @@ static void lw_forsake(struct iwarp_endpoint *ep)
         tcp_abort(e->pcb); /* calls on_lost */
     }
     e->ref_to = 0;
+    e->written = e->reported; /* forsaken is not released: what it was sent for does not succeed */
     UNLOCK_TCPIP_CORE();
 }
 

@@ -158,6 +158,7 @@ static void deliver(struct iwarp_lw_netif *n, size_t octets)
     if (n->netif.input(p, &n->netif) != ERR_OK) {
         pbuf_free(p);
     }
+    iwarp_lw_recover();
 }
 
 static bool input(struct iwarp_lw_netif *n)

@@ -74,6 +74,26 @@ ringed()
         bench shm="$rings" read --size 100K && [ ! -e "$rings" ] && [ ! -e "$rings.0" ]
 }
 
+# Frames of other sizes than Ethernet's: the rings' slots follow, which both ends have to agree on.
+sized()
+{
+    local out status
+    bench shm="$rings",mtu=65000 send --size 300 --depth 256 --seconds 0.5 &&
+        bench shm="$rings",mtu=9000 write --size 64K --seconds 0.5 &&
+        bench shm="$rings",mtu=600 write --size 10K --seconds 0.5 && link &&
+        bench unix="$net",mtu=9000 write --size 64K --seconds 0.5 && unlink_it || return 1
+    IWARP_TRANSPORT=lwip:shm=$rings,mtu=9000,addr=10.9.0.1/24 "$BUILD/bin/iwarp-bench" write --listen 10.9.0.1 \
+        >"$TMPDIR/server" 2>&1 &
+    local server=$!
+    children+=("$server")
+    for _ in $(seq 100); do [ ! -e "$rings.1" ] || break; sleep 0.1; done
+    says "the other end has another mtu" "lwip:shm=$rings,addr=10.9.0.2/24"
+    status=$?
+    kill "$server"
+    wait "$server"
+    return $status
+}
+
 # A retransmission that is lost, too, waits for lwIP's timer of half a second, so few octets take long.
 damaged()
 {
@@ -204,6 +224,7 @@ link_ends()
 
 check switch switched
 check rings ringed
+check packets-of-other-sizes sized
 check switch-with-loss-reordering-duplicates damaged
 check switch-with-rate-and-delay slow
 if [ "${SLOW-}" = 1 ]; then
@@ -216,6 +237,9 @@ check link-that-ends link_ends
 check no-switch says "no switch at $TMPDIR/none" "lwip:unix=$TMPDIR/none,addr=10.9.0.2/24"
 check no-address says "no addr" "lwip:shm=$TMPDIR/none"
 check no-network says "Network is unreachable" "lwip:shm=$TMPDIR/none,addr=10.8.0.2/24"
+check long-name says "too long" "lwip:tap=interface-of-16-,addr=10.9.0.2/24"
+check odd-mtu says "mtu is none of 576 to 65000" "lwip:shm=$TMPDIR/none,addr=10.9.0.2/24,mtu=70000"
+check odd-mtu-of-IPv6 says "IPv6 asks for an mtu of 1280" "lwip:shm=$TMPDIR/none,addr=fd00::2/64,mtu=600"
 check odd-text says "expected lwip: and unix=PATH" "lwip:smoke=x,addr=10.9.0.2/24"
 # A program that was built without a sanitizer cannot load libraries with one.
 if [[ ${BUILD##*/} != san-* ]] && unshare -rn true 2>/dev/null && command -v rping >/dev/null; then

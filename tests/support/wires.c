@@ -33,6 +33,7 @@ const char *const wire_names[WIRE_KINDS] = {
     [WIRE_LWIP_SHM] = "lwIP, rings",
     [WIRE_LWIP_SHM6] = "lwIP, rings, IPv6",
     [WIRE_LWIP_UNIX] = "lwIP, switch",
+    [WIRE_LWIP_LARGE] = "lwIP, rings, large packets",
 #endif
 };
 
@@ -133,8 +134,8 @@ static void texts(struct wire *w, char text[2][200])
         if (w->kind == WIRE_LWIP_FD) {
             snprintf(link, sizeof link, "fd=%d", w->pair[i]);
         }
-        snprintf(text[i], 200, "lwip:%s,addr=%s%d/%d", link, is_v6(w) ? "fd00::" : "10.9.0.", i + 1,
-                 is_v6(w) ? 64 : 24);
+        snprintf(text[i], 200, "lwip:%s,addr=%s%d/%d%s", link, is_v6(w) ? "fd00::" : "10.9.0.",
+                 i + 1, is_v6(w) ? 64 : 24, w->kind == WIRE_LWIP_LARGE ? ",mtu=65000" : "");
     }
 }
 #endif

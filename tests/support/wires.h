@@ -21,7 +21,8 @@ enum wire_kind {
     WIRE_LWIP_FD,  /* a socketpair */
     WIRE_LWIP_SHM, /* rings */
     WIRE_LWIP_SHM6,
-    WIRE_LWIP_UNIX, /* a switch */
+    WIRE_LWIP_UNIX,  /* a switch */
+    WIRE_LWIP_LARGE, /* rings, with packets as large as they may be */
 #endif
     WIRE_KINDS
 };

@@ -30,9 +30,7 @@
 #include <lwip/tcpip.h>
 #include <stdbool.h>
 
-#define IWARP_LW_MTU      1500
-#define IWARP_LW_ETHERNET 14 /* octets of a frame's header */
-#define IWARP_LW_UNSENT   (256u * 1024)
+#define IWARP_LW_UNSENT (256u * 1024)
 
 /* Some end of a connection or a listener that its worker is to look at. */
 struct iwarp_lw_note {
@@ -59,7 +57,7 @@ struct iwarp_lw_netif {
     bool down;                   /* the link has ended: whatever uses it gets ENETDOWN */
     bool full;                   /* the link took a frame less than was offered */
     unsigned batches;            /* somebody will flush the link at the end */
-    uint8_t frame[IWARP_LW_ETHERNET + IWARP_LW_MTU + 4];
+    uint8_t frame[];             /* IWARP_LW_FRAME(mtu) octets */
 };
 
 /* The core lock is not held. */

@@ -43,13 +43,13 @@ struct iwarp_link {
 /* Not OK: iwarp_last_error says why there is no such link. */
 enum iwarp_status iwarp_link_open(const struct iwarp_lw_options *o, struct iwarp_link **link);
 
-/* The kinds.  link_packet.c */
+/* The kinds.  frame: octets of the largest one.  link_packet.c */
 enum iwarp_status iwarp_link_unix(const char *path, struct iwarp_link **link);
 enum iwarp_status iwarp_link_tap(const char *name, struct iwarp_link **link);
 enum iwarp_status iwarp_link_fd(int fd, struct iwarp_link **link);
 /* link_xdp.c */
-enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link);
+enum iwarp_status iwarp_link_xdp(const char *name, unsigned frame, struct iwarp_link **link);
 /* link_ring.c */
-enum iwarp_status iwarp_link_ring(const char *path, struct iwarp_link **link);
+enum iwarp_status iwarp_link_ring(const char *path, unsigned frame, struct iwarp_link **link);
 
 #endif

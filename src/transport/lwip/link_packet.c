@@ -166,11 +166,11 @@ enum iwarp_status iwarp_link_open(const struct iwarp_lw_options *o, struct iwarp
     case IWARP_LW_UNIX:
         return iwarp_link_unix(o->place, link);
     case IWARP_LW_SHM:
-        return iwarp_link_ring(o->place, link);
+        return iwarp_link_ring(o->place, IWARP_LW_FRAME(o->mtu), link);
     case IWARP_LW_TAP:
         return iwarp_link_tap(o->place, link);
     case IWARP_LW_XDP:
-        return iwarp_link_xdp(o->place, link);
+        return iwarp_link_xdp(o->place, IWARP_LW_FRAME(o->mtu), link);
     case IWARP_LW_FD:
         break;
     }

@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +34,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SLOTS       1024u /* a power of two */
-#define SLOT_OCTETS 2044u
+#define MAGIC       "iwrings2"
+#define SLOTS_MOST  1024u /* a power of two, as are fewer of larger frames: */
+#define RING_OCTETS (4u << 20)
+#define SLOT_LEAST  2048u
 #define COMING      2 /* the octet that is locked while an end comes or goes */
 #define TRIES       100
 
 struct slot {
     uint32_t octets;
-    uint8_t frame[SLOT_OCTETS];
+    uint8_t frame[];
 };
 
 struct ring {
@@ -48,17 +51,21 @@ struct ring {
     _Atomic uint32_t wanting; /* the writer waits for room */
     _Alignas(64) _Atomic uint32_t read;
     _Atomic uint32_t asleep; /* the reader waits for frames */
-    _Alignas(64) struct slot slot[SLOTS];
 };
 
+/* The beginning of the file; the slots of ring 0 follow, and those of ring 1. */
 struct rings {
-    struct ring ring[2]; /* ring[i] is written by end i */
+    char magic[8];
+    uint32_t slot_octets; /* both ends have to know the same */
+    struct ring ring[2];  /* ring[i] is written by end i */
 };
 
 struct cable {
     struct iwarp_link link; /* fd: the doorbell of this end */
     struct rings *rings;
     struct ring *in, *out;
+    uint8_t *in_slots, *out_slots;
+    uint32_t slots, slot_octets;
     int file, other; /* the doorbell of the other end */
     int end;
     char path[PATH_MAX];
@@ -70,6 +77,16 @@ static struct cable *cable_of(struct iwarp_link *link)
 }
 
 /* --- frames ---------------------------------------------------------------------------------- */
+
+static size_t file_octets(const struct cable *c)
+{
+    return sizeof *c->rings + (size_t)2 * c->slots * c->slot_octets;
+}
+
+static struct slot *slot_at(const struct cable *c, uint8_t *slots, uint32_t at)
+{
+    return (struct slot *)(void *)(slots + (size_t)(at % c->slots) * c->slot_octets);
+}
 
 /* A doorbell that is full has been rung. */
 static void ring_bell(struct cable *c)
@@ -94,42 +111,42 @@ static ssize_t ring_receive(struct iwarp_link *link, void *frame, size_t size)
     if (there == 0) {
         return -EAGAIN;
     }
-    if (there > SLOTS) {
+    if (there > c->slots) {
         return -EPROTO;
     }
-    const struct slot *slot = &r->slot[at % SLOTS];
+    const struct slot *slot = slot_at(c, c->in_slots, at);
     uint32_t octets = *(const volatile uint32_t *)&slot->octets;
     if (octets > size) {
         octets = 0; /* such a frame is dropped by whoever looks at it */
     }
     memcpy(frame, slot->frame, octets);
     atomic_store(&r->read, at + 1);
-    if (atomic_load(&r->wanting) && there <= SLOTS / 2 && atomic_exchange(&r->wanting, 0)) {
+    if (atomic_load(&r->wanting) && there <= c->slots / 2 && atomic_exchange(&r->wanting, 0)) {
         ring_bell(c);
     }
     return (ssize_t)octets;
 }
 
-static bool is_full(const struct ring *r)
+static bool is_full(const struct cable *c)
 {
-    return atomic_load(&r->written) - atomic_load(&r->read) >= SLOTS;
+    return atomic_load(&c->out->written) - atomic_load(&c->out->read) >= c->slots;
 }
 
 static int ring_send(struct iwarp_link *link, const struct iovec *iov, int n)
 {
     struct cable *c = cable_of(link);
     struct ring *r = c->out;
-    uint32_t octets = 0;
+    uint32_t octets = 0, room = c->slot_octets - (uint32_t)sizeof(struct slot);
 
-    if (is_full(r)) {
+    if (is_full(c)) {
         atomic_store(&r->wanting, 1);
-        if (is_full(r)) {
+        if (is_full(c)) {
             return -EAGAIN;
         }
     }
     uint32_t at = atomic_load_explicit(&r->written, memory_order_relaxed);
-    struct slot *slot = &r->slot[at % SLOTS];
-    for (int i = 0; i < n && iov[i].iov_len <= SLOT_OCTETS - octets; i++) {
+    struct slot *slot = slot_at(c, c->out_slots, at);
+    for (int i = 0; i < n && iov[i].iov_len <= room - octets; i++) {
         if (iwarp_guard_copy_from(slot->frame + octets, iov[i].iov_base, iov[i].iov_len) != 0) {
             return -EFAULT; /* the application's memory, which is referred to */
         }
@@ -234,31 +251,50 @@ static void remove_files(const struct cable *c)
     }
 }
 
+/* COMING is locked.  NULL, or what is wrong with the file. */
+static const char *map_rings(struct cable *c, bool alone)
+{
+    struct rings head = {.magic = MAGIC, .slot_octets = c->slot_octets};
+
+    if (alone && (ftruncate(c->file, 0) != 0 || ftruncate(c->file, (off_t)file_octets(c)) != 0 ||
+                  pwrite(c->file, &head, offsetof(struct rings, ring), 0) < 0)) {
+        return strerror(errno);
+    }
+    if (pread(c->file, &head, offsetof(struct rings, ring), 0) < 0 ||
+        head.slot_octets != c->slot_octets) {
+        return "the other end has another mtu";
+    }
+    void *p = mmap(NULL, file_octets(c), PROT_READ | PROT_WRITE, MAP_SHARED, c->file, 0);
+    if (p == MAP_FAILED) {
+        return strerror(errno);
+    }
+    c->rings = p;
+    return NULL;
+}
+
 /* COMING is locked.  An end that finds itself alone begins with empty rings. */
 static const char *take_end(struct cable *c)
 {
-    struct stat st;
+    char magic[sizeof c->rings->magic];
+    ssize_t n = pread(c->file, magic, sizeof magic, 0);
 
-    if (fstat(c->file, &st) != 0 || (st.st_size != 0 && st.st_size != sizeof *c->rings)) {
+    if (n != 0 && (n != sizeof magic || memcmp(magic, MAGIC, sizeof magic) != 0)) {
         return "is another file";
     }
     c->end = lock_octet(c->file, 0, false) ? 0 : lock_octet(c->file, 1, false) ? 1 : -1;
     if (c->end < 0) {
         return "has two ends already";
     }
-    if (!is_taken(c->file, 1 - c->end) && ftruncate(c->file, 0) != 0) {
-        return strerror(errno);
+    const char *why = map_rings(c, !is_taken(c->file, 1 - c->end));
+    if (why) {
+        return why;
     }
-    if (ftruncate(c->file, sizeof *c->rings) != 0) {
-        return strerror(errno);
-    }
-    void *p = mmap(NULL, sizeof *c->rings, PROT_READ | PROT_WRITE, MAP_SHARED, c->file, 0);
-    if (p == MAP_FAILED) {
-        return strerror(errno);
-    }
-    c->rings = p;
+    uint8_t *slots = (uint8_t *)(c->rings + 1);
+    size_t half = (size_t)c->slots * c->slot_octets;
     c->out = &c->rings->ring[c->end];
+    c->out_slots = slots + half * (size_t)c->end;
     c->in = &c->rings->ring[1 - c->end];
+    c->in_slots = slots + half * (size_t)(1 - c->end);
     c->link.fd = open_bell(c, c->end);
     c->other = open_bell(c, 1 - c->end);
     return c->link.fd < 0 || c->other < 0 ? strerror(errno) : NULL;
@@ -282,7 +318,7 @@ static void ring_close(struct iwarp_link *link)
         }
     }
     if (c->rings) {
-        munmap(c->rings, sizeof *c->rings);
+        munmap(c->rings, file_octets(c));
     }
     close_fd(c->link.fd);
     close_fd(c->other);
@@ -296,7 +332,19 @@ static const struct iwarp_link_ops ring_ops = {.receive = ring_receive,
                                                .awake = ring_awake,
                                                .close = ring_close};
 
-enum iwarp_status iwarp_link_ring(const char *path, struct iwarp_link **link)
+/* Frames of all usual sizes have the same slots. */
+static void size_slots(struct cable *c, unsigned frame)
+{
+    uint32_t octets = (uint32_t)sizeof(struct slot) + frame;
+
+    c->slot_octets = octets > SLOT_LEAST ? (octets + 63) / 64 * 64 : SLOT_LEAST;
+    c->slots = SLOTS_MOST;
+    while (c->slots * c->slot_octets > RING_OCTETS) {
+        c->slots /= 2;
+    }
+}
+
+enum iwarp_status iwarp_link_ring(const char *path, unsigned frame, struct iwarp_link **link)
 {
     struct cable *c = calloc(1, sizeof *c);
 
@@ -305,6 +353,7 @@ enum iwarp_status iwarp_link_ring(const char *path, struct iwarp_link **link)
     }
     c->link.ops = &ring_ops;
     c->link.fd = c->other = c->end = -1;
+    size_slots(c, frame);
     snprintf(c->path, sizeof c->path, "%s", path);
     c->file = open_file(path);
     const char *why = c->file < 0 ? strerror(errno) : take_end(c);

@@ -29,6 +29,7 @@
 
 #define SLOTS       2048u /* in each direction; a power of two */
 #define SLOT_OCTETS 2048u
+#define FRAME_MOST  (SLOT_OCTETS - 256u) /* the kernel leaves headroom for its programs */
 #define UMEM_OCTETS ((size_t)2 * SLOTS * SLOT_OCTETS)
 #define BUSY_TRIES  60
 #define BUSY_NS     50000000
@@ -208,9 +209,15 @@ static int open_patiently(struct xdp *x, const char *name)
     return rc;
 }
 
-enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link)
+enum iwarp_status iwarp_link_xdp(const char *name, unsigned frame, struct iwarp_link **link)
 {
-    struct xdp *x = calloc(1, sizeof *x);
+    struct xdp *x = NULL;
+
+    if (frame > FRAME_MOST) {
+        return iwarp_fail(IWARP_MISUSE, "xdp=%s: frames of %u octets, at most %u: a smaller mtu",
+                          name, frame, FRAME_MOST);
+    }
+    x = calloc(1, sizeof *x);
 
     if (!x) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a link");
@@ -231,8 +238,9 @@ enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link)
 
 #else
 
-enum iwarp_status iwarp_link_xdp(const char *name, struct iwarp_link **link)
+enum iwarp_status iwarp_link_xdp(const char *name, unsigned frame, struct iwarp_link **link)
 {
+    (void)frame;
     (void)link;
     return iwarp_fail(IWARP_TRANSPORT,
                       "xdp=%s: built without AF_XDP: libxdp was not there (Debian: libxdp-dev)",

@@ -7,6 +7,7 @@
  * forked child has neither that thread nor any use for the interfaces, so it cannot have lwIP.
  */
 #include "base/fault.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "transport/lwip/core.h"
@@ -28,7 +29,7 @@
 
 #define FRAMES     64   /* taken from a link in one go */
 #define LINGER_MS  1000 /* what was sent last has so long to arrive when the interface goes */
-#define PIECES     128  /* of a frame: more than the smallest FPDUs in one, each in a piece */
+#define PIECES     128  /* of a frame; one of more is copied: many FPDUs, and a large mtu */
 #define ARP_OCTETS 28   /* for IPv4 over Ethernet */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* outside of the core lock */
@@ -59,6 +60,35 @@ static void ended(struct iwarp_lw_netif *n, int error)
     }
 }
 
+/* In one piece: in the place for what is received, since that has been dealt with. */
+static int send_copy(struct iwarp_lw_netif *n, const struct pbuf *p)
+{
+    struct iovec iov = {n->frame, 0};
+
+    for (; p; p = p->next) {
+        if (p->len > IWARP_LW_FRAME(n->options.mtu) - iov.iov_len) {
+            return -EMSGSIZE;
+        }
+        if (iwarp_guard_copy_from(n->frame + iov.iov_len, p->payload, p->len) != 0) {
+            return -EFAULT;
+        }
+        iov.iov_len += p->len;
+    }
+    return n->link->ops->send(n->link, &iov, 1);
+}
+
+static int send_frame(struct iwarp_lw_netif *n, const struct pbuf *frame)
+{
+    struct iovec iov[PIECES];
+    const struct pbuf *p = frame;
+    int pieces = 0;
+
+    for (; p && pieces < PIECES; p = p->next) {
+        iov[pieces++] = (struct iovec){p->payload, p->len};
+    }
+    return n->down ? -ENETDOWN : p ? send_copy(n, frame) : n->link->ops->send(n->link, iov, pieces);
+}
+
 /*
  * An error has lwIP keep a segment that waits, and try again: as soon as the link has room
  * (iwarp_lw_netif_resume).
@@ -66,15 +96,9 @@ static void ended(struct iwarp_lw_netif *n, int error)
 static err_t output(struct netif *netif, struct pbuf *frame)
 {
     struct iwarp_lw_netif *n = netif->state;
-    struct iovec iov[PIECES];
-    const struct pbuf *p = frame;
-    int pieces = 0, rc;
+    const struct pbuf *p;
+    int rc = send_frame(n, frame);
 
-    do {
-        iov[pieces++] = (struct iovec){p->payload, p->len};
-        p = p->next;
-    } while (p && pieces < PIECES);
-    rc = n->down || p ? -ENETDOWN : n->link->ops->send(n->link, iov, pieces);
     if (n->batches == 0 && n->link->ops->flush) {
         n->link->ops->flush(n->link);
     }
@@ -164,7 +188,7 @@ static void deliver(struct iwarp_lw_netif *n, size_t octets)
 static bool input(struct iwarp_lw_netif *n)
 {
     for (int i = 0; i < FRAMES && !n->down; i++) {
-        ssize_t octets = n->link->ops->receive(n->link, n->frame, sizeof n->frame);
+        ssize_t octets = n->link->ops->receive(n->link, n->frame, IWARP_LW_FRAME(n->options.mtu));
         if (octets == -EAGAIN) {
             return true;
         }
@@ -196,7 +220,7 @@ static err_t set_up(struct netif *netif)
     }
     netif->hwaddr[0] = 0x02;
     netif->hwaddr_len = 6;
-    netif->mtu = IWARP_LW_MTU;
+    netif->mtu = (u16_t)((struct iwarp_lw_netif *)netif->state)->options.mtu;
     netif->name[0] = 'i';
     netif->name[1] = 'w';
     netif->flags = NETIF_FLAG_BROADCAST | NETIF_FLAG_ETHARP | NETIF_FLAG_ETHERNET |
@@ -273,7 +297,7 @@ static bool may_have_lwip(void)
 
 static enum iwarp_status open_new(const struct iwarp_lw_options *o, struct iwarp_lw_netif **out)
 {
-    struct iwarp_lw_netif *n = calloc(1, sizeof *n);
+    struct iwarp_lw_netif *n = calloc(1, sizeof *n + IWARP_LW_FRAME(o->mtu));
     enum iwarp_status status = IWARP_OK;
 
     if (!n) {

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX "lwip:"
+#define PREFIX         "lwip:"
+#define INTERFACE_MOST 15 /* of an interface */
 
 static enum iwarp_status wrong(const struct iwarp_lw_options *o, const char *what)
 {
     return iwarp_fail(IWARP_MISUSE,
                       "transport \"%s\": %s; expected lwip: and unix=PATH, shm=PATH, tap=NAME, "
-                      "xdp=NAME or fd=NUMBER, then ,addr=ADDRESS/PREFIX and perhaps ,gw=ADDRESS",
+                      "xdp=NAME or fd=NUMBER, then ,addr=ADDRESS/PREFIX and perhaps ,gw=ADDRESS "
+                      "and ,mtu=OCTETS",
                       o->text, what);
 }
 
@@ -28,7 +30,9 @@ static int number(const char *text, int most)
 
 static enum iwarp_status read_place(struct iwarp_lw_options *o, const char *value)
 {
-    if (strlen(value) >= sizeof o->place) {
+    bool interface = o->kind == IWARP_LW_TAP || o->kind == IWARP_LW_XDP;
+
+    if (strlen(value) > (interface ? INTERFACE_MOST : sizeof o->place - 1)) {
         return wrong(o, "the path or name is too long");
     }
     strcpy(o->place, value);
@@ -107,7 +111,12 @@ static enum iwarp_status read_word(struct iwarp_lw_options *o, unsigned at, char
         return inet_pton(AF_INET, value, &o->gw) == 1 ? IWARP_OK
                                                       : wrong(o, "gw is no address of IPv4");
     }
-    return wrong(o, "a later word is neither addr nor gw");
+    if (strcmp(word, "mtu") == 0) {
+        int mtu = number(value, IWARP_LW_MTU_MOST);
+        o->mtu = (unsigned)mtu;
+        return mtu >= IWARP_LW_MTU_LEAST ? IWARP_OK : wrong(o, "mtu is none of 576 to 65000");
+    }
+    return wrong(o, "a later word is none of addr, gw and mtu");
 }
 
 enum iwarp_status iwarp_lw_options_read(const char *text, struct iwarp_lw_options *o)
@@ -121,12 +130,16 @@ enum iwarp_status iwarp_lw_options_read(const char *text, struct iwarp_lw_option
                           strlen(text), sizeof o->text - 1);
     }
     strcpy(o->text, text);
+    o->mtu = IWARP_LW_MTU;
     strcpy(copy, text + strlen(PREFIX));
     for (unsigned at = 0; status == IWARP_OK && rest; at++) {
         status = read_word(o, at, strsep(&rest, ","));
     }
     if (status == IWARP_OK && !o->has4 && !o->has6) {
         status = wrong(o, "no addr");
+    }
+    if (status == IWARP_OK && o->has6 && o->mtu < IWARP_LW_MTU_LEAST6) {
+        status = wrong(o, "IPv6 asks for an mtu of 1280");
     }
     return status;
 }

@@ -21,8 +21,9 @@
 
 #include <lwip/priv/tcp_priv.h>
 
-#define DUPLICATES 3 /* that make lwIP send again; with fewer segments in flight they cannot come  \
-                      */
+#define DUPLICATES                                                                                 \
+    3 /* that make lwIP send again; with fewer segments in flight they cannot come                 \
+       */
 
 /* So many, or DUPLICATES + 1. */
 static unsigned in_flight(const struct tcp_pcb *pcb)

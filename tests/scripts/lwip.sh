@@ -202,6 +202,26 @@ says()
     [[ $out == *"$1"* ]] || { echo "not \"$1\": $out"; return 1; }
 }
 
+# Two stations with one address: both say so.
+same_address()
+{
+    local first second
+    link || return 1
+    IWARP_LOG=warn IWARP_TRANSPORT=lwip:unix=$net,addr=10.9.0.1/24 timeout 20 "$BUILD/bin/iwarp-bench" write \
+        --listen 10.9.0.1 >"$TMPDIR/server" 2>&1 &
+    first=$!
+    children+=("$first")
+    sleep 1
+    IWARP_LOG=warn IWARP_TRANSPORT=lwip:unix=$net,addr=10.9.0.1/24 timeout 20 "$BUILD/bin/iwarp-bench" write \
+        --listen 10.9.0.1 >"$TMPDIR/second" 2>&1 &
+    second=$!
+    children+=("$second")
+    awaits "$TMPDIR/server" "has the address 10.9.0.1, too" && awaits "$TMPDIR/second" "has the address 10.9.0.1, too"
+    local status=$?
+    kill "$first" "$second"
+    unlink_it && return $status
+}
+
 # The switch goes away under a connection: both ends say so, and end.
 link_ends()
 {
@@ -234,6 +254,9 @@ else
     echo "ok $number - a-million-messages # SKIP takes some minutes; run it with SLOW=1"
 fi
 check link-that-ends link_ends
+check address-that-another-has same_address
+check no-host says "no address of a host" "lwip:shm=$TMPDIR/none,addr=10.9.0.255/24"
+check no-frames says "borders of frames" "lwip:fd=0,addr=10.9.0.1/24"
 check no-switch says "no switch at $TMPDIR/none" "lwip:unix=$TMPDIR/none,addr=10.9.0.2/24"
 check no-address says "no addr" "lwip:shm=$TMPDIR/none"
 check no-network says "Network is unreachable" "lwip:shm=$TMPDIR/none,addr=10.8.0.2/24"

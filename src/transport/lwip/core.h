@@ -6,6 +6,7 @@
  *   options.c    what a text says: which link, which addresses
  *   link.h       a way for Ethernet frames: a socket or tap (link_packet.c), rings (link_ring.c)
  *   netif.c      an interface of lwIP on a link; several devices of the process may share one
+ *   conflict.c   another station with the same address
  *   syn.c        SYNs that lwIP would not answer as they should be
  *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
  *   endpoint.c   one connection; address.c its addresses; loans.c octets without copies;
@@ -56,6 +57,7 @@ struct iwarp_lw_netif {
     unsigned users;              /* devices */
     bool down;                   /* the link has ended: whatever uses it gets ENETDOWN */
     bool full;                   /* the link took a frame less than was offered */
+    bool conflict;               /* another station has its address, and that was said */
     unsigned batches;            /* somebody will flush the link at the end */
     uint8_t frame[];             /* IWARP_LW_FRAME(mtu) octets */
 };
@@ -82,6 +84,9 @@ static inline void iwarp_lw_batch_end(struct iwarp_lw_netif *n)
 
 /* The link has room again: send what waits for it.  Core lock held. */
 void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);
+
+/* An ARP packet of its whole length: does it come from a station with this one's address? */
+void iwarp_lw_see_arp(struct iwarp_lw_netif *n, const uint8_t *arp);
 
 /* The frame that has just come: false, if it is a SYN for which there is no room.  syn.c */
 bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets);

@@ -86,17 +86,28 @@ static int type_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 ? type : -1;
 }
 
+/* Of frames, and nothing in front of them. */
+static bool is_tap(int fd)
+{
+    struct ifreq request = {0};
+
+    return ioctl(fd, TUNGETIFF, &request) == 0 && (request.ifr_flags & IFF_TAP) &&
+           (request.ifr_flags & IFF_NO_PI) && !(request.ifr_flags & IFF_VNET_HDR);
+}
+
 /* The descriptor is the link's from now on; a forked child closes it. */
 static enum iwarp_status wrap(int fd, struct iwarp_link **link)
 {
     const int octets = BUFFER_OCTETS;
     struct packet *p = NULL;
     int type = type_of(fd), flags = fcntl(fd, F_GETFL);
+    bool good = type == SOCK_SEQPACKET || type == SOCK_DGRAM || (type < 0 && is_tap(fd));
 
-    if (type == SOCK_STREAM || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    if (!good || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
         close(fd);
-        return iwarp_fail(IWARP_MISUSE, "a link has to keep the borders of frames: no descriptor "
-                                        "of a byte stream");
+        return iwarp_fail(IWARP_MISUSE,
+                          "a link has to keep the borders of frames: expected a socket of type "
+                          "SEQPACKET or DGRAM, or a tap (IFF_TAP | IFF_NO_PI)");
     }
     p = calloc(1, sizeof *p);
     if (!p) {

@@ -151,7 +151,7 @@ static bool is_own6(const struct iwarp_lw_netif *n, const uint8_t *packet)
  * Frames for others are left out: a switch may send them everywhere.  So are packets for others:
  * lwIP, as the distribution builds it, would forward them.
  */
-static bool is_ours(const struct iwarp_lw_netif *n, size_t octets)
+static bool is_ours(struct iwarp_lw_netif *n, size_t octets)
 {
     const uint8_t *to = n->frame, *packet = n->frame + IWARP_LW_ETHERNET;
 
@@ -160,7 +160,11 @@ static bool is_ours(const struct iwarp_lw_netif *n, size_t octets)
     }
     switch (to[12] << 8 | to[13]) {
     case ETHTYPE_ARP: /* lwIP does not look at its length */
-        return octets >= IWARP_LW_ETHERNET + ARP_OCTETS;
+        if (octets < IWARP_LW_ETHERNET + ARP_OCTETS) {
+            return false;
+        }
+        iwarp_lw_see_arp(n, packet);
+        return true;
     case ETHTYPE_IP:
         return octets >= IWARP_LW_ETHERNET + 20 && is_own4(n, packet);
     case ETHTYPE_IPV6:

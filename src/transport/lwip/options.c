@@ -4,6 +4,7 @@
 #include "base/fault.h"
 
 #include <arpa/inet.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,17 @@ static enum iwarp_status read_place(struct iwarp_lw_options *o, const char *valu
     return IWARP_OK;
 }
 
+/* Of a host: neither none, nor of many, nor (IPv4) all or none of its network's. */
+static bool is_host(const struct iwarp_lw_options *o, bool v6, int prefix)
+{
+    if (v6) {
+        return !IN6_IS_ADDR_UNSPECIFIED(&o->addr6) && !IN6_IS_ADDR_MULTICAST(&o->addr6);
+    }
+    uint32_t addr = ntohl(o->addr.s_addr), host = prefix < 31 ? ~(uint32_t)0 >> prefix : 0;
+    bool of_network = prefix >= 31 || ((addr & host) != 0 && (addr & host) != host);
+    return addr >> 24 != 0 && addr >> 28 < 14 && of_network;
+}
+
 /* The mask is kept in network byte order, as lwIP has it. */
 static enum iwarp_status read_address(struct iwarp_lw_options *o, char *value)
 {
@@ -58,6 +70,9 @@ static enum iwarp_status read_address(struct iwarp_lw_options *o, char *value)
     }
     if (inet_pton(v6 ? AF_INET6 : AF_INET, value, v6 ? (void *)&o->addr6 : (void *)&o->addr) != 1) {
         return wrong(o, "addr is no address");
+    }
+    if (!is_host(o, v6, prefix)) {
+        return wrong(o, "addr is no address of a host in its network");
     }
     if (v6 && prefix != 64) {
         return wrong(o, "lwIP knows IPv6 networks with a prefix of 64 bits only");

@@ -8,6 +8,7 @@
 #define TESTS_WIRES_H
 
 #include "transport/stack.h"
+#include "transport/transport.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,8 +46,9 @@ struct wire {
     struct iwarp_acceptor *acceptor;
     unsigned arrivals, unlistened; /* upcalls of the acceptor */
     int switch_pid;
-    struct wire_end *end[2]; /* memory: of the connection */
-    int pair[2];             /* descriptors handed in; -1: none */
+    struct wire_end *end[2]; /* memory: of the connection; and what it lends, or NULL */
+    const struct iwarp_mem_loans *loans;
+    int pair[2]; /* descriptors handed in; -1: none */
     char place[64];
 };
 

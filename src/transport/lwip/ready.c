@@ -20,7 +20,7 @@ uint64_t iwarp_lw_released_to(const struct iwarp_lw_endpoint *e)
 
 bool iwarp_lw_release_due(const struct iwarp_lw_endpoint *e)
 {
-    return e->reported > 0 && iwarp_lw_released_to(e) > e->reported;
+    return iwarp_lw_released_to(e) > e->reported;
 }
 
 bool iwarp_lw_has_end(const struct iwarp_lw_endpoint *e)

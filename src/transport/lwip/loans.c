@@ -114,10 +114,8 @@ uint32_t iwarp_lw_emss(const struct tcp_pcb *pcb)
     return (uint32_t)segment_octets(pcb) - option_octets(pcb);
 }
 
-static struct tcp_seg *last_unsent(const struct tcp_pcb *pcb)
+static struct tcp_seg *last_of(struct tcp_seg *seg)
 {
-    struct tcp_seg *seg = pcb->unsent;
-
     while (seg && seg->next) {
         seg = seg->next;
     }
@@ -125,26 +123,35 @@ static struct tcp_seg *last_unsent(const struct tcp_pcb *pcb)
 }
 
 /* Octets that would join the last unsent segment. */
-static size_t room_in_segment(const struct tcp_pcb *pcb)
+static size_t room_in_segment(const struct tcp_pcb *pcb, const struct tcp_seg *seg)
 {
-    const struct tcp_seg *seg = last_unsent(pcb);
     uint32_t most = iwarp_lw_emss(pcb);
 
     return seg && seg->len > 0 && seg->len < most ? most - seg->len : 0;
 }
 
 /*
- * tcp_write into a new segment.  tcp_write adds to the last unsent segment if it can, so it does
- * not see the unsent ones meanwhile; it insists that the count of buffers agrees with what it sees.
+ * tcp_write walks the unsent segments to the last one, to which it adds if it can: it sees that one
+ * alone.  For a new segment it sees none of them; it insists that the count of buffers agrees with
+ * what it sees.
  */
-static err_t begin_segment(struct tcp_pcb *pcb, const void *p, uint16_t n, uint8_t flags)
+static err_t join_segment(struct tcp_pcb *pcb, struct tcp_seg *last, const void *p, uint16_t n,
+                          uint8_t flags)
 {
-    struct tcp_seg *unsent = pcb->unsent, *last = last_unsent(pcb);
+    struct tcp_seg *unsent = pcb->unsent;
+
+    pcb->unsent = last;
+    err_t err = tcp_write(pcb, p, n, flags);
+    pcb->unsent = unsent;
+    return err;
+}
+
+static err_t begin_segment(struct tcp_pcb *pcb, struct tcp_seg *last, const void *p, uint16_t n,
+                           uint8_t flags)
+{
+    struct tcp_seg *unsent = pcb->unsent;
     uint16_t oversize = pcb->unsent_oversize, buffers = pcb->unacked ? 0 : pcb->snd_queuelen;
 
-    if (!last) {
-        return tcp_write(pcb, p, n, flags);
-    }
     pcb->unsent = NULL;
     pcb->unsent_oversize = 0;
     pcb->snd_queuelen = (uint16_t)(pcb->snd_queuelen - buffers);
@@ -164,6 +171,7 @@ static err_t begin_segment(struct tcp_pcb *pcb, const void *p, uint16_t n, uint8
 struct sending {
     struct iwarp_lw_endpoint *e;
     const struct iwarp_burst *burst;
+    struct tcp_seg *last;    /* of those that lwIP has not sent; NULL: there is none */
     const struct iovec *iov; /* the next octet: at `off` of this piece */
     size_t off;
     size_t staged; /* octets in `stage` that are not written yet */
@@ -175,9 +183,12 @@ struct sending {
 
 static bool write_piece(struct sending *s, const void *p, size_t n, uint8_t flags)
 {
-    err_t err = s->begin ? begin_segment(s->e->pcb, p, (uint16_t)n, flags)
-                         : tcp_write(s->e->pcb, p, (uint16_t)n, flags);
+    struct tcp_pcb *pcb = s->e->pcb;
+    err_t err = !s->last   ? tcp_write(pcb, p, (uint16_t)n, flags)
+                : s->begin ? begin_segment(pcb, s->last, p, (uint16_t)n, flags)
+                           : join_segment(pcb, s->last, p, (uint16_t)n, flags);
 
+    s->last = last_of(s->last ? s->last : pcb->unsent);
     s->begin = false;
     s->failed = err != ERR_OK;
     if (!s->failed) {
@@ -288,7 +299,7 @@ static void send_fpdus(struct sending *s)
     unsigned i = 0;
 
     while (i < b->fpdu_count) {
-        size_t in_segment = room_in_segment(pcb), most = iwarp_lw_emss(pcb);
+        size_t in_segment = room_in_segment(pcb, s->last), most = iwarp_lw_emss(pcb);
         bool rest = i == 0 && b->rest;
         size_t want = b->fpdus[i++];
         s->begin = !rest && want > in_segment;
@@ -313,6 +324,7 @@ static ssize_t lw_refer(struct iwarp_endpoint *ep, const struct iwarp_burst *bur
     if (!e->pcb || e->gone) {
         sent = e->gone ? -EFAULT : e->error ? -e->error : -EPIPE;
     } else {
+        s.last = last_of(e->pcb->unsent);
         send_fpdus(&s);
         iwarp_lw_batch_begin(e->netif);
         tcp_output(e->pcb); /* its errors are repaired later: by the link, or lwIP's timers */

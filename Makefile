@@ -241,7 +241,8 @@ test-lwip:                  ## tests of lwIP: the suite at a tap, whose other si
 	@$(MAKE) all tests
 	@bad=0; export BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS=; \
 	    TEST_WRAPPER=tests/support/on-a-tap $(if $(SAN),TEST_TIMEOUT=900) tests/run $(LWIP_TESTS) || bad=1; \
-	    tests/run $(OUT)/tests/e2e/test_transports tests/scripts/lwip*.sh || bad=1; exit $$bad
+	    tests/run $(OUT)/tests/e2e/test_transport* $(OUT)/tests/e2e/test_lwip_* \
+	    tests/scripts/lwip*.sh || bad=1; exit $$bad
 
 # With our options, compiled from its sources; LWIP_SRC=DIR does that with any target.
 LWIP_SOURCE := build/lwip-src$(if $(SUITE),-$(SUITE))

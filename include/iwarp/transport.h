@@ -75,8 +75,8 @@ struct iwarp_burst {
  *              one before (RFC 5044 4.5).
  *   released   how many octets taken by refer are referred to no more, since the last call. When
  *              there are some, `ready` is called, perhaps with neither readable nor writable.
- *   forsake    nothing is referred to when this returns, also if the connection is lost by that.
- *              `close` follows.
+ *   forsake    nothing is referred to when this returns, also if the connection is lost by that;
+ *              what was not released before never is. `close` follows.
  */
 struct iwarp_loans {
     size_t size; /* of this structure */

@@ -6,11 +6,14 @@
  * with LWIP_SRC, where lwIP itself is compiled with sanitizers and coverage.
  *
  * Octet 0: bit 0, the peer connects; bit 1, and sends an MPA Request that is accepted.  Then
- * pieces: kind, length, and so many octets.  Kind modulo 4: 0  a frame, but for its destination 1
- * a segment: flags, two octets each of what is added to sequence number, acknowledgement and
- * window, octets of options (4 bits), these, payload 2  the same; three octets in front of it are a
- * place, and what is laid over it by exclusive or, before (bit 7 of the first) or after the
- * checksums 3  nothing: time for the device
+ * pieces: kind, length, and so many octets.  Kind modulo 4:
+ *
+ *   0  a frame, but for its destination
+ *   1  a segment: flags, two octets each of what is added to sequence number, acknowledgement and
+ *      window, octets of options (4 bits), these, payload
+ *   2  the same; three octets in front of it are a place, and what is laid over it by exclusive
+ *      or, before (bit 7 of the first) or after the checksums
+ *   3  nothing: time for the device
  */
 #include "fuzz.h"
 

@@ -46,6 +46,9 @@ struct iwarp_lw_note {
  */
 extern void (*iwarp_lw_on_missing)(const void *octet);
 
+/* Called when lwIP has had a frame.  NULL: as above. */
+extern void (*iwarp_lw_on_frame)(void);
+
 /* --- interfaces (netif.c) -------------------------------------------------------------------- */
 
 struct iwarp_lw_netif {
@@ -190,13 +193,10 @@ void iwarp_lw_peer_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr
 int iwarp_lw_connect(struct iwarp_seat *seat, const struct iwarp_way *way,
                      struct iwarp_endpoint **ep);
 
-/* Whose connection of lwIP's it is; NULL: nobody's. */
-struct iwarp_lw_endpoint *iwarp_lw_endpoint_of(const struct tcp_pcb *pcb);
-
 /* --- losses (recover.c); core lock held ------------------------------------------------------- */
 
-/* lwIP has had a frame: that of the first of its active connections, or of none. */
-void iwarp_lw_recover(void);
+/* lwIP has had a frame, perhaps of this connection. */
+void iwarp_lw_recover(struct iwarp_lw_endpoint *e);
 
 /* The peer has acknowledged nothing for so long, though something is in flight. */
 void iwarp_lw_ask(struct iwarp_lw_endpoint *e, unsigned silent_ms);

@@ -268,9 +268,20 @@ static err_t on_tick(void *arg, struct tcp_pcb *pcb)
     return ERR_OK;
 }
 
-struct iwarp_lw_endpoint *iwarp_lw_endpoint_of(const struct tcp_pcb *pcb)
+/* NULL: lwIP has it alone. */
+static struct iwarp_lw_endpoint *endpoint_at(const struct tcp_pcb *pcb)
 {
-    return pcb->recv == on_received ? pcb->callback_arg : NULL;
+    return pcb && pcb->recv == on_received ? pcb->callback_arg : NULL;
+}
+
+/* lwIP puts the connection whose segment has come in front of the others. */
+static void on_frame(void)
+{
+    struct iwarp_lw_endpoint *e = endpoint_at(tcp_active_pcbs);
+
+    if (e) {
+        iwarp_lw_recover(e);
+    }
 }
 
 /* --- octets ---------------------------------------------------------------------------------- */
@@ -480,7 +491,7 @@ static void on_missing(const void *octet)
     while (pcb && !refers(pcb->unsent, octet) && !refers(pcb->unacked, octet)) {
         pcb = pcb->next;
     }
-    struct iwarp_lw_endpoint *e = pcb ? iwarp_lw_endpoint_of(pcb) : NULL;
+    struct iwarp_lw_endpoint *e = endpoint_at(pcb);
     if (e) {
         e->gone = true;
         iwarp_lw_note_if_ready(e);
@@ -497,6 +508,7 @@ struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct
         e->note.run = run;
         e->netif = n;
         iwarp_lw_on_missing = on_missing;
+        iwarp_lw_on_frame = on_frame;
         e->pcb = pcb;
         e->connected = pcb->state == ESTABLISHED;
         e->acked = e->loss.acked = pcb->lastack;

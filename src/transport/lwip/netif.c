@@ -36,6 +36,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* outside of the
 static struct iwarp_lw_netif *table;
 
 void (*iwarp_lw_on_missing)(const void *octet);
+void (*iwarp_lw_on_frame)(void);
 
 /* --- frames ---------------------------------------------------------------------------------- */
 
@@ -186,7 +187,9 @@ static void deliver(struct iwarp_lw_netif *n, size_t octets)
     if (n->netif.input(p, &n->netif) != ERR_OK) {
         pbuf_free(p);
     }
-    iwarp_lw_recover();
+    if (iwarp_lw_on_frame) {
+        iwarp_lw_on_frame();
+    }
 }
 
 static bool input(struct iwarp_lw_netif *n)

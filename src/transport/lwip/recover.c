@@ -70,12 +70,11 @@ static void on_partial(struct tcp_pcb *pcb)
     }
 }
 
-void iwarp_lw_recover(void)
+void iwarp_lw_recover(struct iwarp_lw_endpoint *e)
 {
-    struct tcp_pcb *pcb = tcp_active_pcbs;
-    struct iwarp_lw_endpoint *e = pcb ? iwarp_lw_endpoint_of(pcb) : NULL;
+    struct tcp_pcb *pcb = e->pcb;
 
-    if (!e || pcb->state < ESTABLISHED) {
+    if (pcb->state < ESTABLISHED) {
         return;
     }
     bool news = pcb->lastack != e->loss.acked;

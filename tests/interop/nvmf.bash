@@ -6,7 +6,8 @@
 # and a file system, copies a tree of size octets in count files, leaves, comes back, checks the file
 # system and compares.
 nvmf_subsystem=nqn.2014-08.org.example:disks
-nvmf_host="--hostnqn=nqn.2014-08.org.example:host --hostid=6b2f6c0e-7c1d-4f43-9d53-0a4e8f1c2d77"
+nvmf_host_name=nqn.2014-08.org.example:host
+nvmf_host="--hostnqn=$nvmf_host_name --hostid=6b2f6c0e-7c1d-4f43-9d53-0a4e8f1c2d77"
 
 # nvmf_serve PORT LOG [OPTION...]: starts the target in $work/end; sets host_pid
 nvmf_serve()
@@ -249,6 +250,48 @@ rm -f /tmp/file /tmp/two /tmp/back
 END
 }
 
+# A secret of the host and one of the target, as `nvme gen-dhchap-key` prints them.
+nvmf_secret_host=DHHC-1:01:AgkQFx4lLDM6QUhPVl1ka3J5gIeOlZyjqrG4v8bN1Nuz7TWq:
+nvmf_secret_target=DHHC-1:02:AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dzj6vH4/wYNFBsiKTA3PkVMRdxyRQ==:
+
+# nvmf_prove PORT: what the guest does at a target that wants to see its secret
+nvmf_prove()
+{
+    nvmf_guest "$1"
+    cat <<END
+refused()
+{
+    if nvme connect \$at -n $nvmf_subsystem --nr-io-queues=2 "\$@"; then echo "not refused: \$*"; exit 1; fi
+}
+echo "== without a secret"
+refused
+# A kernel without DH-HMAC-CHAP (Debian 12's 6.1) ends here: nobody gets in with it.
+if grep -q ^nvme_auth /proc/modules; then
+    nvme check-dhchap-key --key=$nvmf_secret_host
+    nvme check-dhchap-key --key=$nvmf_secret_target
+    echo "== with another one's secret"
+    refused --dhchap-secret=$nvmf_secret_target
+    echo "== with the right one, but the target is to have another one"
+    refused --dhchap-secret=$nvmf_secret_host --dhchap-ctrl-secret=$nvmf_secret_host
+    echo "== with the right one"
+    come --dhchap-secret=$nvmf_secret_host
+    leave
+    echo "== with both, and data"
+    come --dhchap-secret=$nvmf_secret_host --dhchap-ctrl-secret=$nvmf_secret_target
+    dd if=/dev/urandom of=/tmp/data bs=1M count=4 status=none
+    dd if=/tmp/data of=/dev/nvme0n1 bs=64k oflag=direct status=none
+    dd if=/dev/nvme0n1 of=/tmp/back bs=64k count=64 iflag=direct status=none
+    cmp /tmp/data /tmp/back
+    leave
+    dmesg | grep -i 'nvme.*authenticated' || true
+    echo proved
+else
+    echo "this kernel knows no secrets"
+fi
+echo the same
+END
+}
+
 # nvmf_config NAMESPACE...
 nvmf_config()
 {
@@ -320,6 +363,11 @@ nvmf_run()
         nvmf_serve "$port" "$log" --config config
         guest_begin "$seconds" "$(nvmf_ask "$port")"
         nvmf_changes
+    elif [ "$(value secret "$words" 0)" = 1 ]; then
+        mkdir "$work/end"
+        (umask 077 && echo "${nvmf_host_name} $nvmf_secret_host $nvmf_secret_target" >"$work/end/secrets")
+        nvmf_serve "$port" "$log" --nqn $nvmf_subsystem --ns disk --secrets secrets
+        guest_begin "$seconds" "$(nvmf_prove "$port")"
     elif [ "$kills" = 0 ]; then
         nvmf_record=1 nvmf_serve "$port" "$log" --nqn $nvmf_subsystem --ns disk --ns ram:64M
         guest_begin "$seconds" "$(nvmf_use "$port" "$(value size "$words")" "$(value count "$words")")"

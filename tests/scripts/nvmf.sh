@@ -108,6 +108,13 @@ check "a number of its own" says 'namespace 7 is ram:1M, 2048 blocks of 512'
 check "bench reads" bench -d 8
 check "no second target on its file" fails 1 'a.img: it is in use' timeout 100 "$nvmf" -l 127.0.0.1:0 -q $nqn:x -n a.img
 check "bench writes" bench -w -d 4 -s 65536
+# A file of secrets: this host of ours has none to show.
+secret=DHHC-1:01:AgkQFx4lLDM6QUhPVl1ka3J5gIeOlZyjqrG4v8bN1Nuz7TWq:
+(umask 077 && echo "$nqn:other $secret" >secrets)
+check "secrets that all may read" bash -c 'cp secrets open && chmod 644 open &&
+    ! "$1" -l 127.0.0.1:0 --secrets open -q nqn.2014-08.org.example:x -n ram:1M 2>said && grep -q "open: others than" said' - "$nvmf"
+check "secrets that are none" bash -c '(umask 077 && echo nobody nothing >none)
+    ! "$1" -l 127.0.0.1:0 --secrets none -q nqn.2014-08.org.example:x -n ram:1M 2>said && grep -q "none:1: not a secret" said' - "$nvmf"
 
 figure() { get /metrics | tr -d '\r' | grep -F -- "$1" | awk '{ exit !('"$2"') }'; }
 check "commands are counted" figure 'commands_total{opcode="read"}' '$2 > 100'

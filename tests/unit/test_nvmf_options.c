@@ -36,7 +36,8 @@ static void subsystems__options__belong_to_the_last_one(void **state)
 
     (void)state;
     assert_true(parse(&options, "--nqn nqn.a --ns x --read-only --ns y -b 512 --ns z --host h "
-                                "--nqn nqn.b --ns ram:1M -m 2G --no-crc --no-uring"));
+                                "--nqn nqn.b --ns ram:1M -m 2G --no-crc --no-uring --secrets s"));
+    assert_string_equal(options.secrets, "s");
     assert_int_equal(options.subsystem_count, 2);
     assert_int_equal(options.subsystems[0].disk_count, 3);
     assert_false(options.subsystems[0].disks[0].read_only);

@@ -7,7 +7,7 @@
 
 #include "controller.h"
 
-/* Commands of opcode NVMF_FABRICS, on any queue: Connect, properties. */
+/* Commands of opcode NVMF_FABRICS, on any queue: Connect, properties, authentication. */
 void nvmf_fabrics(struct nvmf_request *request);
 
 /* Of an admin queue with a controller that is ready. */

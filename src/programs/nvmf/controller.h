@@ -17,6 +17,7 @@
 #define NVMF_CONTROLLER_H
 
 #include "queue.h"
+#include "secrets.h"
 #include "store.h"
 
 struct nvmf_error_entry {
@@ -28,6 +29,7 @@ struct nvmf_error_entry {
 struct nvmf_controllers {
     struct nvmf_controller *first;
     struct nvmf_store *store;
+    struct nvmf_secrets secrets; /* none: no host has to show one */
     uint16_t last_id;
     unsigned count;
     uint64_t silent; /* hosts whose Keep Alive did not come */

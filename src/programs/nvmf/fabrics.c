@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fabrics commands: Connect (Fabrics 3.3), Property Get and Set (3.4, 3.5).
+ * Fabrics commands: Connect (Fabrics 3.3), Property Get and Set (3.4, 3.5). auth.c has those of
+ * authentication.
  */
+#include "auth.h"
 #include "commands.h"
 #include "octets.h"
 #include "report.h"
@@ -11,6 +13,9 @@
 /* Where a parameter that is wrong lies: in the command, or in the data of Connect. */
 #define IN_COMMAND(offset) (offset)
 #define IN_DATA(offset)    (UINT32_C(0x10000) | (offset))
+
+/* In the response to Connect: a transaction of authentication comes next. */
+#define AUTH_REQUIRED UINT32_C(0x20000)
 
 static void refuse(struct nvmf_request *request, unsigned where)
 {
@@ -25,7 +30,8 @@ static void joined(struct nvmf_request *request, struct nvmf_controller *control
     controller->queues[queue->id] = queue;
     queue->sq_entries = (uint16_t)((request->command.dw[1] & 0xffff) + 1);
     queue->no_flow_control = (request->command.dw[1] >> 16 & 0x04) != 0;
-    nvmf_request_answer(request, NVMF_OK, controller->id);
+    queue->unproved = nvmf_auth_wanted(controller);
+    nvmf_request_answer(request, NVMF_OK, controller->id | (queue->unproved ? AUTH_REQUIRED : 0u));
 }
 
 static void connect_admin(struct nvmf_controllers *all, struct nvmf_request *request,
@@ -49,6 +55,12 @@ static void connect_admin(struct nvmf_controllers *all, struct nvmf_request *req
     if (subsystem && !nvmf_subsystem_admits(subsystem, connect->host)) {
         nvmf_report("%s: host %s may not have subsystem %s", request->queue->peer, connect->host,
                     connect->subsystem);
+        nvmf_request_answer(request, NVMF_CONNECT_HOST | NVMF_DNR, 0);
+        return;
+    }
+    if (subsystem && all->secrets.count > 0 && !nvmf_secrets_find(&all->secrets, connect->host)) {
+        nvmf_report("%s: host %s has no line in the file of secrets", request->queue->peer,
+                    connect->host);
         nvmf_request_answer(request, NVMF_CONNECT_HOST | NVMF_DNR, 0);
         return;
     }
@@ -144,9 +156,18 @@ void nvmf_fabrics(struct nvmf_request *request)
 
     if (type == NVMF_CONNECT) {
         connect_command(request);
-    } else if (type != NVMF_PROPERTY_GET && type != NVMF_PROPERTY_SET) {
+    } else if (type != NVMF_PROPERTY_GET && type != NVMF_PROPERTY_SET && type != NVMF_AUTH_SEND &&
+               type != NVMF_AUTH_RECEIVE) {
         nvmf_request_answer(request, NVMF_INVALID_OPCODE | NVMF_DNR, 0);
-    } else if (!request->queue->controller || request->queue->id != 0) {
+    } else if (!request->queue->controller) {
+        nvmf_request_answer(request, NVMF_SEQUENCE | NVMF_DNR, 0);
+    } else if (type == NVMF_AUTH_SEND) {
+        nvmf_auth_send(request);
+    } else if (type == NVMF_AUTH_RECEIVE) {
+        nvmf_auth_receive(request);
+    } else if (request->queue->unproved) {
+        nvmf_request_answer(request, NVMF_AUTH_REQUIRED | NVMF_DNR, 0);
+    } else if (request->queue->id != 0) {
         nvmf_request_answer(request, NVMF_SEQUENCE | NVMF_DNR, 0);
     } else {
         property_command(request, type == NVMF_PROPERTY_SET);

@@ -35,6 +35,16 @@ static void on_stopped(struct nvmf_target *stopped)
     uv_stop(stopped->loop);
 }
 
+/* Hosts that are there already stay; the next exchange is with what the file has now. */
+static bool know_secrets(const struct nvmf_options *options)
+{
+    if (!options->secrets) {
+        nvmf_secrets_free(&target.controllers.secrets);
+        return true;
+    }
+    return nvmf_secrets_load(&target.controllers.secrets, options->secrets);
+}
+
 /* Everything is asked for anew, so what the file says now counts. What cannot change while the
  * target runs stays as it is. */
 static void look_again(void)
@@ -42,7 +52,7 @@ static void look_again(void)
     struct nvmf_options options;
 
     nvmf_service_tell("STATUS=looks at disks and configuration again");
-    if (nvmf_options_read(arguments.argc, arguments.argv, &options)) {
+    if (nvmf_options_read(arguments.argc, arguments.argv, &options) && know_secrets(&options)) {
         nvmf_serve(&target.store, &options);
     } else {
         nvmf_report("everything stays as it is");
@@ -95,8 +105,10 @@ static bool listen_at(const struct nvmf_options *options)
         port = ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
     }
     if (!is_loopback(&addr)) {
-        nvmf_report("whoever reaches %s can read and write these disks: there is no encryption, "
-                    "and names of hosts are not secret",
+        nvmf_report(options->secrets
+                        ? "whoever sees the packets of %s sees these disks: there is no encryption"
+                        : "whoever reaches %s can read and write these disks: there is no "
+                          "encryption, and names of hosts are not secret",
                     host);
     }
     nvmf_report("listens on %s port %u, disks by %s", host, port, target.engine->name);
@@ -138,7 +150,7 @@ static int serve(const struct nvmf_options *options)
         return 1;
     }
     target.engine->lock_ms = LOCK_MS;
-    good = nvmf_serve(&target.store, options);
+    good = know_secrets(options) && nvmf_serve(&target.store, options);
     target.engine->lock_ms = 0; /* nothing waits once the loop runs */
     good = good && give_figures(&loop, options) && listen_at(options);
     if (good) {

@@ -265,9 +265,11 @@ void nvmf_net_sweep(struct nvmf_net *net)
 void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
 {
     for (struct nvmf_queue *queue = net->queues; queue; queue = queue->next) {
-        if (queue->state == NVMF_LIVE && !queue->controller &&
+        if (queue->state == NVMF_LIVE && (!queue->controller || queue->unproved) &&
             now_ms - queue->since_ms > limit_ms) {
-            nvmf_report("%s: queue %u: no Connect command came", queue->peer, queue->id);
+            nvmf_report("%s: queue %u: %s", queue->peer, queue->id,
+                        queue->controller ? "the host did not show that it knows its secret"
+                                          : "no Connect command came");
             nvmf_queue_close(queue);
         }
     }

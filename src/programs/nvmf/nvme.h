@@ -2,6 +2,7 @@
 /*
  * Numbers of the standards, as far as the target has a use for them: NVM Express base 1.4, NVMe
  * over Fabrics 1.1, its RDMA transport. "Base" and "Fabrics" in comments mean these two.
+ * Authentication is that of NVM Express base 2.0.
  */
 #ifndef NVMF_NVME_H
 #define NVMF_NVME_H
@@ -49,7 +50,13 @@ enum nvmf_io_opcode {
     NVMF_VERIFY = 0x0c
 };
 
-enum nvmf_fabrics_type { NVMF_PROPERTY_SET = 0, NVMF_CONNECT = 1, NVMF_PROPERTY_GET = 4 };
+enum nvmf_fabrics_type {
+    NVMF_PROPERTY_SET = 0,
+    NVMF_CONNECT = 1,
+    NVMF_PROPERTY_GET = 4,
+    NVMF_AUTH_SEND = 5,
+    NVMF_AUTH_RECEIVE = 6
+};
 
 /* Status code type in bits 8 to 10, status code below, Base 4.6.1. */
 enum nvmf_status {
@@ -75,6 +82,7 @@ enum nvmf_status {
     NVMF_CONNECT_BUSY = 0x181,
     NVMF_CONNECT_PARAMETER = 0x182,
     NVMF_CONNECT_HOST = 0x184,
+    NVMF_AUTH_REQUIRED = 0x191,
     NVMF_WRITE_FAULT = 0x280,
     NVMF_READ_ERROR = 0x281,
     NVMF_COMPARE_FAILED = 0x285,

@@ -27,6 +27,8 @@ static const struct option_row {
     {'r', "read-only", NULL, "no writes to its namespaces that follow"},
     {'b', "block", "512|4096", "octets of a logical block of its namespaces that follow (4096)"},
     {'H', "host", "NQN", "a host that may have it; may be repeated; without it: any host"},
+    {259, "secrets", "FILE",
+     "hosts, and what each has to know (DH-HMAC-CHAP); nobody else may come"},
     {'m', "memory", "SIZE", "of all I/O buffers together (64M)"},
     {'c', "config", "FILE", "more of these options, as JSON"},
     {258, "metrics", "ADDR:PORT", "figures for Prometheus and for iwarp-nvmf status, by HTTP"},
@@ -41,7 +43,7 @@ static const struct option_row {
 void nvmf_options_help(void)
 {
     puts("iwarp-nvmf serves disks to hosts of NVMe over Fabrics, by RDMA over TCP (iWARP).\n"
-         "There is no encryption, and the name of a host is not a secret.\n\n"
+         "There is no encryption, and the name of a host is not a secret; --secrets has some.\n\n"
          "  iwarp-nvmf [--listen ADDR:PORT] --nqn NQN --ns DISK... [OPTION...]\n"
          "  iwarp-nvmf status ADDR:PORT                    what a target with --metrics does\n"
          "  iwarp-nvmf bench -q NQN [-a ADDR:PORT] ...     measure such a target\n");
@@ -189,6 +191,9 @@ bool nvmf_options_set(struct nvmf_options *options, int letter, const char *valu
     case 258:
         return nvmf_parse_address(value, 0, &options->metrics, &options->metrics_len) ||
                wrong(value, "not an address with a port");
+    case 259:
+        options->secrets = value;
+        return true;
     case 256:
         options->crc = false;
         return true;

@@ -34,6 +34,7 @@ struct nvmf_options {
     struct sockaddr_storage metrics;
     socklen_t metrics_len;   /* 0: none */
     const char *config_file; /* NULL: none */
+    const char *secrets;     /* the file; NULL: none */
     struct nvmf_json *config;
     char *config_text;
 };

@@ -26,6 +26,7 @@
 
 #include <iwarp/iwarp.h>
 
+struct nvmf_auth;
 struct nvmf_controller;
 struct nvmf_namespace;
 struct nvmf_queue;
@@ -59,6 +60,8 @@ struct nvmf_queue {
     unsigned with_disk;   /* of these, or after the end, in the hands of a disk */
     uint64_t since_ms;
     struct nvmf_controller *controller; /* NULL before Connect */
+    bool unproved;                      /* the host has yet to show that it knows its secret */
+    struct nvmf_auth *auth;             /* while it does so */
     char peer[64];
     struct iwarp_conn *conn;
     struct iwarp_qp *qp;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "target.h"
 
+#include "auth.h"
 #include "commands.h"
 #include "net.h"
 #include "report.h"
@@ -35,6 +36,8 @@ static void on_command(struct nvmf_request *request, enum nvmf_status error)
         nvmf_request_answer(request, error | NVMF_DNR, 0);
     } else if (request->command.opcode == NVMF_FABRICS) {
         nvmf_fabrics(request);
+    } else if (request->queue->unproved) {
+        nvmf_request_answer(request, NVMF_AUTH_REQUIRED | NVMF_DNR, 0);
     } else if (!controller || !nvmf_controller_ready(controller)) {
         nvmf_request_answer(request, NVMF_SEQUENCE | NVMF_DNR, 0);
     } else if (request->queue->id == 0) {
@@ -54,6 +57,12 @@ static void on_answered(struct nvmf_request *request, unsigned status)
     }
     nvmf_stats_count(&target_of(queue->net)->stats, nvmf_kind_of(queue->id, command->opcode),
                      status, command->len, uv_hrtime() - request->began_ns);
+}
+
+static void on_ended(struct nvmf_queue *queue)
+{
+    nvmf_auth_end(queue);
+    nvmf_controller_leave(queue);
 }
 
 static void on_changed(void *arg, struct nvmf_subsystem *subsystem, uint32_t nsid)
@@ -139,7 +148,7 @@ bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory
     }
     target->net.command = on_command;
     target->net.answered = on_answered;
-    target->net.ended = nvmf_controller_leave;
+    target->net.ended = on_ended;
     target->net.user = &target->controllers;
     target->engine =
         nvmf_engine_open(loop, target->net.arena.base, nvmf_arena_len(&target->net.arena), uring);
@@ -245,6 +254,7 @@ void nvmf_target_close(struct nvmf_target *target)
     uv_close((uv_handle_t *)&target->tick, NULL);
     iwarp_eq_destroy(target->eq);
     nvmf_store_close(&target->store);
+    nvmf_secrets_free(&target->controllers.secrets);
     target->engine->close(target->engine);
     nvmf_net_close(&target->net);
 }

@@ -12,7 +12,6 @@ for tool in rping ibv_devinfo tshark cc; do
     command -v $tool >/dev/null || { echo "$tool is not installed"; exit 77; }
 done
 
-
 # Lines of a listing follow each other in the file.
 stands_in()
 {
@@ -27,7 +26,11 @@ END
 runs()
 {
     sed "s|\$PWD/build/|$BUILD/|g; s|\([^/A-Za-z]\|^\)build/|\1$BUILD/|g" "$1" >"$1.here"
-    timeout 60 setsid -w bash -e "$1.here" >"$1.out" 2>&1 && [ -s "$1.out" ] && return
+    setsid timeout --foreground 60 bash -e "$1.here" >"$1.out" 2>&1 &
+    local session=$! status=0
+    wait $session || status=$?
+    kill -- -$session 2>/dev/null # what a listing that failed has left running
+    [ $status = 0 ] && [ -s "$1.out" ] && return
     cat "$1.out"
     return 1
 }

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,28 @@ static void warn_of_readers(const char *path)
     }
 }
 
+/*
+ * What OpenSSL finds out about a certificate at its first use, and keeps in it, is found out here:
+ * connections of several threads share these certificates, and then only read them.
+ */
+static void look_through(SSL_CTX *ssl)
+{
+    STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(ssl));
+    STACK_OF(X509) *chain = NULL;
+
+    for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+        X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+        if (ca) {
+            (void)X509_check_purpose(ca, -1, 0);
+        }
+    }
+    (void)X509_check_purpose(SSL_CTX_get0_certificate(ssl), -1, 0);
+    (void)SSL_CTX_get0_chain_certs(ssl, &chain);
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        (void)X509_check_purpose(sk_X509_value(chain, i), -1, 0);
+    }
+}
+
 static enum iwarp_status load_certificates(const struct tls_text *text, struct tls_creds *creds)
 {
     const char *key = text->key ? text->key : text->cert;
@@ -154,6 +177,7 @@ static enum iwarp_status load_certificates(const struct tls_text *text, struct t
     if (names) {
         SSL_CTX_set_client_CA_list(creds->ssl, names);
     }
+    look_through(creds->ssl);
     ERR_clear_error();
     warn_of_readers(key);
     iwarp_tls_cert_identity(SSL_CTX_get0_certificate(creds->ssl), creds->own);

@@ -57,6 +57,7 @@ url=iwarp://127.0.0.1:${address##*:}
 check "put with a pre-shared key" client put -c --tls psk=psk tree/a "$url/two"
 check "what was put is there, too" served two
 # The server's OpenSSL chooses alert 47 (3.0) or 51 (newer ones).
+check "a folder that is not there" fails 3 'missing/cert.pem cannot be used.*check --tls' "$cp" ls --tls missing "$url/"
 check "a wrong key" fails 3 '(keys differ|pre-shared key of this end is wrong).*TLS_ALERT' "$cp" ls --tls psk=wrong "$url/"
 stop
 
@@ -70,6 +71,17 @@ cp others/server/key.pem live/key.pem && cp others/server/cert.pem live/cert.pem
 check "files that have changed are used without a restart" client ls --tls others/client "$url/"
 check "and only they" fails 3 TLS_CERT_CA "$cp" ls --tls keys/client "$url/"
 stop
+
+check "a server of files that are not there" fails 1 'missing/cert.pem cannot be used.*check --tls' \
+    "$cp" serve --tls missing --listen 127.0.0.1:0 export
+
+# Whoever asks for no log is told whom the server has turned away all the same.
+unset IWARP_LOG
+serve export
+check "a client with TLS" fails 3 'TLS_CLOSED.*--tls' "$cp" ls --tls keys/client "iwarp://127.0.0.1:${address##*:}/"
+check "a server without a word about the log says so" said MPA_TLS
+stop
+export IWARP_LOG=error
 
 listen=0.0.0.0:0
 check "beyond loopback serve asks for --tls" fails 2 '--tls' "$cp" serve --listen 0.0.0.0:0 export

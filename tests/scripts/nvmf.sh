@@ -166,6 +166,25 @@ check "a size is looked at" bash -c 'truncate -s 16M a.img && kill -HUP '"$pid"
 check "and reported" eventually says 'namespace 1 (a.img) has 4096 blocks now'
 stop
 
+# TLS: by a key; hosts without it, and with another one, are turned away.
+echo "disks:$(openssl rand -hex 32)" >psk && chmod 600 psk
+echo "disks:$(openssl rand -hex 32)" >wrong && chmod 600 wrong
+check "TLS: no such file" fails 1 'TLS: .*missing' "$nvmf" -l 127.0.0.1:0 -q $nqn:one -n ram:1M --tls psk=missing
+export IWARP_LOG=warn
+start -l 127.0.0.1:0 -q $nqn:one -n ram:1M --tls psk=psk
+check "TLS: bench reads" bench -T psk=psk
+check "TLS: a host without it" fails 1 . "$nvmf" bench -a "127.0.0.1:$(port_of)" -q $nqn:one -t 1
+check "TLS: the log says so" eventually says TLS_PLAIN
+sleep 1.1 # such lines come once a second
+check "TLS: a host with another key" fails 1 . "$nvmf" bench -a "127.0.0.1:$(port_of)" -q $nqn:one -t 1 -T psk=wrong
+check "TLS: the log says so, too" eventually says TLS_PSK_KEY
+stop
+printf '{"listen": "127.0.0.1:0", "tls": "psk=psk",\n "subsystems": [%s]}\n' "$one" >nvmf.json
+start --config nvmf.json
+check "TLS: by the file" bench -T psk=psk
+stop
+unset IWARP_LOG
+
 # systemd: a socket that is there, READY, the watchdog.
 systemd()
 {

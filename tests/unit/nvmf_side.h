@@ -49,12 +49,12 @@ static inline void side_open(struct side *s, size_t memory, bool uring)
 
     memset(s, 0, sizeof *s);
     uv_loop_init(&s->loop);
-    side_must(nvmf_target_open(&s->target, &s->loop, memory, uring), "target");
+    side_must(nvmf_target_open(&s->target, &s->loop, memory, uring, NULL), "target");
     s->subsystem = nvmf_store_add(&s->target.store, SIDE_NQN);
     side_must(s->subsystem != NULL, "subsystem");
     side_must(nvmf_target_listen(&s->target, (struct sockaddr *)&any, sizeof any, true), "listen");
     iwarp_listener_addr(s->target.listener, &s->addr, &s->addr_len);
-    side_must(nvmf_host_open(&s->host, &s->loop, SIDE_MEMORY), "host");
+    side_must(nvmf_host_open(&s->host, &s->loop, SIDE_MEMORY, NULL), "host");
     memset(s->host.memory, 0, SIDE_MEMORY);
 }
 

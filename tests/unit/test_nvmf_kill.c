@@ -224,7 +224,7 @@ static void killed__again_and_again__loses_nothing_that_was_answered(bool uring)
     side_must(fd >= 0 && ftruncate(fd, (off_t)BLOCKS * BLOCK) == 0, l.disk);
     close(fd);
     uv_loop_init(&l.loop);
-    side_must(nvmf_host_open(&l.host, &l.loop, (size_t)BLOCKS * BLOCK), "host");
+    side_must(nvmf_host_open(&l.host, &l.loop, (size_t)BLOCKS * BLOCK, NULL), "host");
     for (unsigned round = 0; round <= KILLS; round++) {
         uint16_t controller = 0xffff;
         start(uring);

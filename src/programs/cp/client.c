@@ -6,6 +6,8 @@
  */
 #include "client.h"
 
+#include "tls.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -72,9 +74,11 @@ static void explain_failure(struct cp_client *client, enum iwarp_status status)
         snprintf(why, sizeof why, "%s", text[0] ? text : iwarp_status_text(status));
     }
     /* Without a connection that failed it is this process that could not begin one. */
-    cp_report_broken(&client->report, client->server, why,
-                     client->channel.conn ? connect_hint(fault)
-                                          : "check the limits and the environment of this process");
+    cp_report_broken(
+        &client->report, client->server, why,
+        client->channel.conn
+            ? connect_hint(fault)
+            : cp_tls_hint(why, "check the limits and the environment of this process"));
 }
 
 static enum iwarp_status try_address(struct cp_client *client, const struct addrinfo *address)

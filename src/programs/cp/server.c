@@ -8,6 +8,7 @@
 
 #include "places.h"
 #include "report.h"
+#include "tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -153,7 +154,9 @@ static int start_listening(struct server *server, const struct addrinfo *address
     conn.admit_arg = (void *)(uintptr_t)options;
     if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &conn, 128,
                      server->eq, NULL, &server->listener) != IWARP_OK) {
-        return fail(text, iwarp_last_error(), "choose another address or port with --listen");
+        return fail(
+            text, iwarp_last_error(),
+            cp_tls_hint(iwarp_last_error(), "choose another address or port with --listen"));
     }
     if (iwarp_listener_addr(server->listener, &addr, &len) == IWARP_OK) {
         cp_net_format((struct sockaddr *)&addr, len, text, sizeof text);

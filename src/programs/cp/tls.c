@@ -49,3 +49,9 @@ bool cp_tls_expect(const char *host, const char *text, char full[CP_TLS_MAX])
 
     return snprintf(full, CP_TLS_MAX, "%s%s%s", text, name[0] ? ",name=" : "", name) < CP_TLS_MAX;
 }
+
+const char *cp_tls_hint(const char *sentence, const char *otherwise)
+{
+    return strncmp(sentence, "TLS:", 4) == 0 ? "check --tls and the files that it names"
+                                             : otherwise;
+}

@@ -19,4 +19,8 @@ const char *cp_tls_allow(const char *id, char text[CP_TLS_MAX]);
  * anyway. False: no room. */
 bool cp_tls_expect(const char *host, const char *text, char full[CP_TLS_MAX]);
 
+/* What to do about an error of the library that no peer has made: about --tls, if it is what the
+ * sentence is about, or else `otherwise`. */
+const char *cp_tls_hint(const char *sentence, const char *otherwise);
+
 #endif

@@ -21,6 +21,7 @@ struct bench {
     struct nvmf_host host;
     struct nvmf_host_queue *queues[QUEUES + 1];
     const char *nqn;
+    char *tls;
     struct sockaddr_storage addr;
     socklen_t addr_len;
     unsigned queue_count, depth, seconds;
@@ -199,7 +200,7 @@ static bool parse(int argc, char **argv)
                            .random = 88172645463325252};
     nvmf_parse_address("127.0.0.1", 4420, &bench.addr, &bench.addr_len);
     optind = 1;
-    while ((letter = getopt(argc, argv, "a:q:j:d:s:t:wlnk")) != -1) {
+    while ((letter = getopt(argc, argv, "a:q:j:d:s:t:T:wlnk")) != -1) {
         switch (letter) {
         case 'a':
             if (!nvmf_parse_address(optarg, 4420, &bench.addr, &bench.addr_len)) {
@@ -208,6 +209,13 @@ static bool parse(int argc, char **argv)
             break;
         case 'q':
             bench.nqn = optarg;
+            break;
+        case 'T':
+            free(bench.tls);
+            bench.tls = nvmf_options_tls(optarg);
+            if (!bench.tls) {
+                return false;
+            }
             break;
         case 'j':
             bench.queue_count = (unsigned)strtoul(optarg, NULL, 10);
@@ -249,15 +257,16 @@ int nvmf_bench(int argc, char **argv)
 
     if (!parse(argc, argv)) {
         fputs("iwarp-nvmf: bench: -q NQN [-a ADDR:PORT] [-j QUEUES] [-d DEPTH] [-s OCTETS]\n"
-              "  [-t SECONDS] [-w: write] [-l: in order] [-n: no CRC] [-k: no data in capsules]\n",
+              "  [-t SECONDS] [-w: write] [-l: in order] [-n: no CRC] [-k: no data in capsules]\n"
+              "  [-T TLS: as --tls of the target]\n",
               stderr);
         return 2;
     }
     uv_loop_init(&loop);
-    good =
-        nvmf_host_open(&bench.host, &loop,
-                       (size_t)bench.queue_count * bench.depth * bench.size + NVMF_IDENTIFY_LEN) &&
-        join();
+    good = nvmf_host_open(&bench.host, &loop,
+                          (size_t)bench.queue_count * bench.depth * bench.size + NVMF_IDENTIFY_LEN,
+                          bench.tls) &&
+           join();
     if (good) {
         run();
     }
@@ -269,5 +278,6 @@ int nvmf_bench(int argc, char **argv)
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
     }
+    free(bench.tls);
     return good && bench.errors == 0 ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The configuration file: {"listen": "192.0.2.1:4420", "memory": "256M", "crc": true, "uring":
- * true, "metrics": "127.0.0.1:9420", "secrets": "/etc/secrets", "subsystems": [{"nqn": "nqn...",
- * "hosts": ["nqn..."], "namespaces":
+ * true, "metrics": "127.0.0.1:9420", "tls": "psk=FILE", "secrets": "FILE", "subsystems":
+ * [{"nqn": "nqn...", "hosts": ["nqn..."], "namespaces":
  * [{"disk": "/srv/a", "nsid": 1, "read_only": false, "block": 4096}]}]}. What it does not say is as
  * on the command line. A name that is not known is an error: it may be a mistake in one that is.
  */
@@ -180,6 +180,7 @@ static bool use_file(const char *file, struct nvmf_options *options)
                                             {"crc", NVMF_JSON_BOOL, 256, NULL},
                                             {"uring", NVMF_JSON_BOOL, 257, NULL},
                                             {"metrics", NVMF_JSON_TEXT, 258, NULL},
+                                            {"tls", NVMF_JSON_TEXT, 'T', NULL},
                                             {"secrets", NVMF_JSON_TEXT, 259, NULL}};
     struct config config = {options, file, {0}};
     const char *why;
@@ -195,7 +196,7 @@ static bool use_file(const char *file, struct nvmf_options *options)
         options->config_text = NULL;
         return wrong(&config, line, NULL, why);
     }
-    return use_object(&config, options->config, members, 7);
+    return use_object(&config, options->config, members, sizeof members / sizeof *members);
 }
 
 bool nvmf_options_read(int argc, char **argv, struct nvmf_options *options)

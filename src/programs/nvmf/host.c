@@ -9,7 +9,7 @@
 /* In a queue's memory: commands with their data, then responses. */
 #define CAPSULE (NVMF_COMMAND_LEN + NVMF_IN_CAPSULE)
 
-bool nvmf_host_open(struct nvmf_host *host, uv_loop_t *loop, size_t memory)
+bool nvmf_host_open(struct nvmf_host *host, uv_loop_t *loop, size_t memory, const char *tls)
 {
     struct iwarp_device_options options;
 
@@ -20,6 +20,7 @@ bool nvmf_host_open(struct nvmf_host *host, uv_loop_t *loop, size_t memory)
     iwarp_device_options_init(&options);
     options.progress = IWARP_PROGRESS_EMBEDDED;
     options.loop = loop;
+    options.tls = tls;
     return host->memory && iwarp_device_open(&options, &host->device) == IWARP_OK &&
            iwarp_pd_create(host->device, &host->pd) == IWARP_OK &&
            iwarp_cq_create(host->device, 65536, NULL, &host->cq) == IWARP_OK &&

@@ -45,7 +45,8 @@ struct nvmf_host_queue {
     bool ended;
 };
 
-bool nvmf_host_open(struct nvmf_host *host, uv_loop_t *loop, size_t memory);
+/* tls: as in iwarp/tls.h; NULL: what IWARP_TLS says. */
+bool nvmf_host_open(struct nvmf_host *host, uv_loop_t *loop, size_t memory, const char *tls);
 void nvmf_host_close(struct nvmf_host *host);
 
 /* Connect a queue, but send no Connect command. NULL after iwarp_last_error has the reason. */

@@ -82,6 +82,12 @@ static bool is_loopback(const struct sockaddr_storage *addr)
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)addr)->sin6_addr);
 }
 
+/* By --tls; who sets IWARP_TLS instead is warned in vain. */
+static bool has_tls(const struct nvmf_options *options)
+{
+    return options->tls && strcmp(options->tls, "off") != 0;
+}
+
 static bool listen_at(const struct nvmf_options *options)
 {
     struct sockaddr_storage addr;
@@ -104,11 +110,12 @@ static bool listen_at(const struct nvmf_options *options)
         inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&addr)->sin6_addr, host, sizeof host);
         port = ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
     }
-    if (!is_loopback(&addr)) {
+    if (!is_loopback(&addr) && !has_tls(options)) {
         nvmf_report(options->secrets
-                        ? "whoever sees the packets of %s sees these disks: there is no encryption"
+                        ? "whoever sees the packets of %s sees these disks: there is no "
+                          "encryption; --tls changes that"
                         : "whoever reaches %s can read and write these disks: there is no "
-                          "encryption, and names of hosts are not secret",
+                          "encryption, and names of hosts are not secret; --tls changes that",
                     host);
     }
     nvmf_report("listens on %s port %u, disks by %s", host, port, target.engine->name);
@@ -145,7 +152,7 @@ static int serve(const struct nvmf_options *options)
     bool good;
 
     uv_loop_init(&loop);
-    if (!nvmf_target_open(&target, &loop, options->memory, options->uring)) {
+    if (!nvmf_target_open(&target, &loop, options->memory, options->uring, options->tls)) {
         nvmf_report("%s", iwarp_last_error());
         return 1;
     }

@@ -13,13 +13,14 @@
 /* In-capsule data of the admin queue: that of Connect. */
 #define ADMIN_IN_CAPSULE NVMF_PAGE
 
-bool nvmf_net_open(struct nvmf_net *net, uv_loop_t *loop, size_t memory)
+bool nvmf_net_open(struct nvmf_net *net, uv_loop_t *loop, size_t memory, const char *tls)
 {
     struct iwarp_device_options options;
 
     iwarp_device_options_init(&options);
     options.progress = IWARP_PROGRESS_EMBEDDED;
     options.loop = loop;
+    options.tls = tls;
     if (iwarp_device_open(&options, &net->device) != IWARP_OK) {
         return false;
     }

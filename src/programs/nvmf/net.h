@@ -11,9 +11,9 @@
 /* Queues at a time, admin queues included. */
 #define NVMF_NET_QUEUES 1024
 
-/* memory: octets of all buffers. crc: ask for CRC32c. False after iwarp_last_error has the reason.
- */
-bool nvmf_net_open(struct nvmf_net *net, uv_loop_t *loop, size_t memory);
+/* memory: octets of all buffers. tls: as in iwarp/tls.h; NULL: what IWARP_TLS says. False after
+ * iwarp_last_error has the reason. */
+bool nvmf_net_open(struct nvmf_net *net, uv_loop_t *loop, size_t memory, const char *tls);
 void nvmf_net_close(struct nvmf_net *net); /* no queue may be left */
 
 /* Accept a Request, or reject it. */

@@ -32,6 +32,8 @@ static const struct option_row {
     {'m', "memory", "SIZE", "of all I/O buffers together (64M)"},
     {'c', "config", "FILE", "more of these options, as JSON"},
     {258, "metrics", "ADDR:PORT", "figures for Prometheus and for iwarp-nvmf status, by HTTP"},
+    {'T', "tls", "HOW",
+     "TLS: a folder of iwarp-cp keygen, psk=FILE, or cert=FILE,key=FILE,ca=FILE"},
     {256, "no-crc", NULL, "without CRC32c, if the host does not ask for it"},
     {257, "no-uring", NULL, "read and write by threads, not by io_uring"},
     {'h', "help", NULL, "this text"},
@@ -43,7 +45,7 @@ static const struct option_row {
 void nvmf_options_help(void)
 {
     puts("iwarp-nvmf serves disks to hosts of NVMe over Fabrics, by RDMA over TCP (iWARP).\n"
-         "There is no encryption, and the name of a host is not a secret; --secrets has some.\n\n"
+         "Without --tls there is no encryption, and the name of a host is not a secret.\n\n"
          "  iwarp-nvmf [--listen ADDR:PORT] --nqn NQN --ns DISK... [OPTION...]\n"
          "  iwarp-nvmf status ADDR:PORT                    what a target with --metrics does\n"
          "  iwarp-nvmf bench -q NQN [-a ADDR:PORT] ...     measure such a target\n");
@@ -167,6 +169,25 @@ static bool set_of_subsystem(struct nvmf_options *options, int letter, const cha
     }
 }
 
+char *nvmf_options_tls(const char *value)
+{
+    char *text = NULL;
+
+    if (strchr(value, '=') || strcmp(value, "off") == 0) {
+        return strdup(value);
+    }
+    return asprintf(&text, "cert=%s/cert.pem,key=%s/key.pem,ca=%s/ca.pem", value, value, value) < 0
+               ? NULL
+               : text;
+}
+
+static bool set_tls(struct nvmf_options *options, const char *value)
+{
+    free(options->tls);
+    options->tls = nvmf_options_tls(value);
+    return options->tls || wrong(value, "not enough memory");
+}
+
 bool nvmf_options_set(struct nvmf_options *options, int letter, const char *value,
                       struct nvmf_wanted_disk *next)
 {
@@ -188,6 +209,8 @@ bool nvmf_options_set(struct nvmf_options *options, int letter, const char *valu
     case 'c':
         options->config_file = value;
         return true;
+    case 'T':
+        return set_tls(options, value);
     case 258:
         return nvmf_parse_address(value, 0, &options->metrics, &options->metrics_len) ||
                wrong(value, "not an address with a port");
@@ -229,7 +252,7 @@ bool nvmf_options_parse(int argc, char **argv, struct nvmf_options *options)
         longs[i].val = rows[i].letter;
     }
     optind = 1;
-    while ((letter = getopt_long(argc, argv, "l:q:n:rb:H:m:c:hV", longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "l:q:n:rb:H:m:c:T:hV", longs, NULL)) != -1) {
         if (!nvmf_options_set(options, letter, optarg, &next)) {
             return false;
         }
@@ -253,4 +276,5 @@ void nvmf_options_free(struct nvmf_options *options)
         free(options->subsystems[i].hosts);
     }
     free(options->subsystems);
+    free(options->tls);
 }

@@ -31,6 +31,7 @@ struct nvmf_options {
     size_t subsystem_count;
     size_t memory; /* octets */
     bool uring, crc;
+    char *tls; /* as in iwarp/tls.h; NULL: what IWARP_TLS says */
     struct sockaddr_storage metrics;
     socklen_t metrics_len;   /* 0: none */
     const char *config_file; /* NULL: none */
@@ -50,6 +51,10 @@ bool nvmf_options_set(struct nvmf_options *options, int letter, const char *valu
 
 /* The command line and the file that it names. False as above. */
 bool nvmf_options_read(int argc, char **argv, struct nvmf_options *options);
+
+/* The text of iwarp/tls.h for `value`: itself, or the files of a folder that `iwarp-cp keygen` has
+ * made. To be freed; NULL: no memory. */
+char *nvmf_options_tls(const char *value);
 
 void nvmf_options_help(void);
 void nvmf_options_free(struct nvmf_options *options);

@@ -138,12 +138,13 @@ static void watch(struct nvmf_target *target)
     uv_timer_start(&target->tick, on_tick, 1000, 1000);
 }
 
-bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory, bool uring)
+bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory, bool uring,
+                      const char *tls)
 {
     memset(target, 0, sizeof *target);
     target->loop = loop;
     target->began_ns = uv_hrtime();
-    if (!nvmf_net_open(&target->net, loop, memory)) {
+    if (!nvmf_net_open(&target->net, loop, memory, tls)) {
         return false;
     }
     target->net.command = on_command;

@@ -28,8 +28,10 @@ struct nvmf_target {
     void (*stopped)(struct nvmf_target *target);
 };
 
-/* memory: octets of all I/O buffers. False after iwarp_last_error has the reason. */
-bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory, bool uring);
+/* memory: octets of all I/O buffers. tls: as for nvmf_net_open. False after iwarp_last_error has
+ * the reason. */
+bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory, bool uring,
+                      const char *tls);
 
 /* From now on hosts may come; crc: ask them for CRC32c. False as above. */
 bool nvmf_target_listen(struct nvmf_target *target, const struct sockaddr *addr, socklen_t len,

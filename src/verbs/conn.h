@@ -36,6 +36,9 @@ struct iwarp_inject;
 struct iwarp_tls;
 struct iwarp_worker;
 
+/* Has it requests that are deferred?  SEEN: they were there at the last tick. */
+enum { IWARP_DEFERRED_NONE, IWARP_DEFERRED_NEW, IWARP_DEFERRED_SEEN };
+
 /* clang-format off */
 /*
  *   CONNECTING --(TCP up)--> STARTUP --(Reply)-----------------> ESTABLISHED --(end)--> ENDED
@@ -113,6 +116,13 @@ struct iwarp_conn {
     struct iwarp_event_node open_event, end_event;
     struct iwarp_addr peer, local;
     struct iwarp_task kick; /* the worker looks at the connection */
+
+    /* Deferred requests: defer.h. */
+    _Atomic int deferred;  /* IWARP_DEFERRED_: the mark */
+    _Atomic unsigned late; /* ticks that found a request late */
+    _Atomic bool listed;   /* in worker.list; it and what follows change under worker.list_lock */
+    struct iwarp_conn *list_next;
+    unsigned list_pass, idle_ticks;
 };
 
 /* Was it ever in Full Operation? */

@@ -346,6 +346,25 @@ static bool is_empty(struct iwarp_cq *cq)
 }
 
 /*
+ * The queue is empty: the program has caught up, so what it has posted goes out (defer.h), and its
+ * poll may be a visit of the loop.  True: now there is something.
+ */
+static bool look_further(struct iwarp_cq *cq)
+{
+    unsigned empties = atomic_load_explicit(&cq->empties, memory_order_relaxed);
+    uint64_t workers = iwarp_workers_of(&cq->workers);
+
+    atomic_store_explicit(&cq->empties, empties + 1, memory_order_relaxed);
+    if (cq->device->embedded) {
+        return false;
+    }
+    if (iwarp_progress_flush(cq->device, workers) && !is_empty(cq)) {
+        return true;
+    }
+    return iwarp_progress_poll(cq->device, workers) && !is_empty(cq);
+}
+
+/*
  * Not a cancellation point. An empty poll may be a visit of the loop (verbs/progress.h), after
  * which the queue is looked at once more.
  */
@@ -357,11 +376,8 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     int taken = 0;
 
     IWARP_ON_LOOP(cq->device);
-    if (is_empty(cq)) {
-        if (cq->device->embedded ||
-            !iwarp_progress_poll(cq->device, iwarp_workers_of(&cq->workers)) || is_empty(cq)) {
-            return 0;
-        }
+    if (is_empty(cq) && !look_further(cq)) {
+        return 0;
     }
     iwarp_mutex_lock(&cq->lock);
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);

@@ -5,6 +5,7 @@
 #include "loop/clock.h"
 #include "loop/habit.h"
 #include "loop/loop.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/worker.h"
 
@@ -75,12 +76,30 @@ static struct guest *guest_of(const struct iwarp_device *device)
     return g ? g : forget_oldest(device);
 }
 
+bool iwarp_progress_flush(struct iwarp_device *device, uint64_t workers)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < device->workers; i++) {
+        struct iwarp_worker *w = &device->worker[i];
+        if ((workers >> i & 1) && atomic_load_explicit(&w->marked, memory_order_relaxed) > 0) {
+            IWARP_UNCANCELLED;
+            iwarp_defer_flush(w);
+            any = true;
+        }
+    }
+    return any;
+}
+
 /*
  * The caller has already published what it is going to wait for (loop/lease.h, invariant 2).  An
  * embedded loop has no home that could run it.
  */
 void iwarp_progress_recall(struct iwarp_device *device)
 {
+    if (!device->embedded) {
+        (void)iwarp_progress_flush(device, IWARP_EVERY_WORKER);
+    }
     for (unsigned i = 0; i < device->workers && !device->embedded; i++) {
         iwarp_lease_recall(&device->worker[i].loop);
     }

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "stream/wq.h"
 #include "verbs/async.h"
+#include "verbs/streak.h"
 
 #include <iwarp/conn.h>
 #include <iwarp/qp.h>
@@ -26,6 +27,7 @@ struct iwarp_qp {
     struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn;           /* its connection, one reference; NULL: none */
+    struct iwarp_streak streak;        /* under post_lock */
     _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
     _Atomic unsigned drivers;          /* posters that have claimed the connection */
     _Atomic int state;                 /* enum iwarp_qp_state, and QP_ASKS */

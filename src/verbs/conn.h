@@ -120,7 +120,7 @@ struct iwarp_conn {
     /* Deferred requests: defer.h. */
     _Atomic int deferred;  /* IWARP_DEFERRED_: the mark */
     _Atomic unsigned late; /* ticks that found a request late */
-    _Atomic bool listed;   /* in worker.list; it and what follows change under worker.list_lock */
+    _Atomic bool listed;   /* in worker.list; it and what follows change under worker.defer_lock */
     struct iwarp_conn *list_next;
     unsigned list_pass, idle_ticks;
 };

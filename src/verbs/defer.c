@@ -37,7 +37,7 @@ static void enlist(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
 
-    pthread_mutex_lock(&w->list_lock);
+    pthread_mutex_lock(&w->defer_lock);
     if (!atomic_exchange(&conn->listed, true)) {
         iwarp_conn_get(conn);
         if (!w->list) {
@@ -47,7 +47,7 @@ static void enlist(struct iwarp_conn *conn)
         conn->idle_ticks = 0;
         w->list = conn;
     }
-    pthread_mutex_unlock(&w->list_lock);
+    pthread_mutex_unlock(&w->defer_lock);
 }
 
 /* Raised first: a mark is never counted down before it is counted. */
@@ -108,7 +108,7 @@ void iwarp_defer_flush(struct iwarp_worker *w)
 
     do {
         n = 0;
-        pthread_mutex_lock(&w->list_lock);
+        pthread_mutex_lock(&w->defer_lock);
         pass = pass ? pass : ++w->passes;
         for (struct iwarp_conn *c = w->list; c && n < AT_ONCE; c = c->list_next) {
             if (c->list_pass != pass && atomic_load(&c->deferred)) {
@@ -117,12 +117,12 @@ void iwarp_defer_flush(struct iwarp_worker *w)
                 conns[n++] = c;
             }
         }
-        pthread_mutex_unlock(&w->list_lock);
+        pthread_mutex_unlock(&w->defer_lock);
         send_all(conns, n);
     } while (n == AT_ONCE);
 }
 
-/* False: it leaves the list.  See invariant 1.  list_lock held. */
+/* False: it leaves the list.  See invariant 1.  defer_lock held. */
 static bool stays(struct iwarp_conn *conn)
 {
     if (atomic_load(&conn->deferred)) {
@@ -165,7 +165,7 @@ void iwarp_defer_tick(void *worker)
     struct iwarp_conn *late[AT_ONCE], *gone[AT_ONCE];
     unsigned lates = 0, goners = 0;
 
-    pthread_mutex_lock(&w->list_lock);
+    pthread_mutex_lock(&w->defer_lock);
     for (struct iwarp_conn **at = &w->list; *at;) {
         struct iwarp_conn *conn = *at;
         if (goners < AT_ONCE && !stays(conn)) {
@@ -182,7 +182,7 @@ void iwarp_defer_tick(void *worker)
     if (w->list) {
         iwarp_alarm_start(&w->loop.alarm, TICK_US);
     }
-    pthread_mutex_unlock(&w->list_lock);
+    pthread_mutex_unlock(&w->defer_lock);
     send_all(late, lates);
     while (goners > 0) {
         iwarp_conn_put(gone[--goners]);
@@ -191,7 +191,7 @@ void iwarp_defer_tick(void *worker)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* list_lock held.  False: it is not in the list. */
+/* defer_lock held.  False: it is not in the list. */
 static bool unlist(struct iwarp_conn *conn)
 {
     struct iwarp_conn **at = &conn->worker->list;
@@ -213,9 +213,9 @@ void iwarp_defer_forget(struct iwarp_conn *conn)
     if (!atomic_load(&conn->listed)) {
         return;
     }
-    pthread_mutex_lock(&conn->worker->list_lock);
+    pthread_mutex_lock(&conn->worker->defer_lock);
     bool was = unlist(conn);
-    pthread_mutex_unlock(&conn->worker->list_lock);
+    pthread_mutex_unlock(&conn->worker->defer_lock);
     if (was) {
         iwarp_conn_put(conn);
     }
@@ -226,12 +226,12 @@ void iwarp_defer_drop_all(struct iwarp_worker *w)
     struct iwarp_conn *conn;
 
     do {
-        pthread_mutex_lock(&w->list_lock);
+        pthread_mutex_lock(&w->defer_lock);
         conn = w->list;
         if (conn) {
             (void)unlist(conn);
         }
-        pthread_mutex_unlock(&w->list_lock);
+        pthread_mutex_unlock(&w->defer_lock);
         if (conn) {
             iwarp_conn_put(conn);
         }

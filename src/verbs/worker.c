@@ -50,7 +50,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
                                                .arg = w};
 
     w->device = device;
-    pthread_mutex_init(&w->list_lock, NULL); /* before the loop runs */
+    pthread_mutex_init(&w->defer_lock, NULL); /* before the loop runs */
     w->staging_len = STAGING_BYTES;
     w->staging = malloc(w->staging_len);
     if (!w->staging) {
@@ -84,7 +84,7 @@ static void fini(struct iwarp_worker *w)
 {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->wait_lock);
-    pthread_mutex_destroy(&w->list_lock);
+    pthread_mutex_destroy(&w->defer_lock);
     iwarp_spare_fini(&w->spare);
     free(w->staging);
 }

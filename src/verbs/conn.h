@@ -93,6 +93,7 @@ struct iwarp_conn {
     bool full_told;     /* the log has said that the stream is full */
     bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
+    _Atomic uint8_t deferred; /* IWARP_DEFERRED_: the mark of defer.h */
     _Atomic bool tx_pending; /* somebody posted and found conn.lock taken */
     _Atomic bool user_gone;  /* the application has no handle, so nothing is reported */
     uint8_t reminders;       /* of iwarp_peers_remind_ms that are over */
@@ -118,7 +119,6 @@ struct iwarp_conn {
     struct iwarp_task kick; /* the worker looks at the connection */
 
     /* Deferred requests: defer.h. */
-    _Atomic int deferred;  /* IWARP_DEFERRED_: the mark */
     _Atomic unsigned late; /* ticks that found a request late */
     _Atomic bool listed;   /* in worker.list; it and what follows change under worker.defer_lock */
     struct iwarp_conn *list_next;

@@ -356,7 +356,8 @@ static bool look_further(struct iwarp_cq *cq)
     if (cq->device->embedded) {
         return false;
     }
-    if (iwarp_progress_flush(cq->device, workers) && !is_empty(cq)) {
+    if (atomic_load_explicit(&cq->device->deferring, memory_order_relaxed) > 0 &&
+        iwarp_progress_flush(cq->device, workers) && !is_empty(cq)) {
         return true;
     }
     return iwarp_progress_poll(cq->device, workers) && !is_empty(cq);

@@ -56,26 +56,22 @@ static void mark(struct iwarp_conn *conn)
     if (atomic_load_explicit(&conn->deferred, memory_order_relaxed)) {
         return;
     }
-    atomic_fetch_add_explicit(&conn->worker->marked, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&conn->device->deferring, 1, memory_order_relaxed);
     (void)atomic_exchange(&conn->deferred, IWARP_DEFERRED_NEW);
     if (!atomic_load(&conn->listed)) {
         enlist(conn);
     }
 }
 
-enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t at)
+enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t at)
 {
     const struct iwarp_swqe *w = iwarp_sq_at(&qp->sq, at);
     struct iwarp_conn *conn = qp->conn;
     struct iwarp_device *device = qp->pd->device;
     struct iwarp_streak *streak = &qp->streak;
-    unsigned empties = count(&qp->options.send_cq->empties);
 
-    if (qp->options.recv_cq != qp->options.send_cq) {
-        empties += count(&qp->options.recv_cq->empties);
-    }
-    if (!iwarp_streak_goes_on(streak, empties, count(&conn->late)) || !may_be_deferred(w) ||
-        count(&device->armed) > 0 || iwarp_qp_state(qp) != IWARP_QP_RTS) {
+    iwarp_streak_learn(streak, count(&conn->late));
+    if (!may_be_deferred(w) || count(&device->armed) > 0 || iwarp_qp_state(qp) != IWARP_QP_RTS) {
         return IWARP_DEFER_NO;
     }
     bool waiting = atomic_load_explicit(&conn->deferred, memory_order_relaxed) != 0;
@@ -143,7 +139,7 @@ static bool stays(struct iwarp_conn *conn)
 /* Was it marked at the tick before, and has nothing been sent since?  Then it counts as late. */
 static bool is_late(struct iwarp_conn *conn)
 {
-    int seen = IWARP_DEFERRED_NEW;
+    uint8_t seen = IWARP_DEFERRED_NEW;
 
     if (atomic_compare_exchange_strong(&conn->deferred, &seen, IWARP_DEFERRED_SEEN)) {
         return false;

@@ -31,23 +31,35 @@
 #define IWARP_VERBS_DEFER_H
 
 #include "verbs/conn.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
 #include "verbs/worker.h"
-
-struct iwarp_qp;
 
 /*
  * One request was posted to qp, which is connected, and it lies at `at`.  TIMED: it is to be sent,
  * and when that was done is to be noted (iwarp_streak_posted).  post_lock held.
  */
 enum iwarp_defer { IWARP_DEFER_NO, IWARP_DEFER_TIMED, IWARP_DEFER_YES };
-enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t at);
+enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t at);
+static inline enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t at)
+{
+    const struct iwarp_cq *send = qp->options.send_cq, *recv = qp->options.recv_cq;
+    unsigned empties = atomic_load_explicit(&send->empties, memory_order_relaxed);
+
+    if (recv != send) {
+        empties += atomic_load_explicit(&recv->empties, memory_order_relaxed);
+    }
+    return iwarp_streak_goes_on(&qp->streak, empties) ? iwarp_defer_in_row(qp, at)
+                                                      : IWARP_DEFER_NO;
+}
 
 /* The send queue is about to be read and sent.  conn.lock held. */
 static inline void iwarp_defer_sent(struct iwarp_conn *conn)
 {
     if (atomic_load_explicit(&conn->deferred, memory_order_relaxed) &&
         atomic_exchange(&conn->deferred, IWARP_DEFERRED_NONE)) {
-        atomic_fetch_sub_explicit(&conn->worker->marked, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&conn->device->deferring, 1, memory_order_relaxed);
     }
 }
 

@@ -78,17 +78,16 @@ static struct guest *guest_of(const struct iwarp_device *device)
 
 bool iwarp_progress_flush(struct iwarp_device *device, uint64_t workers)
 {
-    bool any = false;
-
+    if (atomic_load_explicit(&device->deferring, memory_order_relaxed) == 0) {
+        return false;
+    }
+    IWARP_UNCANCELLED;
     for (unsigned i = 0; i < device->workers; i++) {
-        struct iwarp_worker *w = &device->worker[i];
-        if ((workers >> i & 1) && atomic_load_explicit(&w->marked, memory_order_relaxed) > 0) {
-            IWARP_UNCANCELLED;
-            iwarp_defer_flush(w);
-            any = true;
+        if (workers >> i & 1) {
+            iwarp_defer_flush(&device->worker[i]);
         }
     }
-    return any;
+    return true;
 }
 
 /*

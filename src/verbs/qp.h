@@ -27,13 +27,13 @@ struct iwarp_qp {
     struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn;           /* its connection, one reference; NULL: none */
-    struct iwarp_streak streak;        /* under post_lock */
     _Atomic bool posted;               /* as conn.tx_pending, for posters: see iwarp_qp_claim */
     _Atomic unsigned drivers;          /* posters that have claimed the connection */
     _Atomic int state;                 /* enum iwarp_qp_state, and QP_ASKS */
     _Atomic bool no_send_imm;          /* the peer has not agreed, or is not asked */
     _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
+    struct iwarp_streak streak; /* under post_lock */
     struct iwarp_async_source async;
 };
 

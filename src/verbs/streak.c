@@ -8,7 +8,8 @@
 #define WORTH    4u     /* requests of such a batch */
 
 #define BATCH_REQUESTS 64u
-#define BATCH_OCTETS   (64u * 1024u)
+#define BATCH_OCTETS   (120u * 1024u)
+#define LARGE_OCTETS   (16u * 1024u) /* more than that is a batch of its own */
 
 #define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause */
 #define AGE_NS   20000
@@ -31,22 +32,16 @@ static void end_batch(struct iwarp_streak *b)
     b->octets = 0;
 }
 
-bool iwarp_streak_goes_on(struct iwarp_streak *b, unsigned caught_up, unsigned late)
+void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
 {
     b->need = b->need ? b->need : FIRST;
     if (b->late != late) {
         b->late = late;
         b->requests = 0;
         b->octets = 0;
+        b->row = 0;
         multiply_need(b, 4);
-        b->row = 0;
     }
-    if (b->caught_up != caught_up) {
-        b->caught_up = caught_up;
-        b->row = 0;
-        return false;
-    }
-    return true;
 }
 
 bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets, bool waiting,
@@ -75,8 +70,8 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets,
     b->since_ns = b->requests == 0 ? now_ns : b->since_ns;
     b->requests++;
     b->octets += octets;
-    bool waits = b->requests < BATCH_REQUESTS && b->octets < BATCH_OCTETS && has_room &&
-                 now_ns - b->since_ns < AGE_NS;
+    bool waits = b->requests < BATCH_REQUESTS && octets <= LARGE_OCTETS &&
+                 b->octets + octets <= BATCH_OCTETS && has_room && now_ns - b->since_ns < AGE_NS;
     if (!waits) {
         end_batch(b);
     }

@@ -45,10 +45,20 @@ struct iwarp_streak {
 };
 
 /*
- * The first question at each post: can it be one of a streak at all?  Both numbers count up. false:
+ * The first question at each post: can it be one of a streak at all?  The number counts up. false:
  * it goes out.  true: now the clock has to be read.
  */
-bool iwarp_streak_goes_on(struct iwarp_streak *b, unsigned caught_up, unsigned late);
+static inline bool iwarp_streak_goes_on(struct iwarp_streak *b, unsigned caught_up)
+{
+    bool on = b->caught_up == caught_up;
+
+    b->caught_up = caught_up;
+    b->row = on ? b->row : 0;
+    return on;
+}
+
+/* How often a tick has found a late request so far. */
+void iwarp_streak_learn(struct iwarp_streak *b, unsigned late);
 
 /*
  * The second one: does it wait?  waiting: the requests before are still unsent.  has_room: there is

@@ -37,7 +37,6 @@ struct iwarp_worker {
     pthread_mutex_t defer_lock;
     struct iwarp_conn *list;  /* connections that had deferred requests of late */
     unsigned passes;          /* over the list, to send */
-    _Atomic unsigned marked;  /* connections that have some now */
     uint8_t *staging;       /* where a read puts octets whose place is not known yet */
     size_t staging_len;
     struct iwarp_spare spare; /* a send block for its connections */

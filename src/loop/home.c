@@ -80,8 +80,8 @@ static bool is_recalled(const struct iwarp_lease *s)
 
 /*
  * A guest that visits without a pause is disturbed by each check: the home wakes up on a processor
- * that the guest may be using.  After BUSY_CHECKS checks in a row that found BUSY_VISITS visits each,
- * the home checks less often, until one finds fewer.
+ * that the guest may be using.  After BUSY_CHECKS checks in a row that found BUSY_VISITS visits
+ * each, the home checks less often, until one finds fewer.
  */
 #define BUSY_VISITS 500
 #define BUSY_CHECKS 16
@@ -115,8 +115,8 @@ static void doze(struct iwarp_loop *l, int64_t ns)
 /*
  * Stay out of the loop while guests visit it.  After each park time the home compares `visits`: if
  * nobody came and no guest sleeps in the loop, the guest has stopped and the home runs the loop
- * again (invariant 3).  Until then nobody serves the loop, so the park time is short while a sleeper
- * waits for a completion.
+ * again (invariant 3).  Until then nobody serves the loop, so the park time is short while a
+ * sleeper waits for a completion.
  */
 static void park(struct iwarp_loop *l)
 {

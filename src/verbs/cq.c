@@ -14,6 +14,7 @@
 #include "loop/clock.h"
 #include "loop/loop.h"
 #include "verbs/async.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
 #include "verbs/qp.h"
@@ -357,7 +358,7 @@ static bool look_further(struct iwarp_cq *cq)
         return false;
     }
     if (atomic_load_explicit(&cq->device->deferring, memory_order_relaxed) > 0 &&
-        iwarp_progress_flush(cq->device, workers) && !is_empty(cq)) {
+        iwarp_defer_flush(cq->device, workers) && !is_empty(cq)) {
         return true;
     }
     return iwarp_progress_poll(cq->device, workers) && !is_empty(cq);
@@ -412,6 +413,7 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
     iwarp_cq_set_armed(cq, solicited_only && cq->armed != CQ_ANY ? CQ_SOLICITED : CQ_ANY, true);
     iwarp_mutex_unlock(&cq->lock);
     iwarp_progress_pause(cq->device);
+    iwarp_defer_flush_all(cq->device);
     iwarp_progress_recall(cq->device);
     return IWARP_OK;
 }
@@ -514,6 +516,7 @@ static void begin_wait(struct iwarp_cq *cq)
     }
     iwarp_cq_set_armed(cq, CQ_ANY, true);
     iwarp_mutex_unlock(&cq->lock);
+    iwarp_defer_flush_all(cq->device);
     iwarp_progress_recall(cq->device);
 }
 

@@ -38,9 +38,9 @@ struct iwarp_cq {
     _Atomic uint32_t size; /* it and the ring change under lock */
     uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
-    _Atomic unsigned empties; /* polls that found it empty, about: streak.h */
+    _Atomic unsigned empties;    /* polls that found it empty, about: streak.h */
     enum iwarp_cq_armed armed;
-    bool counted; /* in device.armed */
+    bool counted;                      /* in device.armed */
     _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */
     bool armed_to_wait;                /* armed by one of them, and not by the application */
     unsigned leaders;                  /* threads that run the loop while they wait for the queue */

@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "loop/loop.h"
 #include "verbs/cq.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
 
@@ -20,7 +21,7 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
     iwarp_cq_set_armed(cq, solicited_only && cq->armed != CQ_ANY ? CQ_SOLICITED : CQ_ANY,
                        cq->counted);
     iwarp_mutex_unlock(&cq->lock);
-    (void)iwarp_progress_flush(cq->device, IWARP_EVERY_WORKER);
+    iwarp_defer_flush_all(cq->device);
     iwarp_progress_pause(cq->device);
     return true;
 }
@@ -38,7 +39,7 @@ bool iwarp_cq_lead(struct iwarp_device *device, bool (*done)(void *arg), void *a
 {
     IWARP_UNCANCELLED;
 
-    (void)iwarp_progress_flush(device, IWARP_EVERY_WORKER);
+    iwarp_defer_flush_all(device);
     return iwarp_progress_may_wait(device, -1) && iwarp_progress_wait(device, done, arg);
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * For the completion channels of the drop-in library: a thread that waits for an event of a channel
- * may run the loop itself meanwhile, as a thread in iwarp_cq_wait does.  There arming and waiting is
- * one call.  Here a program arms first, and comes to wait for the channel afterwards:
+ * may run the loop itself meanwhile, as a thread in iwarp_cq_wait does.  There arming and waiting
+ * is one call.  Here a program arms first, and comes to wait for the channel afterwards:
  *
- *   | call                | the thread has earned the lease     | it has not                       |
+ *   | call                | the thread has earned the lease     | it has not |
  *   |---------------------|-------------------------------------|----------------------------------|
- *   | arm                 | the queue is armed; the lease stays | as iwarp_cq_arm: the homes run   |
- *   |                     | (iwarp_cq_arm_to_lead)              | the loops                        |
- *   | wait for an event   | iwarp_cq_lead runs the loop; if its | the thread sleeps elsewhere      |
- *   |                     | time is over, iwarp_cq_arm_to_sleep |                                  |
- *   |                     | and as on the right                 |                                  |
+ *   | arm                 | the queue is armed; the lease stays | as iwarp_cq_arm: the homes run |
+ *   |                     | (iwarp_cq_arm_to_lead)              | the loops | | wait for an event
+ * | iwarp_cq_lead runs the loop; if its | the thread sleeps elsewhere      | | | time is over,
+ * iwarp_cq_arm_to_sleep |                                  | |                     | and as on the
+ * right                 |                                  |
  *
- * A queue that is armed to lead does not count as armed (device.armed, invariant 4 of loop/lease.h),
- * since nobody sleeps for it yet.  A program that then stays away is served by the home, once that
- * has missed its visits (invariant 3).
+ * A queue that is armed to lead does not count as armed (device.armed, invariant 4 of
+ * loop/lease.h), since nobody sleeps for it yet.  A program that then stays away is served by the
+ * home, once that has missed its visits (invariant 3).
  */
 #ifndef IWARP_VERBS_CQ_LEAD_H
 #define IWARP_VERBS_CQ_LEAD_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/defer.h"
 
+#include "base/process.h"
 #include "loop/clock.h"
 #include "verbs/conn_drive.h"
 #include "verbs/cq.h"
@@ -97,7 +98,7 @@ static void send_all(struct iwarp_conn **conns, unsigned n)
 }
 
 /* `pass` keeps this thread from taking a connection twice whose lock another thread holds. */
-void iwarp_defer_flush(struct iwarp_worker *w)
+static void flush_worker(struct iwarp_worker *w)
 {
     struct iwarp_conn *conns[AT_ONCE];
     unsigned n, pass = 0;
@@ -116,6 +117,20 @@ void iwarp_defer_flush(struct iwarp_worker *w)
         pthread_mutex_unlock(&w->defer_lock);
         send_all(conns, n);
     } while (n == AT_ONCE);
+}
+
+bool iwarp_defer_flush(struct iwarp_device *device, uint64_t workers)
+{
+    if (atomic_load_explicit(&device->deferring, memory_order_relaxed) == 0) {
+        return false;
+    }
+    IWARP_UNCANCELLED;
+    for (unsigned i = 0; i < device->workers; i++) {
+        if (workers >> i & 1) {
+            flush_worker(&device->worker[i]);
+        }
+    }
+    return true;
 }
 
 /* False: it leaves the list.  See invariant 1.  defer_lock held. */

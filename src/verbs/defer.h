@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deferred requests: posted, and not sent at once, since more of them follow (streak.h).  They lie in
- * the send queue like all others; what is deferred is only that somebody sends.  So whoever sends
- * for another reason, or ends the connection, takes them along, and needs to know nothing of it.
+ * Deferred requests: posted, and not sent at once, since more of them follow (streak.h).  They lie
+ * in the send queue like all others; what is deferred is only that somebody sends.  So whoever
+ * sends for another reason, or ends the connection, takes them along, and needs to know nothing of
+ * it.
  *
  * A connection with a deferred request is *marked*.  These send, and so clear the mark:
  *
  *   | who                                              | when                                     |
  *   |--------------------------------------------------|------------------------------------------|
- *   | the thread that posts                            | the streak is over, or a batch is full    |
+ *   | the thread that posts                            | the streak is over, or a batch is full |
  *   | a thread that polls a queue and finds it empty,  | at once                                  |
  *   | arms one, or waits for anything                  |                                          |
  *   | the thread that runs the loop                    | it has a turn of the connection          |
@@ -50,8 +51,7 @@ static inline enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t at)
     if (recv != send) {
         empties += atomic_load_explicit(&recv->empties, memory_order_relaxed);
     }
-    return iwarp_streak_goes_on(&qp->streak, empties) ? iwarp_defer_in_row(qp, at)
-                                                      : IWARP_DEFER_NO;
+    return iwarp_streak_goes_on(&qp->streak, empties) ? iwarp_defer_in_row(qp, at) : IWARP_DEFER_NO;
 }
 
 /* The send queue is about to be read and sent.  conn.lock held. */
@@ -63,8 +63,19 @@ static inline void iwarp_defer_sent(struct iwarp_conn *conn)
     }
 }
 
-/* Send what is deferred at the connections of a worker.  No lock held. */
-void iwarp_defer_flush(struct iwarp_worker *w);
+/*
+ * Send what is deferred at the connections of these workers, a bit each.  True: there may have been
+ * something.  Any thread, no lock held.
+ */
+bool iwarp_defer_flush(struct iwarp_device *device, uint64_t workers);
+
+/* The same for all workers, before this thread sleeps. */
+static inline void iwarp_defer_flush_all(struct iwarp_device *device)
+{
+    if (atomic_load_explicit(&device->deferring, memory_order_relaxed) > 0) {
+        (void)iwarp_defer_flush(device, IWARP_EVERY_WORKER);
+    }
+}
 
 /* The loop's alarm: iwarp_alarm_open. */
 void iwarp_defer_tick(void *worker);

@@ -433,6 +433,19 @@ static inline enum iwarp_status put(struct iwarp_qp *qp, const struct iwarp_send
     return together ? post_together(qp, wr) : post_one_by_one(qp, wr);
 }
 
+/*
+ * A program that serves many queue pairs in turn is in no streak with any of them: then nothing is
+ * asked, and no clock is read.
+ */
+static bool is_same_again(const struct iwarp_qp *qp)
+{
+    static _Thread_local const struct iwarp_qp *last; /* compared, and never followed */
+    bool same = last == qp;
+
+    last = qp;
+    return same;
+}
+
 static bool has_deferred(const struct iwarp_qp *qp)
 {
     return qp->conn && atomic_load_explicit(&qp->conn->deferred, memory_order_relaxed);
@@ -483,7 +496,8 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         iwarp_qp_flush_unconnected(qp);
     }
     enum iwarp_defer defer = IWARP_DEFER_NO;
-    if (single && status == IWARP_OK && qp->conn && !qp->pd->device->embedded) {
+    if (single && is_same_again(qp) && status == IWARP_OK && qp->conn &&
+        !qp->pd->device->embedded) {
         defer = iwarp_defer(qp, next_send(qp) - 1);
     }
     struct iwarp_conn *conn = defer == IWARP_DEFER_YES ? NULL : iwarp_qp_claim(qp);

@@ -5,7 +5,6 @@
 #include "loop/clock.h"
 #include "loop/habit.h"
 #include "loop/loop.h"
-#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/worker.h"
 
@@ -76,29 +75,12 @@ static struct guest *guest_of(const struct iwarp_device *device)
     return g ? g : forget_oldest(device);
 }
 
-bool iwarp_progress_flush(struct iwarp_device *device, uint64_t workers)
-{
-    if (atomic_load_explicit(&device->deferring, memory_order_relaxed) == 0) {
-        return false;
-    }
-    IWARP_UNCANCELLED;
-    for (unsigned i = 0; i < device->workers; i++) {
-        if (workers >> i & 1) {
-            iwarp_defer_flush(&device->worker[i]);
-        }
-    }
-    return true;
-}
-
 /*
  * The caller has already published what it is going to wait for (loop/lease.h, invariant 2).  An
  * embedded loop has no home that could run it.
  */
 void iwarp_progress_recall(struct iwarp_device *device)
 {
-    if (!device->embedded) {
-        (void)iwarp_progress_flush(device, IWARP_EVERY_WORKER);
-    }
     for (unsigned i = 0; i < device->workers && !device->embedded; i++) {
         iwarp_lease_recall(&device->worker[i].loop);
     }

@@ -42,16 +42,7 @@ bool iwarp_progress_leads(const struct iwarp_device *device); /* would the next 
 bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
 void iwarp_progress_waited(const struct iwarp_device *device);
 
-/*
- * Send what is deferred at the connections of these workers.  True: there was something.  Not
- * embedded; any thread, no lock held.
- */
-bool iwarp_progress_flush(struct iwarp_device *device, uint64_t workers);
-
-/*
- * This thread is about to sleep until another one tells it something: what is deferred goes out,
- * and the homes run the loops.
- */
+/* This thread is about to sleep until another one tells it something: the homes run the loops. */
 void iwarp_progress_recall(struct iwarp_device *device);
 
 #endif

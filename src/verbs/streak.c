@@ -11,7 +11,7 @@
 #define BATCH_OCTETS   (120u * 1024u)
 #define LARGE_OCTETS   (16u * 1024u) /* more than that is a batch of its own */
 
-#define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause */
+#define PAUSE_NS 1000 /* from the end of one post to the next, if that is a pause */
 #define AGE_NS   20000
 
 static void multiply_need(struct iwarp_streak *b, unsigned by)
@@ -45,7 +45,7 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
 }
 
 bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets, bool waiting,
-                       bool has_room)
+                        bool has_room)
 {
     int64_t last = atomic_load_explicit(&b->posted_ns, memory_order_relaxed);
     bool at_once = b->row > 0 && now_ns - last < PAUSE_NS;

@@ -35,9 +35,9 @@ struct iwarp_worker {
     pthread_mutex_t wait_lock;
     pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
     pthread_mutex_t defer_lock;
-    struct iwarp_conn *list;  /* connections that had deferred requests of late */
-    unsigned passes;          /* over the list, to send */
-    uint8_t *staging;       /* where a read puts octets whose place is not known yet */
+    struct iwarp_conn *list; /* connections that had deferred requests of late */
+    unsigned passes;         /* over the list, to send */
+    uint8_t *staging;        /* where a read puts octets whose place is not known yet */
     size_t staging_len;
     struct iwarp_spare spare; /* a send block for its connections */
 };

@@ -392,7 +392,7 @@ int iwarp_compat_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
     struct compat_cq *c = compat_cq(cq);
 
-    if (c->channel && arm_to_lead(c, solicited_only != 0)) {
+    if (c->channel && !is_foreign(c->channel) && arm_to_lead(c, solicited_only != 0)) {
         return 0;
     }
     enum iwarp_status status = iwarp_cq_arm(c->native, solicited_only != 0);

@@ -7,9 +7,8 @@
  */
 #include "compat/compat.h"
 
+#include "base/lead.h"
 #include "base/process.h"
-#include "verbs/cq_lead.h"
-#include "verbs/progress.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -120,7 +119,7 @@ static void unlink_cq(struct compat_channel *c, struct compat_cq *cq)
     }
 }
 
-/* --- waiting: verbs/cq_lead.h ---------------------------------------------------------------- */
+/* --- waiting: base/lead.h ---------------------------------------------------------------- */
 
 static bool has_event(void *channel)
 {
@@ -175,8 +174,7 @@ static struct iwarp_device *lead(struct compat_channel *c)
     }
     bool sleeps = !led && !has_event(c);
     if (expect_no_more(c, sleeps) && sleeps) {
-        IWARP_UNCANCELLED;
-        iwarp_progress_recall(device);
+        iwarp_cq_recall(device);
     }
     return waits ? device : NULL;
 }
@@ -210,7 +208,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
         pthread_mutex_unlock(&c->lock);
     } while (!cq); /* the queue of the count was destroyed between read and lock */
     if (waited) {
-        iwarp_progress_waited(waited);
+        iwarp_cq_waited(waited);
     }
     return 0;
 }

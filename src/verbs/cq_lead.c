@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "verbs/cq_lead.h"
+#include "base/lead.h"
 
 #include "base/process.h"
 #include "loop/loop.h"
@@ -50,6 +50,18 @@ void iwarp_cq_wake_leader(struct iwarp_device *device)
     if (!iwarp_loop_is_current(l)) {
         iwarp_loop_wake(l);
     }
+}
+
+void iwarp_cq_recall(struct iwarp_device *device)
+{
+    IWARP_UNCANCELLED;
+
+    iwarp_progress_recall(device);
+}
+
+void iwarp_cq_waited(struct iwarp_device *device)
+{
+    iwarp_progress_waited(device);
 }
 
 struct iwarp_device *iwarp_cq_device(struct iwarp_cq *cq)

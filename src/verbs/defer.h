@@ -7,14 +7,14 @@
  *
  * A connection with a deferred request is *marked*.  These send, and so clear the mark:
  *
- *   | who                                              | when                                     |
- *   |--------------------------------------------------|------------------------------------------|
- *   | the thread that posts                            | the streak is over, or a batch is full |
- *   | a thread that polls a queue and finds it empty,  | at once                                  |
- *   | arms one, or waits for anything                  |                                          |
- *   | the thread that runs the loop                    | it has a turn of the connection          |
- *   | the tick: by the loop's alarm, the home or a     | two ticks later at most: 2 * TICK_US     |
- *   | guest                                            |                                          |
+ *   | who                                             | when                                   |
+ *   |-------------------------------------------------|----------------------------------------|
+ *   | the thread that posts                           | the streak is over, or a batch is full |
+ *   | a thread that polls a queue and finds it empty, | at once                                |
+ *   | arms one, or waits for anything                 |                                        |
+ *   | the thread that runs the loop                   | it has a turn of the connection        |
+ *   | the tick: by the loop's alarm, the home or a    | two ticks later at most: 2 * TICK_US   |
+ *   | guest                                           |                                        |
  *
  * Invariants:
  *   1. A marked connection is listed with its worker, and while the list is not empty the alarm is

@@ -6,18 +6,19 @@
  * finds some.  It has *caught up* when it finds a queue empty, or waits: then it waits for the
  * answer to what it has posted, and everything goes out.
  *
- *   | state | event                                    | the requests        | next state |
- *   |-------|------------------------------------------|---------------------|---------------------|
- *   | alone | the first post after it has caught up    | go out              | alone | | alone | a
- * post after a pause                     | go out              | alone               | | alone | a
- * post at once, the need-th in a row     | wait                | streak              | | streak| a
- * post at once, and there is room        | wait                | streak              | | streak|
- * the same, but what waits is a batch, or  | go out              | streak              | |       |
- * AGE_NS old, or half of the ring          |                     |                     | | streak|
- * a post after a pause                     | go out; need times 2| alone               | | any   |
- * the program has caught up                | go out              | alone               | | any   |
- * a tick finds one that was there at the   | go out; need times 4| alone               | |       |
- * tick before                              |                     |                     |
+ *   | state  | event                                 | the requests         | next state |
+ *   |--------|---------------------------------------|----------------------|------------|
+ *   | alone  | the first post after it has caught up | go out               | alone      |
+ *   | alone  | a post after a pause                  | go out               | alone      |
+ *   | alone  | a post at once, the need-th in a row  | wait                 | streak     |
+ *   | streak | a post at once, and there is room     | wait                 | streak     |
+ *   | streak | the same, but what waits is a batch,  | go out               | streak     |
+ *   |        | AGE_NS old, or half of the ring       |                      |            |
+ *   | streak | the same, of more than LARGE_OCTETS   | go out               | streak     |
+ *   | streak | a post after a pause                  | go out; need times 2 | alone      |
+ *   | any    | the program has caught up             | go out               | alone      |
+ *   | any    | a tick finds one that was there at    | go out; need times 4 | alone      |
+ *   |        | the tick before                       |                      |            |
  *
  * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
  * request that is posted alone always goes out at once, and a program that posts and stays away

@@ -2,10 +2,10 @@
 /* Arming and waiting in two calls, as the drop-in library's channels do: who runs the loop. */
 #include "verbs_pair.h"
 
+#include "base/lead.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
 #include "verbs/cq.h"
-#include "verbs/cq_lead.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
 #include "verbs/worker.h"

@@ -78,6 +78,8 @@ struct compat_channel {
     struct ibv_comp_channel ibv; /* fd: a semaphore eventfd; it counts the waiting events */
     pthread_mutex_t lock;
     struct compat_cq *first, *last; /* lock: queues with events that no program has taken */
+    struct compat_cq *all;          /* lock: all of its queues */
+    _Atomic unsigned leaders;       /* threads that run the loop until it has an event */
     unsigned born;
 };
 
@@ -89,6 +91,8 @@ struct compat_cq {
     struct iwarp_cq *native;
     struct compat_channel *channel; /* NULL: none */
     struct compat_cq *next;         /* channel.lock: in its list */
+    struct compat_cq *sibling;      /* channel.lock: in the list of all */
+    bool expected;                  /* channel.lock: armed to lead, and nobody has come since */
     unsigned pending;               /* channel.lock: events that wait in the channel */
     _Atomic uint32_t delivered;     /* events taken by ibv_get_cq_event */
     unsigned born;                  /* iwarp_compat_generation of its creation, as in the others */

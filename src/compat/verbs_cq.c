@@ -7,10 +7,12 @@
  */
 #include "compat/compat.h"
 
+#include "base/lead.h"
 #include "base/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -95,7 +97,11 @@ static void notify(void *arg)
         c->last = cq;
     }
     (void)!write(c->ibv.fd, &one, sizeof one);
+    bool led = atomic_load(&c->leaders) > 0;
     pthread_mutex_unlock(&c->lock);
+    if (led) {
+        iwarp_cq_wake_leader(iwarp_cq_device(cq->native));
+    }
 }
 
 /* c->lock held. */
@@ -113,6 +119,66 @@ static void unlink_cq(struct compat_channel *c, struct compat_cq *cq)
     }
 }
 
+/* --- waiting: base/lead.h ---------------------------------------------------------------- */
+
+static bool has_event(void *channel)
+{
+    struct compat_channel *c = channel;
+
+    pthread_mutex_lock(&c->lock);
+    bool has = c->first != NULL;
+    pthread_mutex_unlock(&c->lock);
+    return has;
+}
+
+/* A program that waits elsewhere, and asks only when there is something, never waits here. */
+static bool would_wait(struct compat_channel *c)
+{
+    return !has_event(c) && (fcntl(c->ibv.fd, F_GETFL) & O_NONBLOCK) == 0;
+}
+
+/*
+ * The program has come: its queues may be armed to lead again.  sleeps: those that were count as
+ * armed from now on.  True: there were some.
+ */
+static bool expect_no_more(struct compat_channel *c, bool sleeps)
+{
+    bool any = false;
+
+    pthread_mutex_lock(&c->lock);
+    for (struct compat_cq *cq = c->all; cq; cq = cq->sibling) {
+        any = any || cq->expected;
+        cq->expected = false;
+        if (sleeps) {
+            iwarp_cq_arm_to_sleep(cq->native);
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return any;
+}
+
+/*
+ * Wait by running the loop, if this thread has earned it.  Whatever came of that, the descriptor is
+ * read afterwards.  The device of the channel's queues, if the thread waits for them at all.
+ */
+static struct iwarp_device *lead(struct compat_channel *c)
+{
+    pthread_mutex_lock(&c->lock);
+    struct iwarp_device *device = c->all ? iwarp_cq_device(c->all->native) : NULL;
+    pthread_mutex_unlock(&c->lock);
+    bool waits = device && would_wait(c), led = false;
+    if (waits) {
+        atomic_fetch_add(&c->leaders, 1);
+        led = iwarp_cq_lead(device, has_event, c);
+        atomic_fetch_sub(&c->leaders, 1);
+    }
+    bool sleeps = !led && !has_event(c);
+    if (expect_no_more(c, sleeps) && sleeps) {
+        iwarp_cq_recall(device);
+    }
+    return waits ? device : NULL;
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void **cq_context)
 {
     struct compat_channel *c = compat_channel(channel);
@@ -124,6 +190,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
                                   "another process, before a fork");
         return -1;
     }
+    struct iwarp_device *waited = lead(c);
     do {
         if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
             return -1;
@@ -140,6 +207,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
         }
         pthread_mutex_unlock(&c->lock);
     } while (!cq); /* the queue of the count was destroyed between read and lock */
+    if (waited) {
+        iwarp_cq_waited(waited);
+    }
     return 0;
 }
 
@@ -155,6 +225,29 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
 }
 
 /* --- queues ---------------------------------------------------------------------------------- */
+
+static void join_channel(struct compat_cq *cq)
+{
+    pthread_mutex_lock(&cq->channel->lock);
+    cq->sibling = cq->channel->all;
+    cq->channel->all = cq;
+    pthread_mutex_unlock(&cq->channel->lock);
+}
+
+/* Before the native queue is destroyed: waiting threads use those of the list. */
+static void part_from_channel(struct compat_cq *cq)
+{
+    struct compat_cq **at = &cq->channel->all;
+
+    pthread_mutex_lock(&cq->channel->lock);
+    while (*at && *at != cq) {
+        at = &(*at)->sibling;
+    }
+    if (*at) {
+        *at = cq->sibling;
+    }
+    pthread_mutex_unlock(&cq->channel->lock);
+}
 
 static struct compat_cq *create(struct ibv_context *context, int cqe, void *cq_context,
                                 struct ibv_comp_channel *channel, int comp_vector)
@@ -197,6 +290,7 @@ static struct compat_cq *create(struct ibv_context *context, int cqe, void *cq_c
     (void)iwarp_cq_notify_by(cq->native, notify, cq);
     if (channel) {
         count_reference(channel, 1);
+        join_channel(cq);
     }
     atomic_fetch_add(&compat_context(context)->users, 1);
     return cq;
@@ -251,7 +345,13 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     struct compat_context *context = compat_context(ibv->context);
 
     if (cq->born == iwarp_compat_generation()) {
+        if (cq->channel) {
+            part_from_channel(cq);
+        }
         if (iwarp_cq_destroy(cq->native) != IWARP_OK) {
+            if (cq->channel) {
+                join_channel(cq);
+            }
             return iwarp_compat_refuse("verbs", EBUSY, "ibv_destroy_cq: %s", iwarp_last_error());
         }
         if (cq->channel) {
@@ -268,10 +368,32 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     return 0;
 }
 
+/*
+ * Only if the program has come to wait for the channel since the last time: one that waits
+ * elsewhere would be served late.
+ */
+static bool arm_to_lead(struct compat_cq *cq, bool solicited_only)
+{
+    pthread_mutex_lock(&cq->channel->lock);
+    bool came = !cq->expected;
+    pthread_mutex_unlock(&cq->channel->lock);
+    if (!came || !iwarp_cq_arm_to_lead(cq->native, solicited_only)) {
+        return false;
+    }
+    pthread_mutex_lock(&cq->channel->lock);
+    cq->expected = true;
+    pthread_mutex_unlock(&cq->channel->lock);
+    return true;
+}
+
 int iwarp_compat_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-    enum iwarp_status status = iwarp_cq_arm(compat_cq(cq)->native, solicited_only != 0);
+    struct compat_cq *c = compat_cq(cq);
 
+    if (c->channel && !is_foreign(c->channel) && arm_to_lead(c, solicited_only != 0)) {
+        return 0;
+    }
+    enum iwarp_status status = iwarp_cq_arm(c->native, solicited_only != 0);
     return status == IWARP_OK ? 0 : iwarp_compat_failed("verbs", status, "ibv_req_notify_cq");
 }
 

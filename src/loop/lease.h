@@ -23,7 +23,8 @@
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
- *      visit, at the latest.  An open lease can be out while a sleeper waits; then the park time is
+ *      visit, at the latest; beside a guest that had visited without a pause, IWARP_PARK_BUSY_MS
+ *      later.  An open lease can be out while a sleeper waits; then the park time is
  *      IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.
@@ -38,6 +39,7 @@
 #include <stdint.h>
 
 #define IWARP_PARK_MS       2      /* the park time; so long a guest waits for the loop, too */
+#define IWARP_PARK_BUSY_MS  8      /* the same once a guest has visited without a pause for long */
 #define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
 
 struct iwarp_loop;

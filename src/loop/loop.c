@@ -88,6 +88,7 @@ static void on_wake(uv_async_t *wake)
     pthread_mutex_unlock(&l->lock);
     if (stop) { /* the loop ends when its last handle is closed */
         l->options.ending(l->options.arg);
+        iwarp_alarm_leave(&l->alarm);
         uv_close((uv_handle_t *)&l->limit, NULL);
         uv_close((uv_handle_t *)wake, NULL);
     }
@@ -383,7 +384,15 @@ int iwarp_loop_open(struct iwarp_loop *l, const struct iwarp_loop_options *optio
     l->lease.sleepers = options->sleepers;
     l->lease.nudge = -1;
     l->wake.data = l;
+    l->alarm.fd = -1;
     rc = uv_async_init(l->uv, &l->wake, on_wake);
+    if (rc == 0 && !options->uv) {
+        rc = iwarp_alarm_open(&l->alarm, l->uv, options->ring, options->arg);
+        if (rc < 0) {
+            uv_close((uv_handle_t *)&l->wake, NULL);
+            uv_run(l->uv, UV_RUN_DEFAULT);
+        }
+    }
     if (rc < 0) {
         close_own(l);
         return rc;
@@ -407,6 +416,7 @@ int iwarp_loop_launch(struct iwarp_loop *l)
     int rc = iwarp_home_launch(l);
     if (rc != 0) {
         l->options.ending(l->options.arg);
+        iwarp_alarm_leave(&l->alarm);
         uv_close((uv_handle_t *)&l->limit, NULL);
         uv_close((uv_handle_t *)&l->wake, NULL);
         uv_run(l->uv, UV_RUN_DEFAULT);
@@ -433,6 +443,7 @@ void iwarp_loop_stop(struct iwarp_loop *l)
 
 void iwarp_loop_fini(struct iwarp_loop *l)
 {
+    iwarp_alarm_fini(&l->alarm);
     pthread_cond_destroy(&l->finished);
     pthread_mutex_destroy(&l->lock);
 }

@@ -9,6 +9,7 @@
 #ifndef IWARP_LOOP_LOOP_H
 #define IWARP_LOOP_LOOP_H
 
+#include "loop/alarm.h"
 #include "loop/hot.h"
 #include "loop/lease.h"
 #include "loop/look.h"
@@ -37,6 +38,7 @@ struct iwarp_loop_options {
     bool look;      /* it may spin before it sleeps: look.h */
     const _Atomic unsigned *sleepers; /* outlives the loop */
     void (*ending)(void *arg);        /* the loop ends: close the owner's handles */
+    void (*ring)(void *arg);          /* the alarm's; not embedded */
     void *arg;
 };
 
@@ -47,6 +49,7 @@ struct iwarp_loop {
     pthread_t thread; /* the home, or the one that runs the application's loop */
     struct iwarp_lease lease;
     uv_async_t wake;
+    struct iwarp_alarm alarm;
     uv_timer_t limit; /* of a wait that runs the loop */
     unsigned late;    /* how often it fired; under lease.run */
     _Atomic bool due; /* the next visit must run the loop, and not the hot source alone: hot.h */

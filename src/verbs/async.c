@@ -11,6 +11,7 @@
 #include "loop/clock.h"
 #include "loop/loop.h"
 #include "verbs/cq.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
 #include "verbs/qp.h"
@@ -193,6 +194,7 @@ enum iwarp_status iwarp_async_get(struct iwarp_device *device, struct iwarp_asyn
         if (timeout_ms >= 0 && left <= 0) {
             return iwarp_fail(IWARP_AGAIN, "no asynchronous event within %d ms", timeout_ms);
         }
+        iwarp_defer_flush_all(device);
         iwarp_progress_recall(device);
         (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }

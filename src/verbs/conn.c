@@ -25,6 +25,7 @@
 #include "verbs/conn_setup.h"
 #include "verbs/conn_tls.h"
 #include "verbs/conn_wait.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/eq.h"
 #include "verbs/inject.h"
@@ -448,6 +449,7 @@ static bool wait_for(struct iwarp_conn *conn, enum iwarp_conn_state state, int t
     if (conn->device->embedded) {
         return iwarp_loop_run_until(&conn->device->worker[0].loop, has_come, &awaited, timeout_ms);
     }
+    iwarp_defer_flush_all(conn->device);
     iwarp_progress_recall(conn->device);
     for (bool more = true; more;) {
         pthread_mutex_lock(&conn->worker->wait_lock);

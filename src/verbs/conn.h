@@ -36,6 +36,9 @@ struct iwarp_inject;
 struct iwarp_tls;
 struct iwarp_worker;
 
+/* Has it requests that are deferred?  SEEN: they were there at the last tick. */
+enum { IWARP_DEFERRED_NONE, IWARP_DEFERRED_NEW, IWARP_DEFERRED_SEEN };
+
 /* clang-format off */
 /*
  *   CONNECTING --(TCP up)--> STARTUP --(Reply)-----------------> ESTABLISHED --(end)--> ENDED
@@ -90,9 +93,10 @@ struct iwarp_conn {
     bool full_told;     /* the log has said that the stream is full */
     bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
-    _Atomic bool tx_pending; /* somebody posted and found conn.lock taken */
-    _Atomic bool user_gone;  /* the application has no handle, so nothing is reported */
-    uint8_t reminders;       /* of iwarp_peers_remind_ms that are over */
+    _Atomic uint8_t deferred; /* IWARP_DEFERRED_: the mark of defer.h */
+    _Atomic bool tx_pending;  /* somebody posted and found conn.lock taken */
+    _Atomic bool user_gone;   /* the application has no handle, so nothing is reported */
+    uint8_t reminders;        /* of iwarp_peers_remind_ms that are over */
 
     uint32_t await_msn;               /* the message that waits */
     int64_t await_since, await_until; /* on the monotonic clock */
@@ -113,6 +117,12 @@ struct iwarp_conn {
     struct iwarp_event_node open_event, end_event;
     struct iwarp_addr peer, local;
     struct iwarp_task kick; /* the worker looks at the connection */
+
+    /* Deferred requests: defer.h. */
+    _Atomic unsigned late; /* ticks that found a request late */
+    _Atomic bool listed;   /* in worker.list; it and what follows change under worker.defer_lock */
+    struct iwarp_conn *list_next;
+    unsigned list_pass, idle_ticks;
 };
 
 /* Was it ever in Full Operation? */

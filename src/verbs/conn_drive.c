@@ -10,6 +10,7 @@
 #include "verbs/conn_drive.h"
 #include "base/log.h"
 #include "base/virtual.h"
+#include "loop/clock.h"
 #include "loop/loop.h"
 #include "peers/peers.h"
 #include "stream/stream.h"
@@ -24,6 +25,7 @@
 #include "verbs/conn_tls.h"
 #include "verbs/conn_wait.h"
 #include "verbs/cq.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/qp.h"
 #include "verbs/stats.h"
@@ -135,6 +137,8 @@ void iwarp_conn_send(struct iwarp_conn *conn)
 {
     const struct iovec *iov;
     unsigned batches = TX_BATCHES;
+
+    iwarp_defer_sent(conn);
 
     while (conn->has_stream && conn->ep && !conn->tx_blocked && batches-- > 0) {
         unsigned n = iwarp_stream_gather(&conn->stream, &iov);
@@ -317,6 +321,7 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
         iwarp_qp_part(conn);
     }
     conn->state = CONN_ENDED;
+    iwarp_defer_forget(conn);
     iwarp_stats_stream_ended(conn);
     log_end(conn);
     iwarp_conn_await_no_more(conn);
@@ -674,7 +679,7 @@ static void release(struct iwarp_conn *conn)
  * The connection is not touched after release: this thread has no reference.  The queue pair is
  * there until `drivers` goes down, so its note is read, and the connection is claimed anew.
  */
-void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
+void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn, bool timed)
 {
     while (conn) {
         send_posted(conn);
@@ -684,6 +689,9 @@ void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn)
             iwarp_mutex_lock(&qp->post_lock);
             conn = iwarp_qp_claim(qp);
             iwarp_mutex_unlock(&qp->post_lock);
+        }
+        if (timed) {
+            iwarp_streak_posted(&qp->streak, iwarp_now_ns());
         }
         atomic_fetch_sub_explicit(&qp->drivers, 1, memory_order_release); /* see await_posters */
     }
@@ -699,6 +707,13 @@ static void do_pending(struct iwarp_conn *conn)
         send_posted(conn);
         release(conn);
     }
+}
+
+void iwarp_conn_send_soon(struct iwarp_conn *conn)
+{
+    atomic_store(&conn->tx_pending, true);
+    iwarp_mutex_fence();
+    do_pending(conn);
 }
 
 /* The caller has a reference: the note is read after the lock is free. */

@@ -32,6 +32,12 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons);
 void iwarp_conn_send(struct iwarp_conn *conn);
 
 /*
+ * Send what was posted: now, or by the thread that holds conn.lock.  Any thread that has a
+ * reference, no lock held.
+ */
+void iwarp_conn_send_soon(struct iwarp_conn *conn);
+
+/*
  * remind_later: start the timer for the next reminder, if any is due.  ended: the stream has ended;
  * tell the queue pair and the application, once.  ready: libuv or a transport has found the
  * endpoint ready.  kicked: the task of iwarp_worker_kick.
@@ -48,6 +54,6 @@ void iwarp_conn_kicked(void *conn);                              /* worker: of t
  * post_lock, sends and gives the lock back.
  */
 struct iwarp_conn *iwarp_qp_claim(struct iwarp_qp *qp);
-void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn);
+void iwarp_qp_drive(struct iwarp_qp *qp, struct iwarp_conn *conn, bool timed);
 
 #endif

@@ -14,6 +14,7 @@
 #include "loop/clock.h"
 #include "loop/loop.h"
 #include "verbs/async.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
 #include "verbs/qp.h"
@@ -91,19 +92,17 @@ enum iwarp_status iwarp_cq_create(struct iwarp_device *device, unsigned entries,
     return IWARP_OK;
 }
 
-/*
- * cq.lock held. device.armed counts armed queues: while it is not 0, no thread takes or keeps a
- * lease that has to be earned (invariant 4 in loop/lease.h). So every change of `armed` goes
- * through here.
- */
-static void set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed)
+void iwarp_cq_set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed, bool count)
 {
-    if (cq->armed == CQ_QUIET && armed != CQ_QUIET) {
+    bool counts = count && armed != CQ_QUIET;
+
+    if (counts && !cq->counted) {
         atomic_fetch_add(&cq->device->armed, 1);
-    } else if (cq->armed != CQ_QUIET && armed == CQ_QUIET) {
+    } else if (!counts && cq->counted) {
         atomic_fetch_sub(&cq->device->armed, 1);
     }
     cq->armed = armed;
+    cq->counted = counts;
 }
 
 /* Without users nothing can be pushed any more, and so nothing new can be told. */
@@ -128,7 +127,7 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
     if (cq->fd >= 0) {
         close(cq->fd);
     }
-    set_armed(cq, CQ_QUIET);
+    iwarp_cq_set_armed(cq, CQ_QUIET, false);
     atomic_fetch_sub(&cq->device->cqs, 1);
     iwarp_mutex_fini(&cq->lock);
     free(cq->ring);
@@ -225,7 +224,7 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
     unsigned due = 0;
 
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
-        set_armed(cq, CQ_QUIET);
+        iwarp_cq_set_armed(cq, CQ_QUIET, false);
         due |= CQ_DUE_ARMED;
     }
     if (cq->leaders > 0 && !iwarp_loop_is_current(&cq->device->worker[0].loop)) {
@@ -346,6 +345,26 @@ static bool is_empty(struct iwarp_cq *cq)
 }
 
 /*
+ * The queue is empty: the program has caught up, so what it has posted goes out (defer.h), and its
+ * poll may be a visit of the loop.  True: now there is something.
+ */
+static bool look_further(struct iwarp_cq *cq)
+{
+    unsigned empties = atomic_load_explicit(&cq->empties, memory_order_relaxed);
+    uint64_t workers = iwarp_workers_of(&cq->workers);
+
+    atomic_store_explicit(&cq->empties, empties + 1, memory_order_relaxed);
+    if (cq->device->embedded) {
+        return false;
+    }
+    if (atomic_load_explicit(&cq->device->deferring, memory_order_relaxed) > 0 &&
+        iwarp_defer_flush(cq->device, workers) && !is_empty(cq)) {
+        return true;
+    }
+    return iwarp_progress_poll(cq->device, workers) && !is_empty(cq);
+}
+
+/*
  * Not a cancellation point. An empty poll may be a visit of the loop (verbs/progress.h), after
  * which the queue is looked at once more.
  */
@@ -357,11 +376,8 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
     int taken = 0;
 
     IWARP_ON_LOOP(cq->device);
-    if (is_empty(cq)) {
-        if (cq->device->embedded ||
-            !iwarp_progress_poll(cq->device, iwarp_workers_of(&cq->workers)) || is_empty(cq)) {
-            return 0;
-        }
+    if (is_empty(cq) && !look_further(cq)) {
+        return 0;
     }
     iwarp_mutex_lock(&cq->lock);
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
@@ -393,11 +409,11 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
     IWARP_ON_LOOP(cq->device);
     iwarp_mutex_lock(&cq->lock);
     cq->armed_to_wait = false;
-    if (cq->armed != CQ_ANY) { /* the wider request stands */
-        set_armed(cq, solicited_only ? CQ_SOLICITED : CQ_ANY);
-    }
+    /* the wider request stands */
+    iwarp_cq_set_armed(cq, solicited_only && cq->armed != CQ_ANY ? CQ_SOLICITED : CQ_ANY, true);
     iwarp_mutex_unlock(&cq->lock);
     iwarp_progress_pause(cq->device);
+    iwarp_defer_flush_all(cq->device);
     iwarp_progress_recall(cq->device);
     return IWARP_OK;
 }
@@ -497,9 +513,10 @@ static void begin_wait(struct iwarp_cq *cq)
     atomic_fetch_add(&cq->waits, 1);
     if (cq->armed != CQ_ANY) {
         cq->armed_to_wait = cq->armed == CQ_QUIET;
-        set_armed(cq, CQ_ANY);
     }
+    iwarp_cq_set_armed(cq, CQ_ANY, true);
     iwarp_mutex_unlock(&cq->lock);
+    iwarp_defer_flush_all(cq->device);
     iwarp_progress_recall(cq->device);
 }
 
@@ -508,7 +525,7 @@ static void end_wait(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
     if (atomic_fetch_sub(&cq->waits, 1) == 1 && cq->armed_to_wait) {
-        set_armed(cq, CQ_QUIET);
+        iwarp_cq_set_armed(cq, CQ_QUIET, false);
         cq->armed_to_wait = false;
     }
     iwarp_mutex_unlock(&cq->lock);

@@ -38,7 +38,9 @@ struct iwarp_cq {
     _Atomic uint32_t size; /* it and the ring change under lock */
     uint32_t mask;
     _Atomic uint32_t head, tail; /* tail - head completions wait */
+    _Atomic unsigned empties;    /* polls that found it empty, about: streak.h */
     enum iwarp_cq_armed armed;
+    bool counted;                      /* in device.armed */
     _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */
     bool armed_to_wait;                /* armed by one of them, and not by the application */
     unsigned leaders;                  /* threads that run the loop while they wait for the queue */
@@ -71,6 +73,12 @@ struct iwarp_cq_due {
 };
 struct iwarp_cq_due iwarp_cq_due(struct iwarp_cq *cq);
 void iwarp_cq_tell(struct iwarp_cq_due due);
+
+/*
+ * Every change of `armed` goes through here.  count: a thread sleeps for it, or is about to, so it
+ * counts in device.armed (invariant 4 in loop/lease.h).  cq.lock held.
+ */
+void iwarp_cq_set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed, bool count);
 
 /*
  * Remove the completions of a queue pair that is being destroyed or starts anew: their `qp` would

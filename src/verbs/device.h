@@ -56,8 +56,9 @@ struct iwarp_device {
     _Atomic unsigned next_worker;
     struct iwarp_device *metrics_next; /* metrics.c, under its lock */
     bool in_metrics;
-    uint64_t serial;     /* unique among all devices of this process */
-    unsigned generation; /* of the process that opened it: base/process.h */
+    uint64_t serial;            /* unique among all devices of this process */
+    unsigned generation;        /* of the process that opened it: base/process.h */
+    _Atomic unsigned deferring; /* connections that have deferred requests: defer.h */
     unsigned workers;
     struct iwarp_tls_store tls_store;
     struct iwarp_tls_context *tls; /* of connections that say nothing; NULL: they are plain */

@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
 #include "verbs/worker.h"
@@ -183,6 +184,7 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
         if (timeout_ms >= 0 && left <= 0) {
             return iwarp_fail(IWARP_AGAIN, "no event within %d ms", timeout_ms);
         }
+        iwarp_defer_flush_all(eq->device);
         iwarp_progress_recall(eq->device);
         (void)IWARP_POLL_CANCELLABLY(&p, (int)left);
     }

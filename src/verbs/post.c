@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "verbs/conn.h"
 #include "verbs/conn_drive.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
@@ -426,6 +427,30 @@ static enum iwarp_status post_together(struct iwarp_qp *qp, const struct iwarp_s
     return IWARP_OK;
 }
 
+static inline enum iwarp_status put(struct iwarp_qp *qp, const struct iwarp_send_wr **wr,
+                                    bool together)
+{
+    return together ? post_together(qp, wr) : post_one_by_one(qp, wr);
+}
+
+/*
+ * A program that serves many queue pairs in turn is in no streak with any of them: then nothing is
+ * asked, and no clock is read.
+ */
+static bool is_same_again(const struct iwarp_qp *qp)
+{
+    static _Thread_local const struct iwarp_qp *last; /* compared, and never followed */
+    bool same = last == qp;
+
+    last = qp;
+    return same;
+}
+
+static bool has_deferred(const struct iwarp_qp *qp)
+{
+    return qp->conn && atomic_load_explicit(&qp->conn->deferred, memory_order_relaxed);
+}
+
 static inline bool may_post(struct iwarp_qp *qp)
 {
     if (!qp) {
@@ -436,8 +461,9 @@ static inline bool may_post(struct iwarp_qp *qp)
 }
 
 /*
- * Five steps: write the requests into the ring with post_lock held; flush them if the queue pair is
- * in ERROR and has no connection; claim the connection; give post_lock back; send with conn.lock
+ * Six steps: write the requests into the ring with post_lock held; flush them if the queue pair is
+ * in ERROR and has no connection; if a lone request is one of a streak, leave it at that (defer.h);
+ * claim the connection; give post_lock back; send with conn.lock
  * held. The claim is made with post_lock held, as that keeps qp.conn from being separated. Requests
  * that were posted before a wrong one are sent all the same. In IDLE requests wait until the queue
  * pair is connected. *bad is written while the queue pair is certain to exist: completions of these
@@ -449,6 +475,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
                                            const struct iwarp_send_wr **bad, bool together)
 {
     IWARP_UNCANCELLED;
+    bool single = wr && !wr->next;
 
     if (!may_post(qp)) {
         if (bad) {
@@ -457,16 +484,28 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         return IWARP_MISUSE;
     }
     iwarp_mutex_lock(&qp->post_lock);
-    enum iwarp_status status = together ? post_together(qp, &wr) : post_one_by_one(qp, &wr);
+    enum iwarp_status status = put(qp, &wr, together);
+    if (status == IWARP_AGAIN && has_deferred(qp)) { /* sending them may make room */
+        struct iwarp_conn *full = iwarp_qp_claim(qp);
+        iwarp_mutex_unlock(&qp->post_lock);
+        iwarp_qp_drive(qp, full, false);
+        iwarp_mutex_lock(&qp->post_lock);
+        status = put(qp, &wr, together);
+    }
     if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {
         iwarp_qp_flush_unconnected(qp);
     }
-    struct iwarp_conn *conn = iwarp_qp_claim(qp);
+    enum iwarp_defer defer = IWARP_DEFER_NO;
+    if (single && is_same_again(qp) && status == IWARP_OK && qp->conn &&
+        !qp->pd->device->embedded) {
+        defer = iwarp_defer(qp, next_send(qp) - 1);
+    }
+    struct iwarp_conn *conn = defer == IWARP_DEFER_YES ? NULL : iwarp_qp_claim(qp);
     iwarp_mutex_unlock(&qp->post_lock);
     if (status != IWARP_OK && bad) {
         *bad = wr;
     }
-    iwarp_qp_drive(qp, conn);
+    iwarp_qp_drive(qp, conn, defer == IWARP_DEFER_TIMED);
     return status;
 }
 
@@ -585,7 +624,7 @@ enum iwarp_status iwarp_post_recv(struct iwarp_qp *qp, const struct iwarp_recv_w
     /* No cancellation point so far, and turning cancellation off costs as much as posting does. */
     if (ended) {
         IWARP_UNCANCELLED;
-        iwarp_qp_drive(qp, ended);
+        iwarp_qp_drive(qp, ended, false);
     }
     return status;
 }

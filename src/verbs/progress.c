@@ -321,7 +321,7 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
     const struct iwarp_worker *w = &device->worker[0];
 
     if (device->workers > 1 || device->polled || iwarp_loop_is_current(&w->loop) ||
-        (timeout_ms >= 0 && timeout_ms < 2 * IWARP_PARK_MS) || atomic_load(&device->armed) > 0) {
+        (timeout_ms >= 0 && timeout_ms < 2 * IWARP_PARK_MS)) {
         return false;
     }
     struct guest *g = guest_of(device);
@@ -337,7 +337,16 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
     /* Another guest polls: a thread that slept in the loop would hold `run` against its visits. */
     bool mine = !out || g->led;
     g->led = false;
-    return g->waiting.earned && mine;
+    return g->waiting.earned && mine && atomic_load(&device->armed) == 0;
+}
+
+/* An entry is looked up and not created: a thread that never waited has earned nothing. */
+bool iwarp_progress_leads(const struct iwarp_device *device)
+{
+    const struct guest *g = find(device);
+
+    return g && g->waiting.earned && device->workers == 1 && !device->polled &&
+           atomic_load(&device->armed) == 0;
 }
 
 /*

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "stream/wq.h"
 #include "verbs/async.h"
+#include "verbs/streak.h"
 
 #include <iwarp/conn.h>
 #include <iwarp/qp.h>
@@ -32,6 +33,7 @@ struct iwarp_qp {
     _Atomic bool no_send_imm;          /* the peer has not agreed, or is not asked */
     _Atomic unsigned access;           /* enum iwarp_access that it allows at most */
     _Atomic unsigned max_ird, max_ord; /* bounds for connection options */
+    struct iwarp_streak streak;        /* under post_lock */
     struct iwarp_async_source async;
 };
 

@@ -9,6 +9,7 @@
 #include "verbs/conn.h"
 #include "verbs/conn_admit.h"
 #include "verbs/conn_timer.h"
+#include "verbs/defer.h"
 #include "verbs/device.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ static void close_handles(void *worker)
 {
     struct iwarp_worker *w = worker;
 
+    iwarp_defer_drop_all(w);
     uv_close((uv_handle_t *)&w->timer, NULL);
     w->seat->stack->ops->leave(w->seat, left, w);
 }
@@ -44,9 +46,11 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
                                                .look = device->options.look,
                                                .sleepers = &device->armed,
                                                .ending = close_handles,
+                                               .ring = iwarp_defer_tick,
                                                .arg = w};
 
     w->device = device;
+    pthread_mutex_init(&w->defer_lock, NULL); /* before the loop runs */
     w->staging_len = STAGING_BYTES;
     w->staging = malloc(w->staging_len);
     if (!w->staging) {
@@ -80,6 +84,7 @@ static void fini(struct iwarp_worker *w)
 {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->wait_lock);
+    pthread_mutex_destroy(&w->defer_lock);
     iwarp_spare_fini(&w->spare);
     free(w->staging);
 }

@@ -6,7 +6,8 @@
  * when the device is freed, after the last connection.  A connection belongs to one worker.
  *
  * Locks: wait_lock is for application threads that sleep until a connection of the worker changes.
- * It guards `changes` of the connections, and is innermost.  The loop has locks of its own
+ * It guards `changes` of the connections, and is innermost.  defer_lock guards the list of deferred
+ * sends (defer.h); only the alarm is started with it held.  The loop has locks of its own
  * (loop/loop.h, loop/lease.h).  The other fields belong to the thread that runs the loop.
  */
 #ifndef IWARP_VERBS_WORKER_H
@@ -33,7 +34,10 @@ struct iwarp_worker {
     struct iwarp_conn *timed;     /* connections with a time limit */
     pthread_mutex_t wait_lock;
     pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
-    uint8_t *staging;       /* where a read puts octets whose place is not known yet */
+    pthread_mutex_t defer_lock;
+    struct iwarp_conn *list; /* connections that had deferred requests of late */
+    unsigned passes;         /* over the list, to send */
+    uint8_t *staging;        /* where a read puts octets whose place is not known yet */
     size_t staging_len;
     struct iwarp_spare spare; /* a send block for its connections */
 };

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * For the completion channels of the drop-in library, which includes nothing below the public
+ * headers but this folder; src/verbs/cq_lead.c is behind it.  A thread that waits for an event of a
+ * channel may run the loop itself meanwhile, as a thread in iwarp_cq_wait does.  There arming and
+ * waiting is one call.  Here a program arms first, and comes to wait for the channel afterwards:
+ *
+ *   | call | the thread has earned the lease        | it has not                      |
+ *   |------|----------------------------------------|---------------------------------|
+ *   | arm  | armed, and the lease stays:            | as iwarp_cq_arm: the homes run  |
+ *   |      | iwarp_cq_arm_to_lead                   | the loops                       |
+ *   | wait | iwarp_cq_lead runs the loop; once its  | the thread sleeps elsewhere     |
+ *   |      | time is over, iwarp_cq_arm_to_sleep    |                                 |
+ *   |      | and as on the right                    |                                 |
+ *
+ * A queue that is armed to lead does not count as armed (device.armed, invariant 4 of
+ * loop/lease.h), since nobody sleeps for it yet.  A program that then stays away is served by the
+ * home, once that has missed its visits (invariant 3).
+ */
+#ifndef IWARP_BASE_LEAD_H
+#define IWARP_BASE_LEAD_H
+
+#include <stdbool.h>
+
+struct iwarp_cq;
+struct iwarp_device;
+
+/* False: the thread has not earned the lease, and the queue is not armed by this call. */
+bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only);
+
+/*
+ * The thread is about to sleep after all.  The queue counts as armed, if it is armed; then
+ * iwarp_cq_recall, without the lock that keeps the queue from being destroyed.
+ */
+void iwarp_cq_arm_to_sleep(struct iwarp_cq *cq);
+
+/*
+ * Run the loop until done(arg).  False: the thread has not earned it, or time is over.  A thread
+ * that makes done(arg) true calls iwarp_cq_wake_leader after that.  When the wait is over, however
+ * it was made: iwarp_cq_waited.  No lock held.
+ */
+bool iwarp_cq_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
+void iwarp_cq_wake_leader(struct iwarp_device *device);
+
+/* The homes run the loops, since this thread is about to sleep.  No lock held. */
+void iwarp_cq_recall(struct iwarp_device *device);
+void iwarp_cq_waited(struct iwarp_device *device);
+
+struct iwarp_device *iwarp_cq_device(struct iwarp_cq *cq);
+
+#endif

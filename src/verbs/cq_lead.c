@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/lead.h"
+
+#include "base/process.h"
+#include "loop/loop.h"
+#include "verbs/cq.h"
+#include "verbs/defer.h"
+#include "verbs/device.h"
+#include "verbs/progress.h"
+
+/* A queue that counts already goes on to count: another thread may sleep for it. */
+bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
+{
+    IWARP_UNCANCELLED;
+
+    if (!IWARP_MAY_CALL(cq->device) || !iwarp_progress_leads(cq->device)) {
+        return false;
+    }
+    iwarp_mutex_lock(&cq->lock);
+    cq->armed_to_wait = false;
+    iwarp_cq_set_armed(cq, solicited_only && cq->armed != CQ_ANY ? CQ_SOLICITED : CQ_ANY,
+                       cq->counted);
+    iwarp_mutex_unlock(&cq->lock);
+    iwarp_defer_flush_all(cq->device);
+    iwarp_progress_pause(cq->device);
+    return true;
+}
+
+void iwarp_cq_arm_to_sleep(struct iwarp_cq *cq)
+{
+    iwarp_mutex_lock(&cq->lock);
+    if (cq->armed != CQ_QUIET) {
+        iwarp_cq_set_armed(cq, cq->armed, true);
+    }
+    iwarp_mutex_unlock(&cq->lock);
+}
+
+bool iwarp_cq_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
+{
+    IWARP_UNCANCELLED;
+
+    iwarp_defer_flush_all(device);
+    return iwarp_progress_may_wait(device, -1) && iwarp_progress_wait(device, done, arg);
+}
+
+void iwarp_cq_wake_leader(struct iwarp_device *device)
+{
+    struct iwarp_loop *l = &device->worker[0].loop;
+
+    if (!iwarp_loop_is_current(l)) {
+        iwarp_loop_wake(l);
+    }
+}
+
+void iwarp_cq_recall(struct iwarp_device *device)
+{
+    IWARP_UNCANCELLED;
+
+    iwarp_progress_recall(device);
+}
+
+void iwarp_cq_waited(struct iwarp_device *device)
+{
+    iwarp_progress_waited(device);
+}
+
+struct iwarp_device *iwarp_cq_device(struct iwarp_cq *cq)
+{
+    return cq->device;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The transitions are the table in streak.h. */
+#include "verbs/streak.h"
+
+#define FIRST    8u     /* posts at once in a row until one waits */
+#define MAX_NEED 65536u /* so a program that has changed its ways has streaks in the end */
+#define GOOD     4u     /* batches worth it until `need` is halved */
+#define WORTH    4u     /* requests of such a batch */
+
+#define BATCH_REQUESTS 64u
+#define BATCH_OCTETS   (120u * 1024u)
+#define LARGE_OCTETS   (16u * 1024u) /* more than that is a batch of its own */
+
+#define PAUSE_NS 1000 /* from the end of one post to the next, if that is a pause */
+#define AGE_NS   20000
+
+static void multiply_need(struct iwarp_streak *b, unsigned by)
+{
+    b->need = b->need < MAX_NEED / by ? b->need * by : MAX_NEED;
+    b->good = 0;
+}
+
+/* The requests that waited have gone out, in time. */
+static void end_batch(struct iwarp_streak *b)
+{
+    b->good += b->requests >= WORTH;
+    if (b->good >= GOOD) {
+        b->good = 0;
+        b->need -= b->need / 2;
+    }
+    b->requests = 0;
+    b->octets = 0;
+}
+
+void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
+{
+    b->need = b->need ? b->need : FIRST;
+    if (b->late != late) {
+        b->late = late;
+        b->requests = 0;
+        b->octets = 0;
+        b->row = 0;
+        multiply_need(b, 4);
+    }
+}
+
+bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets, bool waiting,
+                        bool has_room)
+{
+    int64_t last = atomic_load_explicit(&b->posted_ns, memory_order_relaxed);
+    bool at_once = b->row > 0 && now_ns - last < PAUSE_NS;
+
+    iwarp_streak_posted(b, now_ns);
+    if (b->requests > 0 && !waiting) {
+        end_batch(b);
+    }
+    if (!at_once) {
+        if (waiting) {
+            multiply_need(b, 2);
+        }
+        b->requests = 0;
+        b->octets = 0;
+        b->row = 1;
+        return false;
+    }
+    b->row += b->row < MAX_NEED;
+    if (b->row <= b->need) {
+        return false;
+    }
+    b->since_ns = b->requests == 0 ? now_ns : b->since_ns;
+    b->requests++;
+    b->octets += octets;
+    bool waits = b->requests < BATCH_REQUESTS && octets <= LARGE_OCTETS &&
+                 b->octets + octets <= BATCH_OCTETS && has_room && now_ns - b->since_ns < AGE_NS;
+    if (!waits) {
+        end_batch(b);
+    }
+    return waits;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Is a request one of a streak, so that it may wait for the next one and go out together with it? A
+ * policy without clock, I/O and locks, one for each send queue.  A program is *in a streak* while
+ * it posts one request after the other without a pause, and asks for completions only where it
+ * finds some.  It has *caught up* when it finds a queue empty, or waits: then it waits for the
+ * answer to what it has posted, and everything goes out.
+ *
+ *   | state  | event                                 | the requests         | next state |
+ *   |--------|---------------------------------------|----------------------|------------|
+ *   | alone  | the first post after it has caught up | go out               | alone      |
+ *   | alone  | a post after a pause                  | go out               | alone      |
+ *   | alone  | a post at once, the need-th in a row  | wait                 | streak     |
+ *   | streak | a post at once, and there is room     | wait                 | streak     |
+ *   | streak | the same, but what waits is a batch,  | go out               | streak     |
+ *   |        | AGE_NS old, or half of the ring       |                      |            |
+ *   | streak | the same, of more than LARGE_OCTETS   | go out               | streak     |
+ *   | streak | a post after a pause                  | go out; need times 2 | alone      |
+ *   | any    | the program has caught up             | go out               | alone      |
+ *   | any    | a tick finds one that was there at    | go out; need times 4 | alone      |
+ *   |        | the tick before                       |                      |            |
+ *
+ * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
+ * request that is posted alone always goes out at once, and a program that posts and stays away
+ * soon has all of its requests go out at once.
+ *
+ * A zeroed struct is a queue that nobody knows yet.  One thread at a time; it owns no memory.
+ */
+#ifndef IWARP_VERBS_STREAK_H
+#define IWARP_VERBS_STREAK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct iwarp_streak {
+    unsigned caught_up;        /* how often the program had, at the last post */
+    unsigned late;             /* how often a tick had found a late request */
+    unsigned row;              /* posts at once in a row */
+    unsigned need;             /* so many before one waits; 0: FIRST */
+    unsigned good;             /* batches that were worth it, since `need` has changed */
+    unsigned requests;         /* that wait, or have waited in the last batch */
+    uint32_t octets;           /* of these */
+    _Atomic int64_t posted_ns; /* when the last post was over; without a lock */
+    int64_t since_ns;          /* when the first one that waits was posted */
+};
+
+/*
+ * The first question at each post: can it be one of a streak at all?  The number counts up. false:
+ * it goes out.  true: now the clock has to be read.
+ */
+static inline bool iwarp_streak_goes_on(struct iwarp_streak *b, unsigned caught_up)
+{
+    bool on = b->caught_up == caught_up;
+
+    b->caught_up = caught_up;
+    b->row = on ? b->row : 0;
+    return on;
+}
+
+/* How often a tick has found a late request so far. */
+void iwarp_streak_learn(struct iwarp_streak *b, unsigned late);
+
+/*
+ * The second one: does it wait?  waiting: the requests before are still unsent.  has_room: there is
+ * room in the ring for as many again.
+ */
+bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets, bool waiting,
+                        bool has_room);
+
+/* The post of a request that went out is over; only if the clock had to be read before. */
+static inline void iwarp_streak_posted(struct iwarp_streak *b, int64_t now_ns)
+{
+    atomic_store_explicit(&b->posted_ns, now_ns, memory_order_relaxed);
+}
+
+#endif

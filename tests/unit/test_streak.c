@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which requests wait for the next one?  The policy, by sequences of posts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "verbs/streak.h"
+
+#include <string.h>
+
+#define FIRST 8u  /* posts at once in a row until one waits, at first */
+#define BATCH 64u /* requests that wait at most, the one that goes out with them counted */
+#define SLOW  1500
+
+/* A program with a clock; what waits is as the policy says. */
+struct program {
+    struct iwarp_streak streak;
+    int64_t now;
+    unsigned caught_up, late;
+    unsigned waiting;
+};
+
+/* Post so many nanoseconds after the last one.  True: it waits. */
+static bool post_of(struct program *p, int64_t after, uint32_t octets, bool has_room)
+{
+    p->now += after;
+    if (!iwarp_streak_goes_on(&p->streak, p->caught_up)) {
+        p->waiting = 0;
+        return false;
+    }
+    iwarp_streak_learn(&p->streak, p->late);
+    bool waits = iwarp_streak_waits(&p->streak, p->now, octets, p->waiting > 0, has_room);
+    p->waiting = waits ? p->waiting + 1 : 0;
+    if (!waits) {
+        iwarp_streak_posted(&p->streak, p->now);
+    }
+    return waits;
+}
+
+static bool post(struct program *p, int64_t after)
+{
+    return post_of(p, after, 64, true);
+}
+
+static void catch_up(struct program *p)
+{
+    p->caught_up++;
+    p->waiting = 0;
+}
+
+/* Posts until one waits, that one counted. */
+static unsigned posts_until_one_waits(struct program *p)
+{
+    for (unsigned n = 1; n < 1000000; n++) {
+        if (post(p, 100)) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+/* Streaks until the very third post waits: the first is that after catching up, the second reads
+ * the clock. */
+static void become_known(struct program *p)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        catch_up(p);
+        for (unsigned k = 0; k < 40; k++) {
+            (void)post(p, 100);
+        }
+    }
+    catch_up(p);
+    assert_false(post(p, 100));
+    assert_false(post(p, 100));
+    assert_true(post(p, 100));
+}
+
+static void post__in_a_row_without_a_pause__waits_from_the_ninth_on(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    assert_int_equal(posts_until_one_waits(&p), FIRST + 1);
+}
+
+static void post__after_each_of_which_the_program_catches_up__never_waits(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    become_known(&p);
+    for (unsigned i = 0; i < 1000; i++) {
+        catch_up(&p);
+        assert_false(post(&p, 100));
+    }
+}
+
+static void post__with_pauses_between__never_waits(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_false(post(&p, SLOW));
+    }
+}
+
+static void post__in_streaks__waits_from_the_third_on_in_the_end(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    become_known(&p);
+}
+
+static void post__behind_a_batch__goes_out(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    for (unsigned i = 2; i < BATCH; i++) {
+        assert_true(post(&p, 1));
+    }
+    assert_false(post(&p, 1));
+    assert_true(post(&p, 1));
+}
+
+static void post__of_much__goes_out_with_what_waited(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    for (unsigned i = 0; i < 6; i++) { /* 120 KiB, counting what would follow */
+        assert_true(post_of(&p, 1, 16 * 1024, true));
+    }
+    assert_false(post_of(&p, 1, 16 * 1024, true));
+    assert_true(post_of(&p, 1, 64, true));
+    assert_false(post_of(&p, 1, 16 * 1024 + 1, true)); /* large enough alone */
+}
+
+static void post__into_a_ring_that_is_half_full__goes_out(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    assert_false(post_of(&p, 1, 64, false));
+}
+
+static void post__behind_one_that_has_waited_20_us__goes_out(void **state)
+{
+    struct program p = {0};
+    unsigned posts = 0;
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    while (post(&p, 900)) {
+        posts++;
+    }
+    assert_in_range(posts, 10, 22);
+}
+
+static void post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    assert_false(post(&p, SLOW));
+    catch_up(&p);
+    assert_int_equal(posts_until_one_waits(&p), 2 * FIRST + 2);
+}
+
+static void post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits(void **state)
+{
+    struct program p = {0};
+    unsigned waited = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 10000; i++) { /* ten in a row, then nothing for long */
+        for (unsigned k = 0; k < 10; k++) {
+            if (post(&p, k == 0 ? 1000000 : 100)) {
+                waited++;
+            }
+        }
+        if (p.waiting > 0) {
+            p.late++;
+            p.waiting = 0;
+        }
+    }
+    assert_in_range(waited, 1, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(post__in_a_row_without_a_pause__waits_from_the_ninth_on),
+        cmocka_unit_test(post__after_each_of_which_the_program_catches_up__never_waits),
+        cmocka_unit_test(post__with_pauses_between__never_waits),
+        cmocka_unit_test(post__in_streaks__waits_from_the_third_on_in_the_end),
+        cmocka_unit_test(post__behind_a_batch__goes_out),
+        cmocka_unit_test(post__of_much__goes_out_with_what_waited),
+        cmocka_unit_test(post__into_a_ring_that_is_half_full__goes_out),
+        cmocka_unit_test(post__behind_one_that_has_waited_20_us__goes_out),
+        cmocka_unit_test(post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row),
+        cmocka_unit_test(post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

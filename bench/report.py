@@ -95,7 +95,7 @@ def percentile_table(result):
 
 # --- report.md -----------------------------------------------------------------------------------
 
-def row_table(result):
+def row_table(result, programs):
     medians = medians_of(result['rounds'])
     base = shown(result, medians.get('plain TCP', {}))
     lines = [f'## `{result["name"]}`: {result["title"]}{", " if result["how"] else ""}{result["how"]}', '',
@@ -113,6 +113,9 @@ def row_table(result):
         lines.append(f'| {name} | {spread(values, lambda v: human(v, unit))} | {relation} | {cpu_text} | {gib} |')
         if name in result['failed']:
             lines.append(f'| | failed in between: {result["failed"][name]} | | | |')
+        others = {k: v for k, v in m.items() if not k.startswith('cpu') and k not in ('rate', result['figure'])}
+        if programs and others:
+            lines.append(f'| | {", ".join(f"{k} {number(v)}" for k, v in others.items())} | | | |')
     lines += ['', f'{len(result["rounds"])} rounds, {result["starts"]} starts. Host: {host_text(result["host"])}.', '']
     if result.get('most'):
         size = result['size'] if result['unit'] == 'B/s' else 1
@@ -176,7 +179,7 @@ def markdown(everything):
     lines += [f'![{name}]({name}.svg)\n' for name in (['programs'] if programs else
                                                        ['throughput', 'latency', 'polled', 'sleeping'])]
     for result in everything['rows']:
-        lines += row_table(result)
+        lines += row_table(result, programs)
     if 'siw' in everything:
         lines += siw_table(everything['siw'])
     return '\n'.join(lines)

@@ -606,7 +606,7 @@ $(addprefix $(OUT)/bench/,guard fabric-peer ucx-peer parts relay):
 # With whichever libiwarp.so LD_LIBRARY_PATH names: bench/pairs runs it with that of either build.
 $(OUT)/bench/turns: $(TURNS_OBJ) $(TURN_OBJ) $(filter-out $(LIB_A),$(BENCH_SHARED)) | $(LIB_SO) $(LIB_LINKS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ -L$(OUT)/lib -liwarp
+	$(call say,LD)$(LINK) -o $@ $^ -L$(OUT)/lib -liwarp $(call pkg,UV,--libs)
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

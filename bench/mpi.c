@@ -111,7 +111,7 @@ static double bandwidth(double seconds, int octets)
 /* --- conjugate gradients --------------------------------------------------------------------- */
 
 struct grid {
-    long side, lines;            /* points of a line; lines of this rank */
+    long side, lines;                  /* points of a line; lines of this rank */
     double *x, *r, *p, *q, *b, *known; /* each with a line above and one below */
 };
 

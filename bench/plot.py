@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt  # noqa: E402 (the line before has to come first
 from judge import medians_of  # noqa: E402
 
 COLOURS = {'libiwarp': '#1f5fbf', 'libiwarp, polled': '#1f5fbf', 'libiwarp, threaded': '#1f5fbf',
-           'libiwarp, Write': '#12387a', 'libiwarp, in chains': '#6f9fe0', 'libiwarp, not looking': '#6f9fe0',
+           'libiwarp, Write': '#12387a', 'libiwarp, in chains': '#6f9fe0', 'libiwarp, not looking': '#6f9fe0', 'libiwarp, embedded': '#7a3fb0',
            'plain TCP': '#555555', 'plain TCP, blocking': '#555555', 'libfabric tcp': '#c46a1a',
            'libfabric tcp, sleeping': '#c46a1a', 'UCX tcp': '#2f8f4e', 'UCX tcp, sleeping': '#2f8f4e'}
 APART = 0.045 # of the height: how far names are at least from each other

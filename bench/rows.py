@@ -151,6 +151,7 @@ def latency_rows(quick):
               'libfabric tcp': turns('pingpong-send --polled', 'fabric-peer'),
               'UCX tcp': turns('pingpong-send --polled', 'ucx-peer')}
     asleep = {'plain TCP, blocking': turns('tcp-pingpong'), 'libiwarp, threaded': turns('pingpong-send --inline'),
+              'libiwarp, embedded': turns('pingpong-send --inline --embedded'),
               'libfabric tcp, sleeping': turns('pingpong-send', 'fabric-peer'),
               'UCX tcp, sleeping': turns('pingpong-send', 'ucx-peer')}
 
@@ -163,6 +164,8 @@ def latency_rows(quick):
     yield Row('ping-pong-sleeping', '8 octets to and fro, both sides sleep', 'one a call', 'us',
               {**asleep, 'libiwarp, not looking': turns('pingpong-send --inline', env={'IWARP_LOOK': 'off'})},
               [Target('8 octets threaded, p50 of blocking TCP', '<=', 1.2, 'libiwarp, threaded',
+                      ('plain TCP, blocking',), 'p50'),
+               Target('8 octets embedded, p50 of blocking TCP', '<=', 1.2, 'libiwarp, embedded',
                       ('plain TCP, blocking',), 'p50')], 8, most=as_tcp('plain TCP, blocking'))
     yield Row('ping-pong-spinning', '8 octets to and fro, programs poll a threaded device', 'one a call', 'us',
               {'libiwarp, polled': turns('pingpong-send --polled --inline'),

@@ -96,8 +96,8 @@ END
 
 check 'perftest__its_tables__are_read_by_the_names_of_their_columns' <<'END'
 from contenders import perftest_figures
-latency = ''' #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
- 8       5000          2.58           30.14        3.17                3.21             0.74            4.29                    11.37  
+latency = ''' #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 8       5000          2.58           30.14        3.17                3.21             0.74            4.29                    11.37
 '''
 assert perftest_figures(latency, 't_typical') == {'p50': 3.17, 'rate': 5e5 / 3.17, 'p99': 4.29}
 rate = ''' #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]

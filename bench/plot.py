@@ -16,7 +16,7 @@ APART = 0.045 # of the height: how far names are at least from each other
 VERDICTS = {'met': '#2f8f4e', 'missed': '#b3261e'}
 
 
-def begin(width, height, title, panels=1, **options):
+def begin(width, height, title, panels=1, pad=8, **options):
     plt.rcParams.update({'svg.fonttype': 'none', 'svg.hashsalt': 'libiwarp', 'font.family': 'sans-serif',
                          'font.size': 10})
     figure, axes = plt.subplots(1, panels, figsize=(width, height), squeeze=False, **options)
@@ -25,7 +25,7 @@ def begin(width, height, title, panels=1, **options):
         one.set_axisbelow(True)
         for side in ('top', 'right'):
             one.spines[side].set_visible(False)
-    axes[0][0].set_title(title, loc='left', fontsize=12)
+    axes[0][0].set_title(title, loc='left', fontsize=12, pad=pad)
     return figure, axes[0]
 
 
@@ -135,11 +135,9 @@ def tails(steps, title, path):
         axes.set_xscale('log')
         axes.xaxis.set_major_formatter(lambda value, _: f'{value:g}')
         axes.set_xlabel('us one way')
-    middle = sorted(step for found in steps.values() for step, count in found)
     first = min(found[0][0] for found in steps.values())
-    last = max(next(step for step, share in longer(found) if share <= .02 or step == found[-1][0])
-               for found in steps.values())
-    shape.set_xlim(first * .9, max(last, first * 2, middle[0]))
+    middles = [next(step for step, share in longer(found)[::-1] if share >= .5) for found in steps.values()]
+    shape.set_xlim(first * .9, max(max(middles) * 2.5, first * 2))
     shape.xaxis.set_minor_formatter(lambda value, _: f'{value:g}' if f'{value:e}'[0] in '235' else '')
     shape.set_ylim(0)
     shape.set_yticks([])
@@ -161,7 +159,7 @@ def ratios(results, path):
     every = [(j, result) for result in results for j in result['judgements'] if 'median' in j]
     if not every:
         return
-    figure, (axes,) = begin(8.5, 1 + .3 * len(every), 'Speed on libiwarp, of the same program on TCP')
+    figure, (axes,) = begin(8.5, 1 + .3 * len(every), 'Speed on libiwarp, of the same program on TCP', pad=24)
     for place, (j, _) in enumerate(reversed(every)):
         colour = VERDICTS.get(j['verdict'], '#8a8a8a')
         low, high = max(j['low'], .05), j['high'] or 20

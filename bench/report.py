@@ -179,7 +179,8 @@ def markdown(everything):
     lines += [f'![{name}]({name}.svg)\n' for name in (['programs'] if programs else
                                                        ['throughput', 'latency', 'polled', 'sleeping'])]
     for result in everything['rows']:
-        lines += row_table(result, programs)
+        if result['name'] != 'parts':
+            lines += row_table(result, programs)
     if 'siw' in everything:
         lines += siw_table(everything['siw'])
     return '\n'.join(lines)

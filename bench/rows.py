@@ -68,7 +68,7 @@ def calls_and_crc(size):
     def most(medians, parts):
         tcp = medians['plain TCP']
         crc = size / parts['crc']['rate']
-        return size / max(tcp['cpu_client'] + crc, tcp['cpu_server'] + crc)
+        return 1 / max(tcp['cpu_client'] + crc, tcp['cpu_server'] + crc)
     return ("plain TCP's calls and one CRC on the slower side", most)
 
 
@@ -379,7 +379,7 @@ def ethernet_rows():
 def parts_row():
     return Row('parts', 'what figures are made of', '', '/s',
                {name: part(name) for name in ('copies', 'two-copies', 'near-copies', 'crc', 'call', 'wake')}, [], 1,
-               starts=6)
+               starts=6, rounds=12)
 
 
 def make(quick):

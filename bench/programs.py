@@ -14,7 +14,7 @@ import time
 
 import guests
 import storage
-from contenders import Missing, Server, any_port, built, client, need, run, whole
+from contenders import CLIENT_CORE, Missing, Server, any_port, built, client, need, run, whole
 from rows import MIB, Row, Target
 
 LEAST = 1.0 # of TCP
@@ -45,7 +45,12 @@ def fio(wrap, receiver, sender, size, octets):
         port = any_port()
         block = [f'--bs={size}', f'--size={octets}', f'--port={port}']
         with Server(wrap(['fio', '--name=receiver', '--rw=read', *receiver, *block]), port):
-            out = client(wrap(['fio', '--name=sender', '--rw=write', '--output-format=json', *sender, *block]))
+            # The net engine of fio 3.33 may free memory twice at its end, when all is told: the status says little.
+            command = wrap(['fio', '--name=sender', '--rw=write', '--output-format=json', *sender, *block])
+            out = subprocess.run(['taskset', '-c', CLIENT_CORE, *command], capture_output=True, text=True, timeout=60,
+                                 check=False).stdout
+        if '{' not in out:
+            raise Missing('fio told nothing')
         job = json.loads(out[out.index('{'):])['jobs'][0]
         if job['error'] or job['write']['io_bytes'] != octets:
             raise Missing(f'fio: error {job["error"]}, {job["write"]["io_bytes"]} octets')
@@ -56,7 +61,7 @@ def fio(wrap, receiver, sender, size, octets):
 def fio_rows():
     rdma = '--ioengine=rdma'
     net = ['--ioengine=net', '--protocol=tcp']
-    # With longer blocks, which the socket takes in parts, the net engine of fio 3.33 frees memory twice.
+    # Longer blocks, which the socket takes in parts, the net engine of fio 3.33 does not survive.
     for name, size, octets in (('4k', 4096, 64 * MIB), ('64k', 65536, 512 * MIB)):
         yield row(f'fio-{name}', f'fio, blocks of {size // 1024} KiB',
                   '16 in flight; net has one at a time',

@@ -57,7 +57,8 @@ XDP_PKG := libxdp libbpf
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
-PROBES := UV CRYPTO SSL ISAL LWIP URING XDP CMOCKA IBVERBS FABRIC
+UCX_PKG := ucx
+PROBES := UV CRYPTO SSL ISAL LWIP URING XDP CMOCKA IBVERBS FABRIC UCX
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
@@ -131,14 +132,17 @@ COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ) $(COMPAT_FILES_OBJ)
 # Programs that measure: against callgrind, and through another library if that is there.
 GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
-TURNS_OBJ := $(call objects,bench/turns.c)
+UCX_OBJ := $(if $(UCX_VERSION),$(call objects,bench/ucx.c))
+TURN_OBJ := $(call objects,bench/turn.c)
+TURNS_OBJ := $(call objects,bench/turns*.c bench/flow.c)
+PARTS_OBJ := $(call objects,bench/parts.c)
 RELAY_OBJ := $(call objects,bench/relay.c)
 SOAK_OBJ := $(call objects,tests/soak/*.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(PRELOAD_OBJ) \
     $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
-    $(FABRIC_OBJ) $(TURNS_OBJ) $(RELAY_OBJ) $(SOAK_OBJ)
+    $(FABRIC_OBJ) $(UCX_OBJ) $(TURN_OBJ) $(TURNS_OBJ) $(PARTS_OBJ) $(RELAY_OBJ) $(SOAK_OBJ)
 
 LIB_A := $(OUT)/lib/libiwarp.a
 LIB_SO := $(OUT)/lib/libiwarp.so.$(VERSION)
@@ -154,7 +158,7 @@ COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
-TURNS := $(OUT)/bench/turns
+TURNS := $(OUT)/bench/turns $(OUT)/bench/parts
 SOAK_PEER := $(OUT)/soak/soak-peer
 PRELOADS := $(PRELOAD_OBJ:$(OBJ)/%.o=$(OUT)/%.so)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
@@ -357,12 +361,17 @@ interop-tls:                ## kernel TLS in the guest, and siw behind stunnel; 
 	@BUILD=$(abspath $(OUT)) SUITE=$(SUITE) tests/interop/run --tls
 interop-ends: $(INTEROP_ENDS) $(OUT)/bin/iwarp-nvmf $(SCRIPTS) $(COMPAT) $(PROVIDER)
 
-.PHONY: bench bench-programs bench-guard bench-guard-program
-bench:                      ## measure, in turn with peers, build/bench/report.md; QUICK=1
+.PHONY: bench bench-contenders bench-programs bench-guard bench-guard-program
+bench:                      ## measure, in turn with peers, build/bench/report.md; QUICK=1 BENCH_ONLY="write read"
 	@tools/install-packages build bench
-	@$(MAKE) bench-programs
+	@$(MAKE) bench-contenders
 	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/run $(if $(QUICK),--quick) $(BENCH_ONLY)
-bench-programs: $(OUT)/bin/iwarp-bench $(OUT)/bench/relay $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer)
+bench-programs:             ## the same programs on us and on TCP, in turn; QUICK=1 BENCH_ONLY="fio-4k" CEPH=1
+	@tools/install-packages build programs bench $(if $(CEPH),ceph)
+	@$(MAKE) all
+	@BUILD=$(abspath $(OUT)) MAKELEVEL= MAKEFLAGS= bench/run --programs $(if $(QUICK),--quick) $(if $(CEPH),--ceph) $(BENCH_ONLY)
+bench-contenders: $(OUT)/bin/iwarp-bench $(TURNS) $(OUT)/bench/relay compat-libraries $(SCRIPTS) \
+    $(if $(FABRIC_VERSION),$(OUT)/bench/fabric-peer) $(if $(UCX_VERSION),$(OUT)/bench/ucx-peer)
 # OLD is a checkout or a build folder with the libraries of another commit; ROWS="write small".
 .PHONY: bench-pairs
 bench-pairs: $(TURNS) lib compat-libraries $(SCRIPTS) ## this build against another, in turns; OLD=dir ROWS= PAIRS_OPTIONS=
@@ -586,16 +595,19 @@ $(SOAK_PEER): $(SOAK_OBJ) $(LIB_A)
 # What `make bench` and `make bench-guard` run beside iwarp-bench, with its objects.
 BENCH_SHARED := $(filter-out %/main.o,$(call objects,src/programs/bench/*.c)) $(LIB_A)
 $(OUT)/bench/guard: $(GUARD_OBJ) $(BENCH_SHARED)
-$(OUT)/bench/fabric-peer: $(FABRIC_OBJ) $(BENCH_SHARED)
+$(OUT)/bench/fabric-peer: $(FABRIC_OBJ) $(TURN_OBJ) $(BENCH_SHARED)
+$(OUT)/bench/ucx-peer: $(UCX_OBJ) $(TURN_OBJ) $(BENCH_SHARED)
+$(OUT)/bench/parts: $(PARTS_OBJ) $(TURN_OBJ) $(BENCH_SHARED)
 $(OUT)/bench/relay: $(RELAY_OBJ)
-$(OUT)/bench/guard $(OUT)/bench/fabric-peer $(OUT)/bench/relay:
+$(addprefix $(OUT)/bench/,guard fabric-peer ucx-peer parts relay):
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(if $(findstring fabric,$@),$(call pkg,FABRIC,--libs))
+	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(if $(findstring fabric,$@),$(call pkg,FABRIC,--libs)) \
+	    $(if $(findstring ucx,$@),$(call pkg,UCX,--libs))
 
 # With whichever libiwarp.so LD_LIBRARY_PATH names: bench/pairs runs it with that of either build.
-$(TURNS): $(TURNS_OBJ) $(filter-out $(LIB_A),$(BENCH_SHARED)) | $(LIB_SO) $(LIB_LINKS)
+$(OUT)/bench/turns: $(TURNS_OBJ) $(TURN_OBJ) $(filter-out $(LIB_A),$(BENCH_SHARED)) | $(LIB_SO) $(LIB_LINKS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ -L$(OUT)/lib -liwarp
+	$(call say,LD)$(LINK) -o $@ $^ -L$(OUT)/lib -liwarp $(call pkg,UV,--libs)
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule

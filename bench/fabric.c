@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same exchanges through libfabric's tcp provider, connected endpoints, which is the shortest
- * way through it: RMA writes and reads as a stream, and ping-pong of messages. Options, processes,
- * clocks and the result line are those of iwarp-bench, so that only what is between differs.
- * Progress is the application's in this provider: the server polls too, sleeping if asked to.
+ * The same in turns (turn.h) through libfabric's tcp provider, connected endpoints, which is the
+ * shortest way through it: RMA writes and reads as a stream, and ping-pong of messages. Options,
+ * processes and clocks are those of bench/turns, so that only what is between differs. Progress is
+ * the application's in this provider: the server polls too, sleeping if asked to.
  */
-#include "programs/bench/bench.h"
+#include "turn.h"
 
 #include <netinet/in.h>
 #include <rdma/fabric.h>
@@ -14,11 +14,11 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 struct peer {
     const struct bench_options *options;
@@ -31,8 +31,8 @@ struct peer {
     struct fid_ep *ep;
     struct fid_mr *mr;
     uint8_t *memory;
-    uint64_t to, key; /* the other side's memory */
-    uint64_t in_flight;
+    uint64_t to, key;           /* the other side's memory */
+    uint64_t posted, in_flight; /* requests */
 };
 
 static void must(long result, const char *what)
@@ -168,32 +168,17 @@ static void connect_to(struct peer *peer, struct bench_link *link)
     exchange_places(peer, link);
 }
 
-/* Completions of one of the queues, at least one if `wait`. */
-static long reap(struct peer *peer, struct fid_cq *cq, bool wait)
+/* Completions of one of the queues, 0 if there is none; `sleep`: waits for them a while. */
+static long reap(struct peer *peer, struct fid_cq *cq, bool sleep)
 {
     struct fi_cq_entry entry[32];
-    struct fi_cq_err_entry error = {0};
-    long n;
+    long n = sleep && !peer->options->polled ? fi_cq_sread(cq, entry, 32, NULL, 1000)
+                                             : fi_cq_read(cq, entry, 32);
 
-    do {
-        n = peer->options->polled || !wait ? fi_cq_read(cq, entry, 32)
-                                           : fi_cq_sread(cq, entry, 32, NULL, 1000);
-        if (n == -FI_EAVAIL) {
-            fi_cq_readerr(cq, &error, 0);
-            bench_fail("a request failed: %s", fi_strerror(error.err));
-        }
-        if (n < 0 && n != -FI_EAGAIN) {
-            must(n, "fi_cq_read");
-        }
-    } while (wait && n <= 0);
-    return n < 0 ? 0 : n;
-}
-
-static void take_message(struct peer *peer)
-{
-    for (long n = reap(peer, peer->rx_cq, true); n > 0; n--) {
-        receive(peer);
+    if (n < 0 && n != -FI_EAGAIN) {
+        _exit(peer->passive ? 0 : 1); /* the other has ended */
     }
+    return n < 0 ? 0 : n;
 }
 
 /* What is too long to be copied at once stays as it is until the answer has come. */
@@ -218,9 +203,10 @@ static void say(struct peer *peer, size_t octets)
 
 /* --- stream ---------------------------------------------------------------------------------- */
 
-static void post(struct peer *peer, uint64_t n)
+static void post(struct peer *peer)
 {
     const struct bench_options *options = peer->options;
+    uint64_t n = peer->posted++;
     size_t at = n % (options->footprint / options->octets) * options->octets;
     struct iovec iov = {peer->memory + at, options->octets};
     struct fi_rma_iov place = {peer->to + at, options->octets, peer->key};
@@ -229,12 +215,12 @@ static void post(struct peer *peer, uint64_t n)
         .msg_iov = &iov, .desc = &desc, .iov_count = 1, .rma_iov = &place, .rma_iov_count = 1};
     bool last = n % options->chain == options->chain - 1;
     uint64_t flags = last ? FI_COMPLETION : options->chain > 1 ? FI_MORE : 0;
+    bool reading = strcmp(options->test, "read") == 0;
     long result;
 
     if (options->octets <= peer->info->tx_attr->inject_size && options->inlined) {
         flags |= FI_INJECT;
     }
-    bool reading = strcmp(options->test, "read") == 0;
     while ((result = reading ? fi_readmsg(peer->ep, &msg, flags)
                              : fi_writemsg(peer->ep, &msg, flags)) == -FI_EAGAIN) {
         peer->in_flight -= (uint64_t)reap(peer, peer->tx_cq, false) * options->chain;
@@ -243,117 +229,90 @@ static void post(struct peer *peer, uint64_t n)
     peer->in_flight++;
 }
 
-static void stream_server(struct bench_link *link)
+static void stream(void *arg, struct turn *turn)
 {
-    static struct peer peer;
-    struct bench_report report = {0};
-    const struct bench_options *options = link->options;
-    size_t where;
+    struct peer *peer = (struct peer *)arg;
+    const struct bench_options *options = peer->options;
+    uint64_t ended = 0, before;
 
-    peer.options = options;
-    serve(&peer, link);
-    bench_fill(peer.memory, options->footprint, strcmp(options->test, "read") == 0);
-    bench_tell(link, "f", 1);
-    double cpu = bench_cpu();
-    take_message(&peer);
-    report.cpu = bench_cpu() - cpu;
-    say(&peer, 8);
-    reap(&peer, peer.tx_cq, false);
-    if (strcmp(options->test, "read") != 0 &&
-        !bench_check(peer.memory, options->octets, 1, &where)) {
-        bench_fail("wrong memory at octet %zu", where);
-    }
-    bench_tell(link, &report, sizeof report);
-}
-
-static void stream_client(struct bench_link *link)
-{
-    static struct peer peer;
-    const struct bench_options *options = link->options;
-    struct bench_report other;
-    uint64_t n = 0;
-    char filled;
-    size_t where;
-
-    peer.options = options;
-    connect_to(&peer, link);
-    bool reading = strcmp(options->test, "read") == 0;
-    if (!reading) {
-        bench_fill(peer.memory, options->footprint, 1);
-    }
-    bench_hear(link, &filled, 1);
-    double cpu = bench_cpu(), begin = bench_now();
-    while (bench_now() - begin < options->seconds) {
-        for (unsigned i = 0; i < options->chain; i++) {
-            post(&peer, n++);
+    do {
+        before = peer->in_flight;
+        uint64_t posted = 0;
+        for (; peer->in_flight + options->chain <= options->depth; posted += options->chain) {
+            for (unsigned i = 0; i < options->chain; i++) {
+                post(peer);
+            }
         }
-        while (peer.in_flight + options->chain > options->depth) {
-            peer.in_flight -= (uint64_t)reap(&peer, peer.tx_cq, true) * options->chain;
-        }
+        peer->in_flight -= (uint64_t)reap(peer, peer->tx_cq, true) * options->chain;
+        ended = before + posted - peer->in_flight;
+    } while (turn_goes_on(turn, ended));
+    while (peer->in_flight > 0) {
+        peer->in_flight -= (uint64_t)reap(peer, peer->tx_cq, true) * options->chain;
     }
-    while (peer.in_flight > 0) {
-        peer.in_flight -= (uint64_t)reap(&peer, peer.tx_cq, true) * options->chain;
-    }
-    say(&peer, 8);
-    take_message(&peer);
-    double seconds = bench_now() - begin;
-    cpu = bench_cpu() - cpu;
-    if (reading && !bench_check(peer.memory, options->octets, 1, &where)) {
-        bench_fail("wrong memory at octet %zu", where);
-    }
-    bench_hear(link, &other, sizeof other);
-    bench_result_begin(options);
-    bench_result_stream(options, n, seconds, cpu, other.cpu);
-    bench_result_end();
 }
 
 /* --- ping-pong ------------------------------------------------------------------------------- */
 
-static void pingpong_server(struct bench_link *link)
+static void take_message(struct peer *peer)
 {
-    static struct peer peer;
-    _Atomic uint8_t *mark;
+    long n = 0;
 
-    peer.options = link->options;
-    serve(&peer, link);
-    mark = (_Atomic uint8_t *)(peer.memory + link->options->footprint);
-    take_message(&peer);
-    while (atomic_load(mark) != 255) {
-        say(&peer, link->options->octets);
-        take_message(&peer);
+    while (n == 0) {
+        n = reap(peer, peer->rx_cq, true);
     }
-    say(&peer, 1); /* short: nobody makes progress here any more */
-    reap(&peer, peer.tx_cq, false);
-    char gone;
-    bench_hear(link, &gone, 1);
+    receive(peer);
 }
 
-static void pingpong_client(struct bench_link *link)
+static void pingpong(void *arg, struct turn *turn)
+{
+    static uint8_t mark;
+    struct peer *peer = (struct peer *)arg;
+    size_t octets = peer->options->octets;
+    const uint8_t *in = peer->memory + peer->options->footprint;
+    uint8_t *out = peer->memory + peer->options->footprint + area_of(peer->options);
+
+    do {
+        out[octets - 1] = ++mark;
+        say(peer, octets);
+        take_message(peer);
+        if (in[octets - 1] != mark) {
+            bench_fail("a wrong octet came");
+        }
+    } while (turn_round_trip(turn));
+}
+
+/* --- the two processes ----------------------------------------------------------------------- */
+
+/* Whatever comes is answered, with what it was. */
+static void server(struct bench_link *link)
 {
     static struct peer peer;
-    const struct bench_options *options = link->options;
+    size_t octets = link->options->octets;
 
-    peer.options = options;
+    peer.options = link->options;
+    turn_serve();
+    serve(&peer, link);
+    uint8_t *in = peer.memory + peer.options->footprint, *out = in + area_of(peer.options);
+    for (;;) {
+        if (peer.options->polled && !turn_on()) {
+            turn_await(link);
+        } else if (reap(&peer, peer.rx_cq, true) > 0) {
+            receive(&peer);
+            out[octets - 1] = in[octets - 1];
+            say(&peer, octets);
+        } else {
+            reap(&peer, peer.tx_cq, false);
+        }
+    }
+}
+
+static void client(struct bench_link *link)
+{
+    static struct peer peer;
+
+    peer.options = link->options;
     connect_to(&peer, link);
-    for (unsigned i = 0; i < 200; i++) { /* warm */
-        say(&peer, options->octets);
-        take_message(&peer);
-    }
-    double begin = bench_now(), last = begin;
-    while (last - begin < options->seconds) {
-        say(&peer, options->octets);
-        take_message(&peer);
-        double now = bench_now();
-        bench_sample(now - last);
-        last = now;
-    }
-    peer.memory[options->footprint + area_of(options)] = 255;
-    say(&peer, options->octets);
-    take_message(&peer);
-    bench_tell(link, "q", 1);
-    bench_result_begin(options);
-    bench_result_round_trips(last - begin);
-    bench_result_end();
+    turn_play(link, strncmp(link->options->test, "pingpong", 8) == 0 ? pingpong : stream, &peer);
 }
 
 int main(int argc, char **argv)
@@ -363,8 +322,6 @@ int main(int argc, char **argv)
     if (!bench_options_parse(argc, argv, &options)) {
         return 2;
     }
-    if (strncmp(options.test, "pingpong", 8) == 0) {
-        return bench_both(&options, pingpong_server, pingpong_client);
-    }
-    return bench_both(&options, stream_server, stream_client);
+    turn_share();
+    return bench_both(&options, server, client);
 }

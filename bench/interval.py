@@ -25,6 +25,17 @@ def quantile(values, part):
     return values[low] + (values[high] - values[low]) * (at - low)
 
 
+def of_starts(values, starts):
+    """Turns of one start are not independent: of each start the median counts.  `values` are those
+    of the turns, None where one failed; start k had the turns k, k + starts, ..."""
+    found = []
+    for start in range(starts):
+        its = [value for value in values[start::starts] if value is not None]
+        if its:
+            found.append(quantile(its, .5))
+    return found
+
+
 def judge(interval, limit):
     """Of speeds, new by old: `worse` and `better` only if the whole interval lies beyond the limit,
     `same` only if all of it lies between the limits."""
@@ -34,3 +45,11 @@ def judge(interval, limit):
     if low > 1 / limit:
         return 'better'
     return 'same' if low >= limit and high <= 1 / limit else 'undecided'
+
+
+def verdict(interval, sense, wanted):
+    """`met` or `missed` only if the whole interval lies on one side of what is wanted."""
+    low, high = interval
+    if sense == '<=':
+        low, high, wanted = -high, -low, -wanted
+    return 'met' if low >= wanted else 'missed' if high < wanted else 'undecided'

@@ -1,38 +1,54 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rows of the benchmark: what is compared, and the targets.  A judgement is (what, target,
-measured, met); measured is None if something that it needs could not be measured."""
+"""The rows of the benchmark: what is compared, how it posts, and what is wanted of it."""
+import dataclasses
 import os
 import subprocess
 import tempfile
 
-from contenders import cipher, fi_pingpong, iperf3, ours, over_lwip, over_path, sockperf, ucx, ucx_rate
+from contenders import (Iperf3, built, cipher, once, over_lwip, over_path, part, perftest, turns, whole)
 from fpdus import count_writes
 
-MIB = 1 << 20
-IDLE_SECONDS = 2
-SWEEP = (3, 0.5)
-SMALL = '--size 64 --chain 128 --depth 1024 --footprint 64K --inline'
+KIB, MIB = 1 << 10, 1 << 20
+SMALL = '--size 64 --footprint 64K --inline --polled'
 
 
+@dataclasses.dataclass
+class Target:
+    """`name`'s figure, divided by that of the best of `base` in the same round, or alone."""
+    what: str
+    sense: str # '>=' or '<='
+    wanted: float
+    name: str
+    base: tuple = () # a tuple in it: what these do behind each other
+    figure: str = 'rate' # 'a + b' is the sum
+    base_figure: str = '' # if it is another one
+    scale: float = 1
+    near: bool = False # also met at 0.95 of what the machine could give at most
+
+
+@dataclasses.dataclass
 class Row:
-    def __init__(self, name, title, unit, contenders, targets=(), at_most=None):
-        self.name, self.title, self.unit = name, title, unit
-        self.contenders, self.targets = contenders, targets
-        self.at_most = at_most # (rounds, seconds) of a row with many sisters
+    name: str
+    title: str
+    how: str # of posting
+    unit: str # 'B/s', '/s', 'us', or that of the figure
+    contenders: dict
+    targets: list = dataclasses.field(default_factory=list)
+    size: int = 0 # octets of a message
+    whole: bool = False # run anew for each turn
+    length: float = 50 # milliseconds of a turn
+    starts: int = 100 # at most so many of each contender
+    rounds: int = 1000 # at most
+    long: bool = False # left out of the short form, unless it is named
+    figure: str = '' # what the table shows: rate, or p50 of times
+    most: tuple = () # (text, function of medians and parts): what the machine could give at most
 
-    def judge(self, medians):
-        found = []
-        for what, limit, compare, measure in self.targets:
-            try:
-                value = measure(medians)
-            except (KeyError, ValueError, ZeroDivisionError):
-                value = None
-            met = None
-            if value is not None:
-                met = value >= limit if compare == '>=' else value <= limit
-            found.append({'what': what, 'target': f'{compare} {limit:g}', 'measured': value,
-                          'met': met})
-        return found
+    def shown(self):
+        return self.figure or ('p50' if self.unit == 'us' else 'rate')
+
+    def value(self, figures):
+        value = figures.get(self.shown())
+        return value * self.size if self.unit == 'B/s' and value is not None else value
 
 
 def key_file():
@@ -45,281 +61,327 @@ def key_file():
     return path
 
 
-def best(medians, names):
-    """The fastest plain TCP is the baseline."""
-    return max(medians[name]['value'] for name in names if name in medians)
+# --- what the machine could give at most ---------------------------------------------------------
+
+def calls_and_crc(size):
+    """A side does the calls of plain TCP and one CRC; the slower side decides."""
+    def most(medians, parts):
+        tcp = medians['plain TCP']
+        crc = size / parts['crc']['rate']
+        return 1 / max(tcp['cpu_client'] + crc, tcp['cpu_server'] + crc)
+    return ("plain TCP's calls and one CRC on the slower side", most)
 
 
-def ratio(name, *base):
-    return lambda m: m[name]['value'] / best(m, base)
+def octets_of_tcp(size):
+    """What its octets cost in large calls: 20 of DDP, RDMAP and MPA with the payload (RFC 5040, 5044)."""
+    def most(medians, parts):
+        tcp = medians['plain TCP, 64 KiB'] # messages of 64 KiB
+        octet = max(tcp['cpu_client'], tcp['cpu_server']) / 65536 + 1 / parts['crc']['rate']
+        return 1 / ((size + 20) * octet)
+    return ("the octets of its FPDUs in plain TCP's calls of 64 KiB, with their CRC", most)
 
 
-def cpu_ratio(name, base):
-    return lambda m: m[name]['cpu_both'] / m[base]['cpu_both']
+def as_tcp(name):
+    return ("plain TCP's calls alone", lambda medians, _: medians[name]['p50'])
 
 
-def least(medians, names):
-    return min(medians[name]['value'] for name in names if name in medians)
+# --- streams -------------------------------------------------------------------------------------
 
-
-def slower(name, *base):
-    """For times: how many times the shortest of base."""
-    return lambda m: m[name]['value'] / least(m, base)
-
-
-def throughput_rows(bench, fabric):
-    def iwarp(words):
-        return ours(bench, words, 'octets_per_s')
-
-    def through_fabric(words):
-        return ours(fabric, words, 'octets_per_s')
-
+def throughput_rows():
     tcp = ('plain TCP', 'iperf3')
-    yield Row('write', 'RDMA Write, 1 MiB messages, one stream', 'B/s', {
-        'plain TCP': iwarp('tcp-stream'), 'iperf3': iperf3(MIB), 'libiwarp': iwarp('write'),
-        'libiwarp, early': iwarp('write --early'), 'libiwarp, no CRC': iwarp('write --no-crc'),
-        'libfabric tcp': through_fabric('write'), 'UCX tcp': ucx('ucp_put_bw', MIB)},
-        [('Write 1 MiB, verified, of plain TCP (aim 0.85)', 0.75, '>=', ratio('libiwarp', *tcp)),
-         ('Write 1 MiB, early, of plain TCP', 0.95, '>=', ratio('libiwarp, early', *tcp)),
-         ('Write 1 MiB, no CRC, of plain TCP', 0.95, '>=', ratio('libiwarp, no CRC', *tcp)),
-         ('Write 1 MiB, CPU of both sides, of plain TCP', 1.25, '<=',
-          cpu_ratio('libiwarp', 'plain TCP'))])
-    def secret(words):
-        return ours(bench, words, 'octets_per_s', env={'IWARP_TLS': f'psk={key_file()}'})
 
-    def behind_each_other(m):
-        return m['TLS']['value'] * (1 / m['plain']['value'] + 1 / m['AES-128-GCM']['value'])
+    def large(test, more):
+        return {'plain TCP': turns('tcp-stream'), 'iperf3': lambda: Iperf3(MIB), 'libiwarp': turns(test),
+                'libiwarp, polled': turns(test + ' --polled'), **more,
+                'libfabric tcp': turns(test + ' --polled', 'fabric-peer'),
+                'UCX tcp': turns(test + ' --polled', 'ucx-peer')}
 
-    yield Row('write-tls', 'RDMA Write under TLS, 1 MiB messages, one stream', 'B/s', {
-        'plain': iwarp('write --no-crc'), 'AES-128-GCM': cipher('aes-128-gcm', 16384),
-        'TLS': secret('write')},
-        [('Write 1 MiB, TLS, of 1/(1/plain + 1/cipher)', 0.8, '>=', behind_each_other)])
-    cold = '--footprint 128M'
-    yield Row('write-cold', 'RDMA Write, 1 MiB messages, 128 MiB on each side', 'B/s', {
-        'plain TCP': iwarp('tcp-stream ' + cold), 'libiwarp': iwarp('write ' + cold),
-        'libiwarp, early': iwarp('write --early ' + cold),
-        'libfabric tcp': through_fabric('write ' + cold)},
-        [('Write 1 MiB, cold, of plain TCP', 0.75, '>=', ratio('libiwarp', 'plain TCP')),
-         ('Write 1 MiB, cold, CPU of both sides, of plain TCP', 1.25, '<=',
-          cpu_ratio('libiwarp', 'plain TCP'))])
-    yield Row('read', 'RDMA Read, 1 MiB messages, one stream', 'B/s', {
-        'plain TCP': iwarp('tcp-stream'), 'iperf3': iperf3(MIB), 'libiwarp': iwarp('read'),
-        'libfabric tcp': through_fabric('read'), 'UCX tcp': ucx('ucp_get', MIB)},
-        [('Read 1 MiB of plain TCP', 0.80, '>=', ratio('libiwarp', *tcp)),
-         ('Read 1 MiB, CPU of both sides, of plain TCP', 1.25, '<=',
-          cpu_ratio('libiwarp', 'plain TCP'))])
-    yield Row('send', 'Send, 64 KiB messages, one stream', 'B/s', {
-        'plain TCP': iwarp('tcp-stream --size 64K'), 'iperf3': iperf3(65536),
-        'libiwarp, one at a time': iwarp('send'),
-        'libiwarp, four at a time': iwarp('send --depth 64 --chain 4'),
-        'UCX tcp': ucx('tag_bw', 65536)},
-        [('Send 64 KiB, posted one at a time, of plain TCP', 0.80, '>=',
-          ratio('libiwarp, one at a time', *tcp)),
-         ('Send 64 KiB, posted four at a time, of plain TCP', 0.80, '>=',
-          ratio('libiwarp, four at a time', *tcp)),
-         ('Send 64 KiB, posted four at a time, CPU of both sides, of plain TCP', 1.25, '<=',
-          cpu_ratio('libiwarp, four at a time', 'plain TCP'))])
-    yield Row('mtu-1500', 'RDMA Write, 1 MiB messages, over a loopback of MTU 1500', 'B/s', {
-        'plain TCP': ours(bench, 'tcp-stream', 'octets_per_s', mtu=1500),
-        'libiwarp': ours(bench, 'write', 'octets_per_s', mtu=1500),
-        'libiwarp, no CRC': ours(bench, 'write --no-crc', 'octets_per_s', mtu=1500)},
-        [('FPDUs of 1448 octets, of plain TCP at the same MTU', 0.6, '>=',
-          ratio('libiwarp', 'plain TCP'))])
+    def wanted(what, name='libiwarp'):
+        return [Target(f'{what} 1 MiB, of the faster of plain TCP and iperf3', '>=', 1.25, name, tcp, near=True),
+                Target(f"{what} 1 MiB, CPU of the side that receives, of a TCP receiver's", '<=', 1.4, name,
+                       ('plain TCP',), 'cpu_server' if what == 'Write' else 'cpu_client')]
+
+    yield Row('write', 'RDMA Writes of 1 MiB', 'one a call, 16 in flight', 'B/s',
+              large('write', {'libiwarp, early': turns('write --early'), 'libiwarp, no CRC': turns('write --no-crc')}),
+              wanted('Write'), MIB, most=calls_and_crc(MIB))
+    reads = wanted('Read')
+    reads[1] = dataclasses.replace(reads[1], base_figure='cpu_server')
+    yield Row('read', 'RDMA Reads of 1 MiB', 'one a call, 16 in flight', 'B/s', large('read', {}), reads, MIB,
+              most=calls_and_crc(MIB))
+    cold = ' --footprint 64M'
+    yield Row('write-cold', 'RDMA Writes of 1 MiB, all over 64 MiB on each side', 'one a call, 16 in flight', 'B/s',
+              {'plain TCP': turns('tcp-stream' + cold), 'libiwarp': turns('write' + cold),
+               'libfabric tcp': turns('write --polled' + cold, 'fabric-peer')},
+              [Target('Write 1 MiB, cold, of plain TCP', '>=', 1, 'libiwarp', ('plain TCP',))], MIB, starts=12)
+    yield Row('send', 'Sends of 64 KiB', 'one a call, 64 in flight', 'B/s',
+              {'plain TCP': turns('tcp-stream --size 64K'), 'iperf3': lambda: Iperf3(65536),
+               'libiwarp': turns('send'), 'libiwarp, polled': turns('send --polled')},
+              [Target('Send 64 KiB, one a call, of plain TCP', '>=', 0.9, 'libiwarp', tcp, near=True),
+               Target('Send 64 KiB, one a call, CPU of both sides', '<=', 1.2, 'libiwarp', ('plain TCP',), 'cpu')],
+              65536, most=calls_and_crc(65536))
+    yield Row('send-chains', 'Sends of 64 KiB', 'chains of 4, 64 in flight', 'B/s',
+              {'plain TCP': turns('tcp-stream --size 64K'), 'libiwarp': turns('send --chain 4'),
+               'libiwarp, polled': turns('send --chain 4 --polled')},
+              [Target('Send 64 KiB, in chains of 4, of plain TCP', '>=', 0.9, 'libiwarp', ('plain TCP',), near=True),
+               Target('Send 64 KiB, in chains of 4, CPU of both sides', '<=', 1.2, 'libiwarp', ('plain TCP',), 'cpu')],
+              65536, most=calls_and_crc(65536))
 
 
-def latency_rows(bench, fabric):
-    def iwarp(words):
-        return ours(bench, words, 'us_one_way_median')
-
-    yield Row('ping-pong-polled', '8 octets to and fro, polled, median one way', 'us', {
-        'plain TCP': iwarp('tcp-pingpong --polled'), 'sockperf': sockperf(8, True),
-        'libiwarp, Write': iwarp('pingpong-write --polled --inline'),
-        'libiwarp, Send': iwarp('pingpong-send --polled --inline'),
-        'libfabric tcp': ours(fabric, 'pingpong-send --polled', 'us_one_way_median'),
-        'fi_pingpong (mean)': fi_pingpong(8), 'UCX tcp': ucx('tag_lat', 8, True)},
-        [('ping-pong 8 octets, polled, times plain TCP', 1.15, '<=',
-          lambda m: min(m['libiwarp, Write']['value'], m['libiwarp, Send']['value']) /
-          least(m, ('plain TCP', 'sockperf'))),
-         ('ping-pong 8 octets, polled, times libfabric tcp', 1, '<=',
-          slower('libiwarp, Send', 'libfabric tcp', 'fi_pingpong (mean)')),
-         ('ping-pong 8 octets, polled, times UCX tcp', 1, '<=', slower('libiwarp, Send', 'UCX tcp'))])
-    yield Row('ping-pong-spinning', '8 octets to and fro, a program polls a threaded device', 'us', {
-        'polled': iwarp('pingpong-send --polled --inline'),
-        'spinning': iwarp('pingpong-send --spin --inline'),
-        'spinning, not looking': ours(bench, 'pingpong-send --spin --inline', 'us_one_way_median',
-                                      env={'IWARP_LOOK': 'off'})})
-    yield Row('ping-pong-sleeping', '8 octets to and fro, sleeping, median one way', 'us', {
-        'plain TCP': iwarp('tcp-pingpong'), 'sockperf': sockperf(8, False),
-        'libiwarp, Send': iwarp('pingpong-send --inline'),
-        'libfabric tcp': ours(fabric, 'pingpong-send', 'us_one_way_median')},
-        [('ping-pong 8 octets, threaded, times blocking TCP', 1.3, '<=',
-          slower('libiwarp, Send', 'plain TCP', 'sockperf'))])
+def odd_rows():
+    """Streams that are another program's, or in a place of their own, so they are run anew each time."""
+    yield Row('write-tls', 'RDMA Writes of 1 MiB under TLS', 'one a call, 16 in flight', 'B/s',
+              {'plain': once('write --no-crc', 'messages_per_s'), 'AES-128-GCM': cipher('aes-128-gcm', 16384),
+               'TLS': once('write', 'messages_per_s', env={'IWARP_TLS': f'psk={key_file()}'})},
+              [Target('Write 1 MiB under TLS, of 1/(1/plain + 1/cipher)', '>=', 0.8, 'TLS', (('plain', 'AES-128-GCM'),))],
+              MIB, whole=True, length=300, long=True)
+    yield Row('mtu-1500', 'RDMA Writes of 1 MiB over a loopback of MTU 1500', 'one a call, 16 in flight', 'B/s',
+              {'plain TCP': once('tcp-stream', 'messages_per_s', mtu=1500),
+               'libiwarp': once('write', 'messages_per_s', mtu=1500),
+               'libiwarp, no CRC': once('write --no-crc', 'messages_per_s', mtu=1500)},
+              [Target('FPDUs of 1448 octets, of plain TCP at the same MTU', '>=', 0.6, 'libiwarp', ('plain TCP',))],
+              MIB, whole=True, length=200)
 
 
-def captured_fpdus(bench):
+# --- to and fro ----------------------------------------------------------------------------------
+
+def latency_rows(quick):
+    polled = {'plain TCP': turns('tcp-pingpong --polled'),
+              'libiwarp, Write': turns('pingpong-write --polled --inline'),
+              'libiwarp': turns('pingpong-send --polled --inline'),
+              'libfabric tcp': turns('pingpong-send --polled', 'fabric-peer'),
+              'UCX tcp': turns('pingpong-send --polled', 'ucx-peer')}
+    asleep = {'plain TCP, blocking': turns('tcp-pingpong'), 'libiwarp, threaded': turns('pingpong-send --inline'),
+              'libiwarp, embedded': turns('pingpong-send --inline --embedded'),
+              'libfabric tcp, sleeping': turns('pingpong-send', 'fabric-peer'),
+              'UCX tcp, sleeping': turns('pingpong-send', 'ucx-peer')}
+
+    yield Row('ping-pong-polled', '8 octets to and fro, polled', 'one a call', 'us', polled,
+              [Target('8 octets polled, p50 of plain TCP', '<=', 1.05, 'libiwarp', ('plain TCP',), 'p50'),
+               Target('8 octets polled, p99 of plain TCP', '<=', 1.2, 'libiwarp', ('plain TCP',), 'p99'),
+               Target('8 octets polled, p50 of libfabric tcp', '<=', 1, 'libiwarp', ('libfabric tcp',), 'p50'),
+               Target('8 octets polled, p50 of UCX tcp', '<=', 1, 'libiwarp', ('UCX tcp',), 'p50')], 8,
+              most=as_tcp('plain TCP'))
+    yield Row('ping-pong-sleeping', '8 octets to and fro, both sides sleep', 'one a call', 'us',
+              {**asleep, 'libiwarp, not looking': turns('pingpong-send --inline', env={'IWARP_LOOK': 'off'})},
+              [Target('8 octets threaded, p50 of blocking TCP', '<=', 1.2, 'libiwarp, threaded',
+                      ('plain TCP, blocking',), 'p50'),
+               Target('8 octets embedded, p50 of blocking TCP', '<=', 1.2, 'libiwarp, embedded',
+                      ('plain TCP, blocking',), 'p50')], 8, most=as_tcp('plain TCP, blocking'))
+    yield Row('ping-pong-spinning', '8 octets to and fro, programs poll a threaded device', 'one a call', 'us',
+              {'libiwarp, polled': turns('pingpong-send --polled --inline'),
+               'libiwarp, spinning': turns('pingpong-send --spin --inline')},
+              [Target('8 octets spinning, p50 of polled', '<=', 1.3, 'libiwarp, spinning', ('libiwarp, polled',),
+                      'p50')], 8)
+    yield Row('perftest', 'unmodified programs of perftest, 8 octets to and fro', 'one a call', 'us',
+              {'plain TCP, blocking': turns('tcp-pingpong'), 'libiwarp, polled': turns('pingpong-write --polled --inline'),
+               'ib_send_lat': perftest('ib_send_lat -s 8 -n 5000', 't_typical'),
+               'ib_send_lat -e': perftest('ib_send_lat -e -s 8 -n 3000', 't_typical'),
+               'ib_write_lat': perftest('ib_write_lat -s 8 -n 5000', 't_typical')},
+              [Target('sleeping in ibv_get_cq_event (ib_send_lat -e), of blocking TCP', '<=', 1.2, 'ib_send_lat -e',
+                      ('plain TCP, blocking',), 'p50'),
+               Target('spinning on memory (ib_write_lat), of polled', '<=', 1.3, 'ib_write_lat', ('libiwarp, polled',),
+                      'p50')], 8, whole=True)
+    if not quick: # a million round trips of each: seconds where they poll, a minute where they sleep
+        yield Row('longest', 'a million times 8 octets to and fro', 'one a call', 'us',
+                  {'plain TCP': polled['plain TCP'], 'libiwarp': polled['libiwarp'],
+                   'plain TCP, blocking': asleep['plain TCP, blocking'],
+                   'libiwarp, threaded': asleep['libiwarp, threaded']}, [], 8, length=1000, starts=1, rounds=60)
+
+
+# --- small messages ------------------------------------------------------------------------------
+
+def small_rows():
+    """64 octets: by which the number of calls is what counts."""
+    chains, single = SMALL + ' --depth 1024 --chain 128', SMALL + ' --depth 128'
+    tcp = {'plain TCP, 64 KiB': turns('tcp-stream --size 64K')}
+    yield Row('small-chains', 'RDMA Writes of 64 octets', 'chains of 128, 1,024 in flight', '/s',
+              {**tcp, 'libiwarp': turns('write ' + chains),
+               'libfabric tcp': turns('write ' + chains, 'fabric-peer')},
+              [Target('64-octet Writes, chains of 128: millions a second', '>=', 20, 'libiwarp', scale=1e-6, near=True),
+               Target('64-octet Writes, chains of 128, times libfabric tcp', '>=', 2, 'libiwarp', ('libfabric tcp',))],
+              64, most=octets_of_tcp(64))
+    yield Row('small', 'RDMA Writes of 64 octets', 'one a call, 128 in flight', '/s',
+              {**tcp, 'libiwarp': turns('write ' + single), 'libfabric tcp': turns('write ' + single, 'fabric-peer'),
+               'UCX tcp': turns('write ' + single, 'ucx-peer'),
+               'plain TCP, one a call': turns('tcp-stream --size 64')},
+              [Target('64-octet Writes, one a call: millions a second', '>=', 4, 'libiwarp', scale=1e-6, near=True),
+               Target('64-octet Writes, one a call, times libfabric tcp', '>=', 2, 'libiwarp', ('libfabric tcp',))], 64,
+              most=octets_of_tcp(64))
+    yield Row('small-perftest', 'ib_write_bw, 64 octets, unmodified', 'one a call, 128 in flight', '/s',
+              {'ib_write_bw': perftest('ib_write_bw -s 64 -n 300000 -t 128', 'msg_rate'),
+               'ib_write_bw, chains of 128': perftest('ib_write_bw -s 64 -n 2000000 -t 1024 -l 128', 'msg_rate')},
+              [Target('ib_write_bw of 64 octets, one a call: millions a second', '>=', 4, 'ib_write_bw', scale=1e-6)],
+              64, whole=True)
+    yield Row('small-capture', 'RDMA Writes of 64 octets: FPDUs in a capture for each request', 'chains of 128', '',
+              {'libiwarp': captured_fpdus()},
+              [Target('FPDUs in the capture for each 64-octet Write', '>=', 1, 'libiwarp')], 64, whole=True)
+
+
+def captured_fpdus():
     """One short run that is recorded: as many FPDUs of RDMA Writes as requests, on the wire."""
-    def contender(_):
+    def play(_):
         with tempfile.TemporaryDirectory() as folder:
             env = {**os.environ, 'IWARP_PCAP': os.path.join(folder, 'w.pcapng')}
-            out = subprocess.run([bench, 'write', *SMALL.split(), '--seconds', '0.02'], env=env,
-                                 capture_output=True, text=True, timeout=120, check=True).stdout
+            words = '--size 64 --chain 128 --depth 1024 --footprint 64K --inline --seconds 0.005'.split()
+            out = subprocess.run([built('bin', 'iwarp-bench'), 'write', *words], env=env, capture_output=True,
+                                 text=True, timeout=120, check=True).stdout
             seen = max(count_writes(os.path.join(folder, name), 64) for name in os.listdir(folder))
         messages = int(out.split('"messages": ')[1].split(',')[0])
-        return {'value': seen / (messages + 1024), 'messages': messages} # and the lap of the check
-    return contender
+        return {'rate': seen / (messages + 1024)} # and the lap of the check
+    return whole(play)
 
 
-def small_rows(bench, fabric):
-    def rate(program, words):
-        return ours(program, words, 'messages_per_s')
+# --- many of something ---------------------------------------------------------------------------
 
-    yield Row('small', '64-octet Writes, pipelined, one connection', '/s', {
-        'libiwarp': rate(bench, 'write ' + SMALL),
-        'libiwarp, polled': rate(bench, 'write --polled ' + SMALL),
-        'libfabric tcp': rate(fabric, 'write --polled ' + SMALL), 'UCX tcp': ucx_rate(64)},
-        [('64-octet Writes per second, one connection', 6e6, '>=',
-          lambda m: best(m, ('libiwarp', 'libiwarp, polled'))),
-         ('64-octet Writes, times libfabric tcp', 4, '>=',
-          lambda m: best(m, ('libiwarp', 'libiwarp, polled')) / m['libfabric tcp']['value']),
-         ('64-octet Writes, times UCX tcp', 10, '>=',
-          lambda m: best(m, ('libiwarp', 'libiwarp, polled')) / m['UCX tcp']['value'])])
-    yield Row('small-capture', '64-octet Writes: FPDUs in a capture for each request', '', {
-        'libiwarp': captured_fpdus(bench)},
-        [('FPDUs in the capture for each 64-octet Write', 1, '>=',
-          lambda m: m['libiwarp']['value'])])
-
-
-def crowd_rows(bench, quick):
-    many = 2000 if quick else 10000
-    yield Row('idle', f'{many} idle connections, two processes', 'B', {
-        # What the set-up leaves behind is over soon, and not what is asked for.
-        'libiwarp': lambda _: ours(bench, f'idle --count {many}', 'octets_both')(IDLE_SECONDS)},
-        [('10,000 idle connections: KiB each in the library, larger side', 4, '<=',
-          lambda m: max(m['libiwarp']['client_octets_each'],
-                        m['libiwarp']['server_octets_each']) / 1024),
-         ('10,000 idle connections: MiB in all, both processes', 64, '<=',
-          lambda m: (m['libiwarp']['value'] + (10000 - many) * (
-              m['libiwarp']['client_octets_each'] + m['libiwarp']['server_octets_each'])) / MIB),
-         ('10,000 idle connections: milliseconds of processor time per second', 5, '<=',
-          lambda m: (m['libiwarp']['cpu_client_s'] + m['libiwarp']['cpu_server_s']) /
-          IDLE_SECONDS * 1e3)])
-    yield Row('setup', 'connection set-up, start-up included', '/s', {
-        'libiwarp': ours(bench, 'setup --count 4000', 'setups_per_s')},
-        [('connections set up per second', 5000, '>=', lambda m: m['libiwarp']['value'])])
-    crowd = 200 if quick else 1000
-    yield Row('active', f'{crowd} active connections, Writes of 16 KiB', 'B/s', {
-        'one connection': ours(bench, 'active --count 1 --depth 4', 'octets_per_s'),
-        'libiwarp': ours(bench, f'active --count {crowd} --depth 4', 'octets_per_s'),
-        'plain TCP, one connection': ours(bench, 'tcp-active --count 1', 'octets_per_s'),
-        'plain TCP': ours(bench, f'tcp-active --count {crowd}', 'octets_per_s')},
-        [('1,000 active connections, of one connection', 0.8, '>=',
-          ratio('libiwarp', 'one connection')),
-         ('1,000 active connections, most to least', 2, '<=',
-          lambda m: m['libiwarp']['most_to_least'])])
+def crowd_rows(quick):
+    many, crowd = (2000, 200) if quick else (10000, 1000)
+    yield Row('idle', f'{many} idle connections, two processes', '', 'B',
+              {'libiwarp': once(f'idle --count {many}', 'octets_both')},
+              [Target('idle connections: KiB of each, at the server', '<=', 4, 'libiwarp', (), 'server_octets_each',
+                      scale=1 / KIB),
+               Target('idle connections: KiB of each, at the client', '<=', 4, 'libiwarp', (), 'client_octets_each',
+                      scale=1 / KIB),
+               Target('idle connections: milliseconds of processor time, both sides, in a second', '<=', 5, 'libiwarp',
+                      (), 'cpu_client_s + cpu_server_s', scale=1e3)], whole=True, length=1000)
+    yield Row('setup', 'connections set up, start-up included', '', '/s',
+              {'libiwarp': once(f'setup --count {2000 if quick else 4000}', 'setups_per_s')},
+              [Target('connections set up in a second', '>=', 5000, 'libiwarp')], whole=True)
+    words = 'write --size 16K --depth 4 --count '
+    yield Row('active', f'RDMA Writes of 16 KiB on {crowd} active connections', 'one a call, 4 in flight on each', 'B/s',
+              {'one connection': turns(words + '1'), 'libiwarp': turns(words + str(crowd))},
+              [Target(f'{crowd} active connections, of one', '>=', 1, 'libiwarp', ('one connection',))], 16384,
+              starts=12)
+    yield Row('active-tcp', f'messages of 16 KiB on {crowd} connections, shared alike', 'one a call', 'B/s',
+              {'libiwarp': once(f'active --count {crowd} --depth 4', 'octets_per_s'),
+               'plain TCP': once(f'tcp-active --count {crowd}', 'octets_per_s')},
+              [Target(f'{crowd} active connections, most to least', '<=', 2, 'libiwarp', (), 'most_to_least')], 1,
+              whole=True, length=300, long=True)
 
 
-def memory_rows(bench, quick):
+def memory_rows(quick):
     def rate(words):
-        return ours(bench, 'memory ' + words, 'messages_per_s')
+        return turns('memory ' + words)
 
-    yield Row('workers', 'small Writes over the in-memory transport, workers', '/s', {
-        'one worker': rate('--workers 1'), 'two workers': rate('--workers 2'),
-        'one worker, polled': rate('--polled --workers 1'),
-        'two workers, polled': rate('--polled --workers 2')},
-        [('two workers, times one, threaded', 1.6, '>=', ratio('two workers', 'one worker')),
-         ('two workers, times one, polled', 1.6, '>=',
-          ratio('two workers, polled', 'one worker, polled'))])
+    def two_of_host(name):
+        return ('two workers of the rate of one, as far as two cores copy twice what one copies',
+                lambda medians, _: medians[name]['rate'] * min(2, medians['copies on two cores']['rate'] /
+                                                               medians['copies on one core']['rate']))
+    host = {'copies on one core': part('copies'), 'copies on two cores': part('two-copies')}
+    beside = [Target('copies of memory on two cores, of one (the host)', '>=', 1.7, 'copies on two cores',
+                     ('copies on one core',))]
+    yield Row('workers', 'small Writes in memory, polled', 'chains of 64', '/s',
+              {'one worker': rate('--polled --workers 1'), 'two workers': rate('--polled --workers 2'), **host},
+              [Target('two workers, polled, of one', '>=', 1.7, 'two workers', ('one worker',), near=True), *beside], 64,
+              most=two_of_host('one worker'))
+    yield Row('workers-threaded', 'small Writes in memory, threaded', 'chains of 64', '/s',
+              {'one worker': rate('--workers 1'), 'two workers': rate('--workers 2'), **host},
+              [Target('two workers, threaded, of one', '>=', 1.7, 'two workers', ('one worker',), near=True)], 64,
+              most=two_of_host('one worker'))
     regions = 100000 if quick else 1000000
-    yield Row('lookup', f'small Writes to one region, and to {regions} at random', '/s', {
-        'one region': rate('--polled --count 1'),
-        'many regions': rate(f'--polled --count {regions}')},
-        [('time with 1,000,000 regions, times one region', 1.5, '<=',
-          lambda m: m['one region']['value'] / m['many regions']['value'])])
-    yield Row('register', 'registration, 4 KiB to 64 GiB, the slowest size', 'us', {
-        'libiwarp': ours(bench, 'register', 'register_us_worst')},
-        [('microseconds for a registration, 4 KiB to 64 GiB', 2, '<=',
-          lambda m: m['libiwarp']['value'])])
+    yield Row('lookup', f'small Writes in memory to one region, and to {regions} at random', 'chains of 64', '/s',
+              {'one region': rate('--polled --count 1'), 'many regions': rate(f'--polled --count {regions}')},
+              [Target(f'{regions} regions at random, of one', '>=', 1 / 1.5, 'many regions', ('one region',))], 64,
+              starts=6)
+    yield Row('register', 'registration of 4 KiB to 64 GiB, the slowest size', '', 'us',
+              {'libiwarp': once('register', 'register_us_worst', env={})},
+              [Target('microseconds for a registration', '<=', 2, 'libiwarp', (), 'rate')], whole=True, figure='rate')
 
 
-def sweep_rows(bench, fabric, quick):
-    """All sizes, for the plots and for `ahead at every size`."""
-    judged = [8, 64, 512, 4096, 32768, 262144, MIB, 8 * MIB] # the others are for the plots
-    sizes = [8, 4096, MIB] if quick else [1 << power for power in range(3, 24)]
+# --- every size ----------------------------------------------------------------------------------
+
+def size_text(size):
+    return f'{size // MIB} MiB' if size >= MIB else f'{size // KIB} KiB' if size >= KIB else f'{size} octets'
+
+
+def depth_of(size):
+    return 512 if size <= 512 else 128 if size <= 32768 else 16
+
+
+def sweep_rows(quick):
+    sizes = [8, 64, 512, 4096, 32768, 262144, MIB, 8 * MIB] if quick else [1 << power for power in range(3, 24)]
     for size in sizes:
-        chain = 64 if size <= 512 else 8 if size <= 4096 else 1
-        depth = 512 if size <= 512 else 128 if size <= 32768 else 16
-        words = f'--size {size} --chain {chain} --depth {depth}' + (' --inline' if size <= 512 else '')
-        single = f'--size {size} --depth {depth}'
-        how = f'in chains of {chain}' if chain > 1 else 'one a call'
-        yield Row(f'stream-{size}', f'Writes of {size} octets, one stream, {how}', 'B/s', {
-            # The peers poll, so what they are compared with does.
-            'libiwarp': ours(bench, 'write --polled ' + words, 'octets_per_s'),
-            'libiwarp, threaded': ours(bench, 'write ' + words, 'octets_per_s'),
-            **({'libiwarp, one a call': ours(bench, 'write --polled ' + single, 'octets_per_s')}
-               if chain > 1 else {}),
-            'plain TCP': ours(bench, f'tcp-stream --size {size}', 'octets_per_s'),
-            'libfabric tcp': ours(fabric, 'write --polled ' + words, 'octets_per_s'),
-            'UCX tcp': ucx('ucp_put_bw', size)},
-            [(f'Writes of {size} octets, times libfabric tcp', 1, '>=',
-              ratio('libiwarp', 'libfabric tcp')),
-             (f'Writes of {size} octets, times UCX tcp', 1, '>=', ratio('libiwarp', 'UCX tcp'))] if size in judged else [], SWEEP)
+        single = f'--polled --size {size} --depth {depth_of(size)}' + (' --inline' if size <= 512 else '')
+        text, least = size_text(size), 2 if size < 4096 else 1.1
+        yield Row(f'stream-{size}', f'RDMA Writes of {text}, polled', f'one a call, {depth_of(size)} in flight', 'B/s',
+                  {'plain TCP': turns(f'tcp-stream --size {size}'), 'libiwarp': turns('write ' + single),
+                   'libfabric tcp': turns('write ' + single, 'fabric-peer'),
+                   'UCX tcp': turns('write ' + single, 'ucx-peer')},
+                  [Target(f'Writes of {text}, one a call, times libfabric tcp', '>=', least, 'libiwarp',
+                          ('libfabric tcp',), near=size >= 32768),
+                   Target(f'Writes of {text}, one a call, times UCX tcp', '>=', 1, 'libiwarp', ('UCX tcp',))], size,
+                  most=calls_and_crc(size) if size >= 32768 else ())
+    for size in sizes:
+        if size > 4096:
+            continue
+        chain = 64 if size <= 512 else 8
+        words = f'--polled --size {size} --depth {depth_of(size)} --chain {chain}' + (' --inline' if size <= 512 else '')
+        text = size_text(size)
+        yield Row(f'chains-{size}', f'RDMA Writes of {text}, polled', f'chains of {chain}, {depth_of(size)} in flight',
+                  'B/s', {'libiwarp': turns('write ' + words), 'libfabric tcp': turns('write ' + words, 'fabric-peer')},
+                  [Target(f'Writes of {text}, in chains, times libfabric tcp', '>=', 1.1, 'libiwarp',
+                          ('libfabric tcp',))], size)
     for size in sizes:
         words = f'pingpong-send --polled --size {size}'
-        yield Row(f'latency-{size}', f'{size} octets to and fro, polled, median one way', 'us', {
-            'libiwarp': ours(bench, words, 'us_one_way_median'),
-            'plain TCP': ours(bench, f'tcp-pingpong --polled --size {size}', 'us_one_way_median'),
-            'libfabric tcp': ours(fabric, words, 'us_one_way_median'),
-            'UCX tcp': ucx('tag_lat', size, True)},
-            [(f'{size} octets, time of libfabric tcp', 1, '<=', slower('libiwarp', 'libfabric tcp')),
-             (f'{size} octets, time of UCX tcp', 1, '<=', slower('libiwarp', 'UCX tcp'))] if size in judged else [], SWEEP)
+        text = size_text(size)
+        yield Row(f'latency-{size}', f'{text} to and fro, polled', 'one a call', 'us',
+                  {'plain TCP': turns(f'tcp-pingpong --polled --size {size}'), 'libiwarp': turns(words),
+                   'libfabric tcp': turns(words, 'fabric-peer'), 'UCX tcp': turns(words, 'ucx-peer')},
+                  [Target(f'{text} to and fro, time of libfabric tcp', '<=', 1, 'libiwarp', ('libfabric tcp',), 'p50'),
+                   Target(f'{text} to and fro, time of UCX tcp', '<=', 1, 'libiwarp', ('UCX tcp',), 'p50')], size,
+                  most=as_tcp('plain TCP'))
 
 
-def lwip_rows(bench, own):
+# --- other ways to the peer ----------------------------------------------------------------------
+
+BENCH, OWN = ('bin', 'iwarp-bench'), ('own-lwip', 'bin', 'iwarp-bench')
+
+
+def lwip_rows():
     """TCP in the process: of the distribution, and with our options; beside the kernel's on loopback."""
-    def contenders(words, value):
-        found = {'kernel TCP, loopback': ours(bench, words, value)}
-        for name, program in (('lwIP', bench), ('lwIP, our options', own)):
-            found[name + ', rings'] = over_lwip(program, words, value, 'shm')
-            found[name + ', switch'] = over_lwip(program, words, value, 'unix')
+    def contenders(words, figure):
+        found = {'kernel TCP, loopback': once(words, figure)}
+        for name, program in (('lwIP', BENCH), ('lwIP, our options', OWN)):
+            found[name + ', rings'] = over_lwip(program, words, figure, 'shm')
+            found[name + ', switch'] = over_lwip(program, words, figure, 'unix')
         return found
 
-    yield Row('lwip-ping-pong', '8 octets to and fro, polled, median one way, two processes', 'us',
+    yield Row('lwip-ping-pong', '8 octets to and fro, polled, two processes', 'one a call', 'us',
               contenders('pingpong-send --size 8 --polled', 'us_one_way_median'),
-              [('8 octets polled, lwIP with our options over rings, of kernel TCP', 0.5, '<=',
-                slower('lwIP, our options, rings', 'kernel TCP, loopback'))])
-    yield Row('lwip-write', 'RDMA Writes of 64 KiB, sleeping, two processes', 'B/s',
-              contenders('write --size 64K', 'octets_per_s'))
+              [Target('8 octets polled, lwIP with our options over rings, of kernel TCP', '<=', 0.5,
+                      'lwIP, our options, rings', ('kernel TCP, loopback',), 'p50')], 8, whole=True, length=300, long=True)
+    yield Row('lwip-write', 'RDMA Writes of 64 KiB, sleeping, two processes', 'one a call, 16 in flight', 'B/s',
+              contenders('write --size 64K', 'messages_per_s'), [], 65536, whole=True, length=300, long=True)
 
 
-def ethernet_rows(bench, own):
+def ethernet_rows():
     """TCP in the process over a tap and AF_XDP, beside the kernel's at both ends of two taps with a
     relay, and of a veth pair, which takes no system call for a frame."""
     kernel, tuned = 'kernel TCP, taps', 'lwIP, our options'
 
-    def contenders(words, value):
-        return {kernel: over_path(bench, words, value, 'taps'),
-                'kernel TCP, veth': over_path(bench, words, value, 'veth'),
-                'lwIP, tap': over_path(bench, words, value, 'tap-out'),
-                f'{tuned}, tap': over_path(own, words, value, 'tap-out'),
-                f'{tuned}, tap, receiving': over_path(own, words, value, 'tap-in'),
-                'lwIP, AF_XDP': over_path(bench, words, value, 'xdp'),
-                f'{tuned}, AF_XDP': over_path(own, words, value, 'xdp')}
+    def contenders(words, figure):
+        return {kernel: over_path(BENCH, words, figure, 'taps'),
+                'kernel TCP, veth': over_path(BENCH, words, figure, 'veth'),
+                'lwIP, tap': over_path(BENCH, words, figure, 'tap-out'),
+                f'{tuned}, tap': over_path(OWN, words, figure, 'tap-out'),
+                f'{tuned}, tap, receiving': over_path(OWN, words, figure, 'tap-in'),
+                'lwIP, AF_XDP': over_path(BENCH, words, figure, 'xdp'),
+                f'{tuned}, AF_XDP': over_path(OWN, words, figure, 'xdp')}
 
-    yield Row('ethernet-ping-pong', '8 octets to and fro over an Ethernet without offloads, polled, '
-              'median one way', 'us',
-              contenders('pingpong-send --size 8 --polled', 'us_one_way_median'))
+    yield Row('ethernet-ping-pong', '8 octets to and fro over an Ethernet without offloads, polled', 'one a call', 'us',
+              contenders('pingpong-send --size 8 --polled', 'us_one_way_median'), [], 8, whole=True, length=300, long=True)
     yield Row('ethernet-write', 'RDMA Writes of 64 KiB over an Ethernet without offloads, MTU 1500',
-              'B/s', contenders('write --size 64K', 'octets_per_s'),
-              [(f'{tuned}, over a tap, of kernel TCP', 0.5, '>=', ratio(f'{tuned}, tap', kernel)),
-               (f'{tuned}, receiving from a tap, of kernel TCP', 0.5, '>=',
-                ratio(f'{tuned}, tap, receiving', kernel))])
+              'one a call, 16 in flight', 'B/s', contenders('write --size 64K', 'messages_per_s'),
+              [Target(f'{tuned}, over a tap, of kernel TCP', '>=', 0.5, f'{tuned}, tap', (kernel,)),
+               Target(f'{tuned}, receiving from a tap, of kernel TCP', '>=', 0.5, f'{tuned}, tap, receiving', (kernel,))],
+              65536, whole=True, length=300, long=True)
 
 
-def make(build, quick):
-    own = os.path.join(build, 'own-lwip', 'bin', 'iwarp-bench')
-    bench = os.path.join(build, 'bin', 'iwarp-bench')
-    fabric = os.path.join(build, 'bench', 'fabric-peer')
-    return [*throughput_rows(bench, fabric), *latency_rows(bench, fabric),
-            *small_rows(bench, fabric), *crowd_rows(bench, quick), *memory_rows(bench, quick),
-            *lwip_rows(bench, own), *ethernet_rows(bench, own),
-            *sweep_rows(bench, fabric, quick)]
+def parts_row():
+    return Row('parts', 'what figures are made of', '', '/s',
+               {name: part(name) for name in ('copies', 'two-copies', 'near-copies', 'crc', 'call', 'wake')}, [], 1,
+               starts=6, rounds=12)
+
+
+def make(quick):
+    return [parts_row(), *throughput_rows(), *latency_rows(quick), *small_rows(), *crowd_rows(quick),
+            *memory_rows(quick), *odd_rows(), *sweep_rows(quick), *lwip_rows(), *ethernet_rows()]

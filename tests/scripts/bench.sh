@@ -59,6 +59,8 @@ short='--seconds 0.2'
     run 'ping-pong of Sends, polled' us_one_way pingpong-send $short --polled
     run 'ping-pong of Writes' us_one_way pingpong-write $short --polled
     run 'ping-pong, spinning' us_one_way pingpong-send $short --spin
+    run 'ping-pong, in a loop of the program' us_one_way pingpong-send $short --embedded
+    run 'stream of Writes, in a loop of the program' octets_per_s write $short --embedded
     run 'stream of Writes, spinning' octets_per_s write $short --spin
     run 'connections are set up' setups_per_s setup --count 100
     run 'idle connections' octets_both idle --count 200 $short
@@ -73,6 +75,7 @@ short='--seconds 0.2'
     refuse 'no test of that name' 'no such test' tickle
     refuse 'a size that is none' 'will not do' write --size x
     refuse 'too large a size' 'will not do' write --size 99999999999G
+    refuse 'a loop of the program that polls' 'not with --polled' write --embedded --polled
     refuse 'too small a footprint' 'smaller than a message' write --footprint 4
 }
 

@@ -27,6 +27,7 @@ struct bench_options {
     unsigned workers;      /* of the device */
     bool polled;           /* busy polling instead of sleeping */
     bool spin;             /* the same with threaded progress */
+    bool embedded;         /* the device runs in a loop of this program, which waits in it */
     bool inlined;          /* payload is copied while posting, stamped with a number */
     bool crc;              /* CRC32c */
     bool early;            /* IWARP_PLACE_EARLY */

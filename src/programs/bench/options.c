@@ -52,6 +52,7 @@ void bench_options_help(void)
          "  --inline         payload is copied while posting\n"
          "  --polled         busy polling; default is sleeping for completions\n"
          "  --spin           busy polling, of a device that is opened as for sleeping\n"
+         "  --embedded       sleeping, with the device in a loop of this program\n"
          "  --no-crc         without CRC32c\n"
          "  --early          payload is placed before its CRC was seen\n"
          "  --ulpdu N        octets of the longest ULPDU\n"
@@ -94,6 +95,7 @@ enum option_id {
     OPTION_INLINE,
     OPTION_POLLED,
     OPTION_SPIN,
+    OPTION_EMBEDDED,
     OPTION_NO_CRC,
     OPTION_EARLY,
     OPTION_ULPDU,
@@ -104,16 +106,25 @@ enum option_id {
     OPTION_PORT
 };
 
-static const struct option long_options[] = {
-    {"size", 1, NULL, OPTION_SIZE},       {"footprint", 1, NULL, OPTION_FOOTPRINT},
-    {"seconds", 1, NULL, OPTION_SECONDS}, {"count", 1, NULL, OPTION_COUNT},
-    {"depth", 1, NULL, OPTION_DEPTH},     {"chain", 1, NULL, OPTION_CHAIN},
-    {"inline", 0, NULL, OPTION_INLINE},   {"polled", 0, NULL, OPTION_POLLED},
-    {"spin", 0, NULL, OPTION_SPIN},       {"no-crc", 0, NULL, OPTION_NO_CRC},
-    {"early", 0, NULL, OPTION_EARLY},     {"ulpdu", 1, NULL, OPTION_ULPDU},
-    {"workers", 1, NULL, OPTION_WORKERS}, {"cores", 1, NULL, OPTION_CORES},
-    {"listen", 1, NULL, OPTION_LISTEN},   {"connect", 1, NULL, OPTION_CONNECT},
-    {"port", 1, NULL, OPTION_PORT},       {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"size", 1, NULL, OPTION_SIZE},
+                                             {"footprint", 1, NULL, OPTION_FOOTPRINT},
+                                             {"seconds", 1, NULL, OPTION_SECONDS},
+                                             {"count", 1, NULL, OPTION_COUNT},
+                                             {"depth", 1, NULL, OPTION_DEPTH},
+                                             {"chain", 1, NULL, OPTION_CHAIN},
+                                             {"inline", 0, NULL, OPTION_INLINE},
+                                             {"polled", 0, NULL, OPTION_POLLED},
+                                             {"spin", 0, NULL, OPTION_SPIN},
+                                             {"no-crc", 0, NULL, OPTION_NO_CRC},
+                                             {"early", 0, NULL, OPTION_EARLY},
+                                             {"ulpdu", 1, NULL, OPTION_ULPDU},
+                                             {"workers", 1, NULL, OPTION_WORKERS},
+                                             {"cores", 1, NULL, OPTION_CORES},
+                                             {"listen", 1, NULL, OPTION_LISTEN},
+                                             {"connect", 1, NULL, OPTION_CONNECT},
+                                             {"port", 1, NULL, OPTION_PORT},
+                                             {"embedded", 0, NULL, OPTION_EMBEDDED},
+                                             {NULL, 0, NULL, 0}};
 
 /* Options that are a number of type unsigned. */
 static bool take_unsigned(int id, const char *text, struct bench_options *options)
@@ -164,6 +175,8 @@ static bool take(int id, const char *text, struct bench_options *options)
         return options->polled = true;
     case OPTION_SPIN:
         return options->spin = true;
+    case OPTION_EMBEDDED:
+        return options->embedded = true;
     case OPTION_NO_CRC:
         options->crc = false;
         return true;
@@ -197,8 +210,10 @@ static bool sensible(struct bench_options *options)
     const char *wrong =
         options->footprint == 0                      ? "the footprint is smaller than a message"
         : options->inlined && options->octets > 1024 ? "at most 1024 octets can be sent inline"
-        : options->listen_on && options->connect_to  ? "--listen and --connect do not go together"
-                                                     : NULL;
+        : options->embedded && (options->polled || options->spin || options->workers > 1)
+            ? "--embedded goes with one worker, and not with --polled or --spin"
+        : options->listen_on && options->connect_to ? "--listen and --connect do not go together"
+                                                    : NULL;
     if (!wrong && (options->listen_on || options->connect_to) && options->count > 0) {
         wrong = "this test is for one machine";
     }

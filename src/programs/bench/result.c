@@ -17,8 +17,10 @@ void bench_result_begin(const struct bench_options *options)
     printf("{\"test\": \"%s\", \"octets\": %zu, \"footprint\": %zu, \"progress\": \"%s\", "
            "\"crc\": %s, \"placement\": \"%s\"",
            options->test, options->octets, options->footprint,
-           options->polled ? "polled" : "threaded", options->crc ? "true" : "false",
-           options->early ? "early" : "verified");
+           options->polled     ? "polled"
+           : options->embedded ? "embedded"
+                               : "threaded",
+           options->crc ? "true" : "false", options->early ? "early" : "verified");
 }
 
 void bench_result_number(const char *name, double value)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <uv.h>
 
 void bench_device_open(const struct bench_options *options, struct iwarp_device **device)
 {
@@ -20,6 +21,14 @@ void bench_device_open(const struct bench_options *options, struct iwarp_device 
     iwarp_device_options_init(&device_options);
     device_options.workers = options->workers;
     device_options.progress = options->polled ? IWARP_PROGRESS_POLLED : IWARP_PROGRESS_THREADED;
+    if (options->embedded) {
+        static uv_loop_t loop; /* functions that wait run it */
+        if (uv_loop_init(&loop) != 0) {
+            bench_fail("no loop");
+        }
+        device_options.progress = IWARP_PROGRESS_EMBEDDED;
+        device_options.loop = &loop;
+    }
     bench_must(iwarp_device_open(&device_options, device), "open a device");
 }
 

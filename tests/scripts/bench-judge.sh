@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What bench/run makes of turns: pairs of the same round, the median of starts and its interval, the
+# verdict, the bound; and one row played by each kind of contender that is there.
+# timeout: 300
+set -u
+: "${BUILD:?where the build is}"
+export BUILD PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=bench
+n=0 failed=0
+
+# check NAME: python on standard input ends with 0
+check()
+{
+    local output
+    n=$((n + 1))
+    if output=$(timeout 120 python3 - 2>&1); then
+        echo "ok $n - $1"
+    else
+        failed=1
+        echo "not ok $n - $1"
+        sed 's/^/# /' <<<"$output"
+    fi
+}
+
+check 'verdict__the_interval_on_one_side_or_on_both__met_missed_or_undecided' <<'END'
+from interval import verdict
+assert [verdict(i, '>=', 1) for i in ((1, 1.2), (.9, 1.1), (.8, .99), (0, float('inf')))] == \
+    ['met', 'undecided', 'missed', 'undecided']
+assert [verdict(i, '<=', 1) for i in ((.8, 1), (.9, 1.1), (1.01, 1.2), (0, float('inf')))] == \
+    ['met', 'undecided', 'missed', 'undecided']
+END
+
+check 'starts__of_turns_that_hang_together__each_start_counts_once' <<'END'
+from interval import median_interval, of_starts
+# Twelve starts, of which each keeps to one of two values: 120 turns are not 120 facts.
+values = [1.0 if start < 6 else 2.0 for _ in range(10) for start in range(12)]
+assert of_starts(values, 12) == [1.0] * 6 + [2.0] * 6
+assert median_interval(of_starts(values, 12)) == (1.0, 2.0)
+assert of_starts([1, None, 3, None], 2) == [2]
+END
+
+check 'judge__rounds_that_a_neighbour_disturbs__the_ratio_is_that_of_pairs' <<'END'
+import random
+import judge, rows
+draw = random.Random(1)
+rounds = []
+for _ in range(36): # both are ten times slower in some rounds, and one is 1.2 times as fast as the other
+    pace = draw.choice((1, 1, 3, 10))
+    rounds.append({name: {'rate': rate / pace * draw.uniform(.98, 1.02)} for name, rate in
+                   (('a', 120), ('b', 100), ('c', 50))})
+row = rows.Row('x', '', '', '/s', {})
+def judged(sense, wanted, base=('b', 'c'), **more):
+    return judge.judge(rows.Target('', sense, wanted, 'a', base, **more), row, rounds, 12, {})
+found = judged('>=', 1.1)
+assert found['base'] == 'b' and 1.17 < found['median'] < 1.23 and found['verdict'] == 'met', found
+assert found['low'] > 1.17 and found['high'] < 1.23, found
+assert judged('>=', 1.3)['verdict'] == 'missed'
+assert judged('>=', found['median'])['verdict'] == 'undecided'
+assert judged('<=', 1.3, ('b',))['verdict'] == 'met'
+assert judged('>=', 1, ('d',))['verdict'] == 'not measured'
+assert judged('>=', 1, (), figure='rate', scale=.01)['base'] is None
+behind = judged('>=', 3, (('b', 'c'),))
+assert 3.5 < behind['median'] < 3.7 and behind['base'] == 'b + c', behind # 1/(1/100 + 1/50) is 33
+END
+
+check 'judge__a_figure_that_is_missing_or_zero_in_a_round__that_round_is_left_out' <<'END'
+import judge, rows
+rounds = [{'a': {'rate': 2}, 'b': {'rate': 1}}] * 10 + [{'a': {'rate': 0}, 'b': {'rate': 1}}, {'a': {'rate': 2}}]
+target = rows.Target('', '>=', 1, 'a', ('b',))
+found = judge.judge(target, rows.Row('x', '', '', '/s', {}), rounds, 6, {})
+assert found['pairs'] == 10 and found['median'] == 2, found
+END
+
+check 'judge__a_bound_from_parts__0_95_of_it_is_enough' <<'END'
+import dataclasses
+import judge, rows
+rounds = [{'a': {'rate': 97.0}, 'b': {'rate': 100.0}}] * 12
+row = rows.Row('x', '', '', '/s', {}, most=('', lambda medians, parts: parts['crc']['rate']))
+target = rows.Target('', '>=', 1.2, 'a', ('b',), near=True)
+assert judge.judge(target, row, rounds, 12, {'crc': {'rate': 101}})['verdict'] == 'met'
+assert judge.judge(target, row, rounds, 12, {'crc': {'rate': 110}})['verdict'] == 'missed'
+assert judge.judge(target, row, rounds, 12, {})['verdict'] == 'missed' # no parts, no bound
+assert judge.judge(dataclasses.replace(target, near=False), row, rounds, 12, {'crc': {'rate': 101}})['verdict'] == 'missed'
+END
+
+check 'percentiles__of_steps_that_many_turns_counted__are_those_of_all_together' <<'END'
+import report
+result = {'contenders': ['a', 'b'], 'rounds': [{'a': {'steps': [[1.0, 500], [2.0, 5]], 'longest': 2.1}},
+                                               {'a': {'steps': [[1.0, 490], [9.0, 5]], 'longest': 9.9}}]}
+steps, longest = report.steps_of(result, 'a')
+assert steps == [(1.0, 990), (2.0, 5), (9.0, 5)] and longest == 9.9
+assert [report.percentile(steps, part) for part in (.5, .985, .99, .999)] == [1.0, 1.0, 2.0, 9.0]
+assert '| a | 1.00 | 2.00 | 9.00 | 9.90 | 1,000 |' in report.percentile_table(result)
+END
+
+check 'perftest__its_tables__are_read_by_the_names_of_their_columns' <<'END'
+from contenders import perftest_figures
+latency = ''' #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 8       5000          2.58           30.14        3.17                3.21             0.74            4.29                    11.37
+'''
+assert perftest_figures(latency, 't_typical') == {'p50': 3.17, 'rate': 5e5 / 3.17, 'p99': 4.29}
+rate = ''' #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 64         300000           25.91              22.86                0.374532
+'''
+assert perftest_figures(rate, 'msg_rate') == {'rate': 374532.0}
+assert perftest_figures(latency.replace('3.17', ' inf'), 't_typical') is None
+END
+
+check 'contenders__each_kind_that_is_there__moves_something_in_its_turns' <<'END'
+import os
+import contenders, rows
+kinds = [rows.turns(words, program) for program in ('turns', 'fabric-peer', 'ucx-peer')
+         if os.path.exists(os.path.join(os.environ['BUILD'], 'bench', program))
+         for words in ('write --polled --size 4096', 'read --polled', 'pingpong-send --polled', 'pingpong-send')]
+kinds += [rows.turns(words) for words in ('send', 'send --chain 4 --polled', 'pingpong-write --polled --inline',
+                                          'tcp-stream', 'tcp-pingpong --polled', 'memory --workers 2 --count 9')]
+kinds += [rows.part(name) for name in ('copies', 'two-copies', 'near-copies', 'crc', 'call', 'wake')]
+for start in kinds:
+    one = start()
+    one.turn(5)
+    for length in (20, 200, 2000): # beside other work nothing may move in a short one
+        figures = one.turn(length)
+        if figures['rate'] > 0:
+            break
+    assert figures['rate'] > 0 and (('steps' not in figures) or figures['p99'] >= figures['p50'] > 0), figures
+    one.close()
+END
+echo "1..$n"
+exit $failed

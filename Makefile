@@ -122,7 +122,7 @@ IBVERBS_OBJ := $(call objects,tests/interop/side_verbs.c)
 INTEROP_OBJ := $(filter-out $(if $(IBVERBS_VERSION),,$(IBVERBS_OBJ)),$(call objects,tests/interop/*.c))
 # The drop-in libraries need the headers of those that they stand in for; without these there are none.
 COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c src/compat/num_*.c src/compat/ud_*.c)
-COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c)
+COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c src/rsocket/*.c)
 COMPAT_FILES_OBJ := $(call objects,src/compat/files.c)
 COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
 # What a script loads into a program to take something of the system away from it.

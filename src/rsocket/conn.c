@@ -218,7 +218,8 @@ void rs_connected(struct rs *s, const struct rs_hello *peer)
     s->peer_targets = peer->targets;
     s->peer_map = (struct rs_entry){peer->targets.addr + RS_TARGETS * RS_ENTRY_LEN,
                                     peer->targets.stag, peer->map_entries};
-    s->shared->targets[0] = peer->data;
+    s->targets[0] = peer->data;
+    s->targets[1].len = 0;
     s->may_send = peer->credits;
     s->spare = peer->credits > 2 * RS_SPARE ? RS_SPARE : peer->credits / 2;
     s->state = RS_CONNECTED;

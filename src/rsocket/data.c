@@ -9,8 +9,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define PIECE_MAX 65536u /* octets of one message: the peer reads the first while the next comes   \
-                          */
+#define PIECE_MAX                                                                                  \
+    65536u /* octets of one message: the peer reads the first while the next comes                 \
+            */
 
 static size_t octets_of(const struct iovec *iov, size_t count)
 {
@@ -72,13 +73,12 @@ static uint32_t least(uint32_t a, uint32_t b)
 /* rs_may_send is true. The octets that went, or -1. */
 static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size_t left)
 {
-    struct rs_entry *target = &s->shared->targets[s->target], to = *target;
+    struct rs_entry *target = &s->targets[s->target], to = *target;
     uint32_t octets =
         least(least(s->send_free, s->send_len - s->send_at), least(to.len, PIECE_MAX));
 
     octets = left < octets ? (uint32_t)left : octets;
     rs_gather(s->send + s->send_at, iov, at, octets);
-    /* Ours first: the peer may replace the entry as soon as it has the data. */
     target->addr += octets;
     target->len -= octets;
     if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + s->send_at, octets, &to, false,

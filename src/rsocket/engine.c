@@ -168,6 +168,9 @@ static void show_due(void)
             return;
         }
         pthread_mutex_lock(&s->lock);
+        if (s->cq && !s->closed) {
+            iwarp_cq_arm(s->cq, false); /* before the look: what comes later makes it due again */
+        }
         rs_progress(s);
         rs_show(s);
         pthread_mutex_unlock(&s->lock);

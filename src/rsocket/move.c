@@ -144,6 +144,17 @@ static void hear_data(struct rs *s, uint32_t octets)
     s->arrive_at = (s->arrive_at + octets) % (2 * half);
 }
 
+/* The peer writes an entry anew only when we have used it up. */
+static void take_targets(struct rs *s)
+{
+    for (unsigned i = 0; i < RS_TARGETS; i++) {
+        if (s->targets[i].len == 0) {
+            s->targets[i] = s->shared->targets[i];
+            s->shared->targets[i].len = 0;
+        }
+    }
+}
+
 static void hear_control(struct rs *s, uint32_t value)
 {
     if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over)) {
@@ -171,6 +182,7 @@ static void hear(struct rs *s, uint32_t message, uint32_t octets)
             break;
         }
         s->may_send = (uint16_t)value;
+        take_targets(s);
         break;
     case RS_MAP:
         s->taken++;
@@ -261,7 +273,7 @@ bool rs_may_send(struct rs *s)
     return s->state != RS_CONNECTED || s->write_over ||
            (s->sends_free > 0 && s->send_free > 0 &&
             (int16_t)(s->may_send - s->sent) > (int16_t)s->spare &&
-            s->shared->targets[s->target].len > 0);
+            s->targets[s->target].len > 0);
 }
 
 bool rs_may_read(struct rs *s)

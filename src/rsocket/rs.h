@@ -108,7 +108,9 @@ struct rs {
     uint32_t send_at, send_free, sends_free, controls;
     uint16_t sent, may_send; /* messages that take a credit, modulo 2^16 */
     uint16_t spare;          /* credits that stay unused, see RS_SPARE */
-    unsigned target;         /* the one in use */
+    struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
+                                          * written until a message says that they are there */
+    unsigned target;                     /* the one in use */
     struct rs_entry peer_targets, peer_map;
     unsigned peer_target; /* the next one to be written */
 

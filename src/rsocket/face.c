@@ -32,7 +32,7 @@ short rs_events(struct rs *s)
     if (s->read_over) {
         events |= POLLRDHUP;
     }
-    if (s->state == RS_OVER) {
+    if (s->state == RS_OVER && s->unread == 0) { /* rstream takes it for the end of all data */
         events |= POLLHUP;
     }
     if (s->error) {

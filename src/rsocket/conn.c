@@ -69,6 +69,7 @@ static enum iwarp_status make_memory(struct rs *s)
 
 static enum iwarp_status make_queues(struct rs *s, struct iwarp_device *device)
 {
+    static struct compat_owner nobody; /* no program gets asynchronous events of it */
     struct iwarp_qp_options options;
     enum iwarp_status status =
         iwarp_cq_create(device, sends(s) + receives(s) + RS_MORE_RECEIVES, s, &s->cq);
@@ -85,7 +86,7 @@ static enum iwarp_status make_queues(struct rs *s, struct iwarp_device *device)
     options.max_recv_wr = receives(s);
     options.max_send_sge = options.max_recv_sge = 1;
     options.access = IWARP_ACCESS_REMOTE_WRITE;
-    options.user = s;
+    options.user = &nobody;
     return iwarp_qp_create(s->pd, &options, &s->qp);
 }
 

@@ -272,8 +272,7 @@ bool rs_may_send(struct rs *s)
     }
     return s->state != RS_CONNECTED || s->write_over ||
            (s->sends_free > 0 && s->send_free > 0 &&
-            (int16_t)(s->may_send - s->sent) > (int16_t)s->spare &&
-            s->targets[s->target].len > 0);
+            (int16_t)(s->may_send - s->sent) > (int16_t)s->spare && s->targets[s->target].len > 0);
 }
 
 bool rs_may_read(struct rs *s)

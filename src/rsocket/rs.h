@@ -106,8 +106,8 @@ struct rs {
         struct rs_entry targets[RS_TARGETS]; /* which the peer writes */
     } *shared;                               /* and its map behind them */
     uint32_t send_at, send_free, sends_free, controls;
-    uint16_t sent, may_send; /* messages that take a credit, modulo 2^16 */
-    uint16_t spare;          /* credits that stay unused, see RS_SPARE */
+    uint16_t sent, may_send;             /* messages that take a credit, modulo 2^16 */
+    uint16_t spare;                      /* credits that stay unused, see RS_SPARE */
     struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
                                           * written until a message says that they are there */
     unsigned target;                     /* the one in use */

@@ -123,12 +123,13 @@ IBVERBS_OBJ := $(call objects,tests/interop/side_verbs.c)
 INTEROP_OBJ := $(filter-out $(if $(IBVERBS_VERSION),,$(IBVERBS_OBJ)),$(call objects,tests/interop/*.c))
 # The drop-in libraries need the headers of those that they stand in for; without these there are none.
 COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c src/compat/num_*.c src/compat/ud_*.c)
-COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c)
+COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c src/rsocket/*.c)
 COMPAT_FILES_OBJ := $(call objects,src/compat/files.c)
+SOCKETS_OBJ := $(call objects,src/preload/*.c)
 COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
 # What a script loads into a program to take something of the system away from it.
 PRELOAD_OBJ := $(call objects,tests/preload/*.c)
-COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ) $(COMPAT_FILES_OBJ)
+COMPAT_OBJ := $(COMPAT_VERBS_OBJ) $(COMPAT_CM_OBJ) $(COMPAT_FILES_OBJ) $(SOCKETS_OBJ)
 # Programs that measure: against callgrind, and through another library if that is there.
 GUARD_OBJ := $(call objects,bench/guard.c)
 FABRIC_OBJ := $(if $(FABRIC_VERSION),$(call objects,bench/fabric.c))
@@ -153,8 +154,9 @@ COMPAT_OUT := $(OUT)/lib/compat
 COMPAT_VERBS := $(COMPAT_OUT)/libibverbs.so.1
 COMPAT_CM := $(COMPAT_OUT)/librdmacm.so.1
 COMPAT_FILES := $(COMPAT_OUT)/libiwarp-files.so
+COMPAT_SOCKETS := $(COMPAT_OUT)/librspreload.so
 COMPAT_PC := $(COMPAT_OUT)/iwarp-verbs.pc
-COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=) $(COMPAT_FILES) $(COMPAT_PC))
+COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=) $(COMPAT_FILES) $(COMPAT_SOCKETS) $(COMPAT_PC))
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
@@ -512,6 +514,12 @@ $(COMPAT_CM): $(COMPAT_CM_OBJ) $(OBJ)/compat/librdmacm.stub.o $(COMPAT_VERBS)
 $(COMPAT_FILES): $(COMPAT_FILES_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-soname,$(@F) -o $@ $^
+# The same; it finds the pair beside itself.
+$(SOCKETS_OBJ): LOCAL_FLAGS := -Wno-pedantic -Wno-maybe-uninitialized
+$(COMPAT_SOCKETS): $(SOCKETS_OBJ) $(COMPAT_CM) $(COMPAT_VERBS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' \
+	    -o $@ $(SOCKETS_OBJ) -Wl,--no-as-needed $(COMPAT_CM) $(COMPAT_VERBS) -ldl
 $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=): %: %.1
 	@ln -sf $(notdir $<) $@
 
@@ -746,7 +754,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	    -e 's|@INCLUDEDIR@|$(call sed_text,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	    -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
-	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_FILES)))
+	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_FILES) $(COMPAT_SOCKETS)))
 	$(if $(COMPAT),for l in libibverbs librdmacm; do \
 	    ln -sf $$l.so.1 '$(DESTDIR)$(COMPAT_DIR)/'$$l.so; done)
 	$(if $(COMPAT),sed -e 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' -e 's|@VERSION@|$(VERSION)|' \

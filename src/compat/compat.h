@@ -390,6 +390,13 @@ int iwarp_compat_refuse(const char *module, int error, const char *format, ...)
 /* The same for what peers can provoke as often as they like: at most a line a second. */
 int iwarp_compat_refuse_peer(const char *module, int error, const char *sentence);
 
+/* A sentence for those who ask for the log at "info": at most a line a second. */
+void iwarp_compat_tell(const char *module, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A setting that is a number, for librspreload.so: see iwarp_setting_number. */
+unsigned iwarp_compat_number(const char *name, unsigned least, unsigned most, unsigned none);
+
 /* The same for a native call that failed: what it was, and iwarp_last_error. */
 int iwarp_compat_failed(const char *module, enum iwarp_status status, const char *what);
 

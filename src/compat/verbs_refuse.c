@@ -4,6 +4,7 @@
  * libraries use this; IWARP_LOG chooses what is shown (base/log.h).
  */
 #include "base/log.h"
+#include "base/settings.h"
 #include "compat/compat.h"
 
 #include <errno.h>
@@ -33,6 +34,25 @@ int iwarp_compat_refuse_peer(const char *module, int error, const char *sentence
     iwarp_log_rarely(&limit, IWARP_LOG_WARN, module, "%s", sentence);
     errno = error;
     return error;
+}
+
+void iwarp_compat_tell(const char *module, const char *format, ...)
+{
+    static struct iwarp_log_limit limit;
+    char text[512];
+    va_list args;
+
+    if (iwarp_log_on(IWARP_LOG_INFO)) {
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        iwarp_log_rarely(&limit, IWARP_LOG_INFO, module, "%s", text);
+    }
+}
+
+unsigned iwarp_compat_number(const char *name, unsigned least, unsigned most, unsigned none)
+{
+    return iwarp_setting_number(name, least, most, none);
 }
 
 static int error_of(enum iwarp_status status)

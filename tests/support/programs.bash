@@ -162,6 +162,17 @@ counted()
     done
 }
 
+# carried SIDE OCTETS CAPTURE...: RDMA Writes of that side (c: it connected) carried so many octets or more, and
+# nothing in the captures is wrong
+carried()
+{
+    local side=$1 octets=$2
+    shift 2
+    "$work/count" "$@" >count.out || { echo "$*: wrong"; cat count.out; return 1; }
+    awk -v side="$side" -v octets="$octets" '$1 == side && $2 == "Write" { sum += $3 * $4 }
+        END { print side, "wrote", sum + 0, "octets"; exit !(sum >= octets) }' count.out
+}
+
 end_case()
 {
     local pid

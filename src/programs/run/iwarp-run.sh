@@ -10,7 +10,7 @@ version='@VERSION@'
 installed='@COMPATDIR@'
 settings='addr allow config confirm-writes crc crc32c devices faults ktls log look markers metrics mpa-rev
                    pcap pcap-max persona placement progress read-sink rfc7306 rnr-bytes rnr-max
-                   rnr-timeout send-imm strict tls tls-keylog transport ulpdu-max workers'
+                   rnr-timeout send-imm sockets-quiet sockets-reply strict tls tls-keylog transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).
 fail()
@@ -30,6 +30,8 @@ Starts an RDMA program on iWARP in user space: no RNIC, no kernel module, no roo
 
   --preload        load the libraries ahead of everything, also in what PROGRAM starts;
                    for programs that load libibverbs by a path of their own
+  --sockets        PROGRAM uses sockets: its TCP connections become RDMA where the peer
+                   is such a program, too
   --fake-sys       show PROGRAM the device under /sys/class/infiniband, in namespaces of its own
   --check PROGRAM  start nothing, say which libraries PROGRAM would get
   --NAME=VALUE     setting IWARP_NAME, see iwarp_env(7), for this run:
@@ -276,6 +278,7 @@ run()
     if [ "$(wished IWARP_PERSONA)" = roce ]; then
         preload=1 files=:$lib/libiwarp-files.so
     fi
+    [ $sockets = 0 ] || preload=1 files=$files:$lib/librspreload.so
     if [ $preload = 1 ]; then
         # Blanks separate names there, and there is no way to write one.
         case $lib in
@@ -290,7 +293,7 @@ run()
     exec "$program" "$@"
 }
 
-preload=0 fake=0 mode=run from=$PWD
+preload=0 sockets=0 fake=0 mode=run from=$PWD
 find_self
 inside=
 [ "${IWARP_RUN_INSIDE-}" != $$ ] || inside=1
@@ -308,6 +311,7 @@ done
 while [ $# -gt 0 ]; do
     case $1 in
     --preload) preload=1 ;;
+    --sockets) sockets=1 ;;
     --check) mode=check ;;
     --fake-sys) fake=1 ;;
     --help | -h)

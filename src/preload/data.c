@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls that move data. Each is one line of a table: all reading is rrecvmsg, all writing rsendmsg,
+ * so there is one place for each rule.
+ */
+#include "preload/start.h"
+
+#include <errno.h>
+#include <rdma/rsocket.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_OCTETS 65536
+
+/* Is this call the kernel's? Then `call` is made with the number as it is. */
+#define OURS_OR(s, call)                                                                           \
+    if (!(s)) {                                                                                    \
+        return call;                                                                               \
+    }
+
+static bool may_wait(const struct sock *s, int flags)
+{
+    return !s->nonblock && !(flags & MSG_DONTWAIT);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static ssize_t receive(struct sock *s, int number, struct msghdr *message, int flags)
+{
+    const enum use_result use = start_use(s, number, USE_READ, may_wait(s, flags));
+    ssize_t n = -1;
+
+    if (use == USE_KERNEL) {
+        n = real()->recvmsg(number, message, flags);
+    } else if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
+        errno = flags & MSG_OOB ? EINVAL : EAGAIN;
+    } else if (use == USE_RSOCKET) {
+        n = rrecvmsg(s->rs, message, flags | (s->nonblock ? MSG_DONTWAIT : 0));
+        message->msg_namelen = 0;
+        message->msg_controllen = 0;
+        message->msg_flags = 0;
+    }
+    sock_put(s);
+    return n;
+}
+
+static ssize_t receive_into(struct sock *s, int number, void *to, size_t n, int flags)
+{
+    struct iovec part = {.iov_base = to, .iov_len = n};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    return receive(s, number, &message, flags);
+}
+
+EXPORT ssize_t recv(int fd, void *to, size_t n, int flags)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->recv(fd, to, n, flags))
+    return receive_into(s, fd, to, n, flags);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *restrict to, size_t n, int flags,
+                        struct sockaddr *restrict from, socklen_t *restrict len)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->recvfrom(fd, to, n, flags, from, len))
+    if (len) {
+        *len = 0; /* as TCP does */
+    }
+    return receive_into(s, fd, to, n, flags);
+}
+
+EXPORT ssize_t read(int fd, void *to, size_t n)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->read(fd, to, n))
+    return receive_into(s, fd, to, n, 0);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
+{
+    struct sock *s = sock_get(fd);
+    union {
+        const struct iovec *given;
+        struct iovec *wanted; /* recvmsg does not write to it */
+    } same = {.given = parts};
+
+    OURS_OR(s, real()->readv(fd, parts, count))
+    struct msghdr message = {.msg_iov = same.wanted, .msg_iovlen = count < 0 ? 0 : (size_t)count};
+    return receive(s, fd, &message, 0);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->recvmsg(fd, message, flags))
+    return receive(s, fd, message, flags);
+}
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                    struct timespec *timeout)
+{
+    struct sock *s = sock_get(fd);
+    unsigned i;
+
+    OURS_OR(s, real()->recvmmsg(fd, messages, count, flags, timeout))
+    sock_put(s);
+    for (i = 0; i < count; i++) {
+        /* A stream has no messages: what is there is enough. */
+        const ssize_t n = recvmsg(fd, &messages[i].msg_hdr,
+                                  (flags & ~MSG_WAITFORONE) | (i > 0 ? MSG_DONTWAIT : 0));
+        if (n < 0) {
+            return i > 0 ? (int)i : -1;
+        }
+        messages[i].msg_len = (unsigned)n;
+        if (n == 0) {
+            return (int)i + 1;
+        }
+    }
+    return (int)i;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static ssize_t deliver(struct sock *s, int number, const struct msghdr *message, int flags)
+{
+    const enum use_result use = start_use(s, number, USE_WRITE, may_wait(s, flags));
+    ssize_t n = -1;
+
+    if (use == USE_KERNEL) {
+        n = real()->sendmsg(number, message, flags);
+        sock_put(s);
+        return n;
+    }
+    if (use == USE_RSOCKET && (flags & MSG_OOB)) {
+        errno = EOPNOTSUPP;
+    } else if (use == USE_RSOCKET) {
+        n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
+    }
+    sock_put(s);
+    if (n < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
+        raise(SIGPIPE);
+        errno = EPIPE;
+    }
+    return n;
+}
+
+static ssize_t deliver_from(struct sock *s, int number, const void *from, size_t n, int flags)
+{
+    union {
+        const void *given;
+        void *wanted; /* sendmsg does not write to it */
+    } same = {.given = from};
+    struct iovec part = {.iov_base = same.wanted, .iov_len = n};
+    const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    return deliver(s, number, &message, flags);
+}
+
+EXPORT ssize_t send(int fd, const void *from, size_t n, int flags)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->send(fd, from, n, flags))
+    return deliver_from(s, fd, from, n, flags);
+}
+
+EXPORT ssize_t sendto(int fd, const void *from, size_t n, int flags, const struct sockaddr *to,
+                      socklen_t len)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->sendto(fd, from, n, flags, to, len))
+    if (s->state == SOCK_TCP) { /* TCP's fast open, which connects: stays plain */
+        pthread_mutex_lock(&s->start);
+        sock_plain(s);
+        pthread_mutex_unlock(&s->start);
+        sock_put(s);
+        return real()->sendto(fd, from, n, flags, to, len);
+    }
+    return deliver_from(s, fd, from, n, flags);
+}
+
+EXPORT ssize_t write(int fd, const void *from, size_t n)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->write(fd, from, n))
+    return deliver_from(s, fd, from, n, 0);
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    struct sock *s = sock_get(fd);
+    union {
+        const struct iovec *given;
+        struct iovec *wanted; /* sendmsg does not write to it */
+    } same = {.given = parts};
+
+    OURS_OR(s, real()->writev(fd, parts, count))
+    const struct msghdr message = {.msg_iov = same.wanted,
+                                   .msg_iovlen = count < 0 ? 0 : (size_t)count};
+    return deliver(s, fd, &message, 0);
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    struct sock *s = sock_get(fd);
+
+    OURS_OR(s, real()->sendmsg(fd, message, flags))
+    return deliver(s, fd, message, flags);
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    struct sock *s = sock_get(fd);
+    unsigned i;
+
+    OURS_OR(s, real()->sendmmsg(fd, messages, count, flags))
+    sock_put(s);
+    for (i = 0; i < count; i++) {
+        const ssize_t n = sendmsg(fd, &messages[i].msg_hdr, flags);
+        if (n < 0) {
+            return i > 0 ? (int)i : -1;
+        }
+        messages[i].msg_len = (unsigned)n;
+    }
+    return (int)i;
+}
+
+/* --- from files ------------------------------------------------------------------------------ */
+
+/* As sendfile(2) counts: what was read and not sent is read again. */
+static ssize_t send_file(struct sock *s, int to, int from, off_t *offset, size_t count)
+{
+    char *octets = malloc(count < READ_OCTETS ? count + 1 : READ_OCTETS);
+    off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
+    ssize_t sent = 0, n = 0;
+
+    while (octets && (size_t)sent < count) {
+        const size_t left = count - (size_t)sent;
+        n = pread(from, octets, left < READ_OCTETS ? left : READ_OCTETS, at);
+        if (n <= 0) {
+            break;
+        }
+        const struct iovec part = {.iov_base = octets, .iov_len = (size_t)n};
+        n = writev(to, &part, 1);
+        if (n <= 0) {
+            break;
+        }
+        at += n;
+        sent += n;
+    }
+    const int error = octets ? errno : ENOMEM;
+    free(octets);
+    if (offset) {
+        *offset = at;
+    } else {
+        (void)lseek(from, at, SEEK_SET);
+    }
+    sock_put(s);
+    errno = error;
+    return sent > 0 || (n == 0 && octets) ? sent : -1;
+}
+
+EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+{
+    struct sock *s = sock_get(to);
+
+    OURS_OR(s, real()->sendfile(to, from, offset, count))
+    return send_file(s, to, from, offset, count);
+}
+
+EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t count)
+{
+    _Static_assert(sizeof(off_t) == sizeof(off64_t), "one function on 64 bits");
+    return sendfile(to, from, (off_t *)offset, count);
+}
+
+/* A pipe would hold pages of the socket. Programs that splice read and write instead, when told. */
+EXPORT ssize_t splice(int from, off64_t *at_from, int to, off64_t *at_to, size_t n, unsigned flags)
+{
+    struct sock *s = sock_get(from);
+
+    s = s ? s : sock_get(to);
+    OURS_OR(s, real()->splice(from, at_from, to, at_to, n, flags))
+    const enum sock_state state = s->state;
+    sock_put(s);
+    if (state == SOCK_PLAIN || state == SOCK_PIPE) {
+        return real()->splice(from, at_from, to, at_to, n, flags);
+    }
+    errno = EINVAL;
+    return -1;
+}
+
+/* --- what a compiler makes of calls with _FORTIFY_SOURCE ------------------------------------- */
+
+ssize_t __read_chk(int fd, void *to, size_t n, size_t room);
+ssize_t __recv_chk(int fd, void *to, size_t n, size_t room, int flags);
+ssize_t __recvfrom_chk(int fd, void *to, size_t n, size_t room, int flags, struct sockaddr *from,
+                       socklen_t *len);
+_Noreturn void __chk_fail(void);
+
+EXPORT ssize_t __read_chk(int fd, void *to, size_t n, size_t room)
+{
+    return n <= room ? read(fd, to, n) : (__chk_fail(), -1);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *to, size_t n, size_t room, int flags)
+{
+    return n <= room ? recv(fd, to, n, flags) : (__chk_fail(), -1);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *to, size_t n, size_t room, int flags,
+                              struct sockaddr *from, socklen_t *len)
+{
+    return n <= room ? recvfrom(fd, to, n, flags, from, len) : (__chk_fail(), -1);
+}

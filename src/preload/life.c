@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sockets from socket() or accept() to close(). */
+#include "preload/fork.h"
+#include "preload/start.h"
+
+#include <errno.h>
+#include <link.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <rdma/rsocket.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- whose socket is it? --------------------------------------------------------------------- */
+
+/* Where the code of the libraries below this one lies: what they open is not the program's. */
+static struct {
+    uintptr_t from, to;
+} below[4];
+static unsigned below_count;
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    const char *name = strrchr(info->dlpi_name, '/');
+
+    (void)size;
+    (void)arg;
+    name = name ? name + 1 : info->dlpi_name;
+    if (strncmp(name, "libibverbs.so", 13) != 0 && strncmp(name, "librdmacm.so", 12) != 0) {
+        return 0;
+    }
+    for (int i = 0; i < info->dlpi_phnum && below_count < 4; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X)) {
+            below[below_count].from = info->dlpi_addr + part->p_vaddr;
+            below[below_count++].to = info->dlpi_addr + part->p_vaddr + part->p_memsz;
+        }
+    }
+    return 0;
+}
+
+static bool from_below(const void *caller)
+{
+    const uintptr_t at = (uintptr_t)caller;
+
+    for (unsigned i = 0; i < below_count; i++) {
+        if (at >= below[i].from && at < below[i].to) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+
+    return real()->getsockopt(fd, level, name, &value, &len) == 0 ? value : -1;
+}
+
+/* Listeners of inetd's kind and of socket activation, and connections of inetd's. */
+static void adopt_inherited(int fd)
+{
+    if (option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP) {
+        return;
+    }
+    if (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {
+        (void)sock_new(fd, SOCK_LISTENER);
+    } else if (option(fd, SOL_SOCKET, SO_ERROR) == 0) {
+        start_arrived(fd);
+    }
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    (void)dl_iterate_phdr(note_library, NULL);
+    fork_watch();
+    for (int fd = 0; fd < 16; fd++) {
+        adopt_inherited(fd);
+    }
+}
+
+/* --- the beginning --------------------------------------------------------------------------- */
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+    const int fd = real()->socket(domain, type, protocol);
+
+    if (fd >= 0 && (domain == AF_INET || domain == AF_INET6) &&
+        (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
+        (protocol == 0 || protocol == IPPROTO_TCP) && !from_below(__builtin_return_address(0))) {
+        (void)sock_new(fd, SOCK_TCP);
+    } else if (fd >= 0) {
+        (void)sock_remove(fd); /* closed where this library did not see it */
+    }
+    return fd;
+}
+
+EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
+{
+    struct sock *s = sock_get(fd);
+    const int result = real()->bind(fd, name, len);
+
+    if (s && result == 0 && len <= sizeof s->bound) {
+        memcpy(&s->bound, name, len);
+        s->bound_len = len;
+    }
+    sock_put(s);
+    return result;
+}
+
+/*
+ * The kernel keeps a connection back until its first octets are there, for the time that a program
+ * chose itself if it did. So nothing here waits for silent clients.
+ */
+EXPORT int listen(int fd, int backlog)
+{
+    struct sock *s = sock_get(fd);
+    const int quiet = (int)start_quiet_s();
+
+    if (s && s->state == SOCK_TCP && quiet > 0) {
+        if (option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 0) {
+            (void)real()->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &quiet, sizeof quiet);
+        }
+        pthread_mutex_lock(&s->start);
+        s->state = SOCK_LISTENER;
+        pthread_mutex_unlock(&s->start);
+    }
+    sock_put(s);
+    return real()->listen(fd, backlog);
+}
+
+EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict len, int flags)
+{
+    struct sock *s = sock_get(fd);
+    const int new_one = real()->accept4(fd, peer, len, flags);
+
+    if (s && new_one >= 0 && s->state == SOCK_LISTENER) {
+        start_arrived(new_one);
+    }
+    sock_put(s);
+    return new_one;
+}
+
+EXPORT int accept(int fd, struct sockaddr *restrict peer, socklen_t *restrict len)
+{
+    return accept4(fd, peer, len, 0);
+}
+
+EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+    struct sock *s = sock_get(fd);
+
+    if (!s) {
+        return real()->connect(fd, to, len);
+    }
+    const int result = start_connect(s, fd, to, len);
+    sock_put(s);
+    return result;
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+/* The last number is closed. */
+static void end(struct sock *s)
+{
+    pthread_mutex_lock(&s->start);
+    const int rs = s->rs;
+    if (s->state == SOCK_CONNECTING) {
+        (void)real()->shutdown(rs, SHUT_RDWR); /* its thread does the rest */
+    } else if (s->state == SOCK_RDMA && !fork_keep(s)) {
+        s->rs = -1;
+        s->state = SOCK_GONE;
+        (void)rclose(rs);
+    } else if (s->elsewhere && rs >= 0) {
+        s->rs = -1;
+        real()->close(rs);
+    }
+    pthread_mutex_unlock(&s->start);
+}
+
+EXPORT int close(int fd)
+{
+    struct sock *s = sock_get(fd);
+
+    if (!s || !sock_mine()) {
+        sock_put(s);
+        return real()->close(fd);
+    }
+    const bool last = sock_remove(fd); /* first: another thread may get this number at once */
+    const int result = real()->close(fd);
+    if (last) {
+        end(s);
+    }
+    sock_put(s);
+    return result;
+}
+
+EXPORT int close_range(unsigned from, unsigned to, int flags)
+{
+    for (unsigned fd = from; sock_mine() && flags == 0 && fd <= to && fd < SOCK_NUMBERS; fd++) {
+        struct sock *s = sock_get((int)fd);
+        if (s) {
+            sock_put(s);
+            (void)close((int)fd);
+        }
+    }
+    return real()->close_range(from, to, flags);
+}
+
+EXPORT void closefrom(int from)
+{
+    (void)close_range(from < 0 ? 0 : (unsigned)from, ~0U, 0);
+}
+
+/* --- the end of the process ------------------------------------------------------------------ */
+
+/* What was written goes out, as it would from the kernel. */
+static void end_all(void)
+{
+    static atomic_bool once;
+
+    if (!sock_mine() || atomic_exchange(&once, true)) {
+        return;
+    }
+    for (int fd = 0; fd < SOCK_NUMBERS; fd++) {
+        struct sock *s = sock_get(fd);
+        if (s && s->state == SOCK_RDMA) {
+            (void)rclose(s->rs);
+            s->state = SOCK_GONE;
+        } else if (s && s->state == SOCK_PIPE && !s->elsewhere) {
+            relay_end(s);
+        }
+        sock_put(s);
+    }
+    relay_wait();
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    end_all();
+}
+
+EXPORT _Noreturn void _exit(int status)
+{
+    end_all();
+    real()->_exit(status);
+    __builtin_unreachable();
+}
+
+EXPORT _Noreturn void _Exit(int status)
+{
+    _exit(status);
+}

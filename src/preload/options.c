@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names of both ends, options, flags, shutdown. */
+#include "preload/start.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <rdma/rsocket.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As these calls do: as much as there is room for, and how long it is. */
+static int give_name(const struct sockaddr_storage *name, socklen_t name_len, struct sockaddr *to,
+                     socklen_t *len)
+{
+    memcpy(to, name, *len < name_len ? *len : name_len);
+    *len = name_len;
+    return 0;
+}
+
+/* The face is no TCP socket of this connection: its names are those of the start. */
+static bool has_names(const struct sock *s)
+{
+    return s->peer_len > 0 && (s->state == SOCK_RDMA || s->state == SOCK_PIPE ||
+                               s->state == SOCK_PARENTS || s->state == SOCK_GONE);
+}
+
+EXPORT int getsockname(int fd, struct sockaddr *restrict to, socklen_t *restrict len)
+{
+    struct sock *s = sock_get(fd);
+    int result;
+
+    if (s && has_names(s)) {
+        result = give_name(&s->local, s->local_len, to, len);
+    } else {
+        result = real()->getsockname(s && s->state == SOCK_CONNECTING ? s->rs : fd, to, len);
+    }
+    sock_put(s);
+    return result;
+}
+
+EXPORT int getpeername(int fd, struct sockaddr *restrict to, socklen_t *restrict len)
+{
+    struct sock *s = sock_get(fd);
+    int result = -1;
+
+    if (s && has_names(s)) {
+        result = give_name(&s->peer, s->peer_len, to, len);
+    } else if (s && s->state == SOCK_CONNECTING) {
+        errno = ENOTCONN;
+    } else {
+        result = real()->getpeername(fd, to, len);
+    }
+    sock_put(s);
+    return result;
+}
+
+/* What would change the octets of the TCP connection under the library's feet: programs do without
+ * it when told that there is none. */
+static bool refused(int level, int name)
+{
+    return (level == SOL_SOCKET && (name == SO_ZEROCOPY || name == SO_ATTACH_FILTER)) ||
+           (level == IPPROTO_TCP && (name == TCP_ULP || name == TCP_REPAIR || name == TCP_MD5SIG));
+}
+
+/* While it connects, the TCP socket is behind the face; afterwards the rsocket knows. A socket pair
+ * has no options of TCP: they were set before, and it does without. */
+static int option_place(const struct sock *s, int fd)
+{
+    return s->state == SOCK_CONNECTING || s->state == SOCK_PARENTS ? s->rs : fd;
+}
+
+static bool is_without(const struct sock *s, int level)
+{
+    return s->state == SOCK_PIPE && level != SOL_SOCKET;
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    struct sock *s = sock_get(fd);
+    int result = -1;
+
+    if (!s) {
+        return real()->setsockopt(fd, level, name, value, len);
+    }
+    if (is_without(s, level)) {
+        result = 0;
+    } else if (s->state != SOCK_RDMA) {
+        result = real()->setsockopt(option_place(s, fd), level, name, value, len);
+    } else if (refused(level, name)) {
+        errno = ENOPROTOOPT;
+    } else {
+        result = rsetsockopt(s->rs, level, name, value, len);
+    }
+    sock_put(s);
+    return result;
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict len)
+{
+    struct sock *s = sock_get(fd);
+
+    if (!s) {
+        return real()->getsockopt(fd, level, name, value, len);
+    }
+    const bool error_of_connect =
+        s->state == SOCK_CONNECTING && level == SOL_SOCKET && name == SO_ERROR;
+    const int result = s->state == SOCK_RDMA
+                           ? rgetsockopt(s->rs, level, name, value, len)
+                           : real()->getsockopt(error_of_connect ? fd : option_place(s, fd), level,
+                                                name, value, len);
+    sock_put(s);
+    return result;
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+    struct sock *s = sock_get(fd);
+
+    if (!s) {
+        return real()->shutdown(fd, how);
+    }
+    int result = -1;
+    switch (start_use(s, fd, USE_WRITE, !s->nonblock)) {
+    case USE_RSOCKET:
+        result = rshutdown(s->rs, how);
+        break;
+    case USE_KERNEL:
+        result = real()->shutdown(fd, how);
+        break;
+    case USE_FAILED:
+        break;
+    }
+    sock_put(s);
+    return result;
+}
+
+/* --- flags ----------------------------------------------------------------------------------- */
+
+static int set_flags(struct sock *s, int fd, int flags)
+{
+    int result = 0;
+
+    s->nonblock = (flags & O_NONBLOCK) != 0;
+    if (s->state == SOCK_RDMA) {
+        result = rfcntl(s->rs, F_SETFL, flags);
+    } else {
+        if (s->state == SOCK_CONNECTING) {
+            (void)real()->fcntl(s->rs, F_SETFL, flags);
+        }
+        result = real()->fcntl(fd, F_SETFL, flags);
+    }
+    return result;
+}
+
+/* A new number for the same socket. */
+static int named(struct sock *s, int number)
+{
+    if (number >= 0 && s->state != SOCK_PLAIN && !sock_add(s, number)) {
+        real()->close(number);
+        errno = EMFILE;
+        return -1;
+    }
+    return number;
+}
+
+static int control(int fd, int command, void *argument)
+{
+    struct sock *s = sock_get(fd);
+    int result;
+
+    if (!s) {
+        return real()->fcntl(fd, command, argument);
+    }
+    switch (command) {
+    case F_GETFL:
+        result = s->state == SOCK_RDMA ? rfcntl(s->rs, F_GETFL, 0) : real()->fcntl(fd, F_GETFL);
+        break;
+    case F_SETFL:
+        result = set_flags(s, fd, (int)(intptr_t)argument);
+        break;
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+        result = real()->fcntl(fd, command, argument);
+        result = sock_mine() ? named(s, result) : result;
+        break;
+    default:
+        result = real()->fcntl(fd, command, argument);
+    }
+    sock_put(s);
+    return result;
+}
+
+/* The argument is an int or a pointer, whatever the command: both fit. */
+EXPORT int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return control(fd, command, argument);
+}
+
+EXPORT int fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return control(fd, command, argument);
+}
+
+/* How much there is to read, up to what one look shows. */
+static int count_octets(struct sock *s, int *count)
+{
+    const size_t most = 256 * 1024;
+    char *octets = malloc(most);
+    const ssize_t seen = octets ? rrecv(s->rs, octets, most, MSG_PEEK | MSG_DONTWAIT) : -1;
+
+    free(octets);
+    *count = seen > 0 ? (int)seen : 0;
+    return 0;
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+    struct sock *s = sock_get(fd);
+    va_list arguments;
+    int result;
+
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    if (!s) {
+        return real()->ioctl(fd, request, argument);
+    }
+    if (request == FIONBIO) {
+        const int flags = control(fd, F_GETFL, NULL);
+        const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+        result = set_flags(s, fd, wanted);
+    } else if (request == FIONREAD && start_use(s, fd, USE_WAIT, false) == USE_RSOCKET) {
+        result = count_octets(s, argument);
+    } else {
+        result = real()->ioctl(fd, request, argument);
+    }
+    sock_put(s);
+    return result;
+}
+
+/* --- more numbers ---------------------------------------------------------------------------- */
+
+EXPORT int dup(int fd)
+{
+    struct sock *s = sock_get(fd);
+
+    if (!s) {
+        return real()->dup(fd);
+    }
+    const int number = real()->dup(fd);
+    const int result = sock_mine() ? named(s, number) : number;
+    sock_put(s);
+    return result;
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+    struct sock *s = sock_get(fd);
+    struct sock *replaced = sock_get(to);
+
+    if ((!s && !replaced) || fd == to || !sock_mine()) {
+        sock_put(s);
+        sock_put(replaced);
+        return real()->dup3(fd, to, flags);
+    }
+    if (replaced && real()->fcntl(fd, F_GETFD) >= 0) {
+        close(to);
+    }
+    sock_put(replaced);
+    int result = real()->dup3(fd, to, flags);
+    result = s ? named(s, result) : result;
+    sock_put(s);
+    return result;
+}
+
+EXPORT int dup2(int fd, int to)
+{
+    return fd == to ? real()->dup2(fd, to) : dup3(fd, to, 0);
+}

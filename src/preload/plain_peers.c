@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/plain_peers.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+
+struct name {
+    uint8_t family, address[16];
+    in_port_t port;
+};
+
+static struct {
+    struct name name;
+    int64_t until_ms;
+} peers[PLAIN_PEERS];
+static unsigned next_one;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What names a peer; padding is zero. */
+static bool name_of(const struct sockaddr *peer, socklen_t len, struct name *to)
+{
+    memset(to, 0, sizeof *to);
+    to->family = (uint8_t)peer->sa_family;
+    if (peer->sa_family == AF_INET && len >= sizeof(struct sockaddr_in)) {
+        struct sockaddr_in in;
+        memcpy(&in, peer, sizeof in);
+        memcpy(to->address, &in.sin_addr, sizeof in.sin_addr);
+        to->port = in.sin_port;
+        return true;
+    }
+    if (peer->sa_family == AF_INET6 && len >= sizeof(struct sockaddr_in6)) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, peer, sizeof in6);
+        memcpy(to->address, &in6.sin6_addr, sizeof in6.sin6_addr);
+        to->port = in6.sin6_port;
+        return true;
+    }
+    return false;
+}
+
+void plain_peers_add(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
+{
+    struct name name;
+
+    if (name_of(peer, len, &name)) {
+        pthread_mutex_lock(&lock);
+        peers[next_one].name = name;
+        peers[next_one].until_ms = now_ms + PLAIN_PEERS_MS;
+        next_one = (next_one + 1) % PLAIN_PEERS;
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+bool plain_peers_has(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
+{
+    struct name name;
+    bool found = false;
+
+    if (!name_of(peer, len, &name)) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < PLAIN_PEERS && !found; i++) {
+        found = now_ms < peers[i].until_ms && memcmp(&peers[i].name, &name, sizeof name) == 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}

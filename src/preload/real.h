@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The C library's own functions, behind those that this library defines under the same names. The
+ * first header of each file here: both names of fcntl and sendfile are defined, and none of them
+ * may be an inline function that checks lengths.
+ */
+#ifndef IWARP_PRELOAD_REAL_H
+#define IWARP_PRELOAD_REAL_H
+
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define REAL_FUNCTIONS(X)                                                                          \
+    X(socket)                                                                                      \
+    X(bind)                                                                                        \
+    X(listen)                                                                                      \
+    X(accept) X(accept4) X(connect) X(shutdown) X(close) X(getsockname) X(getpeername)             \
+        X(getsockopt) X(setsockopt) X(read) X(readv) X(recv) X(recvfrom) X(recvmsg) X(recvmmsg)    \
+            X(write) X(writev) X(send) X(sendto) X(sendmsg) X(sendmmsg) X(sendfile) X(splice)      \
+                X(poll) X(ppoll) X(select) X(pselect) X(epoll_ctl) X(dup) X(dup2) X(dup3) X(fcntl) \
+                    X(ioctl) X(close_range) X(fdopen) X(_exit)
+
+#define REAL_MEMBER(name) __typeof__(&name) name;
+struct real {
+    REAL_FUNCTIONS(REAL_MEMBER)
+};
+#undef REAL_MEMBER
+
+/* Any thread, from the first instruction of the process on. */
+const struct real *real(void);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An rsocket that several processes use: two threads carry its octets to and from a socket pair.
+ * They sleep in the rsocket or in the pair, and end when that direction does.
+ */
+#include "preload/fork.h"
+#include "preload/start.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <rdma/rsocket.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define OCTETS   (128 * 1024)
+#define DRAIN_MS 10000
+
+static atomic_uint relays;
+
+struct relay {
+    int rs, pair;
+    atomic_uint directions; /* that are not over */
+};
+
+static void leave(struct relay *r)
+{
+    if (atomic_fetch_sub(&r->directions, 1) == 1) {
+        (void)rclose(r->rs);
+        real()->close(r->pair);
+        free(r);
+        atomic_fetch_sub(&relays, 1);
+    }
+}
+
+static void *carry_in(void *arg)
+{
+    struct relay *r = arg;
+    char *octets = malloc(OCTETS);
+    ssize_t n = octets ? 1 : 0;
+
+    while (n > 0) {
+        n = rrecv(r->rs, octets, OCTETS, 0);
+        for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
+            done = real()->send(r->pair, octets + at, (size_t)(n - at), MSG_NOSIGNAL);
+            if (done < 0) {
+                n = 0;
+            }
+        }
+    }
+    free(octets);
+    (void)real()->shutdown(r->pair, SHUT_WR);
+    leave(r);
+    return NULL;
+}
+
+static void *carry_out(void *arg)
+{
+    struct relay *r = arg;
+    char *octets = malloc(OCTETS);
+    ssize_t n = octets ? 1 : 0;
+
+    while (n > 0) {
+        n = real()->recv(r->pair, octets, OCTETS, 0);
+        for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
+            done = rsend(r->rs, octets + at, (size_t)(n - at), MSG_NOSIGNAL);
+            if (done < 0) {
+                n = 0;
+            }
+        }
+    }
+    free(octets);
+    (void)real()->shutdown(r->pair, SHUT_RD);
+    /* Nobody has the other end: what the peer still sends has no reader. */
+    struct pollfd p = {.fd = r->pair, .events = 0};
+    const bool nobody = real()->poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+    (void)rshutdown(r->rs, nobody ? SHUT_RDWR : SHUT_WR);
+    leave(r);
+    return NULL;
+}
+
+static int run(void *(*carry)(void *), struct relay *r)
+{
+    pthread_t thread;
+    sigset_t every, before;
+
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    const int error = pthread_create(&thread, NULL, carry, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
+        pthread_detach(thread);
+    } else {
+        (void)rshutdown(r->rs, SHUT_RDWR);
+        leave(r);
+    }
+    return error;
+}
+
+/*
+ * This process keeps no end of the pair but its numbers, so that their end, here and in children,
+ * is seen. A second child gets a duplicate of one of them.
+ */
+int relay_start(struct sock *s)
+{
+    struct relay *r = calloc(1, sizeof *r);
+    const int flags = rfcntl(s->rs, F_GETFL, 0);
+    int pair[2];
+
+    if (!r || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        free(r);
+        return -1;
+    }
+    (void)rfcntl(s->rs, F_SETFL, flags & ~O_NONBLOCK);
+    (void)real()->fcntl(pair[0], F_SETFL, flags & O_NONBLOCK);
+    r->rs = s->rs;
+    r->pair = sock_high(pair[1]);
+    real()->close(pair[1]);
+    r->directions = 2;
+    atomic_fetch_add(&relays, 1);
+    s->state = SOCK_PIPE;
+    s->rs = -1;
+    (void)sock_swap(s, pair[0]);
+    (void)run(carry_in, r);
+    (void)run(carry_out, r);
+    return pair[0];
+}
+
+/* --- the end of the process ------------------------------------------------------------------ */
+
+static void rest(void)
+{
+    const struct timespec t = {.tv_nsec = 2000000};
+
+    nanosleep(&t, NULL);
+}
+
+void relay_end(struct sock *s)
+{
+    const int face = sock_face(s);
+    int unread = 0;
+
+    for (int64_t until = start_now_ms() + DRAIN_MS; face >= 0 && start_now_ms() < until &&
+                                                    real()->ioctl(face, SIOCOUTQ, &unread) == 0 &&
+                                                    unread > 0;) {
+        rest();
+    }
+    if (face >= 0) {
+        (void)real()->shutdown(face, SHUT_RDWR);
+        real()->close(face);
+    }
+}
+
+void relay_wait(void)
+{
+    for (int64_t until = start_now_ms() + DRAIN_MS;
+         atomic_load(&relays) > 0 && start_now_ms() < until;) {
+        rest();
+    }
+}

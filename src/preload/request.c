@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/request.h"
+
+#include <string.h>
+
+enum first_octets first_octets(const void *octets, size_t n)
+{
+    static const char key[] = "MPA ID Req Frame";
+    _Static_assert(sizeof key - 1 == FIRST_OCTETS, "16 octets");
+    const size_t compared = n < FIRST_OCTETS ? n : FIRST_OCTETS;
+
+    if (memcmp(octets, key, compared) != 0) {
+        return FIRST_OTHER;
+    }
+    return compared == FIRST_OCTETS ? FIRST_REQUEST : compared > 0 ? FIRST_PART : FIRST_NOTHING;
+}

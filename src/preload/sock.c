@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/sock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+/* Written with the lock held; read without it to see that a number is none of ours. */
+static _Atomic(struct sock *) table[SOCK_NUMBERS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sock *all;
+static uint64_t last_serial;
+static pid_t owner;
+
+static bool in_table(int number)
+{
+    return number >= 0 && number < SOCK_NUMBERS;
+}
+
+static struct sock *at(int number)
+{
+    return in_table(number) ? atomic_load_explicit(&table[number], memory_order_acquire) : NULL;
+}
+
+/* --- references ------------------------------------------------------------------------------ */
+
+struct sock *sock_get(int number)
+{
+    if (!at(number)) {
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    struct sock *s = at(number);
+    if (s) {
+        s->refs++;
+    }
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+/* The lock is held. */
+static bool unref(struct sock *s)
+{
+    if (--s->refs > 0) {
+        return false;
+    }
+    if (s->next) {
+        s->next->before = s->before;
+    }
+    *(s->before ? &s->before->next : &all) = s->next;
+    return true;
+}
+
+static void sock_free(struct sock *s)
+{
+    pthread_mutex_destroy(&s->start);
+    pthread_cond_destroy(&s->settled);
+    free(s);
+}
+
+void sock_put(struct sock *s)
+{
+    if (!s) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    const bool last = unref(s);
+    pthread_mutex_unlock(&lock);
+    if (last) {
+        sock_free(s);
+    }
+}
+
+struct sock *sock_new(int number, enum sock_state state)
+{
+    struct sock *s = in_table(number) ? calloc(1, sizeof *s) : NULL;
+
+    if (!s) {
+        return NULL;
+    }
+    if (!owner) {
+        owner = getpid();
+    }
+    const int flags = real()->fcntl(number, F_GETFL);
+    s->state = state;
+    s->nonblock = flags >= 0 && (flags & O_NONBLOCK);
+    s->rs = s->pair = s->owner = -1;
+    pthread_mutex_init(&s->start, NULL);
+    pthread_cond_init(&s->settled, NULL);
+    pthread_mutex_lock(&lock);
+    s->serial = ++last_serial;
+    s->next = all;
+    if (all) {
+        all->before = s;
+    }
+    all = s;
+    pthread_mutex_unlock(&lock);
+    s->refs = 1;
+    /* A socket of that number may have been closed where this library did not see it. */
+    (void)sock_remove(number);
+    (void)sock_add(s, number);
+    sock_put(s);
+    return s;
+}
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+bool sock_add(struct sock *s, int number)
+{
+    if (!in_table(number)) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    s->refs++;
+    s->numbers++;
+    atomic_store_explicit(&table[number], s, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+/* The lock is held. */
+static void forget_watches(struct sock *s, int number)
+{
+    struct sock_watch **at_watch = &s->watches;
+
+    while (*at_watch) {
+        struct sock_watch *w = *at_watch;
+        if (w->number == number || number < 0) {
+            *at_watch = w->next;
+            free(w);
+        } else {
+            at_watch = &w->next;
+        }
+    }
+}
+
+/*
+ * The kernel drops a number from epoll sets only with the last descriptor of its file, and here
+ * another one of this library's may be open. So it is taken out by name.
+ */
+static void leave_sets(struct sock *s, int number)
+{
+    for (const struct sock_watch *w = s->watches; w; w = w->next) {
+        if (w->number == number) {
+            (void)real()->epoll_ctl(w->epoll, EPOLL_CTL_DEL, number, NULL);
+        }
+    }
+}
+
+bool sock_remove(int number)
+{
+    bool none_left = false, last = false;
+
+    if (!at(number)) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    struct sock *s = at(number);
+    if (s) {
+        if (s->numbers == 1) {
+            leave_sets(s, number);
+        }
+        forget_watches(s, number);
+        atomic_store_explicit(&table[number], NULL, memory_order_release);
+        none_left = --s->numbers == 0;
+        last = unref(s);
+    }
+    pthread_mutex_unlock(&lock);
+    if (last) {
+        sock_free(s);
+    }
+    return none_left;
+}
+
+void sock_plain(struct sock *s)
+{
+    s->state = SOCK_PLAIN;
+    pthread_mutex_lock(&lock);
+    for (int n = 0; s->numbers > 0 && n < SOCK_NUMBERS; n++) {
+        if (at(n) == s) {
+            atomic_store_explicit(&table[n], NULL, memory_order_release);
+            s->numbers--;
+            s->refs--; /* the caller has one */
+        }
+    }
+    forget_watches(s, -1);
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- faces ----------------------------------------------------------------------------------- */
+
+static int swap_one(struct sock *s, int number, int face)
+{
+    const int flags = real()->fcntl(number, F_GETFD);
+    int result = 0;
+
+    for (struct sock_watch *w = s->watches; w; w = w->next) {
+        if (w->number == number) {
+            (void)real()->epoll_ctl(w->epoll, EPOLL_CTL_DEL, number, NULL);
+        }
+    }
+    if (real()->dup3(face, number, flags > 0 && (flags & FD_CLOEXEC) ? O_CLOEXEC : 0) < 0) {
+        result = -1;
+    }
+    for (struct sock_watch *w = s->watches; w; w = w->next) {
+        if (w->number == number) {
+            (void)real()->epoll_ctl(w->epoll, EPOLL_CTL_ADD, number, &w->event);
+        }
+    }
+    return result;
+}
+
+int sock_swap(struct sock *s, int face)
+{
+    int result = 0;
+
+    pthread_mutex_lock(&lock);
+    unsigned left = s->numbers;
+    for (int n = 0; left > 0 && n < SOCK_NUMBERS; n++) {
+        if (at(n) == s) {
+            left--;
+            if (swap_one(s, n, face) != 0) {
+                result = -1;
+            }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int sock_face(struct sock *s)
+{
+    int face = -1;
+
+    pthread_mutex_lock(&lock);
+    for (int n = 0; s->numbers > 0 && face < 0 && n < SOCK_NUMBERS; n++) {
+        if (at(n) == s) {
+            face = real()->fcntl(n, F_DUPFD_CLOEXEC, 3);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return face;
+}
+
+void sock_forget_watches(struct sock *s)
+{
+    forget_watches(s, -1);
+}
+
+static struct sock_watch **find_watch(struct sock *s, int epoll, int number)
+{
+    struct sock_watch **w = &s->watches;
+
+    while (*w && ((*w)->epoll != epoll || (*w)->number != number)) {
+        w = &(*w)->next;
+    }
+    return w;
+}
+
+int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event)
+{
+    pthread_mutex_lock(&lock);
+    struct sock_watch **w = find_watch(s, epoll, number);
+    struct sock_watch *new_one = op == EPOLL_CTL_ADD && !*w ? calloc(1, sizeof **w) : NULL;
+    const int result = op == EPOLL_CTL_ADD && !*w && !new_one
+                           ? (errno = ENOMEM, -1)
+                           : real()->epoll_ctl(epoll, op, number, event);
+    if (result == 0 && new_one) {
+        *new_one = (struct sock_watch){.epoll = epoll, .number = number};
+        *w = new_one;
+        new_one = NULL;
+    }
+    if (result == 0 && *w) {
+        if (op == EPOLL_CTL_DEL) {
+            struct sock_watch *gone = *w;
+            *w = gone->next;
+            free(gone);
+        } else {
+            (*w)->event = *event;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    free(new_one);
+    return result;
+}
+
+/* --- others ---------------------------------------------------------------------------------- */
+
+void sock_each(void (*call)(struct sock *s, void *arg), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    for (struct sock *s = all; s; s = s->next) {
+        call(s, arg);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Programs of select know numbers below 1,024 only, and others have tables by number. */
+int sock_high(int fd)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    const int above = (int)(limit.rlim_cur > 4096 ? 2048 : limit.rlim_cur / 2);
+    const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, above);
+    return high >= 0 ? high : real()->fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+bool sock_mine(void)
+{
+    return !owner || owner == getpid();
+}
+
+void sock_hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void sock_release(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void sock_begin_child(void)
+{
+    if (owner) {
+        owner = getpid();
+    }
+}

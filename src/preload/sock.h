@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets of the program that are RDMA or may become it, and the descriptors by which the program
+ * knows them ("numbers"; dup makes more of them).
+ *
+ * What a number is in the kernel, its *face*, changes: the TCP socket, then, once the connection is
+ * an rsocket, a descriptor that poll, select and epoll show readable and writable when that is. So
+ * the kernel does all waiting, and this library does none. sock_swap exchanges the face and has
+ * epoll sets watch the new one.
+ *
+ *   state       | face                     | who moves data | next
+ *   ------------+--------------------------+----------------+------------------------------------
+ *   TCP         | TCP, not connected       | -              | LISTENER, CONNECTING, RDMA, PLAIN
+ *   LISTENER    | TCP                      | -              | -
+ *   ARRIVED     | TCP, accepted            | -              | at first use RDMA, or PLAIN
+ *   CONNECTING  | neither readable nor     | -              | RDMA, PLAIN, or TCP if TCP's own
+ *               | writable                 |                | connect has failed
+ *   RDMA        | free, or watched         | the rsocket    | PIPE
+ *   PIPE        | an end of a socket pair  | the kernel;    | -
+ *               |                          | relay.c beyond |
+ *   PARENTS     | as it was at the fork    | nobody         | PIPE, PLAIN or GONE at first use
+ *   GONE        | as it was                | nobody         | -
+ *   PLAIN       | TCP                      | the kernel     | (no number is known any more)
+ *
+ * Lock order: sock.start, then the table's lock, which is innermost. Neither is held while
+ * anything waits, but sock.start while the state changes at first use.
+ */
+#ifndef IWARP_PRELOAD_SOCK_H
+#define IWARP_PRELOAD_SOCK_H
+
+#include "preload/real.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sock_state {
+    SOCK_TCP,
+    SOCK_LISTENER,
+    SOCK_ARRIVED,
+    SOCK_CONNECTING,
+    SOCK_RDMA,
+    SOCK_PIPE,
+    SOCK_PARENTS,
+    SOCK_GONE,
+    SOCK_PLAIN
+};
+
+/* One epoll set that watches a number. */
+struct sock_watch {
+    struct sock_watch *next;
+    int epoll, number;
+    struct epoll_event event;
+};
+
+struct sock {
+    struct sock *next, *before; /* of all; this and the next four: table lock */
+    unsigned refs;              /* numbers, and calls under way */
+    unsigned numbers;
+    struct sock_watch *watches;
+    _Atomic enum sock_state state; /* changed with `start` held */
+    unsigned holders;              /* families (fork.c) that may ask for it; table lock */
+    uint64_t since;                /* the first of these */
+    bool kept;                     /* it lives on for them alone; table lock */
+    bool watched;                  /* start: the face shows readable and writable */
+    bool elsewhere;                /* another process has the rsocket */
+    atomic_bool nonblock;
+    pthread_mutex_t start;
+    pthread_cond_t settled; /* no longer CONNECTING; with `start` */
+    int rs;                 /* the rsocket; while CONNECTING the TCP socket; else -1 */
+    int pair;               /* CONNECTING: the other end of the face; else -1 */
+    int64_t arrived_ms;
+    int owner; /* PARENTS: where to ask the process that has it */
+    uint64_t serial;
+    struct sockaddr_storage bound, local, peer; /* bound: by the program */
+    socklen_t bound_len, local_len, peer_len;
+};
+
+/* The socket with that number, with a reference; NULL: none of ours, the kernel's matter. */
+struct sock *sock_get(int number);
+void sock_put(struct sock *s);
+
+/* A socket with that number; it knows no other. NULL: no memory, or the number is beyond
+ * SOCK_NUMBERS; the descriptor is plain then. */
+#define SOCK_NUMBERS 65536
+struct sock *sock_new(int number, enum sock_state state);
+
+/* `number` is another name of s now: true. False: no room; the caller closes it. */
+bool sock_add(struct sock *s, int number);
+
+/* The number is no longer ours; epoll forgets it. True: s had no other. The caller closes it. */
+bool sock_remove(int number);
+
+/* No number is ours any more: the kernel does everything from now on. `start` is held. */
+void sock_plain(struct sock *s);
+
+/* All numbers become duplicates of `face`, each with the flag of exec that it had; epoll sets that
+ * watched them watch the new face. -1: errno, from the first that failed. */
+int sock_swap(struct sock *s, int face);
+
+/* A new descriptor of its face, or -1. */
+int sock_face(struct sock *s);
+
+/* No epoll set watches it, as far as this process has to know. The table's lock is held. */
+void sock_forget_watches(struct sock *s);
+
+/* epoll_ctl for a number of s, which is remembered. */
+int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event);
+
+/* Calls for each socket, with the table's lock held. */
+void sock_each(void (*call)(struct sock *s, void *arg), void *arg);
+
+/* A descriptor of this library's own, out of the way of the program's numbers, closed by exec. */
+int sock_high(int fd);
+
+/* Is this the process that the table belongs to? A child of vfork shares it, and may not touch it.
+ */
+bool sock_mine(void);
+
+/* For the handlers of fork. */
+void sock_hold(void);
+void sock_release(void);
+void sock_begin_child(void);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/start.h"
+#include "compat/compat.h"
+#include "preload/fork.h"
+#include "preload/request.h"
+#include "rsocket/adopt.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <time.h>
+
+unsigned start_quiet_s(void)
+{
+    return iwarp_compat_number("IWARP_SOCKETS_QUIET", 0, 60, 1);
+}
+
+unsigned start_reply_ms(void)
+{
+    return iwarp_compat_number("IWARP_SOCKETS_REPLY", 0, 60000, 3000);
+}
+
+int64_t start_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms)
+{
+    const int rs = sock_high(tcp);
+
+    if (rs < 0) {
+        return -1;
+    }
+    s->local_len = sizeof s->local;
+    s->peer_len = sizeof s->peer;
+    if (real()->getsockname(tcp, (struct sockaddr *)&s->local, &s->local_len) != 0 ||
+        real()->getpeername(tcp, (struct sockaddr *)&s->peer, &s->peer_len) != 0 ||
+        iwarp_rs_adopt(rs, server ? IWARP_RS_SERVER : IWARP_RS_CLIENT, NULL, 0, timeout_ms) != 0) {
+        const int error = errno;
+        real()->close(rs);
+        errno = error;
+        return -1;
+    }
+    return rs;
+}
+
+int start_watching(struct sock *s)
+{
+    if (s->watched) {
+        return 0;
+    }
+    const int face = iwarp_rs_watch(s->rs);
+    if (face < 0 || sock_swap(s, face) != 0) {
+        return -1;
+    }
+    s->watched = true;
+    return 0;
+}
+
+/* --- a connection that was accepted ---------------------------------------------------------- */
+
+static enum first_octets look(int number, ssize_t *n)
+{
+    uint8_t octets[FIRST_OCTETS];
+
+    *n = real()->recv(number, octets, sizeof octets, MSG_PEEK | MSG_DONTWAIT);
+    if (*n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return FIRST_NOTHING;
+    }
+    /* The end of the stream and errors are the kernel's to tell. */
+    return *n > 0 ? first_octets(octets, (size_t)*n) : FIRST_OTHER;
+}
+
+void start_arrived(int fd)
+{
+    ssize_t n;
+
+    if (start_quiet_s() == 0 || look(fd, &n) == FIRST_OTHER) {
+        return;
+    }
+    struct sock *s = sock_new(fd, SOCK_ARRIVED);
+    if (s) {
+        s->arrived_ms = start_now_ms();
+    }
+}
+
+/* The whole key has come. `start` is held. */
+static void become_server(struct sock *s, int number)
+{
+    s->rs = start_adopt(s, number, true, 0);
+    if (s->rs < 0) {
+        (void)iwarp_compat_refuse("sockets", errno,
+                                  "an MPA Request came, and descriptor %d cannot be RDMA: errno %d",
+                                  number, errno);
+        sock_plain(s);
+        return;
+    }
+    s->state = SOCK_RDMA;
+    (void)sock_swap(s, s->rs);
+}
+
+/*
+ * Octets of a program's own, or nothing in time: plain. Part of the key may become the whole, for
+ * as long as a listener waits at all. The kernel has waited that long for the first octet before it
+ * showed the connection (TCP_DEFER_ACCEPT), so a server that speaks first is not kept. But one that
+ * reads first takes a late Request, too. True: decided.
+ */
+static bool decide(struct sock *s, int number, enum use use)
+{
+    ssize_t n;
+    const bool over = start_now_ms() - s->arrived_ms >= (int64_t)start_quiet_s() * 1000;
+
+    switch (look(number, &n)) {
+    case FIRST_REQUEST:
+        become_server(s, number);
+        return true;
+    case FIRST_NOTHING:
+        if (use != USE_WRITE) {
+            return false;
+        }
+        break;
+    case FIRST_PART:
+        if (!over) {
+            return false;
+        }
+        break;
+    case FIRST_OTHER:
+        break;
+    }
+    sock_plain(s);
+    return true;
+}
+
+/* Until there is something to decide about. -1: errno. */
+static int wait_for_octets(struct sock *s, int number, enum use use)
+{
+    struct timeval limit = {0};
+    socklen_t len = sizeof limit;
+    struct pollfd p = {.fd = number, .events = POLLIN};
+
+    if (use == USE_READ) {
+        (void)real()->getsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, &len);
+    }
+    const long long ms = limit.tv_sec * 1000LL + limit.tv_usec / 1000;
+    const int ready = real()->poll(&p, 1, ms > 0 ? (int)ms : -1);
+    if (ready == 0) {
+        errno = EAGAIN;
+    }
+    if (ready > 0 && s->state == SOCK_ARRIVED) {
+        /* Part of the key: there is nothing to sleep on, and it is rare and bounded. */
+        struct timespec t = {.tv_nsec = 2000000};
+        ssize_t n;
+        if (look(number, &n) == FIRST_PART) {
+            nanosleep(&t, NULL);
+        }
+    }
+    return ready > 0 ? 0 : -1;
+}
+
+/* --- first use ------------------------------------------------------------------------------- */
+
+static enum use_result use_arrived(struct sock *s, int number, enum use use, bool wait)
+{
+    for (;;) {
+        pthread_mutex_lock(&s->start);
+        const bool decided = s->state != SOCK_ARRIVED || decide(s, number, use);
+        pthread_mutex_unlock(&s->start);
+        if (decided || use == USE_WAIT) {
+            return USE_KERNEL; /* look again at the state */
+        }
+        if (!wait) {
+            errno = EAGAIN;
+            return USE_FAILED;
+        }
+        if (wait_for_octets(s, number, use) != 0) {
+            return USE_FAILED;
+        }
+    }
+}
+
+static enum use_result use_connecting(struct sock *s, enum use use, bool wait)
+{
+    if (use == USE_WAIT) {
+        return USE_KERNEL;
+    }
+    if (!wait) {
+        errno = EAGAIN;
+        return USE_FAILED;
+    }
+    pthread_mutex_lock(&s->start);
+    while (s->state == SOCK_CONNECTING) {
+        pthread_cond_wait(&s->settled, &s->start);
+    }
+    pthread_mutex_unlock(&s->start);
+    return USE_KERNEL;
+}
+
+/* Whoever waits for a descriptor has it shown by its face. */
+static enum use_result use_rsocket(struct sock *s, enum use use)
+{
+    int result = 0;
+
+    if (use == USE_WAIT && !s->watched) {
+        pthread_mutex_lock(&s->start);
+        result = s->state == SOCK_RDMA ? start_watching(s) : 0;
+        pthread_mutex_unlock(&s->start);
+    }
+    return result == 0 ? USE_RSOCKET : USE_FAILED;
+}
+
+enum use_result start_use(struct sock *s, int number, enum use use, bool wait)
+{
+    enum use_result result = USE_KERNEL;
+    enum sock_state before = SOCK_PLAIN;
+
+    while (result == USE_KERNEL) {
+        const enum sock_state state = s->state;
+        if (state == before) {
+            return USE_KERNEL; /* not decided, and nothing waits */
+        }
+        before = state;
+        switch (state) {
+        case SOCK_ARRIVED:
+            result = use_arrived(s, number, use, wait);
+            break;
+        case SOCK_CONNECTING:
+            result = use_connecting(s, use, wait);
+            break;
+        case SOCK_PARENTS:
+            fork_ask(s);
+            break;
+        case SOCK_RDMA:
+            return use_rsocket(s, use);
+        case SOCK_GONE:
+            errno = ECONNRESET;
+            return USE_FAILED;
+        case SOCK_TCP:
+        case SOCK_LISTENER:
+        case SOCK_PIPE:
+        case SOCK_PLAIN:
+            return USE_KERNEL;
+        }
+    }
+    return result;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How sockets become RDMA or plain; see docs/rsockets.md. */
+#ifndef IWARP_PRELOAD_START_H
+#define IWARP_PRELOAD_START_H
+
+#include "preload/sock.h"
+
+/* Seconds for which a listener waits for a client's first octets (0: it takes no RDMA), and
+ * milliseconds for which a client waits for the Reply (0: it asks for none). */
+unsigned start_quiet_s(void);
+unsigned start_reply_ms(void);
+
+int64_t start_now_ms(void);
+
+enum use {
+    USE_READ,
+    USE_WRITE,
+    USE_WAIT /* poll, select, epoll: nothing waits here, and the face has to be right afterwards */
+};
+
+enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET };
+
+/*
+ * What a call that moves data, or waits for it, does first: a connection that was accepted is
+ * decided about. USE_RSOCKET: s->rs does the call. USE_KERNEL: `number` itself does. USE_FAILED:
+ * errno, EAGAIN among others. `wait`: the call may block.
+ */
+enum use_result start_use(struct sock *s, int number, enum use use, bool wait);
+
+/* connect(2), and accept(2) has returned `fd`, of a listener of ours. */
+int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen_t len);
+void start_arrived(int fd);
+
+/* The connection of the TCP socket becomes an rsocket, of a number of this library's own, or -1.
+ * Errors of iwarp_rs_adopt. Addresses are kept in s. `start` is held. */
+int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms);
+
+/* The face shows what s->rs is ready for. `start` is held. */
+int start_watching(struct sock *s);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a connection needs: memory, queues, the two private data; and what its end means.
+ */
+#include "rsocket/rs.h"
+
+#include "base/fault.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Completions wake up. Called with locks of the library held. */
+static void on_completion(void *arg)
+{
+    struct rs *s = arg;
+
+    rs_wake(s);
+    if (atomic_load(&s->watched)) {
+        rs_engine_due(s);
+    }
+}
+
+static uint32_t receives(const struct rs *s)
+{
+    return s->rq_size + RS_MORE_RECEIVES;
+}
+
+/* Each data message is a Write and a Send, and so is a half of the buffer that is lent. */
+static uint32_t sends(const struct rs *s)
+{
+    return 2 * (s->sq_size + RS_SPARE) + 2;
+}
+
+static void *map_memory(size_t len)
+{
+    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static enum iwarp_status make_memory(struct rs *s)
+{
+    const unsigned local = IWARP_ACCESS_LOCAL_WRITE, by_peer = local | IWARP_ACCESS_REMOTE_WRITE;
+    size_t messages = receives(s) * sizeof *s->messages;
+    enum iwarp_status status;
+
+    s->send = map_memory(s->send_len);
+    s->receive = map_memory(s->receive_len);
+    s->messages = calloc(1, messages);
+    s->shared = calloc(1, rs_shared_len(s));
+    s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);
+    if (!s->send || !s->receive || !s->messages || !s->shared || !s->lengths) {
+        return IWARP_NO_MEMORY;
+    }
+    status = iwarp_mr_register(s->pd, s->send, s->send_len, 0, &s->send_mr);
+    if (status == IWARP_OK) {
+        status = iwarp_mr_register(s->pd, s->receive, s->receive_len, by_peer, &s->receive_mr);
+    }
+    if (status == IWARP_OK) {
+        status = iwarp_mr_register(s->pd, s->messages, messages, local, &s->messages_mr);
+    }
+    if (status == IWARP_OK) {
+        status = iwarp_mr_register(s->pd, s->shared, rs_shared_len(s), by_peer, &s->targets_mr);
+    }
+    return status;
+}
+
+static enum iwarp_status make_queues(struct rs *s, struct iwarp_device *device)
+{
+    static struct compat_owner nobody; /* no program gets asynchronous events of it */
+    struct iwarp_qp_options options;
+    enum iwarp_status status =
+        iwarp_cq_create(device, sends(s) + receives(s) + RS_MORE_RECEIVES, s, &s->cq);
+
+    if (status == IWARP_OK) {
+        status = iwarp_cq_notify_by(s->cq, on_completion, s);
+    }
+    if (status != IWARP_OK) {
+        return status;
+    }
+    iwarp_qp_options_init(&options);
+    options.send_cq = options.recv_cq = s->cq;
+    options.max_send_wr = sends(s);
+    options.max_recv_wr = receives(s);
+    options.max_send_sge = options.max_recv_sge = 1;
+    options.access = IWARP_ACCESS_REMOTE_WRITE;
+    options.user = &nobody;
+    return iwarp_qp_create(s->pd, &options, &s->qp);
+}
+
+static void begin(struct rs *s)
+{
+    uint32_t half = s->receive_len / 2;
+
+    s->send_at = s->controls = 0;
+    s->send_free = s->send_len;
+    s->sends_free = s->sq_size;
+    s->sent = s->may_send = s->granted_at = s->taken = 0;
+    s->target = 0;
+    s->peer_target = 1;
+    s->first = s->after = s->read_at = s->read_of_first = s->arrive_at = 0;
+    s->unread = 0;
+    s->lent[0] = half;
+    s->lent[1] = 0;
+    s->free_at = s->receive_free = half;
+    s->error = s->start_up = 0;
+    s->read_over = s->write_over = s->told_end = s->ended = false;
+}
+
+int rs_prepare(struct rs *s)
+{
+    struct iwarp_device *device = iwarp_compat_device();
+    enum iwarp_status status;
+
+    if (!device) {
+        return -1;
+    }
+    status = iwarp_pd_create(device, &s->pd);
+    if (status == IWARP_OK) {
+        status = make_memory(s);
+    }
+    if (status == IWARP_OK) {
+        status = make_queues(s, device);
+    }
+    if (status != IWARP_OK) {
+        (void)iwarp_compat_failed("rsocket", status, "memory and queues of a connection");
+        rs_unprepare(s);
+        return -1;
+    }
+    begin(s);
+    if (rs_post_receives(s) != 0) {
+        rs_unprepare(s);
+        return -1;
+    }
+    return 0;
+}
+
+static void deregister(struct iwarp_mr **mr)
+{
+    if (*mr) {
+        iwarp_mr_deregister(*mr);
+        *mr = NULL;
+    }
+}
+
+static void unmap(uint8_t **at, size_t len)
+{
+    if (*at) {
+        munmap(*at, len);
+        *at = NULL;
+    }
+}
+
+void rs_unprepare(struct rs *s)
+{
+    int error = errno;
+
+    if (s->conn) {
+        iwarp_conn_destroy(s->conn);
+        s->conn = NULL;
+    }
+    if (s->qp) {
+        iwarp_qp_destroy(s->qp);
+        s->qp = NULL;
+    }
+    if (s->cq) {
+        iwarp_cq_destroy(s->cq);
+        s->cq = NULL;
+    }
+    rs_free_mappings(s);
+    deregister(&s->send_mr);
+    deregister(&s->receive_mr);
+    deregister(&s->messages_mr);
+    deregister(&s->targets_mr);
+    if (s->pd) {
+        iwarp_pd_destroy(s->pd);
+        s->pd = NULL;
+    }
+    unmap(&s->send, s->send_len);
+    unmap(&s->receive, s->receive_len);
+    free(s->messages);
+    free(s->shared);
+    free(s->lengths);
+    s->messages = NULL;
+    s->shared = NULL;
+    s->lengths = NULL;
+    errno = error;
+}
+
+void rs_options(struct iwarp_conn_options *options)
+{
+    iwarp_conn_options_init(options);
+    /* rsockets have no RDMA Reads, but some start-ups over iWARP begin with one. */
+    options->ird = options->ord = 1;
+}
+
+static struct rs_entry entry_of(const void *at, const struct iwarp_mr *mr, uint32_t len)
+{
+    return (struct rs_entry){(uint64_t)(uintptr_t)at, iwarp_mr_stag(mr), len};
+}
+
+void rs_hello(const struct rs *s, uint8_t private_data[RS_PRIVATE_LEN])
+{
+    struct rs_hello hello = {
+        .big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
+        .credits = (uint16_t)s->rq_size,
+        .map_entries = s->map_size,
+        .targets = entry_of(s->shared, s->targets_mr, RS_TARGETS),
+        .data = entry_of(s->receive, s->receive_mr, s->receive_len / 2),
+    };
+
+    rs_hello_write(private_data, &hello);
+}
+
+void rs_connected(struct rs *s, const struct rs_hello *peer)
+{
+    s->peer_targets = peer->targets;
+    s->peer_map = (struct rs_entry){peer->targets.addr + RS_TARGETS * RS_ENTRY_LEN,
+                                    peer->targets.stag, peer->map_entries};
+    s->targets[0] = peer->data;
+    s->targets[1].len = 0;
+    s->may_send = peer->credits;
+    s->spare = peer->credits > 2 * RS_SPARE ? RS_SPARE : peer->credits / 2;
+    s->state = RS_CONNECTED;
+    rs_progress(s);
+    rs_wake(s);
+}
+
+int rs_error_of(const struct iwarp_fault *f)
+{
+    if (!f) {
+        return 0;
+    }
+    if ((f->code == IWARP_FAULT_TCP_CONNECT || f->code == IWARP_FAULT_TCP_LOST) &&
+        f->detail[0] > 0 && f->detail[0] < 4096) {
+        return (int)f->detail[0];
+    }
+    if (f->code == IWARP_FAULT_TCP_TIMEOUT || f->code == IWARP_FAULT_MPA_TIMEOUT ||
+        f->code == IWARP_FAULT_MPA_RETRY_TIMEOUT) {
+        return ETIMEDOUT;
+    }
+    return ECONNRESET;
+}
+
+void rs_over(struct rs *s, int error)
+{
+    if (s->state == RS_OVER) {
+        return;
+    }
+    if (s->state == RS_CONNECTING) {
+        s->start_up = error ? error : ECONNRESET;
+        error = s->start_up;
+    }
+    s->state = RS_OVER;
+    s->error = error;
+    s->read_over = true;
+    rs_wake(s);
+}

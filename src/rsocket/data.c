@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reading and writing. A piece of data goes through the send buffer, so a program has its memory
+ * back when a call returns, and is written into what the peer has lent.
+ */
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define PIECE_MAX                                                                                  \
+    65536u /* octets of one message: the peer reads the first while the next comes                 \
+            */
+
+static size_t octets_of(const struct iovec *iov, size_t count)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        sum += iov[i].iov_len;
+    }
+    return sum;
+}
+
+void rs_gather(void *to, const struct iovec *iov, size_t at, size_t octets)
+{
+    uint8_t *next = to;
+
+    for (; octets > 0; iov++) {
+        size_t here = at < iov->iov_len ? iov->iov_len - at : 0;
+        size_t n = here < octets ? here : octets;
+        if (n > 0) {
+            memcpy(next, (const uint8_t *)iov->iov_base + at, n);
+        }
+        at = at > iov->iov_len ? at - iov->iov_len : 0;
+        next += n;
+        octets -= n;
+    }
+}
+
+static void scatter(const uint8_t *from, const struct iovec *iov, size_t at, size_t octets)
+{
+    for (; octets > 0; iov++) {
+        size_t here = at < iov->iov_len ? iov->iov_len - at : 0;
+        size_t n = here < octets ? here : octets;
+        if (n > 0) {
+            memcpy((uint8_t *)iov->iov_base + at, from, n);
+        }
+        at = at > iov->iov_len ? at - iov->iov_len : 0;
+        from += n;
+        octets -= n;
+    }
+}
+
+bool rs_take_error(struct rs *s)
+{
+    if (s->error == 0) {
+        return false;
+    }
+    errno = s->error;
+    s->error = 0;
+    return true;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* rs_may_send is true. The octets that went, or -1. */
+static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size_t left)
+{
+    struct rs_entry *target = &s->targets[s->target], to = *target;
+    uint32_t octets =
+        least(least(s->send_free, s->send_len - s->send_at), least(to.len, PIECE_MAX));
+
+    octets = left < octets ? (uint32_t)left : octets;
+    rs_gather(s->send + s->send_at, iov, at, octets);
+    target->addr += octets;
+    target->len -= octets;
+    if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + s->send_at, octets, &to, false,
+                rs_message(RS_DATA, octets)) != 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    if (target->len == 0) {
+        s->target = (s->target + 1) % RS_TARGETS;
+    }
+    s->send_at = (s->send_at + octets) % s->send_len;
+    s->send_free -= octets;
+    s->sends_free--;
+    s->sent++;
+    return octets;
+}
+
+/* Why nothing can be written: errno. */
+static bool write_refused(struct rs *s)
+{
+    if (s->state == RS_OPEN || s->state == RS_LISTENING) {
+        errno = ENOTCONN;
+    } else if (s->write_over) {
+        errno = EPIPE;
+    } else if (s->state == RS_OVER) {
+        if (!rs_take_error(s)) {
+            errno = ECONNRESET;
+        }
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
+{
+    bool nonblocking = s->nonblocking || (flags & MSG_DONTWAIT);
+    size_t left = octets_of(iov, count), done = 0;
+    int timeout_ms = nonblocking ? 0 : rs_timeout(s, SO_SNDTIMEO);
+
+    while (!write_refused(s)) {
+        ssize_t went;
+        if (left == 0 && done == 0) {
+            return 0;
+        }
+        if (rs_wait(s, rs_may_send, nonblocking, timeout_ms) != 0) {
+            break;
+        }
+        if (s->state != RS_CONNECTED || s->write_over) {
+            continue;
+        }
+        went = send_piece(s, iov, done, left);
+        if (went < 0) {
+            break;
+        }
+        done += (size_t)went;
+        left -= (size_t)went;
+        if (left == 0) {
+            break;
+        }
+    }
+    return done > 0 ? (ssize_t)done : -1;
+}
+
+static ssize_t send_iov(int socket, const struct iovec *iov, size_t count, int flags)
+{
+    struct rs *s = rs_take(socket);
+    ssize_t result;
+
+    if (!s) {
+        return -1;
+    }
+    if (flags & MSG_OOB) {
+        errno = EOPNOTSUPP;
+        result = -1;
+    } else {
+        result = send_all(s, iov, count, flags);
+        rs_show(s);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+    struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+    return send_iov(socket, &iov, 1, flags);
+}
+
+ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
+                const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+    if (dest_addr || addrlen) {
+        errno = EISCONN;
+        return -1;
+    }
+    return rsend(socket, buf, len, flags);
+}
+
+ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+{
+    if (msg->msg_controllen > 0) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return send_iov(socket, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+ssize_t rwrite(int socket, const void *buf, size_t count)
+{
+    return rsend(socket, buf, count, 0);
+}
+
+ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+{
+    if (iovcnt < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return send_iov(socket, iov, (size_t)iovcnt, 0);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+/* What has been read frees its place in the buffer, and its message when that is at its end. */
+static void consume(struct rs *s, uint32_t octets)
+{
+    s->read_at = (s->read_at + octets) % s->receive_len;
+    s->receive_free += octets;
+    s->unread -= octets;
+    s->read_of_first += octets;
+    while (s->first != s->after && s->read_of_first >= s->lengths[s->first]) {
+        s->read_of_first -= s->lengths[s->first];
+        s->first = (s->first + 1) % (s->rq_size + 1);
+        s->taken++;
+    }
+}
+
+static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t wanted, bool peek)
+{
+    uint64_t unread = s->unread;
+    uint32_t from = s->read_at;
+    size_t done = 0;
+
+    while (done < wanted && unread > 0) {
+        uint32_t n =
+            least(s->receive_len - from, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
+        n = wanted - done < n ? (uint32_t)(wanted - done) : n;
+        scatter(s->receive + from, iov, at + done, n);
+        from = (from + n) % s->receive_len;
+        unread -= n;
+        done += n;
+        if (!peek) {
+            consume(s, n);
+        }
+    }
+    return done;
+}
+
+static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
+{
+    bool nonblocking = s->nonblocking || (flags & MSG_DONTWAIT), peek = (flags & MSG_PEEK) != 0;
+    size_t wanted = octets_of(iov, count), done = 0;
+    int timeout_ms = nonblocking ? 0 : rs_timeout(s, SO_RCVTIMEO);
+
+    if (s->state == RS_OPEN || s->state == RS_LISTENING) {
+        errno = ENOTCONN;
+        return -1;
+    }
+    do {
+        if (wanted > 0 && rs_wait(s, rs_may_read, nonblocking, timeout_ms) != 0) {
+            return done > 0 ? (ssize_t)done : -1;
+        }
+        if (s->unread == 0) {
+            break;
+        }
+        done += take(s, iov, done, wanted - done, peek);
+    } while ((flags & MSG_WAITALL) && !peek && done < wanted);
+    if (done == 0 && wanted > 0 && s->state == RS_OVER && rs_take_error(s)) {
+        return -1;
+    }
+    rs_progress(s); /* credits go back */
+    return (ssize_t)done;
+}
+
+static ssize_t receive_iov(int socket, const struct iovec *iov, size_t count, int flags)
+{
+    struct rs *s = rs_take(socket);
+    ssize_t result;
+
+    if (!s) {
+        return -1;
+    }
+    if (flags & MSG_OOB) {
+        errno = EINVAL;
+        result = -1;
+    } else {
+        result = receive_all(s, iov, count, flags);
+        rs_show(s);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+    struct iovec iov = {buf, len};
+
+    return receive_iov(socket, &iov, 1, flags);
+}
+
+ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr,
+                  socklen_t *addrlen)
+{
+    ssize_t result = rrecv(socket, buf, len, flags);
+
+    if (result >= 0 && src_addr) {
+        (void)rgetpeername(socket, src_addr, addrlen);
+    }
+    return result;
+}
+
+ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+{
+    ssize_t result = receive_iov(socket, msg->msg_iov, msg->msg_iovlen, flags);
+
+    if (result >= 0) {
+        msg->msg_namelen = 0;
+        msg->msg_controllen = 0;
+        msg->msg_flags = 0;
+    }
+    return result;
+}
+
+ssize_t rread(int socket, void *buf, size_t count)
+{
+    return rrecv(socket, buf, count, 0);
+}
+
+ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+{
+    if (iovcnt < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return receive_iov(socket, iov, (size_t)iovcnt, 0);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * riomap: a program gives the peer a part of its memory, by an offset; riowrite writes into what
+ * the peer has given, without a message.
+ */
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* This end's map, which the peer writes, lies behind its target entries. */
+static struct rs_map_entry *map_of(const struct rs *s)
+{
+    return (struct rs_map_entry *)(s->shared + 1);
+}
+
+size_t rs_shared_len(const struct rs *s)
+{
+    return sizeof *s->shared + s->map_size * sizeof(struct rs_map_entry);
+}
+
+void rs_tell_mappings(struct rs *s)
+{
+    for (struct rs_mapping *m = s->mappings; m; m = m->next) {
+        struct rs_entry to = s->peer_map;
+        if (m->told) {
+            continue;
+        }
+        if (s->state != RS_CONNECTED || s->write_over || s->sends_free == 0 ||
+            (int16_t)(s->may_send - s->sent) <= (int16_t)s->spare) {
+            return;
+        }
+        to.addr += (uint64_t)m->index * RS_MAP_LEN;
+        if (rs_post(s, RS_OF_MAP, &m->entry, RS_MAP_LEN, &to, true, rs_message(RS_MAP, m->index)) !=
+            0) {
+            return;
+        }
+        m->told = true;
+        s->sends_free--;
+        s->sent++;
+    }
+}
+
+void rs_free_mappings(struct rs *s)
+{
+    struct rs_mapping *next;
+
+    for (struct rs_mapping *m = s->mappings; m; m = next) {
+        next = m->next;
+        iwarp_mr_deregister(m->mr);
+        free(m);
+    }
+    s->mappings = NULL;
+}
+
+/* The first entry of the peer's map that no mapping has. */
+static uint32_t free_index(const struct rs *s)
+{
+    uint32_t index = 0;
+
+    for (const struct rs_mapping *m = s->mappings; m;) {
+        m = m->index == index ? (index++, s->mappings) : m->next;
+    }
+    return index;
+}
+
+static int map(struct rs *s, void *buf, size_t len, uint64_t offset)
+{
+    struct rs_mapping *m = calloc(1, sizeof *m), **end = &s->mappings;
+    enum iwarp_status status;
+
+    if (!m) {
+        errno = ENOMEM;
+        return -1;
+    }
+    m->index = free_index(s);
+    m->addr = buf;
+    if (m->index >= s->peer_map.len) {
+        free(m);
+        errno = ENOMEM; /* the peer's map is full, or it has none */
+        return -1;
+    }
+    status = iwarp_mr_register(s->pd, buf, len,
+                               IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE, &m->mr);
+    if (status != IWARP_OK) {
+        free(m);
+        (void)iwarp_compat_failed("rsocket", status, "riomap");
+        return -1;
+    }
+    m->entry = (struct rs_map_entry){
+        offset, {(uint64_t)(uintptr_t)buf, iwarp_mr_stag(m->mr), (uint32_t)len}};
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = m;
+    rs_tell_mappings(s);
+    return 0;
+}
+
+off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
+{
+    struct rs *s = rs_take(socket);
+    off_t result = -1;
+
+    (void)flags;
+    if (!s) {
+        return -1;
+    }
+    offset = offset == -1 ? (off_t)(uintptr_t)buf : offset;
+    if ((prot & ~PROT_WRITE) || !s->pd || len == 0 || len > UINT32_MAX) {
+        errno = EINVAL;
+    } else if (s->state != RS_CONNECTED) {
+        errno = ENOTCONN;
+    } else if (!(prot & PROT_WRITE)) {
+        result = offset; /* memory to write from: nothing is needed */
+    } else if (map(s, buf, len, (uint64_t)offset) == 0) {
+        result = offset;
+    }
+    rs_give_back(s);
+    return result;
+}
+
+/* The peer learns of it by nothing: its writes fail from now on, and end the connection. */
+int riounmap(int socket, void *buf, size_t len)
+{
+    struct rs *s = rs_take(socket);
+    struct rs_mapping **at, *m = NULL;
+
+    (void)len;
+    if (!s) {
+        return -1;
+    }
+    for (at = &s->mappings; *at && (*at)->addr != buf; at = &(*at)->next) {
+    }
+    m = *at;
+    if (m) {
+        *at = m->next;
+        iwarp_mr_deregister(m->mr);
+        free(m);
+    }
+    rs_give_back(s);
+    return 0;
+}
+
+/* The peer's part that has the offset, as far as it goes from there. */
+static bool find(const struct rs *s, uint64_t offset, struct rs_entry *to)
+{
+    for (uint32_t i = 0; i < s->map_size; i++) {
+        const struct rs_map_entry *e = &map_of(s)[i];
+        if (offset >= e->offset && offset - e->offset < e->to.len) {
+            *to = (struct rs_entry){e->to.addr + (offset - e->offset), e->to.stag,
+                                    e->to.len - (uint32_t)(offset - e->offset)};
+            return true;
+        }
+    }
+    return false;
+}
+
+static int write_piece(struct rs *s, const uint8_t *from, uint32_t octets,
+                       const struct rs_entry *to)
+{
+    struct iwarp_sge sge = {s->send + s->send_at, octets, iwarp_mr_stag(s->send_mr)};
+    struct iwarp_send_wr wr = {.wr_id = (uint64_t)octets << 3 | RS_OF_WRITE,
+                               .opcode = IWARP_WR_WRITE,
+                               .flags = IWARP_WR_SIGNALED,
+                               .sg_list = &sge,
+                               .num_sge = 1,
+                               .remote_stag = to->stag,
+                               .remote_to = to->addr};
+
+    memcpy(sge.addr, from, octets);
+    if (iwarp_post_send(s->qp, &wr, NULL) != IWARP_OK) {
+        errno = ENOMEM;
+        return -1;
+    }
+    s->send_at = (s->send_at + octets) % s->send_len;
+    s->send_free -= octets;
+    s->sends_free--;
+    return 0;
+}
+
+size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
+{
+    struct rs *s = rs_take(socket);
+    size_t done = 0;
+    bool nonblocking;
+
+    if (!s) {
+        return (size_t)-1;
+    }
+    nonblocking = s->nonblocking || (flags & MSG_DONTWAIT);
+    while (done < count && rs_wait(s, rs_may_send, nonblocking, rs_timeout(s, SO_SNDTIMEO)) == 0) {
+        struct rs_entry to;
+        uint32_t octets = s->send_len - s->send_at;
+        if (s->state != RS_CONNECTED || s->write_over) {
+            errno = s->state == RS_OPEN ? ENOTCONN : s->write_over ? EPIPE : ECONNRESET;
+            break;
+        }
+        if (!find(s, (uint64_t)offset + done, &to)) {
+            errno = EINVAL; /* the peer has nothing there */
+            break;
+        }
+        octets = octets < s->send_free ? octets : s->send_free;
+        octets = octets < to.len ? octets : to.len;
+        octets = count - done < octets ? (uint32_t)(count - done) : octets;
+        if (write_piece(s, (const uint8_t *)buf + done, octets, &to) != 0) {
+            break;
+        }
+        done += octets;
+    }
+    rs_give_back(s);
+    return done > 0 || count == 0 ? done : (size_t)-1;
+}

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets come, listen, connect, and go.
+ */
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINGER_MS 5000 /* for a close to come to its end, as of native connections */
+
+int rsocket(int domain, int type, int protocol)
+{
+    int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), fd;
+    struct rs *s;
+
+    if (domain != AF_INET && domain != AF_INET6) {
+        return RS_REFUSE(EAFNOSUPPORT, "rsocket: domain %d; there are AF_INET and AF_INET6",
+                         domain);
+    }
+    if (kind == SOCK_DGRAM) {
+        return RS_REFUSE(EPROTONOSUPPORT,
+                         "rsocket: datagram sockets need UD and a UDP service, which "
+                         "iWARP has not; use UDP itself, or SOCK_STREAM");
+    }
+    if (kind != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP)) {
+        return RS_REFUSE(EPROTONOSUPPORT, "rsocket: type %d, protocol %d; there is SOCK_STREAM",
+                         kind, protocol);
+    }
+    fd = socket(domain, type, protocol);
+    if (fd < 0) {
+        return -1;
+    }
+    s = rs_new(fd, domain, NULL);
+    if (!s) {
+        close(fd);
+        return -1;
+    }
+    s->nonblocking = (type & SOCK_NONBLOCK) != 0;
+    return fd;
+}
+
+int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+    struct rs *s = rs_take(socket);
+    int result;
+
+    if (!s) {
+        return -1;
+    }
+    result = bind(socket, addr, addrlen);
+    rs_give_back(s);
+    return result;
+}
+
+/* --- the number ------------------------------------------------------------------------------ */
+
+struct option {
+    int level, name;
+    socklen_t len;
+};
+
+/* Options that a program sets on the number, and that a socket which takes its place keeps. */
+static void copy_options(int from, int to)
+{
+    static const struct option options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, sizeof(int)},
+        {SOL_SOCKET, SO_REUSEADDR, sizeof(int)},
+        {SOL_SOCKET, SO_OOBINLINE, sizeof(int)},
+        {SOL_SOCKET, SO_LINGER, sizeof(struct linger)},
+        {SOL_SOCKET, SO_RCVTIMEO, sizeof(struct timeval)},
+        {SOL_SOCKET, SO_SNDTIMEO, sizeof(struct timeval)},
+        {IPPROTO_TCP, TCP_NODELAY, sizeof(int)},
+        {IPPROTO_TCP, TCP_KEEPIDLE, sizeof(int)},
+        {IPPROTO_TCP, TCP_KEEPINTVL, sizeof(int)},
+        {IPPROTO_TCP, TCP_KEEPCNT, sizeof(int)},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char value[sizeof(struct timeval)] = "";
+        socklen_t len = options[i].len;
+        if (getsockopt(from, options[i].level, options[i].name, value, &len) == 0) {
+            (void)setsockopt(to, options[i].level, options[i].name, value, len);
+        }
+    }
+}
+
+static int family_of(int fd)
+{
+    int family = AF_INET;
+    socklen_t len = sizeof family;
+
+    (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
+    return family;
+}
+
+/* A fresh TCP socket takes the place of fd. 0 or -1. */
+static int renew(int fd)
+{
+    int fresh = socket(family_of(fd), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int flags = fcntl(fd, F_GETFD), result;
+
+    if (fresh < 0) {
+        return -1;
+    }
+    copy_options(fd, fresh);
+    (void)fcntl(fresh, F_SETFL, fcntl(fd, F_GETFL));
+    result = dup3(fresh, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+    close(fresh);
+    return result < 0 ? -1 : 0;
+}
+
+static bool is_bound(int fd, struct sockaddr_storage *addr, socklen_t *len)
+{
+    *len = sizeof *addr;
+    return getsockname(fd, (struct sockaddr *)addr, len) == 0 &&
+           ((struct sockaddr_in *)addr)->sin_port != 0; /* at the same place for both families */
+}
+
+/* --- listening ------------------------------------------------------------------------------- */
+
+static enum iwarp_status listen_at(struct rs *s, int backlog, struct iwarp_eq *eq)
+{
+    struct iwarp_device *device = iwarp_compat_device();
+    struct iwarp_conn_options options;
+    struct sockaddr_storage addr = {0};
+    socklen_t len;
+    enum iwarp_status status;
+    int fd;
+
+    rs_options(&options);
+    if (!is_bound(s->fd, &addr, &len)) {
+        addr.ss_family = (sa_family_t)s->family;
+        len = s->family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        if (bind(s->fd, (struct sockaddr *)&addr, len) != 0) {
+            return IWARP_TRANSPORT;
+        }
+        (void)is_bound(s->fd, &addr, &len);
+    }
+    if (iwarp_compat_tcp_is_foreign(device)) {
+        return renew(s->fd) != 0 ? IWARP_LIMIT
+                                 : iwarp_listen(device, (struct sockaddr *)&addr, len, &options,
+                                                backlog, eq, s, &s->listener);
+    }
+    fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return IWARP_LIMIT;
+    }
+    status = iwarp_listen_socket(device, fd, &options, backlog, eq, s, &s->listener);
+    if (status != IWARP_OK) {
+        close(fd);
+    }
+    return status;
+}
+
+int rlisten(int socket, int backlog)
+{
+    struct rs *s = rs_take(socket);
+    struct iwarp_eq *eq;
+    int result = -1;
+
+    if (!s) {
+        return -1;
+    }
+    backlog = backlog < 1 ? 1 : backlog;
+    eq = rs_engine_eq();
+    if (s->state == RS_LISTENING) {
+        result = 0;
+    } else if (s->state != RS_OPEN) {
+        errno = EINVAL;
+    } else if (eq) {
+        enum iwarp_status status;
+        errno = 0;
+        status = listen_at(s, backlog, eq);
+        if (status == IWARP_OK) {
+            s->state = RS_LISTENING;
+            s->backlog = (unsigned)backlog;
+            result = 0;
+        } else if (errno == 0) {
+            (void)iwarp_compat_failed("rsocket", status, "rlisten");
+        }
+    }
+    rs_give_back(s);
+    return result;
+}
+
+static bool has_request(struct rs *s)
+{
+    return s->requests || s->state != RS_LISTENING;
+}
+
+/* The new socket is connected to the peer of the request. Its number, or -1. */
+static int accept_request(struct rs *listener, const struct rs_request *request)
+{
+    uint8_t private_data[RS_PRIVATE_LEN];
+    int fd = socket(listener->family, SOCK_STREAM, 0);
+    struct rs *s = fd >= 0 ? rs_new(fd, listener->family, listener) : NULL;
+
+    if (!s) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        iwarp_conn_destroy(request->conn);
+        return -1;
+    }
+    copy_options(listener->fd, fd);
+    s = rs_take(fd);
+    if (s && rs_prepare(s) == 0) {
+        rs_hello(s, private_data);
+        s->conn = request->conn;
+        if (iwarp_accept(s->conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
+            rs_connected(s, &request->hello);
+            rs_give_back(s);
+            return fd;
+        }
+        errno = ECONNABORTED;
+    } else {
+        iwarp_conn_destroy(request->conn);
+    }
+    if (s) {
+        int error = errno;
+        rs_give_back(s);
+        rclose(fd);
+        errno = error;
+    }
+    return -1;
+}
+
+int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+    struct rs *s = rs_take(socket);
+    int fd = -1;
+
+    if (!s) {
+        return -1;
+    }
+    if (s->state != RS_LISTENING) {
+        errno = EINVAL;
+    } else {
+        do {
+            struct rs_request *request;
+            errno = 0;
+            if (rs_wait(s, has_request, s->nonblocking, -1) != 0 || !s->requests) {
+                errno = errno ? errno : EINVAL;
+                break;
+            }
+            request = s->requests;
+            s->requests = request->next;
+            if (!s->requests) {
+                s->last_request = &s->requests;
+            }
+            s->request_count--;
+            fd = accept_request(s, request);
+            free(request);
+        } while (fd < 0 && errno == ECONNABORTED);
+    }
+    rs_give_back(s);
+    if (fd >= 0 && addr) {
+        (void)rgetpeername(fd, addr, addrlen);
+    }
+    return fd;
+}
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+static bool settled(struct rs *s)
+{
+    return s->state != RS_CONNECTING;
+}
+
+static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t len)
+{
+    struct iwarp_conn_options options;
+    struct iwarp_eq *eq = rs_engine_eq();
+    uint8_t private_data[RS_PRIVATE_LEN];
+    struct sockaddr_storage from;
+    socklen_t from_len;
+    enum iwarp_status status;
+
+    if (s->state == RS_OVER) {
+        rs_unprepare(s); /* an attempt that failed */
+        s->state = RS_OPEN;
+    }
+    if (!eq || rs_prepare(s) != 0) {
+        return -1;
+    }
+    rs_options(&options);
+    if (is_bound(s->fd, &from, &from_len)) {
+        options.source = (struct sockaddr *)&from;
+        options.source_len = from_len;
+        if (renew(s->fd) != 0) { /* which gives the port free */
+            rs_unprepare(s);
+            return -1;
+        }
+    }
+    rs_hello(s, private_data);
+    s->state = RS_CONNECTING;
+    s->client = true;
+    status = iwarp_connect(s->qp, addr, len, &options, private_data, sizeof private_data, eq, s,
+                           &s->conn);
+    if (status != IWARP_OK) {
+        s->state = RS_OPEN;
+        (void)iwarp_compat_failed("rsocket", status, "rconnect");
+        rs_unprepare(s);
+        return -1;
+    }
+    return 0;
+}
+
+int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+    struct rs *s = rs_take(socket);
+    int result = -1;
+
+    if (!s) {
+        return -1;
+    }
+    if (s->state == RS_CONNECTING) {
+        errno = EALREADY;
+    } else if (s->state == RS_CONNECTED || (s->state == RS_OVER && !s->start_up)) {
+        errno = EISCONN;
+    } else if (s->state == RS_LISTENING) {
+        errno = EINVAL;
+    } else if (!addr || (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)) {
+        errno = EAFNOSUPPORT;
+    } else if (begin_connect(s, addr, addrlen) == 0) {
+        if (rs_wait(s, settled, s->nonblocking, -1) != 0) {
+            errno = errno == EAGAIN ? EINPROGRESS : errno;
+        } else if (s->state == RS_CONNECTED || !s->start_up) {
+            result = 0;
+        } else {
+            errno = s->start_up;
+            s->error = 0;
+        }
+    }
+    rs_give_back(s);
+    return result;
+}
+
+/* --- going ----------------------------------------------------------------------------------- */
+
+int rshutdown(int socket, int how)
+{
+    struct rs *s = rs_take(socket);
+    int result = 0;
+
+    if (!s) {
+        return -1;
+    }
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) {
+        errno = EINVAL;
+        result = -1;
+    } else if (s->state != RS_CONNECTED && s->state != RS_OVER) {
+        errno = ENOTCONN;
+        result = -1;
+    } else {
+        s->read_over = s->read_over || how != SHUT_WR;
+        if (how != SHUT_RD && !s->write_over) {
+            s->write_over = true;
+            (void)rs_tell_control(s, s->read_over ? RS_DISCONNECT : RS_NO_MORE);
+        }
+        rs_progress(s);
+        rs_wake(s);
+        rs_show(s);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+static void stop_listening(struct rs *s)
+{
+    struct rs_request *next;
+
+    if (!s->listener) {
+        return;
+    }
+    iwarp_listener_close(s->listener);
+    s->listener = NULL;
+    for (struct rs_request *r = s->requests; r; r = next) {
+        next = r->next;
+        iwarp_conn_destroy(r->conn);
+        free(r);
+    }
+    s->requests = NULL;
+    s->last_request = &s->requests;
+}
+
+/* The lock is held, and given back. */
+static void end(struct rs *s, bool keep_number)
+{
+    struct linger linger = {0};
+    socklen_t len = sizeof linger;
+    int fd = s->fd;
+
+    if (!rs_drop(s)) {
+        rs_give_back(s);
+        return;
+    }
+    (void)getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
+    rs_progress(s);
+    stop_listening(s);
+    if (s->conn && linger.l_onoff && linger.l_linger == 0) {
+        iwarp_abort(s->conn);
+    } else if (s->conn) {
+        (void)rs_tell_control(s, RS_DISCONNECT);
+        iwarp_disconnect(s->conn);
+    }
+    s->closed = true;
+    rs_hide(s);
+    rs_wake(s);
+    rs_give_back(s);
+    if (!keep_number) {
+        close(fd);
+    }
+    rs_engine_bury(s, rs_now_ms() + LINGER_MS);
+}
+
+int rclose(int socket)
+{
+    struct rs *s;
+
+    if (rs_is_of_parent(socket)) {
+        rs_forget_of_parent(socket);
+        return close(socket);
+    }
+    s = rs_take(socket);
+    if (!s) {
+        return -1;
+    }
+    end(s, false);
+    return 0;
+}
+
+/* --- for the preload library ----------------------------------------------------------------- */
+
+static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *received,
+                 size_t received_len, unsigned timeout_ms)
+{
+    struct iwarp_eq *eq = rs_engine_eq();
+    struct iwarp_conn_options options;
+    uint8_t private_data[RS_PRIVATE_LEN];
+    enum iwarp_status status;
+
+    if (!eq || rs_prepare(s) != 0) {
+        return -1;
+    }
+    rs_options(&options);
+    if (timeout_ms > 0) {
+        options.startup_timeout_ms = timeout_ms;
+    }
+    rs_hello(s, private_data);
+    s->state = RS_CONNECTING;
+    s->client = role == IWARP_RS_CLIENT;
+    status = s->client ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options,
+                                              private_data, sizeof private_data, eq, s, &s->conn)
+                       : iwarp_accept_socket(iwarp_compat_device(), tcp, received, received_len,
+                                             &options, eq, s, &s->conn);
+    if (status == IWARP_OK) {
+        return 0;
+    }
+    s->state = RS_OPEN;
+    (void)iwarp_compat_failed("rsocket", status, "adopting a connection");
+    rs_unprepare(s);
+    return -1;
+}
+
+int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t received_len,
+                   unsigned timeout_ms)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int type = 0, tcp, flags, error;
+    struct rs *s;
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0) {
+        return -1;
+    }
+    len = sizeof type;
+    if ((peer.ss_family != AF_INET && peer.ss_family != AF_INET6) ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    if (iwarp_rs_is(fd)) {
+        errno = EEXIST;
+        return -1;
+    }
+    flags = fcntl(fd, F_GETFL);
+    tcp = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (tcp < 0 || renew(fd) != 0 || !(s = rs_new(fd, peer.ss_family, NULL))) {
+        error = errno;
+        if (tcp >= 0) {
+            (void)dup2(tcp, fd);
+            close(tcp);
+        }
+        errno = error;
+        return -1;
+    }
+    s = rs_take(fd);
+    s->nonblocking = (flags & O_NONBLOCK) != 0;
+    s->adopted = true;
+    if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
+        rs_give_back(s);
+        return 0;
+    }
+    error = errno;
+    end(s, true);
+    (void)dup2(tcp, fd);
+    (void)fcntl(fd, F_SETFL, flags);
+    close(tcp);
+    errno = error;
+    return -1;
+}
+
+int iwarp_rs_start_up(int fd, int timeout_ms)
+{
+    int error = errno, result;
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        errno = error;
+        return EBADF;
+    }
+    result = rs_wait(s, settled, timeout_ms == 0, timeout_ms);
+    if (s->state == RS_OPEN || s->state == RS_LISTENING) {
+        result = ENOTCONN;
+    } else if (result == 0 || settled(s)) {
+        result = s->start_up;
+    } else {
+        result = errno == EAGAIN ? EINPROGRESS : errno;
+    }
+    rs_give_back(s);
+    errno = error;
+    return result;
+}
+
+bool iwarp_rs_is(int fd)
+{
+    int error = errno;
+    struct rs *s = rs_take(fd);
+
+    if (s) {
+        rs_give_back(s);
+    }
+    errno = error;
+    return s != NULL;
+}
+
+int iwarp_rs_forget(int fd)
+{
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        return -1;
+    }
+    end(s, true);
+    return 0;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completions and what they mean: messages of the peer, room to send. What the peer says is checked
+ * against what it was lent.
+ */
+#include "rsocket/rs.h"
+
+#include <errno.h>
+
+#define BATCH 16
+
+static void broken(struct rs *s, const char *sentence)
+{
+    int error = errno;
+
+    (void)iwarp_compat_refuse_peer("rsocket", EPROTO, sentence);
+    errno = error;
+    iwarp_abort(s->conn);
+    rs_over(s, EPROTO);
+}
+
+/* --- posting --------------------------------------------------------------------------------- */
+
+static uint64_t wr_id(unsigned kind, uint64_t value)
+{
+    return value << 3 | kind;
+}
+
+static int post_receives(struct rs *s, const uint32_t *slots, unsigned count)
+{
+    struct iwarp_sge sges[BATCH];
+    struct iwarp_recv_wr wrs[BATCH];
+
+    for (unsigned i = 0; i < count; i++) {
+        sges[i] = (struct iwarp_sge){&s->messages[slots[i]], RS_MESSAGE_LEN,
+                                     iwarp_mr_stag(s->messages_mr)};
+        wrs[i] = (struct iwarp_recv_wr){i + 1 < count ? &wrs[i + 1] : NULL,
+                                        wr_id(RS_OF_RECEIVE, slots[i]), &sges[i], 1, 0};
+    }
+    return count == 0 || iwarp_post_recv(s->qp, wrs, NULL) == IWARP_OK ? 0 : -1;
+}
+
+int rs_post_receives(struct rs *s)
+{
+    for (uint32_t i = 0; i < s->rq_size + RS_MORE_RECEIVES; i++) {
+        if (post_receives(s, &i, 1) != 0) {
+            errno = ENOMEM;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int rs_post(struct rs *s, uint64_t id, const void *from, uint32_t len, const struct rs_entry *to,
+            bool is_inline, uint32_t message)
+{
+    struct iwarp_sge data = {(void *)(uintptr_t)from, len,
+                             is_inline ? 0 : iwarp_mr_stag(s->send_mr)};
+    struct iwarp_sge word = {&message, sizeof message, 0};
+    struct iwarp_send_wr send = {.wr_id = id,
+                                 .opcode = IWARP_WR_SEND,
+                                 .flags = IWARP_WR_SIGNALED | IWARP_WR_INLINE,
+                                 .sg_list = &word,
+                                 .num_sge = 1};
+    struct iwarp_send_wr write = {.next = &send,
+                                  .wr_id = id,
+                                  .opcode = IWARP_WR_WRITE,
+                                  .flags = is_inline ? IWARP_WR_INLINE : 0,
+                                  .sg_list = &data,
+                                  .num_sge = 1};
+
+    if (len > 0) {
+        write.remote_stag = to->stag;
+        write.remote_to = to->addr;
+    }
+    return iwarp_post_send_together(s->qp, len > 0 ? &write : &send, NULL) == IWARP_OK ? 0 : -1;
+}
+
+bool rs_tell_control(struct rs *s, enum rs_control control)
+{
+    if (s->told_end || s->state != RS_CONNECTED) {
+        return false;
+    }
+    s->told_end = control == RS_DISCONNECT;
+    if (rs_post(s, wr_id(RS_OF_CONTROL, 1), NULL, 0, NULL, true, rs_message(RS_CONTROL, control))) {
+        return false;
+    }
+    s->controls++;
+    return true;
+}
+
+/* --- credits --------------------------------------------------------------------------------- */
+
+/* Half of the buffer is lent anew when it is free; credits go with it, or alone when half of them
+ * are used up. */
+static void give_credits(struct rs *s)
+{
+    uint32_t half = s->receive_len / 2;
+    bool lend = s->receive_free >= half;
+    struct rs_entry entry = {(uint64_t)(uintptr_t)(s->receive + s->free_at),
+                             iwarp_mr_stag(s->receive_mr), half};
+    struct rs_entry to = s->peer_targets;
+    unsigned requests = lend ? 2 : 1;
+
+    if (s->state != RS_CONNECTED || s->told_end || s->controls + requests > RS_SPARE ||
+        (!lend && (uint16_t)(s->taken - s->granted_at) < s->rq_size / 2)) {
+        return;
+    }
+    to.addr += (uint64_t)s->peer_target * RS_ENTRY_LEN;
+    if (rs_post(s, wr_id(RS_OF_CONTROL, requests), &entry, lend ? sizeof entry : 0, &to, true,
+                rs_message(RS_CREDITS, (uint16_t)(s->taken + s->rq_size))) != 0) {
+        return;
+    }
+    s->controls += requests;
+    s->granted_at = s->taken;
+    if (lend) {
+        s->lent[s->free_at / half] = half;
+        s->receive_free -= half;
+        s->free_at = (s->free_at + half) % (2 * half);
+        s->peer_target = (s->peer_target + 1) % RS_TARGETS;
+    }
+}
+
+/* --- messages of the peer -------------------------------------------------------------------- */
+
+static void hear_data(struct rs *s, uint32_t octets)
+{
+    uint32_t half = s->receive_len / 2, which = s->arrive_at / half;
+    uint32_t next = (s->after + 1) % (s->rq_size + 1);
+
+    if (octets == 0 || octets > s->lent[which]) {
+        broken(s, "the peer has written more than was lent to it, or nothing");
+        return;
+    }
+    if (next == s->first) {
+        broken(s, "the peer has sent more messages than it has credits for");
+        return;
+    }
+    s->lengths[s->after] = octets;
+    s->after = next;
+    s->unread += octets;
+    s->arrived++;
+    s->lent[which] -= octets;
+    s->arrive_at = (s->arrive_at + octets) % (2 * half);
+}
+
+/* The peer writes an entry anew only when we have used it up. */
+static void take_targets(struct rs *s)
+{
+    for (unsigned i = 0; i < RS_TARGETS; i++) {
+        if (s->targets[i].len == 0) {
+            s->targets[i] = s->shared->targets[i];
+            s->shared->targets[i].len = 0;
+        }
+    }
+}
+
+static void hear_control(struct rs *s, uint32_t value)
+{
+    if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over)) {
+        rs_over(s, 0);
+    } else if (value == RS_NO_MORE) {
+        s->read_over = true;
+    }
+}
+
+static void hear(struct rs *s, uint32_t message, uint32_t octets)
+{
+    uint32_t value = rs_message_value(message);
+
+    if (octets != RS_MESSAGE_LEN) {
+        broken(s, "a message of the peer has not 4 octets");
+        return;
+    }
+    switch (rs_message_type(message)) {
+    case RS_DATA:
+        hear_data(s, value);
+        break;
+    case RS_CREDITS:
+        if ((int16_t)((uint16_t)value - s->may_send) < 0) {
+            broken(s, "the peer takes credits back");
+            break;
+        }
+        s->may_send = (uint16_t)value;
+        take_targets(s);
+        break;
+    case RS_MAP:
+        s->taken++;
+        if (value >= s->map_size) {
+            broken(s, "the peer has written beyond the I/O map");
+        }
+        break;
+    case RS_CONTROL:
+        hear_control(s, value);
+        break;
+    default:
+        broken(s, "a message of the peer is of no known type");
+        break;
+    }
+}
+
+/* --- completions ----------------------------------------------------------------------------- */
+
+static void sent(struct rs *s, const struct iwarp_wc *wc)
+{
+    uint64_t value = wc->wr_id >> 3;
+
+    switch (wc->wr_id & RS_OF_MASK) {
+    case RS_OF_CONTROL:
+        s->controls -= (uint32_t)value;
+        break;
+    case RS_OF_DATA:
+    case RS_OF_WRITE:
+        s->send_free += (uint32_t)value;
+        s->sends_free++;
+        break;
+    default:
+        s->sends_free++;
+        break;
+    }
+}
+
+/* The receives to be posted again, and how many there are. */
+struct again {
+    uint32_t slots[BATCH];
+    unsigned count;
+};
+
+static void completed(struct rs *s, const struct iwarp_wc *wc, struct again *again)
+{
+    uint32_t slot = (uint32_t)(wc->wr_id >> 3);
+
+    if (wc->status != IWARP_WC_SUCCESS) {
+        rs_over(s, rs_error_of(wc->fault));
+    } else if ((wc->wr_id & RS_OF_MASK) != RS_OF_RECEIVE) {
+        sent(s, wc);
+    } else if (s->state == RS_CONNECTED) {
+        hear(s, s->messages[slot], wc->byte_len);
+        again->slots[again->count++] = slot;
+    }
+}
+
+void rs_progress(struct rs *s)
+{
+    struct iwarp_wc wc[BATCH];
+    bool any = false;
+    int n;
+
+    /* A message that comes before the private data are known stays in the queue. */
+    if (!s->cq || s->state == RS_OPEN) {
+        return;
+    }
+    while (s->state != RS_CONNECTING && (n = iwarp_cq_poll(s->cq, wc, BATCH)) > 0) {
+        struct again again = {.count = 0};
+        for (int i = 0; i < n; i++) {
+            completed(s, &wc[i], &again);
+        }
+        (void)post_receives(s, again.slots, again.count);
+        any = true;
+    }
+    give_credits(s);
+    rs_tell_mappings(s);
+    if (any) {
+        rs_wake(s);
+    }
+}
+
+bool rs_may_send(struct rs *s)
+{
+    if (s->state == RS_CONNECTING) {
+        return false;
+    }
+    return s->state != RS_CONNECTED || s->write_over ||
+           (s->sends_free > 0 && s->send_free > 0 &&
+            (int16_t)(s->may_send - s->sent) > (int16_t)s->spare && s->targets[s->target].len > 0);
+}
+
+bool rs_may_read(struct rs *s)
+{
+    return s->unread > 0 || s->read_over || (s->state != RS_CONNECTED && s->state != RS_CONNECTING);
+}
+
+bool rs_all_sent(struct rs *s)
+{
+    return s->state != RS_CONNECTED || (s->sends_free == s->sq_size && s->controls == 0);
+}

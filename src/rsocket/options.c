@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options, names, flags. Options of TCP and IP are kept by the number itself, which is a TCP
+ * socket.
+ */
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/time.h>
+
+#define BUFFER_MIN 4096u
+#define BUFFER_MAX (16u << 20)
+#define QUEUE_MAX  16384u
+
+int rs_timeout(const struct rs *s, int option)
+{
+    struct timeval time = {0};
+    socklen_t len = sizeof time;
+
+    if (getsockopt(s->fd, SOL_SOCKET, option, &time, &len) != 0 ||
+        (time.tv_sec == 0 && time.tv_usec == 0)) {
+        return -1;
+    }
+    return time.tv_sec > 1000000 ? -1 : (int)(time.tv_sec * 1000 + (time.tv_usec + 999) / 1000);
+}
+
+static uint32_t within(int64_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+/* The sizes that a connection is made with: what of them the option is. NULL: none. */
+static uint32_t *size_of(struct rs *s, int level, int name, uint32_t *least, uint32_t *most)
+{
+    *least = level == SOL_SOCKET ? BUFFER_MIN : 2 * RS_SPARE + 2;
+    *most = level == SOL_SOCKET ? BUFFER_MAX : QUEUE_MAX;
+    if (level == SOL_SOCKET) {
+        return name == SO_SNDBUF ? &s->send_len : name == SO_RCVBUF ? &s->receive_len : NULL;
+    }
+    switch (level == SOL_RDMA ? name : -1) {
+    case RDMA_SQSIZE:
+        return &s->sq_size;
+    case RDMA_RQSIZE:
+        return &s->rq_size;
+    case RDMA_IOMAPSIZE:
+        *least = 0;
+        *most = RS_MAP_MAX;
+        return &s->map_size;
+    default:
+        return NULL;
+    }
+}
+
+static int set_size(struct rs *s, int level, int name, const void *value, socklen_t len)
+{
+    uint32_t least, most, *size = size_of(s, level, name, &least, &most);
+    int wanted;
+
+    if (len < sizeof wanted) {
+        errno = EINVAL;
+        return -1;
+    }
+    memcpy(&wanted, value, sizeof wanted);
+    if (s->state != RS_OPEN && s->state != RS_LISTENING) {
+        errno = EINVAL; /* the memory is there already */
+        return level == SOL_SOCKET ? 0 : -1;
+    }
+    *size = within(wanted, least, most);
+    if (size == &s->map_size) {
+        *size = rs_map_size(*size);
+    } else if (size == &s->receive_len || size == &s->send_len) {
+        *size = (*size + 63) / 64 * 64;
+    }
+    return 0;
+}
+
+int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
+{
+    struct rs *s = rs_take(socket);
+    uint32_t least, most;
+    int result = 0;
+
+    if (!s) {
+        return -1;
+    }
+    if (size_of(s, level, optname, &least, &most)) {
+        result = set_size(s, level, optname, optval, optlen);
+    } else if (level == SOL_RDMA) {
+        /* What fits is sent inline in any case; iWARP has no path records. */
+        if (optname != RDMA_INLINE && optname != RDMA_ROUTE) {
+            errno = ENOPROTOOPT;
+            result = -1;
+        }
+    } else {
+        result = setsockopt(socket, level, optname, optval, optlen);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+static int give(void *optval, socklen_t *optlen, int value)
+{
+    if (!optval || !optlen || *optlen < sizeof value) {
+        errno = EINVAL;
+        return -1;
+    }
+    memcpy(optval, &value, sizeof value);
+    *optlen = sizeof value;
+    return 0;
+}
+
+int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
+{
+    struct rs *s = rs_take(socket);
+    uint32_t least, most, *size;
+    int result;
+
+    if (!s) {
+        return -1;
+    }
+    size = size_of(s, level, optname, &least, &most);
+    if (size) {
+        result = give(optval, optlen, (int)*size);
+    } else if (level == SOL_SOCKET && optname == SO_ERROR) {
+        rs_progress(s);
+        result = give(optval, optlen, s->error);
+        s->error = result == 0 ? 0 : s->error;
+    } else if (level == SOL_RDMA && optname == RDMA_INLINE) {
+        result = give(optval, optlen, 64);
+    } else if (level == SOL_RDMA) {
+        errno = optname == RDMA_ROUTE ? ENODATA : ENOPROTOOPT;
+        result = -1;
+    } else {
+        result = getsockopt(socket, level, optname, optval, optlen);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+static int give_name(const struct sockaddr_storage *from, socklen_t from_len, struct sockaddr *addr,
+                     socklen_t *addrlen)
+{
+    if (!addr || !addrlen) {
+        errno = EFAULT;
+        return -1;
+    }
+    memcpy(addr, from, *addrlen < from_len ? *addrlen : from_len);
+    *addrlen = from_len;
+    return 0;
+}
+
+int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+    struct rs *s = rs_take(socket);
+    struct sockaddr_storage name;
+    socklen_t len;
+    int result = -1;
+
+    if (!s) {
+        return -1;
+    }
+    if (!s->conn || s->state == RS_CONNECTING || s->start_up ||
+        iwarp_conn_peer_addr(s->conn, &name, &len) != IWARP_OK) {
+        errno = ENOTCONN;
+    } else {
+        result = give_name(&name, len, addr, addrlen);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+    struct rs *s = rs_take(socket);
+    struct sockaddr_storage name;
+    socklen_t len;
+    int result;
+
+    if (!s) {
+        return -1;
+    }
+    if ((s->conn && iwarp_conn_local_addr(s->conn, &name, &len) == IWARP_OK) ||
+        (s->listener && iwarp_listener_addr(s->listener, &name, &len) == IWARP_OK)) {
+        result = give_name(&name, len, addr, addrlen);
+    } else {
+        result = getsockname(socket, addr, addrlen);
+    }
+    rs_give_back(s);
+    return result;
+}
+
+/* --- flags ----------------------------------------------------------------------------------- */
+
+int rfcntl(int socket, int cmd, ... /* arg */)
+{
+    struct rs *s = rs_take(socket);
+    va_list args;
+    long arg;
+    int result;
+
+    va_start(args, cmd);
+    arg = va_arg(args, long);
+    va_end(args);
+    if (!s) {
+        return -1;
+    }
+    switch (cmd) {
+    case F_GETFL:
+        result = fcntl(socket, F_GETFL);
+        result = result < 0 ? result : (result & ~O_NONBLOCK) | (s->nonblocking ? O_NONBLOCK : 0);
+        break;
+    case F_SETFL:
+        s->nonblocking = (arg & O_NONBLOCK) != 0;
+        result = 0;
+        break;
+    case F_GETFD:
+    case F_SETFD:
+        result = fcntl(socket, cmd, arg);
+        break;
+    default:
+        errno = EINVAL; /* another number would be none of an rsocket */
+        result = -1;
+        break;
+    }
+    rs_give_back(s);
+    return result;
+}

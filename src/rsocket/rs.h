@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The inside of rsockets: stream sockets over RDMA Writes, in our librdmacm.so.1. They call the
+ * native library (include/iwarp) as an application does. docs/rsockets.md has the wire.
+ *
+ *   state       event                                    action                          next
+ *   OPEN        rlisten                                  listen                          LISTENING
+ *               rconnect, iwarp_rs_adopt                 connect, or wait for a Request  CONNECTING
+ *   LISTENING   a Request                                remember it for raccept
+ *   CONNECTING  the connection is established            use the peer's private data     CONNECTED
+ *               it fails, or is no rsocket               set `error`                     OVER
+ *   CONNECTED   "disconnect" or FIN of the peer          reads end, writes fail          OVER
+ *               "no more data" of the peer               reads end
+ *               rshutdown                                tell the peer, writes fail
+ *               reset, time-out, a rule that is broken   set `error`                     OVER
+ *
+ * A socket that raccept returns begins as CONNECTED: what it sends waits in the queue pair. OVER
+ * keeps what has arrived until it is read.
+ *
+ * Who owns a socket: the table, from its creation to rclose; each call that uses it (`uses`); and
+ * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
+ *
+ * Locks, outermost first: table lock; lock of a socket, then native locks; engine lock; wake_lock
+ * of a socket. A thread that holds a socket's lock does not wait for the peer.
+ */
+#ifndef IWARP_RSOCKET_RS_H
+#define IWARP_RSOCKET_RS_H
+
+#include "compat/compat.h"
+#include "rsocket/adopt.h"
+#include "rsocket/wire.h"
+
+#include <iwarp/iwarp.h>
+#include <pthread.h>
+#include <rdma/rsocket.h>
+#include <stdatomic.h>
+
+/* Messages that carry no data (credits, control): requests under way at once, and the credits that
+ * a sender leaves unused for them, since a stock receiver has no receives beyond its credits. */
+#define RS_SPARE 4
+
+/* What this end posts beyond the credits that it grants. */
+#define RS_MORE_RECEIVES 16
+
+struct rs_request { /* at a listener: raccept has not taken it yet */
+    struct rs_request *next;
+    struct iwarp_conn *conn;
+    struct rs_hello hello;
+};
+
+struct rs_poller { /* a thread that waits for several sockets */
+    int fd;        /* eventfd */
+};
+
+struct rs_watcher { /* one socket of it */
+    struct rs_watcher *next, **at;
+    struct rs_poller *poller;
+};
+
+/* A part of the receive buffer that the program gave for riowrite of the peer. */
+struct rs_mapping {
+    struct rs_mapping *next;
+    void *addr;
+    struct iwarp_mr *mr;
+    struct rs_map_entry entry;
+    uint32_t index; /* in the peer's map */
+    bool told;
+};
+
+struct rs {
+    int fd; /* its number: a TCP socket that is never connected */
+    unsigned born, uses;
+    pthread_mutex_t lock;
+    enum { RS_OPEN, RS_LISTENING, RS_CONNECTING, RS_CONNECTED, RS_OVER } state;
+    int error;    /* for the next call, and SO_ERROR */
+    int start_up; /* why it never became CONNECTED; 0 */
+    bool nonblocking, closed;
+    bool read_over, write_over; /* nothing more comes; nothing more may be sent */
+    bool told_end;              /* "disconnect" was posted */
+    bool client, adopted;
+    int family;
+    unsigned adopt_ms; /* of a connection that was adopted: the time for its start-up */
+
+    /* Wake-ups, under wake_lock. `turn` counts them: a thread sleeps until it differs. */
+    pthread_mutex_t wake_lock;
+    pthread_cond_t wake;
+    unsigned turn;
+    struct rs_watcher *watchers;
+
+    struct iwarp_listener *listener;
+    struct rs_request *requests, **last_request;
+    unsigned request_count, backlog;
+    bool refusing; /* the listener is being closed */
+
+    struct iwarp_conn *conn;
+    struct iwarp_qp *qp;
+    struct iwarp_cq *cq;
+    struct iwarp_pd *pd;
+    uint32_t sq_size, rq_size, map_size, send_len, receive_len; /* as asked for */
+
+    /* Sending: a ring of `send_len` octets. */
+    struct iwarp_mr *send_mr, *receive_mr, *messages_mr, *targets_mr;
+    uint8_t *send, *receive;
+    uint32_t *messages; /* one for each receive that is posted */
+    struct {
+        struct rs_entry targets[RS_TARGETS]; /* which the peer writes */
+    } *shared;                               /* and its map behind them */
+    uint32_t send_at, send_free, sends_free, controls;
+    uint16_t sent, may_send;             /* messages that take a credit, modulo 2^16 */
+    uint16_t spare;                      /* credits that stay unused, see RS_SPARE */
+    struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
+                                          * written until a message says that they are there */
+    unsigned target;                     /* the one in use */
+    struct rs_entry peer_targets, peer_map;
+    unsigned peer_target; /* the next one to be written */
+
+    /* Receiving: messages of data that nobody has read yet, a ring of rq_size + 1. */
+    uint32_t *lengths;
+    uint32_t first, after;
+    uint32_t read_at, read_of_first; /* octets: in `receive`; of the first message */
+    uint32_t free_at, receive_free;  /* where the next half is to be lent; octets */
+    uint32_t arrive_at;              /* where the next message of data is */
+    uint32_t lent[2];                /* octets of each half that the peer may still fill */
+    uint64_t unread;
+    uint16_t granted_at, taken; /* messages that were read: when credits went out; now */
+
+    struct rs_mapping *mappings;
+
+    /* The face (iwarp_rs_watch): two ends of a socket pair. */
+    _Atomic bool watched;
+    int face, behind;
+    bool shows_readable, shows_writable, shows_read_over, shows_over;
+    uint64_t arrived, shown; /* messages, for edges */
+
+    /* Engine lock. */
+    struct rs *next_due, *next_dead;
+    bool due;
+    bool ended; /* the last event has come */
+    uint64_t dead_until_ms;
+};
+
+#define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
+
+uint64_t rs_now_ms(void);
+
+/* --- table.c --------------------------------------------------------------------------------- */
+
+/* A new socket with this number, in the table. NULL: errno. */
+struct rs *rs_new(int fd, int family, const struct rs *like);
+
+/* The socket of a number, with its lock held. NULL: EBADF. */
+struct rs *rs_take(int fd);
+void rs_give_back(struct rs *s);
+
+/* Out of the table: the number is nobody's. True if this call did it. The lock is held. */
+bool rs_drop(struct rs *s);
+
+bool rs_is_used(struct rs *s);
+void rs_close_all(void);
+
+/* A number of a parent, in its child: it can only be closed. */
+bool rs_is_of_parent(int fd);
+void rs_forget_of_parent(int fd);
+
+/* --- wait.c ---------------------------------------------------------------------------------- */
+
+/* Somebody may have to look again. Any lock may be held. */
+void rs_wake(struct rs *s);
+
+/*
+ * Wait until ready(s), with the lock held, which is released meanwhile. timeout_ms < 0: for ever.
+ * 0, or -1: EAGAIN, EBADF (closed meanwhile).
+ */
+int rs_wait(struct rs *s, bool (*ready)(struct rs *s), bool nonblocking, int timeout_ms);
+
+/* --- engine.c: connection events, faces, sockets that were closed ---------------------------- */
+
+/* The event queue of all sockets, with its thread. NULL: errno. */
+struct iwarp_eq *rs_engine_eq(void);
+void rs_engine_due(struct rs *s); /* its face has to be looked at */
+void rs_engine_bury(struct rs *s, uint64_t until_ms);
+void rs_engine_end(void); /* the process exits: what was written goes out, within five seconds */
+
+/* --- conn.c ---------------------------------------------------------------------------------- */
+
+/* Memory, queues. 0, or -1 with errno; rs_unprepare undoes it. */
+int rs_prepare(struct rs *s);
+void rs_unprepare(struct rs *s);
+void rs_hello(const struct rs *s, uint8_t private_data[RS_PRIVATE_LEN]);
+
+/* The peer's private data are known. */
+void rs_connected(struct rs *s, const struct rs_hello *peer);
+void rs_options(struct iwarp_conn_options *options);
+
+/* The connection has ended. error 0: in order. */
+void rs_over(struct rs *s, int error);
+
+/* An errno for a fault. */
+int rs_error_of(const struct iwarp_fault *fault);
+
+/* --- move.c: completions, credits, messages -------------------------------------------------- */
+
+void rs_progress(struct rs *s);
+int rs_post_receives(struct rs *s);
+
+/* May a piece of data go out now? Is there something to read? Each is true when an error or the end
+ * is what the caller will learn. */
+bool rs_may_send(struct rs *s);
+bool rs_may_read(struct rs *s);
+
+/* Tell of an error once: errno is set. False: there is none. */
+bool rs_take_error(struct rs *s);
+
+/* Post a Write of `len` octets, if there are any, and the message behind it. */
+int rs_post(struct rs *s, uint64_t wr_id, const void *from, uint32_t len, const struct rs_entry *to,
+            bool is_inline, uint32_t message);
+bool rs_tell_control(struct rs *s, enum rs_control control);
+
+/* Octets that were sent and are not with TCP yet. */
+bool rs_all_sent(struct rs *s);
+
+/* wr_id of requests: kind in the lowest bits, above it octets of the send buffer, or the number of
+ * a receive. */
+enum { RS_OF_RECEIVE, RS_OF_DATA, RS_OF_CONTROL, RS_OF_MAP, RS_OF_WRITE, RS_OF_MASK = 7 };
+
+/* --- iomap.c --------------------------------------------------------------------------------- */
+
+/* Tell the peer of mappings that it does not know, as far as credits allow. */
+void rs_tell_mappings(struct rs *s);
+void rs_free_mappings(struct rs *s);
+size_t rs_shared_len(const struct rs *s);
+
+/* --- options.c ------------------------------------------------------------------------------- */
+
+/* SO_RCVTIMEO or SO_SNDTIMEO in milliseconds; -1: none. */
+int rs_timeout(const struct rs *s, int option);
+
+/* --- data.c ---------------------------------------------------------------------------------- */
+
+/* The octets of some pieces, from an offset on. */
+struct iovec;
+void rs_gather(void *to, const struct iovec *iov, size_t at, size_t octets);
+
+/* --- face.c ---------------------------------------------------------------------------------- */
+
+/* What poll would say. */
+short rs_events(struct rs *s);
+void rs_show(struct rs *s); /* the face follows */
+void rs_hide(struct rs *s); /* no face any more */
+
+#endif

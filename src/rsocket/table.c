@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets by their numbers. The numbers are descriptors of the system, so that none is given twice.
+ */
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 1024
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rs **pages[1024]; /* a million descriptors */
+
+uint64_t rs_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A fork waits for the table, so that the child has one that can be used. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&table_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&table_lock);
+}
+
+static void watch_forks(void)
+{
+    (void)iwarp_compat_generation(); /* its handlers first: see there */
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+/* table_lock held. */
+static struct rs **slot(int fd, bool make)
+{
+    size_t page = (size_t)fd / PAGE;
+
+    if (fd < 0 || page >= sizeof pages / sizeof pages[0]) {
+        return NULL;
+    }
+    if (!pages[page] && make) {
+        pages[page] = calloc(PAGE, sizeof *pages[page]);
+    }
+    return pages[page] ? &pages[page][fd % PAGE] : NULL;
+}
+
+static void defaults(struct rs *s, const struct rs *like)
+{
+    s->sq_size = like ? like->sq_size : 384;
+    s->rq_size = like ? like->rq_size : 384;
+    s->send_len = like ? like->send_len : 1 << 17;
+    s->receive_len = like ? like->receive_len : 1 << 17;
+    s->map_size = like ? like->map_size : 0;
+}
+
+static void make_locks(struct rs *s)
+{
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->wake_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->wake, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+struct rs *rs_new(int fd, int family, const struct rs *like)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct rs *s = calloc(1, sizeof *s), **at;
+
+    pthread_once(&once, watch_forks);
+    if (!s) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    s->fd = fd;
+    s->family = family;
+    s->face = s->behind = -1;
+    s->born = iwarp_compat_generation();
+    s->last_request = &s->requests;
+    defaults(s, like);
+    make_locks(s);
+    pthread_mutex_lock(&table_lock);
+    at = slot(fd, true);
+    if (at) {
+        *at = s; /* what a parent had there, or what somebody closed without us, is gone */
+    }
+    pthread_mutex_unlock(&table_lock);
+    if (!at) {
+        free(s);
+        errno = EMFILE;
+        return NULL;
+    }
+    return s;
+}
+
+struct rs *rs_take(int fd)
+{
+    struct rs **at, *s = NULL;
+
+    pthread_mutex_lock(&table_lock);
+    at = slot(fd, false);
+    if (at && *at && (*at)->born == iwarp_compat_generation()) {
+        s = *at;
+        s->uses++;
+    }
+    pthread_mutex_unlock(&table_lock);
+    if (!s) {
+        errno = EBADF;
+        return NULL;
+    }
+    pthread_mutex_lock(&s->lock);
+    if (s->closed) {
+        rs_give_back(s);
+        errno = EBADF;
+        return NULL;
+    }
+    return s;
+}
+
+void rs_give_back(struct rs *s)
+{
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&table_lock);
+    s->uses--;
+    pthread_mutex_unlock(&table_lock);
+}
+
+bool rs_drop(struct rs *s)
+{
+    struct rs **at;
+    bool mine;
+
+    pthread_mutex_lock(&table_lock);
+    at = slot(s->fd, false);
+    mine = at && *at == s;
+    if (mine) {
+        *at = NULL;
+    }
+    pthread_mutex_unlock(&table_lock);
+    return mine;
+}
+
+bool rs_is_of_parent(int fd)
+{
+    struct rs **at;
+    bool is;
+
+    pthread_mutex_lock(&table_lock);
+    at = slot(fd, false);
+    is = at && *at && (*at)->born != iwarp_compat_generation();
+    pthread_mutex_unlock(&table_lock);
+    return is;
+}
+
+/* Its memory stays: its locks may be held by threads that this process does not have. */
+void rs_forget_of_parent(int fd)
+{
+    struct rs **at;
+
+    pthread_mutex_lock(&table_lock);
+    at = slot(fd, false);
+    if (at && *at && (*at)->born != iwarp_compat_generation()) {
+        if ((*at)->face >= 0) {
+            close((*at)->face);
+            close((*at)->behind);
+        }
+        *at = NULL;
+    }
+    pthread_mutex_unlock(&table_lock);
+}
+
+bool rs_is_used(struct rs *s)
+{
+    bool used;
+
+    pthread_mutex_lock(&table_lock);
+    used = s->uses > 0;
+    pthread_mutex_unlock(&table_lock);
+    return used;
+}
+
+void rs_close_all(void)
+{
+    for (int fd = 0; fd < (int)(sizeof pages / sizeof pages[0]) * PAGE; fd++) {
+        if (!pages[fd / PAGE]) {
+            fd += PAGE - 1;
+        } else if (iwarp_rs_is(fd)) {
+            (void)rclose(fd);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Programs that use sockets and know nothing of RDMA, by iwarp-run --sockets. What they carried over RDMA is in
+# their captures: plain TCP would look like success.
+
+# Of each process that has a connection.
+record='--sockets --pcap=x.%p.pcapng'
+
+nc_file()
+{
+    head -c 20000000 /dev/urandom >source
+    RUN=--sockets start server nc -l 127.0.0.1 "$port"
+    ready server "$port" || return 1
+    # shellcheck disable=SC2086 # options
+    "${user[@]}" timeout "$patience" "$run" $record nc -N 127.0.0.1 "$port" <source >client.out 2>&1 &&
+        finishes "$pid" server && cmp source server.out && carried c 20000000 x.*.pcapng
+}
+
+iperf()
+{
+    RUN="$record" start server iperf3 -s -1 -p "$port"
+    ready server "$port" && RUN=--sockets r iperf3 -c 127.0.0.1 -p "$port" -n 40M "$@" >client.out 2>&1 &&
+        finishes "$pid" server && says 'receiver' client.out && carried "${side-c}" 40000000 x.*.pcapng
+}
+
+iperf_both()
+{
+    iperf -P 4 && rm -f x.*.pcapng && free_port && side=s iperf -R
+}
+
+http()
+{
+    head -c 10000000 /dev/urandom >big
+    chmod 644 big
+    RUN="$record" start server /usr/bin/python3 -m http.server "$port" --bind 127.0.0.1
+    ready server "$port" && RUN=--sockets r curl -sS -o got "http://127.0.0.1:$port/big" && cmp big got &&
+        carried s 10000000 x.*.pcapng
+}
+
+# A plain client of such a server, and such a client of a plain server.
+http_plain()
+{
+    head -c 3000000 /dev/urandom >big
+    chmod 644 big
+    RUN=--sockets start server /usr/bin/python3 -m http.server "$port" --bind 127.0.0.1
+    ready server "$port" && curl -sS -o got "http://127.0.0.1:$port/big" && cmp big got || return 1
+    free_port
+    "${user[@]}" /usr/bin/python3 -m http.server "$port" --bind 127.0.0.1 >plain.out 2>&1 &
+    children+=($!)
+    eventually listens "$port" && RUN='--sockets --log=info' r curl -sS -o again "http://127.0.0.1:$port/big" \
+        2>client.out && cmp big again && says 'plain TCP' client.out
+}
+
+rsync_tree()
+{
+    mkdir -m 777 tree to back
+    cp -r "$top/src" tree/
+    printf 'use chroot = no\npid file = %s\n[m]\npath = %s\nread only = no\n' "$PWD/pid" "$PWD/to" >conf
+    RUN="$record" start server rsync --daemon --no-detach --address 127.0.0.1 --port "$port" --config conf
+    ready server "$port" && RUN=--sockets r rsync -r tree/ "rsync://127.0.0.1:$port/m/" && diff -r tree to &&
+        RUN=--sockets r rsync -r "rsync://127.0.0.1:$port/m/" back/ && diff -r tree back &&
+        carried c 1000000 x.*.pcapng && carried s 1000000 x.*.pcapng
+}
+
+redis()
+{
+    RUN="$record" start server redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no
+    ready server "$port" || return 1
+    RUN=--sockets r redis-cli -p "$port" set key "a value" && RUN=--sockets r redis-cli -p "$port" get key >got &&
+        says "a value" got && redis-cli -p "$port" get key >plain && says "a value" plain &&
+        RUN=--sockets r redis-benchmark -p "$port" -n 5000 -c 20 -d 100 -t set,get -q >client.out 2>&1 &&
+        RUN=--sockets r redis-cli -p "$port" shutdown nosave && finishes "$pid" server &&
+        carried c 500000 x.*.pcapng && carried s 500000 x.*.pcapng
+}
+
+postgres()
+{
+    local bin
+    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
+    "${user[@]}" "$bin/initdb" -D data -A trust -U me >init.out 2>&1 || { cat init.out; return 1; }
+    RUN="--sockets --pcap=$PWD/x.%p.pcapng" start server "$bin/postgres" -D data -p "$port" -c listen_addresses=127.0.0.1 \
+        -c unix_socket_directories="$PWD" -c fsync=off
+    ready server "$port" || return 1
+    local to=(-h 127.0.0.1 -p "$port" -U me)
+    RUN=--sockets r "$bin/psql" "${to[@]}" -qc 'create table t as select i, md5(i::text) m from generate_series(1, 50000) i' postgres &&
+        RUN=--sockets r "$bin/psql" "${to[@]}" -Atc 'select * from t order by i' postgres >got &&
+        "${user[@]}" "$bin/psql" "${to[@]}" -Atc 'select * from t order by i' postgres >plain &&
+        [ "$(wc -l <got)" = 50000 ] && cmp got plain &&
+        RUN=--sockets r "$bin/pgbench" "${to[@]}" -i -q postgres >client.out 2>&1 &&
+        RUN=--sockets r "$bin/pgbench" "${to[@]}" -c 4 -t 100 postgres >client.out 2>&1 &&
+        says 'number of transactions actually processed: 400/400' client.out &&
+        carried s 1500000 x.*.pcapng
+}
+
+try "nc, 20 MB" nc_file
+try "iperf3, four streams, and the other way" iperf_both
+try "curl and python3 -m http.server" http
+try "the same beside plain TCP, either way" http_plain
+try "rsync --daemon, a tree there and back" rsync_tree
+try "redis-server, redis-cli, redis-benchmark" redis
+try "PostgreSQL: psql, pgbench" postgres

@@ -26,7 +26,8 @@
 #define REAL_FUNCTIONS(X)                                                                          \
     X(socket)                                                                                      \
     X(bind)                                                                                        \
-    X(listen) X(accept) X(accept4) X(connect) X(shutdown) X(close) X(getsockname) X(getpeername)   \
+    X(listen)                                                                                      \
+    X(accept) X(accept4) X(connect) X(shutdown) X(close) X(getsockname) X(getpeername)             \
         X(getsockopt) X(setsockopt) X(read) X(readv) X(recv) X(recvfrom) X(recvmsg) X(recvmmsg)    \
             X(write) X(writev) X(send) X(sendto) X(sendmsg) X(sendmmsg) X(sendfile) X(splice)      \
                 X(poll) X(ppoll) X(select) X(pselect) X(epoll_ctl) X(dup) X(dup2) X(dup3) X(fcntl) \

@@ -120,3 +120,4 @@ try "descriptors run out" few_descriptors
 try "the server is killed" misuse 1 killed
 try "20 MB to a slow reader, then half closed" misuse 1 slow 20000000
 try "one thread reads, another closes" misuse 5 closed 5
+try "a connection handed to another program, as inetd does" misuse 1 ran 50000

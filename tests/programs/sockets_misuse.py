@@ -132,6 +132,16 @@ def closed(connect, _, n):
         assert said, "the reader still sleeps"
 
 
+def ran(connect, _, n):
+    """The server has handed the connection to another program as 0 and 1, before it used it."""
+    s = connect()
+    sent = os.urandom(n)
+    s.sendall(sent)
+    s.shutdown(socket.SHUT_WR)
+    assert read_all(s, n) == sent
+    assert s.recv(1) == b""
+
+
 def main():
     port, case, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1
     listener = socket.socket()
@@ -140,6 +150,11 @@ def main():
     listener.listen(1024)
     server = os.fork()
     if server == 0:
+        if case == "ran":
+            conn, _ = listener.accept()
+            os.dup2(conn.fileno(), 0)
+            os.dup2(conn.fileno(), 1)
+            os.execvp("cat", ["cat"])
         echo(listener, 0.0005 if case == "slow" else 0)
     listener.close()
     try:

@@ -40,6 +40,8 @@ static bool ask(struct sock *s, int tcp, bool *again)
     *again = false;
     s->rs = start_adopt(s, tcp, false, ms);
     if (s->rs < 0) {
+        iwarp_compat_tell("sockets", "the connection cannot be RDMA (%s): plain TCP",
+                          strerror(errno));
         return false;
     }
     int error = iwarp_rs_start_up(s->rs, (int)ms + 1000);

@@ -10,6 +10,7 @@
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* --- whose socket is it? --------------------------------------------------------------------- */
 
@@ -59,10 +60,28 @@ static int option(int fd, int level, int name)
     return real()->getsockopt(fd, level, name, &value, &len) == 0 ? value : -1;
 }
 
+/* inetd's programs have one connection as 0, 1 and 2. */
+static bool inherited_twice(int fd)
+{
+    struct stat one, other;
+
+    for (int lower = 0; lower < fd; lower++) {
+        struct sock *s = sock_get(lower);
+        const bool same = s && fstat(fd, &one) == 0 && fstat(lower, &other) == 0 &&
+                          one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
+                          sock_add(s, fd);
+        sock_put(s);
+        if (same) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Listeners of inetd's kind and of socket activation, and connections of inetd's. */
 static void adopt_inherited(int fd)
 {
-    if (option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP) {
+    if (option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP || inherited_twice(fd)) {
         return;
     }
     if (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <time.h>
 
 unsigned start_quiet_s(void)
@@ -27,9 +28,29 @@ int64_t start_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/*
+ * A connection has several descriptors. Half of the numbers stay for the program and for plain
+ * connections, which have one.
+ */
+static bool has_descriptors(int tcp)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+    const int lowest = real()->fcntl(tcp, F_DUPFD_CLOEXEC, 0);
+
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    if (lowest >= 0) {
+        real()->close(lowest);
+    }
+    if (lowest < 0 || (rlim_t)lowest >= limit.rlim_cur / 2) {
+        errno = EMFILE;
+        return false;
+    }
+    return true;
+}
+
 int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms)
 {
-    const int rs = sock_high(tcp);
+    const int rs = has_descriptors(tcp) ? sock_high(tcp) : -1;
 
     if (rs < 0) {
         return -1;
@@ -87,15 +108,18 @@ void start_arrived(int fd)
     }
 }
 
-/* The whole key has come. `start` is held. */
+/*
+ * The whole key has come. Where descriptors or memory have run out the connection ends: the Request
+ * is nothing that the program could read, and a client of ours comes again, plain. `start` is held.
+ */
 static void become_server(struct sock *s, int number)
 {
     s->rs = start_adopt(s, number, true, 0);
     if (s->rs < 0) {
         (void)iwarp_compat_refuse("sockets", errno,
-                                  "an MPA Request came, and descriptor %d cannot be RDMA: errno %d",
-                                  number, errno);
-        sock_plain(s);
+                                  "an MPA Request came, and descriptor %d cannot be RDMA", number);
+        (void)real()->shutdown(number, SHUT_RDWR);
+        s->state = SOCK_GONE;
         return;
     }
     s->state = SOCK_RDMA;

@@ -92,6 +92,22 @@ postgres()
         carried s 1500000 x.*.pcapng
 }
 
+# misuse CONNECTIONS CASE [N]: so many ends are established, and none falls back.
+misuse()
+{
+    local ends=$(($1 * 2))
+    shift
+    RUN='--sockets --log=info' r /usr/bin/python3 "$top/tests/programs/sockets_misuse.py" "$port" "$@" >out 2>&1 &&
+        says '^well' out && ! grep 'plain TCP' out && [ "$(grep -c 'established over tcp' out)" = $ends ]
+}
+
+# Each connection has several descriptors: what finds none comes again, plain, and no octet is lost.
+few_descriptors()
+{
+    (ulimit -n 300 && RUN='--sockets --log=info' r /usr/bin/python3 "$top/tests/programs/sockets_misuse.py" "$port" many 100 >out 2>&1)
+    says '^well' out && says 'established over tcp' out && says 'plain TCP\|cannot be RDMA' out
+}
+
 try "nc, 20 MB" nc_file
 try "iperf3, four streams, and the other way" iperf_both
 try "curl and python3 -m http.server" http
@@ -99,3 +115,9 @@ try "the same beside plain TCP, either way" http_plain
 try "rsync --daemon, a tree there and back" rsync_tree
 try "redis-server, redis-cli, redis-benchmark" redis
 try "PostgreSQL: psql, pgbench" postgres
+try "a thousand sockets in an edge-triggered set" misuse 1000 many 1000
+try "descriptors run out" few_descriptors
+try "the server is killed" misuse 1 killed
+try "20 MB to a slow reader, then half closed" misuse 1 slow 20000000
+try "one thread reads, another closes" misuse 5 closed 5
+try "a connection handed to another program, as inetd does" misuse 1 ran 50000

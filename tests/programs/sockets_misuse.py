@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""sockets_misuse.py PORT CASE [N]: a server, forked, and its client, whose sockets are used in odd ways.
+
+The server echoes over an edge-triggered epoll set; a client that has shut its half down gets the rest."""
+import hashlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+
+
+def echo(listener, pause):
+    """Read and write until EAGAIN, as edge-triggered sets want it."""
+    listener.setblocking(False)
+    epoll = select.epoll()
+    epoll.register(listener, select.EPOLLIN)
+    conns, waiting, over = {}, {}, set()
+    while True:
+        for fd, _ in epoll.poll():
+            if fd == listener.fileno():
+                try:
+                    while True:
+                        conn, _ = listener.accept()
+                        conn.setblocking(False)
+                        conns[conn.fileno()] = conn
+                        waiting[conn.fileno()] = bytearray()
+                        epoll.register(conn, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+                except BlockingIOError:
+                    continue
+            time.sleep(pause)
+            try:
+                while True:
+                    got = conns[fd].recv(65536)
+                    if not got:
+                        over.add(fd)
+                        break
+                    waiting[fd] += got
+            except BlockingIOError:
+                pass
+            except OSError:
+                conns.pop(fd).close()
+                continue
+            try:
+                while waiting[fd]:
+                    del waiting[fd][:conns[fd].send(waiting[fd][:65536])]
+                if fd in over:
+                    over.discard(fd)
+                    conns.pop(fd).close()
+            except BlockingIOError:
+                pass
+            except OSError:
+                conns.pop(fd).close()
+
+
+def read_all(sock, n):
+    got = bytearray()
+    while len(got) < n:
+        piece = sock.recv(n - len(got))
+        assert piece, "the end after %d of %d octets" % (len(got), n)
+        got += piece
+    return bytes(got)
+
+
+def many(connect, _, n):
+    socks = [connect() for _ in range(n)]
+    for turn in range(2):
+        for i, s in enumerate(socks):
+            s.sendall(b"%015d%d" % (i, turn))
+        for i, s in enumerate(socks):
+            assert read_all(s, 16) == b"%015d%d" % (i, turn), i
+    for s in socks:
+        s.close()
+
+
+def killed(connect, server, _):
+    s = connect()
+    s.sendall(b"x")
+    assert read_all(s, 1) == b"x"
+    os.kill(server, signal.SIGKILL)
+    s.settimeout(20)
+    try:
+        assert s.recv(1) == b""
+    except ConnectionError as error:
+        print("recv:", error)
+
+
+def slow(connect, _, n):
+    """More than all buffers hold goes out before anything is read, and the half-close comes last."""
+    s = connect()
+    sent = os.urandom(n)
+    digest = hashlib.sha256()
+
+    def reader():
+        time.sleep(1)
+        while True:
+            piece = s.recv(100000)
+            if not piece:
+                return
+            digest.update(piece)
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    s.sendall(sent)
+    s.shutdown(socket.SHUT_WR)
+    thread.join()
+    assert digest.digest() == hashlib.sha256(sent).digest()
+
+
+def closed(connect, _, n):
+    """One thread reads, another ends the socket."""
+    for _ in range(n):
+        s = connect()
+        s.sendall(b"x")
+        assert read_all(s, 1) == b"x"
+        said = []
+
+        def reader():
+            try:
+                said.append(s.recv(1))
+            except OSError as error:
+                said.append(error)
+
+        thread = threading.Thread(target=reader)
+        thread.start()
+        time.sleep(0.05)
+        s.shutdown(socket.SHUT_RDWR)
+        os.close(s.detach())
+        thread.join(20)
+        assert said, "the reader still sleeps"
+
+
+def ran(connect, _, n):
+    """The server has handed the connection to another program as 0 and 1, before it used it."""
+    s = connect()
+    sent = os.urandom(n)
+    s.sendall(sent)
+    s.shutdown(socket.SHUT_WR)
+    assert read_all(s, n) == sent
+    assert s.recv(1) == b""
+
+
+def main():
+    port, case, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(1024)
+    server = os.fork()
+    if server == 0:
+        if case == "ran":
+            conn, _ = listener.accept()
+            os.dup2(conn.fileno(), 0)
+            os.dup2(conn.fileno(), 1)
+            os.execvp("cat", ["cat"])
+        echo(listener, 0.0005 if case == "slow" else 0)
+    listener.close()
+    try:
+        globals()[case](lambda: socket.create_connection(("127.0.0.1", port)), server, n)
+    finally:
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+    print("well")
+
+
+main()

@@ -259,7 +259,8 @@ enum iwarp_wc_status {
     IWARP_WC_LOCAL_BIND,       /* REG_MR, LOCAL_INV, BIND_MW: not possible with this STag */
     IWARP_WC_REMOTE_ACCESS,    /* the peer refused the STag, bounds or rights (Terminate) */
     IWARP_WC_REMOTE_INVALID,   /* the peer could not take the message (Terminate) */
-    IWARP_WC_REMOTE_OPERATION  /* the peer failed otherwise (Terminate) */
+    IWARP_WC_REMOTE_OPERATION, /* the peer failed otherwise (Terminate) */
+    IWARP_WC_LOCAL_LENGTH      /* the message is longer than this receive (RFC 5041 7.1) */
 };
 
 enum iwarp_wc_opcode {

@@ -418,6 +418,8 @@ static enum ibv_wc_status status_of(enum iwarp_wc_status status)
         return IBV_WC_REM_INV_REQ_ERR;
     case IWARP_WC_REMOTE_OPERATION:
         return IBV_WC_REM_OP_ERR;
+    case IWARP_WC_LOCAL_LENGTH:
+        return IBV_WC_LOC_LEN_ERR;
     }
     return IBV_WC_GENERAL_ERR;
 }

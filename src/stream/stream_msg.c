@@ -184,13 +184,21 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
 
 void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h)
 {
+    const enum iwarp_opcode opcode = opcode_of(h);
+    const bool immediate = opcode == IWARP_OP_IMMEDIATE || opcode == IWARP_OP_IMMEDIATE_SE;
+    const bool sent = !h->tagged && h->qn == IWARP_DDP_QN_SEND && !immediate;
+
+    if (s->fault.code == IWARP_FAULT_DDP_TOO_LONG && sent) {
+        iwarp_rq_current(s->config.rq)->status = IWARP_WC_LOCAL_LENGTH;
+        return;
+    }
     if (s->fault.code != IWARP_FAULT_LOCAL_SGE) {
         return;
     }
-    if (opcode_of(h) == IWARP_OP_READ_RESPONSE) {
+    if (opcode == IWARP_OP_READ_RESPONSE) {
         uint32_t wqe = iwarp_rdmap_out_oldest(&s->reads)->wqe;
         iwarp_sq_at(s->config.sq, wqe)->status = IWARP_WC_LOCAL_PROTECTION;
-    } else if (!h->tagged && h->qn == IWARP_DDP_QN_SEND) {
+    } else if (sent) {
         iwarp_rq_current(s->config.rq)->status = IWARP_WC_LOCAL_PROTECTION;
     }
 }

@@ -208,6 +208,8 @@ const char *iwarp_wc_status_text(enum iwarp_wc_status status)
         return "remote invalid request";
     case IWARP_WC_REMOTE_OPERATION:
         return "remote operation error";
+    case IWARP_WC_LOCAL_LENGTH:
+        return "local length error";
     }
     return "unknown completion status";
 }

@@ -265,6 +265,29 @@ static void receive__beyond_its_region__takes_what_fits(void **state)
     loop_close(&l);
 }
 
+/* Only the receive that was too short says so: those behind it are flushed. */
+static void receive__shorter_than_the_message__is_a_length_error(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct loop_options o = {.srq = i == 1};
+        struct loop l;
+        loop_open(&l, &o);
+        struct ibv_sge sge = loop_sge(&l, 0, 0, 6);
+        struct ibv_send_wr wr = {.wr_id = 9, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+        loop_recv(&l, 1, 1, 0, 4);
+        loop_recv(&l, 1, 2, 0, 4);
+        post(&l, &wr);
+        struct ibv_wc wc = loop_wc(&l, 1);
+        assert_int_equal(wc.wr_id, 1);
+        assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+        if (!o.srq) {
+            assert_int_equal(loop_wc(&l, 1).status, IBV_WC_WR_FLUSH_ERR);
+        }
+        loop_close(&l);
+    }
+}
+
 /* A Read of nothing goes behind each Write, and the Write completes with its response. */
 static void write__confirmed_on_request__is_in_the_peers_memory(void **state)
 {
@@ -443,6 +466,7 @@ int main(void)
         cmocka_unit_test(bind_mw__of_type_1__is_a_call_of_its_own),
         cmocka_unit_test(read__into_two_pieces__is_one_request),
         cmocka_unit_test(receive__beyond_its_region__takes_what_fits),
+        cmocka_unit_test(receive__shorter_than_the_message__is_a_length_error),
         cmocka_unit_test(write__confirmed_on_request__is_in_the_peers_memory),
         cmocka_unit_test(read__into_a_region_without_remote_write__is_refused_on_request),
         cmocka_unit_test(chain__longer_than_the_queue__stops_where_it_is_full),

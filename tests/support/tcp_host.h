@@ -98,8 +98,8 @@ void host_check_fault(const struct iwarp_fault *fault, enum iwarp_fault_code cod
 
 /*
  * The connection under test ends: the event, the completions of what was posted (`left` requests,
- * all flushed with that fault, or with status `first` for the first of the send queue), the state
- * of the queue pair. code NONE: in order.
+ * all flushed with that fault; the first receive may be the one that was too short), the state of
+ * the queue pair. code NONE: in order.
  */
 void host_ended(struct tcp_host *h, enum iwarp_fault_code code, unsigned left);
 

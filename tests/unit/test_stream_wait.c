@@ -455,6 +455,7 @@ static void receive__too_small_for_what_waits__is_1_2_05(void **state)
     feed_hex(&e, V01 V02);
     post(&e, a, 0, 4);
     assert_int_equal(e.s.fault.code, IWARP_FAULT_DDP_TOO_LONG);
+    assert_int_equal(iwarp_rq_current(&e.rq)->status, IWARP_WC_LOCAL_LENGTH);
     endpoint_drain(&e);
     endpoint_expect_terminate(&e, "1205c000 0017 4143 00000000 00000000 00000001 00000000");
     assert_int_equal(e.rq.done, 0);

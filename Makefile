@@ -515,7 +515,7 @@ $(COMPAT_FILES): $(COMPAT_FILES_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-soname,$(@F) -o $@ $^
 # The same; it finds the pair beside itself.
-$(SOCKETS_OBJ): LOCAL_FLAGS := -Wno-pedantic -Wno-maybe-uninitialized
+$(SOCKETS_OBJ): LOCAL_FLAGS := -Wno-pedantic -Wno-unknown-warning-option -Wno-maybe-uninitialized
 $(COMPAT_SOCKETS): $(SOCKETS_OBJ) $(COMPAT_CM) $(COMPAT_VERBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' \

@@ -50,7 +50,7 @@ static bool ask(struct sock *s, int tcp, bool *again)
     }
     iwarp_compat_tell("sockets", "the peer does not answer an MPA Request (%s): plain TCP",
                       strerror(error == EINPROGRESS ? ETIMEDOUT : error));
-    plain_peers_add((const struct sockaddr *)&s->peer, s->peer_len, start_now_ms());
+    plain_peers_add((const struct sockaddr *)&s->peer, s->peer_len, sock_now_ms());
     *again = true;
     (void)iwarp_rs_forget(s->rs);
     bind_again(s, s->rs);
@@ -256,7 +256,7 @@ int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen
     }
     if (start_reply_ms() == 0 || len > sizeof s->peer ||
         (to->sa_family != AF_INET && to->sa_family != AF_INET6) ||
-        plain_peers_has(to, len, start_now_ms())) {
+        plain_peers_has(to, len, sock_now_ms())) {
         const int error = errno;
         pthread_mutex_lock(&s->start);
         sock_plain(s);

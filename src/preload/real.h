@@ -23,15 +23,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define REAL_FUNCTIONS(X)                                                                          \
-    X(socket)                                                                                      \
-    X(bind)                                                                                        \
-    X(listen)                                                                                      \
-    X(accept) X(accept4) X(connect) X(shutdown) X(close) X(getsockname) X(getpeername)             \
-        X(getsockopt) X(setsockopt) X(read) X(readv) X(recv) X(recvfrom) X(recvmsg) X(recvmmsg)    \
-            X(write) X(writev) X(send) X(sendto) X(sendmsg) X(sendmmsg) X(sendfile) X(splice)      \
-                X(poll) X(ppoll) X(select) X(pselect) X(epoll_ctl) X(dup) X(dup2) X(dup3) X(fcntl) \
-                    X(ioctl) X(close_range) X(fdopen) X(_exit)
+/* clang-format off */
+#define REAL_FUNCTIONS(X) \
+    X(socket) X(bind) X(listen) X(accept) X(accept4) X(connect) X(shutdown) X(close) \
+    X(getsockname) X(getpeername) X(getsockopt) X(setsockopt) X(read) X(readv) X(recv) \
+    X(recvfrom) X(recvmsg) X(recvmmsg) X(write) X(writev) X(send) X(sendto) X(sendmsg) \
+    X(sendmmsg) X(sendfile) X(splice) X(poll) X(ppoll) X(select) X(pselect) X(epoll_ctl) X(dup) \
+    X(dup2) X(dup3) X(fcntl) X(ioctl) X(close_range) X(fdopen) X(_exit)
+/* clang-format on */
 
 #define REAL_MEMBER(name) __typeof__(&name) name;
 struct real {

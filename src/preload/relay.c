@@ -140,9 +140,9 @@ void relay_end(struct sock *s)
     const int face = sock_face(s);
     int unread = 0;
 
-    for (int64_t until = start_now_ms() + DRAIN_MS; face >= 0 && start_now_ms() < until &&
-                                                    real()->ioctl(face, SIOCOUTQ, &unread) == 0 &&
-                                                    unread > 0;) {
+    for (int64_t until = sock_now_ms() + DRAIN_MS; face >= 0 && sock_now_ms() < until &&
+                                                   real()->ioctl(face, SIOCOUTQ, &unread) == 0 &&
+                                                   unread > 0;) {
         rest();
     }
     if (face >= 0) {
@@ -153,8 +153,8 @@ void relay_end(struct sock *s)
 
 void relay_wait(void)
 {
-    for (int64_t until = start_now_ms() + DRAIN_MS;
-         atomic_load(&relays) > 0 && start_now_ms() < until;) {
+    for (int64_t until = sock_now_ms() + DRAIN_MS;
+         atomic_load(&relays) > 0 && sock_now_ms() < until;) {
         rest();
     }
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 
 /* Written with the lock held; read without it to see that a number is none of ours. */
 static _Atomic(struct sock *) table[SOCK_NUMBERS];
@@ -326,4 +327,12 @@ void sock_begin_child(void)
     if (owner) {
         owner = getpid();
     }
+}
+
+int64_t sock_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }

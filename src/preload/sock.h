@@ -118,6 +118,9 @@ int sock_high(int fd);
  */
 bool sock_mine(void);
 
+/* Milliseconds of a clock that does not go back. */
+int64_t sock_now_ms(void);
+
 /* For the handlers of fork. */
 void sock_hold(void);
 void sock_release(void);

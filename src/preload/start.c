@@ -20,14 +20,6 @@ unsigned start_reply_ms(void)
     return iwarp_compat_number("IWARP_SOCKETS_REPLY", 0, 60000, 3000);
 }
 
-int64_t start_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /*
  * A connection has several descriptors. Half of the numbers stay for the program and for plain
  * connections, which have one.
@@ -104,7 +96,7 @@ void start_arrived(int fd)
     }
     struct sock *s = sock_new(fd, SOCK_ARRIVED);
     if (s) {
-        s->arrived_ms = start_now_ms();
+        s->arrived_ms = sock_now_ms();
     }
 }
 
@@ -135,7 +127,7 @@ static void become_server(struct sock *s, int number)
 static bool decide(struct sock *s, int number, enum use use)
 {
     ssize_t n;
-    const bool over = start_now_ms() - s->arrived_ms >= (int64_t)start_quiet_s() * 1000;
+    const bool over = sock_now_ms() - s->arrived_ms >= (int64_t)start_quiet_s() * 1000;
 
     switch (look(number, &n)) {
     case FIRST_REQUEST:

@@ -10,8 +10,6 @@
 unsigned start_quiet_s(void);
 unsigned start_reply_ms(void);
 
-int64_t start_now_ms(void);
-
 enum use {
     USE_READ,
     USE_WRITE,

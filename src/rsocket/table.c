@@ -62,18 +62,6 @@ static void defaults(struct rs *s, const struct rs *like)
     s->map_size = like ? like->map_size : 0;
 }
 
-static void make_locks(struct rs *s)
-{
-    pthread_condattr_t attr;
-
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->wake_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 struct rs *rs_new(int fd, int family, const struct rs *like)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -90,7 +78,9 @@ struct rs *rs_new(int fd, int family, const struct rs *like)
     s->born = iwarp_compat_generation();
     s->last_request = &s->requests;
     defaults(s, like);
-    make_locks(s);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->wake_lock, NULL);
+    pthread_cond_init(&s->wake, NULL);
     pthread_mutex_lock(&table_lock);
     at = slot(fd, true);
     if (at) {

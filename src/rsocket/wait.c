@@ -41,8 +41,9 @@ static bool sleep_on(struct rs *s, unsigned turn, uint64_t until)
 
     pthread_mutex_lock(&s->wake_lock);
     while (s->turn == turn && error != ETIMEDOUT) {
-        error = until == UINT64_MAX ? pthread_cond_wait(&s->wake, &s->wake_lock)
-                                    : pthread_cond_timedwait(&s->wake, &s->wake_lock, &at);
+        error = until == UINT64_MAX
+                    ? pthread_cond_wait(&s->wake, &s->wake_lock)
+                    : pthread_cond_clockwait(&s->wake, &s->wake_lock, CLOCK_MONOTONIC, &at);
     }
     pthread_mutex_unlock(&s->wake_lock);
     return error != ETIMEDOUT;

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Cells with op=program: unchanged programs of the distribution, in the guest over siw, and on the
-# host over our libibverbs and librdmacm (iwarp-run).  Words: program= is rping, one of perftest's,
+# host over our libibverbs and librdmacm (iwarp-run).  Words: program= is rping, rstream, riostream, one of perftest's,
 # or fio-write, fio-read, fio-send, fio-verify (send with verify=crc32c); size, count; more= has
 # further arguments, with commas for spaces.
 #
@@ -25,6 +25,7 @@ program_line()
     count=$(value count "$1" 20)
     case $program in
     rping) echo "rping $([ -n "${3-}" ] && echo "-c -a $3" || echo -s) -p $2 -V -C $count -S $size" ;;
+    rstream | riostream) echo "$program ${3+-s $3} -p $2 -S $size -C $count ${more//,/ }" ;;
     ib_*) echo "$program -R -F -p $2 -n $count -s $size ${more//,/ } ${3-}" ;;
     fio-*) fio_line "${program#fio-}" "$2" "$size" "$count" "${3-}" ;;
     esac

@@ -79,7 +79,6 @@ struct rs {
     bool told_end;              /* "disconnect" was posted */
     bool client, adopted;
     int family;
-    unsigned adopt_ms; /* of a connection that was adopted: the time for its start-up */
 
     /* Wake-ups, under wake_lock. `turn` counts them: a thread sleeps until it differs. */
     pthread_mutex_t wake_lock;
@@ -89,8 +88,6 @@ struct rs {
 
     struct iwarp_listener *listener;
     struct rs_request *requests, **last_request;
-    unsigned request_count, backlog;
-    bool refusing; /* the listener is being closed */
 
     struct iwarp_conn *conn;
     struct iwarp_qp *qp;
@@ -179,6 +176,7 @@ int rs_wait(struct rs *s, bool (*ready)(struct rs *s), bool nonblocking, int tim
 struct iwarp_eq *rs_engine_eq(void);
 void rs_engine_due(struct rs *s); /* its face has to be looked at */
 void rs_engine_bury(struct rs *s, uint64_t until_ms);
+void rs_engine_in_child(void);
 void rs_engine_end(void); /* the process exits: what was written goes out, within five seconds */
 
 /* --- conn.c ---------------------------------------------------------------------------------- */

@@ -33,10 +33,16 @@ static void after_fork(void)
     pthread_mutex_unlock(&table_lock);
 }
 
+static void after_fork_in_child(void)
+{
+    after_fork();
+    rs_engine_in_child();
+}
+
 static void watch_forks(void)
 {
     (void)iwarp_compat_generation(); /* its handlers first: see there */
-    (void)pthread_atfork(before_fork, after_fork, after_fork);
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 /* table_lock held. */

@@ -364,7 +364,6 @@ int rshutdown(int socket, int how)
         }
         rs_progress(s);
         rs_wake(s);
-        rs_show(s);
     }
     rs_give_back(s);
     return result;

@@ -147,7 +147,7 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
-void rs_give_back(struct rs *s);
+void rs_give_back(struct rs *s); /* its face shows what the call has changed */
 
 /* Out of the table: the number is nobody's. True if this call did it. The lock is held. */
 bool rs_drop(struct rs *s);

@@ -137,6 +137,7 @@ struct rs *rs_take(int fd)
 
 void rs_give_back(struct rs *s)
 {
+    rs_show(s);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&table_lock);
     s->uses--;

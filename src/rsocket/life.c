@@ -244,7 +244,8 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
         do {
             struct rs_request *request;
             errno = 0;
-            if (rs_wait(s, has_request, s->nonblocking, rs_timeout(s, SO_RCVTIMEO)) != 0 || !s->requests) {
+            if (rs_wait(s, has_request, s->nonblocking, rs_timeout(s, SO_RCVTIMEO)) != 0 ||
+                !s->requests) {
                 errno = errno ? errno : EINVAL;
                 break;
             }

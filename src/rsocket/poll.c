@@ -184,7 +184,8 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
     nfds_t count = 0;
     int result, ready = 0, timeout_ms = -1;
 
-    if (nfds < 0 || nfds > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
+    if (nfds < 0 || nfds > FD_SETSIZE ||
+        (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
         errno = EINVAL;
         return -1;
     }

@@ -69,9 +69,8 @@ static inline void check(const uint8_t *got, size_t len, uint64_t at, unsigned s
 
 static inline struct sockaddr_in loopback(uint16_t port)
 {
-    return (struct sockaddr_in){.sin_family = AF_INET,
-                                .sin_port = htons(port),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
 static inline int listener_at(uint16_t *port, int backlog)

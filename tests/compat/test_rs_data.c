@@ -274,7 +274,7 @@ static void sockets__a_thousand_at_once__work(void **state)
     struct rlimit limit;
     uint16_t port;
     unsigned count = 500;
-    int (*fds)[2] = calloc(count, sizeof *fds);
+    int(*fds)[2] = calloc(count, sizeof *fds);
 
     (void)state;
     getrlimit(RLIMIT_NOFILE, &limit);

@@ -24,8 +24,7 @@ static void half_close__of_either_end__ends_that_way_alone(void **state)
         expect_octets(b, "last", 4);
         assert_int_equal(rrecv(b, &c, 1, 0), 0);
         assert_int_equal(rrecv(b, &c, 1, 0), 0);
-        assert_int_equal(polled(b, POLLIN | POLLOUT | POLLRDHUP, 0),
-                         POLLIN | POLLOUT | POLLRDHUP);
+        assert_int_equal(polled(b, POLLIN | POLLOUT | POLLRDHUP, 0), POLLIN | POLLOUT | POLLRDHUP);
         send_octets(b, "answer", 6);
         works(rshutdown(b, SHUT_WR));
         expect_octets(a, "answer", 6);

@@ -73,8 +73,13 @@ static void map_entries__of_any_number__are_announced_as_at_least_that(void **st
     static const struct {
         uint32_t wanted, size;
         uint8_t said;
-    } rows[] = {{0, 0, 0},      {1, 1, 1},         {127, 127, 127}, {128, 256, 0x81},
-                {256, 256, 0x81}, {257, 512, 0x82}, {RS_MAP_MAX, 32512, 0xff},
+    } rows[] = {{0, 0, 0},
+                {1, 1, 1},
+                {127, 127, 127},
+                {128, 256, 0x81},
+                {256, 256, 0x81},
+                {257, 512, 0x82},
+                {RS_MAP_MAX, 32512, 0xff},
                 {RS_MAP_MAX + 1, 32512, 0xff}};
     uint8_t octets[RS_PRIVATE_LEN];
     struct rs_hello got, h = hello;

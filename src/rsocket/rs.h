@@ -20,8 +20,9 @@
  * Who owns a socket: the table, from its creation to rclose; each call that uses it (`uses`); and
  * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
  *
- * Locks, outermost first: table lock; lock of a socket, then native locks; engine lock; wake_lock
- * of a socket. A thread that holds a socket's lock does not wait for the peer.
+ * Locks, outermost first: lock of a socket (of a listener before one that it accepts), then native
+ * locks; engine lock; wake_lock of a socket. The table lock comes last: nothing is locked under it
+ * but by a fork. A thread that holds a socket's lock does not wait for the peer.
  */
 #ifndef IWARP_RSOCKET_RS_H
 #define IWARP_RSOCKET_RS_H

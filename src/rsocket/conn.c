@@ -241,6 +241,10 @@ int rs_error_of(const struct iwarp_fault *f)
         f->code == IWARP_FAULT_MPA_RETRY_TIMEOUT) {
         return ETIMEDOUT;
     }
+    if (f->code == IWARP_FAULT_MPA_KEY || f->code == IWARP_FAULT_MPA_BOTH_INITIATORS ||
+        f->code == IWARP_FAULT_MPA_BOTH_RESPONDERS || f->code == IWARP_FAULT_MPA_REVISION) {
+        return EPROTO; /* the peer speaks something else */
+    }
     return ECONNRESET;
 }
 

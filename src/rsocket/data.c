@@ -156,7 +156,6 @@ static ssize_t send_iov(int socket, const struct iovec *iov, size_t count, int f
         result = -1;
     } else {
         result = send_all(s, iov, count, flags);
-        rs_show(s);
     }
     rs_give_back(s);
     return result;
@@ -278,7 +277,6 @@ static ssize_t receive_iov(int socket, const struct iovec *iov, size_t count, in
         result = -1;
     } else {
         result = receive_all(s, iov, count, flags);
-        rs_show(s);
     }
     rs_give_back(s);
     return result;

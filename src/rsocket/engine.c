@@ -21,6 +21,7 @@ static struct iwarp_eq *eq;
 static unsigned eq_born;
 static int bell = -1; /* eventfd: there is something in one of the lists */
 static struct rs *due, *dead;
+static unsigned dead_count; /* those that free_dead looks at, too */
 
 static void ring(void)
 {
@@ -45,6 +46,7 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms)
     s->dead_until_ms = until_ms;
     s->next_dead = dead;
     dead = s;
+    dead_count++;
     ring();
     pthread_mutex_unlock(&engine_lock);
 }
@@ -80,7 +82,6 @@ static void on_request(struct rs *listener, struct iwarp_conn *conn)
     }
     *listener->last_request = request;
     listener->last_request = &request->next;
-    listener->request_count++;
     rs_wake(listener);
 }
 
@@ -219,7 +220,8 @@ static bool can_go(struct rs *s)
 static bool free_dead(void)
 {
     struct rs *list, *next, *left = NULL;
-    bool some = false;
+    unsigned freed = 0;
+    bool some;
 
     pthread_mutex_lock(&engine_lock);
     list = dead;
@@ -229,6 +231,7 @@ static bool free_dead(void)
         next = list->next_dead;
         if (can_go(list)) {
             free_socket(list);
+            freed++;
         } else {
             list->next_dead = left;
             left = list;
@@ -241,6 +244,7 @@ static bool free_dead(void)
         dead = left;
         left = next;
     }
+    dead_count -= freed;
     some = dead != NULL;
     pthread_mutex_unlock(&engine_lock);
     return some;
@@ -297,6 +301,7 @@ static int start(void)
         return -1;
     }
     due = dead = NULL;
+    dead_count = 0;
     bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0 || iwarp_eq_create(device, &eq) != IWARP_OK) {
         return RS_REFUSE(bell < 0 ? errno : ENOMEM, "no queue for connection events");
@@ -313,6 +318,12 @@ static int start(void)
     }
     eq_born = iwarp_compat_generation();
     return 0;
+}
+
+/* The lock may be held by a thread that the child has not; the lists are the parent's. */
+void rs_engine_in_child(void)
+{
+    pthread_mutex_init(&engine_lock, NULL);
 }
 
 struct iwarp_eq *rs_engine_eq(void)
@@ -335,7 +346,7 @@ void rs_engine_end(void)
     rs_close_all();
     while (some && rs_now_ms() < until) {
         pthread_mutex_lock(&engine_lock);
-        some = dead != NULL;
+        some = dead_count > 0;
         pthread_mutex_unlock(&engine_lock);
         if (some) {
             usleep(1000);

@@ -126,7 +126,6 @@ int iwarp_rs_watch(int fd)
             iwarp_cq_arm(s->cq, false);
         }
         rs_progress(s);
-        rs_show(s);
     }
     face = s->face;
     rs_give_back(s);

@@ -179,7 +179,6 @@ int rlisten(int socket, int backlog)
         status = listen_at(s, backlog, eq);
         if (status == IWARP_OK) {
             s->state = RS_LISTENING;
-            s->backlog = (unsigned)backlog;
             result = 0;
         } else if (errno == 0) {
             (void)iwarp_compat_failed("rsocket", status, "rlisten");
@@ -245,7 +244,8 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
         do {
             struct rs_request *request;
             errno = 0;
-            if (rs_wait(s, has_request, s->nonblocking, -1) != 0 || !s->requests) {
+            if (rs_wait(s, has_request, s->nonblocking, rs_timeout(s, SO_RCVTIMEO)) != 0 ||
+                !s->requests) {
                 errno = errno ? errno : EINVAL;
                 break;
             }
@@ -254,7 +254,6 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
             if (!s->requests) {
                 s->last_request = &s->requests;
             }
-            s->request_count--;
             fd = accept_request(s, request);
             free(request);
         } while (fd < 0 && errno == ECONNABORTED);
@@ -366,7 +365,6 @@ int rshutdown(int socket, int how)
         }
         rs_progress(s);
         rs_wake(s);
-        rs_show(s);
     }
     rs_give_back(s);
     return result;

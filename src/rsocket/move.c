@@ -148,9 +148,10 @@ static void hear_data(struct rs *s, uint32_t octets)
 static void take_targets(struct rs *s)
 {
     for (unsigned i = 0; i < RS_TARGETS; i++) {
-        if (s->targets[i].len == 0) {
-            s->targets[i] = s->shared->targets[i];
-            s->shared->targets[i].len = 0;
+        struct rs_entry *entry = &s->shared->targets[i];
+        if (s->targets[i].len == 0 && __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE) > 0) {
+            s->targets[i] = *entry;
+            entry->len = 0; /* not of an entry that is empty: the peer may be writing it now */
         }
     }
 }

@@ -8,6 +8,7 @@
 #include "base/process.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,9 +182,10 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
 {
     struct pollfd fds[FD_SETSIZE];
     nfds_t count = 0;
-    int result, ready = 0;
+    int result, ready = 0, timeout_ms = -1;
 
-    if (nfds < 0 || nfds > FD_SETSIZE) {
+    if (nfds < 0 || nfds > FD_SETSIZE ||
+        (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
         errno = EINVAL;
         return -1;
     }
@@ -194,8 +196,10 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
             fds[count++] = (struct pollfd){fd, events, 0};
         }
     }
-    result = rpoll(fds, count,
-                   timeout ? (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000) : -1);
+    if (timeout && timeout->tv_sec < INT_MAX / 1000 - 1) {
+        timeout_ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+    }
+    result = rpoll(fds, count, timeout_ms);
     if (result < 0) {
         return -1;
     }

@@ -20,8 +20,9 @@
  * Who owns a socket: the table, from its creation to rclose; each call that uses it (`uses`); and
  * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
  *
- * Locks, outermost first: table lock; lock of a socket, then native locks; engine lock; wake_lock
- * of a socket. A thread that holds a socket's lock does not wait for the peer.
+ * Locks, outermost first: lock of a socket (of a listener before one that it accepts), then native
+ * locks; engine lock; wake_lock of a socket. The table lock comes last: nothing is locked under it
+ * but by a fork. A thread that holds a socket's lock does not wait for the peer.
  */
 #ifndef IWARP_RSOCKET_RS_H
 #define IWARP_RSOCKET_RS_H
@@ -79,7 +80,6 @@ struct rs {
     bool told_end;              /* "disconnect" was posted */
     bool client, adopted;
     int family;
-    unsigned adopt_ms; /* of a connection that was adopted: the time for its start-up */
 
     /* Wake-ups, under wake_lock. `turn` counts them: a thread sleeps until it differs. */
     pthread_mutex_t wake_lock;
@@ -89,8 +89,6 @@ struct rs {
 
     struct iwarp_listener *listener;
     struct rs_request *requests, **last_request;
-    unsigned request_count, backlog;
-    bool refusing; /* the listener is being closed */
 
     struct iwarp_conn *conn;
     struct iwarp_qp *qp;
@@ -150,7 +148,7 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
-void rs_give_back(struct rs *s);
+void rs_give_back(struct rs *s); /* its face shows what the call has changed */
 
 /* Out of the table: the number is nobody's. True if this call did it. The lock is held. */
 bool rs_drop(struct rs *s);
@@ -179,6 +177,7 @@ int rs_wait(struct rs *s, bool (*ready)(struct rs *s), bool nonblocking, int tim
 struct iwarp_eq *rs_engine_eq(void);
 void rs_engine_due(struct rs *s); /* its face has to be looked at */
 void rs_engine_bury(struct rs *s, uint64_t until_ms);
+void rs_engine_in_child(void);
 void rs_engine_end(void); /* the process exits: what was written goes out, within five seconds */
 
 /* --- conn.c ---------------------------------------------------------------------------------- */

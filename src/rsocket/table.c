@@ -33,10 +33,16 @@ static void after_fork(void)
     pthread_mutex_unlock(&table_lock);
 }
 
+static void after_fork_in_child(void)
+{
+    after_fork();
+    rs_engine_in_child();
+}
+
 static void watch_forks(void)
 {
     (void)iwarp_compat_generation(); /* its handlers first: see there */
-    (void)pthread_atfork(before_fork, after_fork, after_fork);
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 /* table_lock held. */
@@ -121,6 +127,7 @@ struct rs *rs_take(int fd)
 
 void rs_give_back(struct rs *s)
 {
+    rs_show(s);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&table_lock);
     s->uses--;

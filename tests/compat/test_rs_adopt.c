@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the preload library uses (rsocket/adopt.h): TCP connections that become rsockets, and a
+ * descriptor for epoll that shows what the rsocket would.
+ */
+#include "rsockets.h"
+
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static void tcp_pair(int fds[2])
+{
+    struct sockaddr_in at = loopback(0);
+    socklen_t len = sizeof at;
+    int l = works(socket(AF_INET, SOCK_STREAM, 0));
+
+    works(bind(l, (struct sockaddr *)&at, len));
+    works(listen(l, 1));
+    works(getsockname(l, (struct sockaddr *)&at, &len));
+    fds[0] = works(socket(AF_INET, SOCK_STREAM, 0));
+    works(connect(fds[0], (struct sockaddr *)&at, len));
+    fds[1] = works(accept(l, NULL, NULL));
+    close(l);
+}
+
+static void adopt_pair(int fds[2])
+{
+    tcp_pair(fds);
+    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
+    assert_int_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), 0);
+    assert_int_equal(iwarp_rs_start_up(fds[1], RS_WAIT_MS), 0);
+}
+
+static void connection__that_is_adopted__is_an_rsocket_of_the_same_number(void **state)
+{
+    struct sockaddr_in before, after;
+    socklen_t len = sizeof before;
+    int fds[2], one = 1;
+
+    (void)state;
+    tcp_pair(fds);
+    works(setsockopt(fds[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+    works(fcntl(fds[0], F_SETFL, O_NONBLOCK));
+    works(getpeername(fds[0], (struct sockaddr *)&before, &len));
+    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+    assert_true(iwarp_rs_is(fds[0]));
+    assert_int_equal(iwarp_rs_start_up(fds[0], 0), EINPROGRESS);
+    fails(rsend(fds[0], "x", 1, 0), EAGAIN);
+    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
+    assert_int_equal(iwarp_rs_start_up(fds[0], -1), 0);
+    assert_int_equal(iwarp_rs_start_up(fds[1], RS_WAIT_MS), 0);
+    works(rgetpeername(fds[0], (struct sockaddr *)&after, &len));
+    assert_memory_equal(&before, &after, sizeof before);
+    one = 0;
+    len = sizeof one;
+    works(rgetsockopt(fds[0], IPPROTO_TCP, TCP_NODELAY, &one, &len));
+    assert_int_equal(one, 1);
+    assert_true(works(rfcntl(fds[0], F_GETFL)) & O_NONBLOCK);
+    fails(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 0), ENOTCONN);
+    for (int i = 0; i < 2; i++) {
+        set_nonblocking(fds[i], false);
+        send_octets(fds[i], "adopted", 7);
+        expect_octets(fds[!i], "adopted", 7);
+    }
+    close_pair(fds);
+}
+
+static void octets__read_before_the_adoption__count(void **state)
+{
+    uint8_t request[16];
+    int fds[2];
+
+    (void)state;
+    tcp_pair(fds);
+    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+    assert_int_equal(recv(fds[1], request, sizeof request, MSG_WAITALL), sizeof request);
+    assert_memory_equal(request, "MPA ID Req Frame", 16);
+    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, request, sizeof request, 5000));
+    send_octets(fds[1], "here", 4); /* waits for the start-up */
+    expect_octets(fds[0], "here", 4);
+    close_pair(fds);
+}
+
+static void adoption__of_what_cannot_be__leaves_it_as_it_was(void **state)
+{
+    int pair[2], fds[2];
+    char c;
+
+    (void)state;
+    works(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    fails(iwarp_rs_adopt(pair[0], IWARP_RS_CLIENT, NULL, 0, 0), EOPNOTSUPP);
+    fails(iwarp_rs_adopt(-1, IWARP_RS_CLIENT, NULL, 0, 0), EBADF);
+    fails(iwarp_rs_adopt(STDIN_FILENO, IWARP_RS_CLIENT, NULL, 0, 0), ENOTSOCK);
+    assert_int_equal(write(pair[0], "x", 1), 1);
+    assert_int_equal(read(pair[1], &c, 1), 1);
+    close(pair[0]);
+    close(pair[1]);
+
+    /* A peer that says nothing, one that hangs up, one that speaks another language. */
+    for (unsigned i = 0; i < 4; i++) {
+        tcp_pair(fds);
+        works(iwarp_rs_adopt(fds[0], i == 3 ? IWARP_RS_SERVER : IWARP_RS_CLIENT, NULL, 0, 200));
+        if (i == 1) {
+            close(fds[1]);
+        } else if (i >= 2) {
+            char nonsense[100] = "HTTP/1.1 400 Bad Request";
+            assert_int_equal(send(fds[1], nonsense, sizeof nonsense, 0), sizeof nonsense);
+        }
+        int result = iwarp_rs_start_up(fds[0], RS_WAIT_MS);
+        if (i == 0) {
+            assert_int_equal(result, ETIMEDOUT);
+        } else if (i == 1) {
+            assert_int_equal(result, ECONNRESET);
+        } else {
+            assert_int_equal(result, EPROTO);
+        }
+        works(iwarp_rs_forget(fds[0]));
+        assert_false(iwarp_rs_is(fds[0]));
+        assert_true(fcntl(fds[0], F_GETFL) >= 0);
+        close(fds[0]);
+        if (i != 1) {
+            close(fds[1]);
+        }
+    }
+}
+
+/* --- epoll ----------------------------------------------------------------------------------- */
+
+struct watch {
+    int set;
+    uint32_t edge;
+};
+
+static void watch(struct watch *w, int fd, bool edge)
+{
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | (edge ? EPOLLET : 0)};
+    int face = works(iwarp_rs_watch(fd));
+
+    assert_int_equal(iwarp_rs_watch(fd), face);
+    w->set = works(epoll_create1(0));
+    works(epoll_ctl(w->set, EPOLL_CTL_ADD, face, &e));
+}
+
+/* Until these events, and no others of `mask`, are shown. */
+static void shows(struct watch *w, uint32_t mask, uint32_t wanted)
+{
+    uint64_t until = now_ms() + 5000;
+    uint32_t got = 0;
+
+    do {
+        struct epoll_event e = {0};
+        (void)epoll_wait(w->set, &e, 1, 10);
+        got = e.events;
+    } while ((got & mask) != wanted && now_ms() < until);
+    assert_int_equal(got & mask, wanted);
+}
+
+static void epoll__of_levels__shows_what_the_rsocket_can(void **state)
+{
+    static char big[50000];
+    struct watch w;
+    int fds[2];
+    char c;
+
+    (void)state;
+    for (unsigned adopted = 0; adopted < 2; adopted++) {
+        if (adopted) {
+            adopt_pair(fds);
+        } else {
+            make_pair(fds);
+        }
+        watch(&w, fds[0], false);
+        shows(&w, EPOLLIN | EPOLLOUT, EPOLLOUT);
+        send_octets(fds[1], "ab", 2);
+        shows(&w, EPOLLIN | EPOLLOUT, EPOLLIN | EPOLLOUT);
+        assert_int_equal(rrecv(fds[0], &c, 1, 0), 1);
+        shows(&w, EPOLLIN, EPOLLIN);
+        assert_int_equal(rrecv(fds[0], &c, 1, 0), 1);
+        shows(&w, EPOLLIN | EPOLLOUT, EPOLLOUT);
+        while (rsend(fds[0], big, sizeof big, MSG_DONTWAIT) > 0 ||
+               polled(fds[0], POLLOUT, 50) != 0) {
+        }
+        shows(&w, EPOLLIN | EPOLLOUT, 0);
+        send_octets(fds[1], "c", 1); /* readable, not writable */
+        shows(&w, EPOLLIN | EPOLLOUT, EPOLLIN);
+        assert_int_equal(rrecv(fds[0], &c, 1, 0), 1);
+        while (rrecv(fds[1], big, sizeof big, MSG_DONTWAIT) > 0 ||
+               polled(fds[1], POLLIN, 50) != 0) {
+        }
+        shows(&w, EPOLLIN | EPOLLOUT, EPOLLOUT);
+        works(rshutdown(fds[1], SHUT_WR));
+        shows(&w, EPOLLRDHUP | EPOLLHUP, EPOLLRDHUP);
+        assert_int_equal(rrecv(fds[0], &c, 1, 0), 0);
+        works(rclose(fds[1]));
+        shows(&w, EPOLLHUP, EPOLLHUP);
+        works(rclose(fds[0]));
+        close(w.set);
+    }
+}
+
+static void epoll__of_edges__shows_each_arrival(void **state)
+{
+    struct watch w;
+    struct epoll_event e;
+    int fds[2];
+    char got[100];
+
+    (void)state;
+    make_pair(fds);
+    watch(&w, fds[0], true);
+    shows(&w, EPOLLIN | EPOLLOUT, EPOLLOUT);
+    for (unsigned i = 0; i < 20; i++) { /* what came before stays unread */
+        send_octets(fds[1], "x", 1);
+        shows(&w, EPOLLIN, EPOLLIN);
+    }
+    assert_int_equal(epoll_wait(w.set, &e, 1, 50), 0);
+    assert_int_equal(rrecv(fds[0], got, sizeof got, MSG_DONTWAIT), 20);
+    send_octets(fds[1], "y", 1);
+    shows(&w, EPOLLIN, EPOLLIN);
+    close_pair(fds);
+    close(w.set);
+}
+
+static void epoll__of_a_listener_and_a_connect__shows_both(void **state)
+{
+    struct watch server, client;
+    uint16_t port;
+    int fds[2], listener = listener_at(&port, 2);
+
+    (void)state;
+    watch(&server, listener, false);
+    shows(&server, EPOLLIN, 0);
+    fds[0] = works(rsocket(AF_INET, SOCK_STREAM, 0));
+    begin_connect(fds[0], port);
+    watch(&client, fds[0], false);
+    shows(&client, EPOLLIN | EPOLLOUT, 0);
+    shows(&server, EPOLLIN, EPOLLIN);
+    fds[1] = works(raccept(listener, NULL, NULL));
+    shows(&server, EPOLLIN, 0);
+    shows(&client, EPOLLIN | EPOLLOUT, EPOLLOUT);
+    close_pair(fds);
+    works(rclose(listener));
+    close(client.set);
+    close(server.set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connection__that_is_adopted__is_an_rsocket_of_the_same_number),
+        cmocka_unit_test(octets__read_before_the_adoption__count),
+        cmocka_unit_test(adoption__of_what_cannot_be__leaves_it_as_it_was),
+        cmocka_unit_test(epoll__of_levels__shows_what_the_rsocket_can),
+        cmocka_unit_test(epoll__of_edges__shows_each_arrival),
+        cmocka_unit_test(epoll__of_a_listener_and_a_connect__shows_both),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Queue pairs: create, find by number, modify, query. A new one is in RESET, and one of
- * rdma_create_qp in INIT. Until a transition to RTR names a peer by its number, transitions are accepted and do nothing,
- * since the connection manager connects. From then on until RESET, num_calls.c decides.
+ * rdma_create_qp in INIT. Until a transition to RTR names a peer by its number, transitions are
+ * accepted and do nothing, since the connection manager connects. From then on until RESET,
+ * num_calls.c decides.
  */
 #include "base/process.h"
 #include "base/settings.h"

@@ -144,7 +144,8 @@ static void note_posted(struct compat_qp *qp)
 static bool wants_confirmation(const struct compat_qp *qp, const struct ibv_send_wr *wr)
 {
     return (qp->confirms || atomic_load_explicit(&qp->named, memory_order_relaxed)) &&
-           wr->opcode == IBV_WR_RDMA_WRITE && (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED));
+           (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
+           (qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED));
 }
 
 /* One request of the program as one or two native ones, linked. *n counts up. NULL, or why not. */
@@ -172,6 +173,18 @@ static const char *add(const struct compat_qp *qp, struct iwarp_send_wr *native,
         ++*n;
     }
     return NULL;
+}
+
+/* The rkey that a bound window has from now on, where programs look for it: its last octet is the
+ * program's. */
+static void renew_rkeys(const struct ibv_send_wr *wr, const struct ibv_send_wr *end)
+{
+    for (; wr != end; wr = wr->next) {
+        if (wr->opcode == IBV_WR_BIND_MW) {
+            struct ibv_mw *mw = wr->bind_mw.mw;
+            mw->rkey = (mw->rkey & ~0xffu) | (wr->bind_mw.rkey & 0xffu);
+        }
+    }
 }
 
 static int refuse_send(const char *why)
@@ -204,7 +217,7 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
     }
     while (wr && !why) {
         const struct iwarp_send_wr *stopped = NULL;
-        struct ibv_send_wr *of[CHUNK];
+        struct ibv_send_wr *of[CHUNK], *first = wr;
         unsigned n = 0;
         for (; wr && n + 1 < CHUNK; wr = wr->next) {
             unsigned at = n;
@@ -218,8 +231,10 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
         note_posted(qp);
         if (status != IWARP_OK) {
             *bad = of[stopped - native];
+            renew_rkeys(first, *bad);
             return error_of_post(status, "ibv_post_send");
         }
+        renew_rkeys(first, wr);
     }
     if (why) {
         *bad = wr;
@@ -231,6 +246,7 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
 int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *wr,
                                struct iwarp_send_wr *native, struct iwarp_bind *bind)
 {
+    const struct ibv_send_wr *first = wr;
     const char *why = NULL;
 
     if (!iwarp_compat_may_send(qp)) {
@@ -244,7 +260,11 @@ int iwarp_compat_post_together(struct compat_qp *qp, const struct ibv_send_wr *w
     }
     enum iwarp_status status = iwarp_post_send_together(qp->sender, native, NULL);
     note_posted(qp);
-    return status == IWARP_OK ? 0 : error_of_post(status, "ibv_wr_complete");
+    if (status != IWARP_OK) {
+        return error_of_post(status, "ibv_wr_complete");
+    }
+    renew_rkeys(first, NULL);
+    return 0;
 }
 
 /* Receives of a queue pair, or of a shared queue: one of the two is NULL. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: create, find by number, modify, query. A new one reports INIT, as an RNIC's does.
- * Until a transition to RTR names a peer by its number, transitions are accepted and do nothing,
- * since the connection manager connects. From then on until RESET, num_calls.c decides.
+ * Queue pairs: create, find by number, modify, query. A new one is in RESET, and one of
+ * rdma_create_qp in INIT. Until a transition to RTR names a peer by its number, transitions are
+ * accepted and do nothing, since the connection manager connects. From then on until RESET,
+ * num_calls.c decides.
  */
 #include "base/process.h"
 #include "base/settings.h"
@@ -182,7 +183,7 @@ static void fill(struct compat_qp *qp, struct ibv_context *context,
     qp->ibv.srq = a->srq;
     qp->ibv.qp_type = a->qp_type;
     qp->ibv.qp_num = qp->ibv.handle = iwarp_qp_num(qp->native);
-    qp->ibv.state = IBV_QPS_RESET; /* ibv_query_qp reports INIT */
+    qp->ibv.state = IBV_QPS_RESET;
     qp->access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                  IBV_ACCESS_MW_BIND;
     qp->rfc7306 = iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
@@ -346,8 +347,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
         return iwarp_compat_failed("verbs", status, "ibv_query_qp");
     }
     iwarp_compat_qp_refresh(qp);
-    if (ibv->state == IBV_QPS_RESET) {
-        ibv->state = IBV_QPS_INIT; /* an RNIC's queue pair takes receives from the beginning */
+    if (ibv->state == IBV_QPS_RESET && !qp->num) {
+        ibv->state = IBV_QPS_INIT; /* rdma_create_qp's takes receives from the beginning */
     }
     memset(attr, 0, sizeof *attr);
     attr->qp_state = attr->cur_qp_state = ibv->state;

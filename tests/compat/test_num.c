@@ -313,17 +313,20 @@ static void write__refused_by_the_peer__says_so(void **state)
     post(&l, 0, 2, IBV_WR_RDMA_WRITE, LOOP_OCTETS, 8); /* its own memory is beyond, too */
     assert_int_equal(loop_wc(&l, 0).status, IBV_WC_LOC_PROT_ERR);
     loop_close(&l);
-    loop_open(&l, &unconnected);
-    name_each_other(&l, &usual);
-    l.mr[1]->rkey ^= 0x100;
-    post(&l, 0, 2, IBV_WR_RDMA_WRITE, 0, 8);
-    post(&l, 0, 3, IBV_WR_RDMA_WRITE, 0, 8);
-    l.mr[1]->rkey ^= 0x100;
-    struct ibv_wc wc = loop_wc(&l, 0);
-    assert_int_equal(wc.wr_id, 2);
-    assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
-    assert_int_equal(loop_wc(&l, 0).status, IBV_WC_WR_FLUSH_ERR);
-    loop_close(&l);
+    for (unsigned i = 0; i < 2; i++) {
+        loop_open(&l, &unconnected);
+        name_each_other(&l, &usual);
+        loop_recv(&l, 1, 1, 0, 8);
+        l.mr[1]->rkey ^= 0x100;
+        post(&l, 0, 2, i == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8);
+        post(&l, 0, 3, IBV_WR_RDMA_WRITE, 0, 8);
+        l.mr[1]->rkey ^= 0x100;
+        struct ibv_wc wc = loop_wc(&l, 0);
+        assert_int_equal(wc.wr_id, 2);
+        assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
+        assert_int_equal(loop_wc(&l, 0).status, IBV_WC_WR_FLUSH_ERR);
+        loop_close(&l);
+    }
 }
 
 /* --- ends and new beginnings ----------------------------------------------------------------- */

@@ -157,13 +157,14 @@ static void send_with_invalidate__makes_the_window_unusable(void **state)
               .opcode = IBV_WR_BIND_MW,
               .send_flags = IBV_SEND_SIGNALED,
               .bind_mw = {.mw = mw,
-                          .rkey = ibv_inc_rkey(mw->rkey),
+                          .rkey = ibv_inc_rkey(mw->rkey) & 0xff, /* no more of it counts */
                           .bind_info = {.mr = l.mr[1],
                                         .addr = (uintptr_t)l.memory[1] + 8,
                                         .length = 16,
                                         .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}}};
-    uint32_t rkey = wr.bind_mw.rkey;
+    uint32_t rkey = ibv_inc_rkey(mw->rkey);
     assert_int_equal(ibv_post_send(l.qp[1], &wr, &bad), 0);
+    assert_int_equal(mw->rkey, rkey);
     (void)loop_expect(&l, 1, 4, IBV_WC_BIND_MW);
 
     struct ibv_sge sge = loop_sge(&l, 0, 0, 16);

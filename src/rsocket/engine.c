@@ -300,8 +300,7 @@ static int start(void)
     if (!device) {
         return -1;
     }
-    due = dead = NULL;
-    dead_count = 0;
+    /* Sockets that were closed before there was a connection may be in the list already. */
     bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0 || iwarp_eq_create(device, &eq) != IWARP_OK) {
         return RS_REFUSE(bell < 0 ? errno : ENOMEM, "no queue for connection events");
@@ -324,6 +323,9 @@ static int start(void)
 void rs_engine_in_child(void)
 {
     pthread_mutex_init(&engine_lock, NULL);
+    due = dead = NULL;
+    dead_count = 0;
+    bell = -1;
 }
 
 struct iwarp_eq *rs_engine_eq(void)

@@ -191,7 +191,9 @@ static uint64_t lose(struct relay *r, struct pair_side side[2], size_t octets, u
 {
     uint64_t longest = 0;
 
+    pthread_mutex_lock(&r->lock);
     r->count = 0;
+    pthread_mutex_unlock(&r->lock);
     atomic_store(&r->pattern, pattern);
     memset(side[1].p, 0, MEMORY);
     if (octets > 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rsockets of librdmacm.so.1: both ends in one process, and in two.
+ * rsockets of librdmacm.so.1: both ends in one process. test_rs_end.c has those of two.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -321,85 +319,6 @@ static void close__while_another_thread_reads__wakes_it_up(void **state)
     client = rsocket(AF_INET, SOCK_STREAM, 0);
 }
 
-static void peer__killed__ends_reads_and_writes(void **state)
-{
-    int ready[2], fd, status;
-    char octet;
-    pid_t child;
-
-    (void)state;
-    assert_int_equal(pipe(ready), 0);
-    child = fork();
-    if (child == 0) {
-        (void)!write(ready[1], "", 1);
-        fd = rsocket(AF_INET, SOCK_STREAM, 0);
-        if (rconnect(fd, (struct sockaddr *)&at, sizeof at) == 0) {
-            rwrite(fd, "x", 1);
-        }
-        pause();
-        _exit(0);
-    }
-    assert_int_equal(read(ready[0], &octet, 1), 1);
-    fd = raccept(listener, NULL, NULL);
-    assert_true(fd >= 0);
-    assert_int_equal(rread(fd, &octet, 1), 1);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(rread(fd, &octet, 1) <= 0);
-    for (int i = 0; i < 1000 && rwrite(fd, "x", 1) == 1; i++) {
-        usleep(1000);
-    }
-    assert_int_equal(rwrite(fd, "x", 1), -1);
-    rclose(fd);
-    close(ready[0]);
-    close(ready[1]);
-}
-
-static void exit__right_behind_a_write__loses_nothing(void **state)
-{
-    static uint8_t octets[200000];
-    size_t got = 0;
-    ssize_t n;
-    int fd, status;
-    pid_t child = fork();
-
-    (void)state;
-    if (child == 0) {
-        fd = rsocket(AF_INET, SOCK_STREAM, 0);
-        fill(octets, 0, sizeof octets);
-        if (rconnect(fd, (struct sockaddr *)&at, sizeof at) == 0) {
-            rwrite(fd, octets, sizeof octets);
-        }
-        exit(0);
-    }
-    fd = raccept(listener, NULL, NULL);
-    usleep(100000);
-    while ((n = rread(fd, octets, 10000)) > 0) {
-        check(octets, got, (size_t)n);
-        got += (size_t)n;
-    }
-    assert_int_equal(got, sizeof octets);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    rclose(fd);
-}
-
-static void fork__numbers_of_the_parent__can_only_be_closed(void **state)
-{
-    int status;
-    pid_t child = fork();
-
-    (void)state;
-    if (child == 0) {
-        char octet;
-        bool good = rread(client, &octet, 1) == -1 && errno == EBADF && rclose(client) == 0 &&
-                    fcntl(client, F_GETFD) == -1;
-        _exit(good ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    stream(client, server, 100000, 0); /* nothing has happened to it */
-}
-
 /* --- waiting --------------------------------------------------------------------------------- */
 
 static void *write_later(void *arg)
@@ -632,9 +551,6 @@ int main(void)
         TEST(shutdown__of_one_direction__leaves_the_other),
         TEST(close__of_the_peer__ends_reads_after_the_data_and_fails_writes),
         TEST(close__while_another_thread_reads__wakes_it_up),
-        TEST(peer__killed__ends_reads_and_writes),
-        TEST(exit__right_behind_a_write__loses_nothing),
-        TEST(fork__numbers_of_the_parent__can_only_be_closed),
         TEST(poll__rsockets_and_pipes__wakes_up_for_each),
         TEST(connect__not_blocking__is_shown_by_poll),
         TEST(connect__nobody_listens__is_refused_and_may_be_tried_again),

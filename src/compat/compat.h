@@ -140,6 +140,7 @@ struct compat_qp {
     bool confirms;           /* its RDMA Writes are confirmed, however it is connected */
     struct ibv_qp_cap cap;
     bool sig_all, extended;
+    bool shows_reset;            /* ibv_query_qp reports RESET as RESET, not as INIT */
     unsigned access;             /* IBV_ACCESS_*, as modified last */
     bool rfc7306;                /* of the device, asked once */
     uint8_t ird, ord;            /* max_dest_rd_atomic, max_rd_atomic as modified last */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: create, find by number, modify, query. A new one is in RESET, and one of
- * rdma_create_qp in INIT. Until a transition to RTR names a peer by its number, transitions are
- * accepted and do nothing, since the connection manager connects. From then on until RESET,
- * num_calls.c decides.
+ * Queue pairs: create, find by number, modify, query. A new one reports INIT, as an RNIC's does;
+ * with the persona of an adapter, and after a transition to RESET, it reports RESET. Until a
+ * transition to RTR names a peer by its number, transitions are accepted and do nothing, since the
+ * connection manager connects. From then on until RESET, num_calls.c decides.
  */
 #include "base/process.h"
 #include "base/settings.h"
 #include "compat/compat.h"
+#include "compat/identity.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -184,6 +185,7 @@ static void fill(struct compat_qp *qp, struct ibv_context *context,
     qp->ibv.qp_type = a->qp_type;
     qp->ibv.qp_num = qp->ibv.handle = iwarp_qp_num(qp->native);
     qp->ibv.state = IBV_QPS_RESET;
+    qp->shows_reset = qp->num && iwarp_compat_poses_as_roce();
     qp->access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                  IBV_ACCESS_MW_BIND;
     qp->rfc7306 = iwarp_device_query(iwarp_compat_device(), &info) == IWARP_OK &&
@@ -347,8 +349,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
         return iwarp_compat_failed("verbs", status, "ibv_query_qp");
     }
     iwarp_compat_qp_refresh(qp);
-    if (ibv->state == IBV_QPS_RESET && !qp->num) {
-        ibv->state = IBV_QPS_INIT; /* rdma_create_qp's takes receives from the beginning */
+    if (ibv->state == IBV_QPS_RESET && !qp->shows_reset) {
+        ibv->state = IBV_QPS_INIT; /* an RNIC's queue pair takes receives from the beginning */
     }
     memset(attr, 0, sizeof *attr);
     attr->qp_state = attr->cur_qp_state = ibv->state;
@@ -513,6 +515,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     }
     if (!error && (mask & IBV_QP_STATE)) {
         ibv->state = attr->qp_state;
+        qp->shows_reset = qp->shows_reset || attr->qp_state == IBV_QPS_RESET;
         iwarp_compat_qp_refresh(qp);
     }
     return error;

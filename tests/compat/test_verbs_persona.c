@@ -43,6 +43,25 @@ static void device__with_the_persona__is_an_adapter_and_says_what_it_is(void **s
     assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
 }
 
+static void queue_pair__with_the_persona__begins_in_reset(void **state)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_attr attr;
+
+    (void)state;
+    assert_non_null(pd);
+    assert_non_null(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    assert_non_null(qp);
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RESET);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void port__with_the_persona__has_gid_types_and_the_default_partition(void **state)
 {
     struct ibv_gid_entry entry;
@@ -142,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device__with_the_persona__is_an_adapter_and_says_what_it_is),
+        cmocka_unit_test(queue_pair__with_the_persona__begins_in_reset),
         cmocka_unit_test(port__with_the_persona__has_gid_types_and_the_default_partition),
         cmocka_unit_test(files__of_a_device__say_what_the_calls_say),
         cmocka_unit_test(files__of_others__are_the_systems),

@@ -242,8 +242,7 @@ static void *echo(void *arg)
     return NULL;
 }
 
-static void child__of_a_process_with_rsockets__has_none_but_can(
-    void **state)
+static void child__of_a_process_with_rsockets__has_none_but_can(void **state)
 {
     int fds[2], busy[2];
     char c;

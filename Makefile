@@ -207,7 +207,7 @@ test-san:                   ## unit and end-to-end tests under ASan+UBSan and un
 
 test-no-isal:               ## tests of what computes a CRC, in a library built without ISA-L
 	@tools/install-packages build test
-	@$(MAKE) run-tests VARIANT=no-isal ISAL_VERSION= NAMED='crc mpa stream capture provider pair_transfer framing markers' 
+	@$(MAKE) run-tests VARIANT=no-isal ISAL_VERSION= NAMED='crc mpa stream capture provider pair_transfer framing markers'
 
 # With SLOW=1 these do what takes minutes: all of iwarp-cp on other disks, a file above 4 GiB (9 GB
 # of disk), a million messages through lwIP and a bad link.

@@ -54,7 +54,8 @@ def name_ends(axes, found):
     ends = [axes.transAxes.inverted().transform(axes.transData.transform(line[-1]))[1] for line in found.values()]
     for (name, line), height in zip(found.items(), spread(ends)):
         axes.annotate(name, xy=line[-1], xytext=(1.02, height), textcoords='axes fraction', va='center',
-                      color=COLOURS.get(name, '#888888'), annotation_clip=False)
+                      color=COLOURS.get(name, '#888888'), annotation_clip=False,
+                      arrowprops={'arrowstyle': '-', 'color': COLOURS.get(name, '#888888'), 'linewidth': 0.6, 'alpha': 0.6})
 
 
 # --- every size ----------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def sizes(results, prefix, title, unit, scale, path):
     for name, line in found.items():
         axes.plot(*zip(*line), color=COLOURS.get(name, '#888888'), linewidth=1.8, marker='o', markersize=3)
     every = sorted({size for line in found.values() for size, _ in line})
-    axes.set_xticks(every[::3] if len(every) > 8 else every)
+    axes.set_xticks(every[::4] if len(every) > 8 else every)
     axes.xaxis.set_major_formatter(lambda value, _: size_text(int(value)))
     axes.yaxis.set_major_formatter(lambda value, _: f'{value:g}')
     axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())

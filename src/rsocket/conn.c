@@ -99,6 +99,7 @@ static void begin(struct rs *s)
     s->sends_free = s->sq_size;
     s->sent = s->may_send = s->granted_at = s->taken = 0;
     s->target = 0;
+    s->next_target = 1; /* entry 0 is in the private data */
     s->peer_target = 1;
     s->first = s->after = s->read_at = s->read_of_first = s->arrive_at = 0;
     s->unread = 0;

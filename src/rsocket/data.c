@@ -79,13 +79,13 @@ static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size
 
     octets = left < octets ? (uint32_t)left : octets;
     rs_gather(s->send + s->send_at, iov, at, octets);
-    target->addr += octets;
-    target->len -= octets;
     if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + s->send_at, octets, &to, false,
                 rs_message(RS_DATA, octets)) != 0) {
         errno = ENOMEM;
         return -1;
     }
+    target->addr += octets; /* our copy: the peer writes another one */
+    target->len -= octets;
     if (target->len == 0) {
         s->target = (s->target + 1) % RS_TARGETS;
     }

@@ -195,7 +195,9 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
         struct rs_entry to;
         uint32_t octets = s->send_len - s->send_at;
         if (s->state != RS_CONNECTED || s->write_over) {
-            errno = s->state == RS_OPEN ? ENOTCONN : s->write_over ? EPIPE : ECONNRESET;
+            if (s->write_over || !rs_take_error(s)) {
+                errno = s->state == RS_OPEN ? ENOTCONN : s->write_over ? EPIPE : ECONNRESET;
+            }
             break;
         }
         if (!find(s, (uint64_t)offset + done, &to)) {

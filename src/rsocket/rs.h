@@ -109,6 +109,7 @@ struct rs {
     struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
                                           * written until a message says that they are there */
     unsigned target;                     /* the one in use */
+    unsigned next_target;                /* the one that the peer fills next */
     struct rs_entry peer_targets, peer_map;
     unsigned peer_target; /* the next one to be written */
 

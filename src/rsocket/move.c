@@ -144,14 +144,13 @@ static void hear_data(struct rs *s, uint32_t octets)
     s->arrive_at = (s->arrive_at + octets) % (2 * half);
 }
 
-/* The peer writes its entries in turn, one for a message at most. The one after the next may be half
- * written, whatever its length says. */
+/* The peer writes its entries in turn, one for a message at most. The one after the next may be
+ * half written, whatever its length says. */
 static void take_targets(struct rs *s)
 {
     struct rs_entry *entry = &s->shared->targets[s->next_target];
 
-    if (s->targets[s->next_target].len == 0 &&
-        __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE) > 0) {
+    if (s->targets[s->next_target].len == 0 && __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE) > 0) {
         s->targets[s->next_target] = *entry;
         entry->len = 0; /* not of an entry that is empty: the peer may be writing it now */
         s->next_target = (s->next_target + 1) % RS_TARGETS;

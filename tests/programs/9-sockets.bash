@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
+# The last item, since it leaves a thousand ports in TIME_WAIT, and dtest has a fixed one among them.
+#
 # Programs that use sockets and know nothing of RDMA, by iwarp-run --sockets. What they carried over RDMA is in
 # their captures: plain TCP would look like success.
 

@@ -263,3 +263,13 @@ void rs_over(struct rs *s, int error)
     s->read_over = true;
     rs_wake(s);
 }
+
+bool rs_take_error(struct rs *s)
+{
+    if (s->error == 0) {
+        return false;
+    }
+    errno = s->error;
+    s->error = 0;
+    return true;
+}

@@ -53,16 +53,6 @@ static void scatter(const uint8_t *from, const struct iovec *iov, size_t at, siz
     }
 }
 
-bool rs_take_error(struct rs *s)
-{
-    if (s->error == 0) {
-        return false;
-    }
-    errno = s->error;
-    s->error = 0;
-    return true;
-}
-
 /* --- writing --------------------------------------------------------------------------------- */
 
 static uint32_t least(uint32_t a, uint32_t b)

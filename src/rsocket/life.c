@@ -193,6 +193,18 @@ static bool has_request(struct rs *s)
     return s->requests || s->state != RS_LISTENING;
 }
 
+/* The caller's errno says why. */
+static void drop_request(const struct rs_request *request, int fd)
+{
+    int error = errno;
+
+    iwarp_conn_destroy(request->conn);
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = error;
+}
+
 /* The new socket is connected to the peer of the request. Its number, or -1. */
 static int accept_request(struct rs *listener, const struct rs_request *request)
 {
@@ -201,10 +213,7 @@ static int accept_request(struct rs *listener, const struct rs_request *request)
     struct rs *s = fd >= 0 ? rs_new(fd, listener->family, listener) : NULL;
 
     if (!s) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        iwarp_conn_destroy(request->conn);
+        drop_request(request, fd);
         return -1;
     }
     copy_options(listener->fd, fd);
@@ -219,7 +228,7 @@ static int accept_request(struct rs *listener, const struct rs_request *request)
         }
         errno = ECONNABORTED;
     } else {
-        iwarp_conn_destroy(request->conn);
+        drop_request(request, -1);
     }
     if (s) {
         int error = errno;

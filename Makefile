@@ -53,12 +53,13 @@ SSL_PKG := libssl
 ISAL_PKG := libisal
 LWIP_PKG := lwip
 URING_PKG := liburing
+YAML_PKG := yaml-0.1
 XDP_PKG := libxdp libbpf
 CMOCKA_PKG := cmocka
 IBVERBS_PKG := librdmacm libibverbs
 FABRIC_PKG := libfabric
 UCX_PKG := ucx
-PROBES := UV CRYPTO SSL ISAL LWIP URING XDP CMOCKA IBVERBS FABRIC UCX
+PROBES := UV CRYPTO SSL ISAL LWIP URING YAML XDP CMOCKA IBVERBS FABRIC UCX
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
 # libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
@@ -89,6 +90,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
     -Wundef -Wimplicit-fallthrough -Wswitch-enum $(if $(WERROR),-Werror)
 COMPILE := $(CC) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc $(if $(ISAL_VERSION),-DIWARP_HAVE_ISAL) \
     $(if $(URING_VERSION),-DIWARP_HAVE_URING $(subst -I,-isystem ,$(call pkg,URING,--cflags))) \
+    $(if $(YAML_VERSION),-DIWARP_HAVE_YAML $(subst -I,-isystem ,$(call pkg,YAML,--cflags))) \
     $(foreach p,UV CRYPTO ISAL,$(call pkg,$(p),--cflags)) $(CPPFLAGS) \
     $(if $(LWIP_VERSION),-DIWARP_HAVE_LWIP $(LWIP_FLAGS)) $(if $(XDP_VERSION),-DIWARP_HAVE_XDP) \
     -pthread -fPIC -fvisibility=hidden $(WARNINGS) $(CFLAGS) $(VARIANT_FLAGS)
@@ -108,7 +110,10 @@ LIB_DIRS := base capture provider mpa ddp rdmap stream transport tls $(if $(LWIP
 PROVIDER_OBJ := $(call objects,src/provider/module.c)
 LWIP_OBJ := $(LWIP_FILES:%.c=$(OBJ)/lwip/%.o)
 LIB_OBJ := $(filter-out $(PROVIDER_OBJ),$(call objects,$(LIB_DIRS:%=src/%/*.c))) $(LWIP_OBJ)
-PROGRAM_NAMES := $(sort $(patsubst src/programs/%/,%,$(dir $(wildcard src/programs/*/*.c))))
+# Folders of src/programs that are no programs but parts of one.
+PARTS_nvmf := nvmf-target nvmf-host nvmf-wire disks service
+PROGRAM_NAMES := $(filter-out $(PARTS_nvmf),$(sort $(patsubst src/programs/%/,%,$(dir $(wildcard src/programs/*/*.c)))))
+program_objects = $(call objects,$(foreach d,$(1) $(PARTS_$(1)),src/programs/$(d)/*.c))
 PROGRAM_OBJ := $(call objects,src/programs/*/*.c)
 # Scripts of src/programs/run with nothing but their version and place filled in.
 SCRIPTS := $(OUT)/bin/iwarp-run
@@ -123,7 +128,7 @@ IBVERBS_OBJ := $(call objects,tests/interop/side_verbs.c)
 INTEROP_OBJ := $(filter-out $(if $(IBVERBS_VERSION),,$(IBVERBS_OBJ)),$(call objects,tests/interop/*.c))
 # The drop-in libraries need the headers of those that they stand in for; without these there are none.
 COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c src/compat/num_*.c src/compat/ud_*.c)
-COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c src/rsocket/*.c)
+COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c src/rsocket/*.c src/rspreload/*.c)
 COMPAT_FILES_OBJ := $(call objects,src/compat/files.c)
 SOCKETS_OBJ := $(call objects,src/preload/*.c)
 COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
@@ -165,7 +170,7 @@ SOAK_PEER := $(OUT)/soak/soak-peer
 PRELOADS := $(PRELOAD_OBJ:$(OBJ)/%.o=$(OUT)/%.so)
 FUZZERS := $(FUZZ_OBJ:$(OBJ)/%.o=$(OUT)/%)
 INTEROP_ENDS := $(OUT)/interop/iwarp-peer $(OUT)/interop/siw-peer \
-    $(OUT)/interop/iwarp-measure $(OUT)/interop/siw-measure $(OUT)/interop/tcp-measure
+    $(OUT)/interop/iwarp-measure $(OUT)/interop/siw-measure $(OUT)/interop/tcp-measure $(OUT)/interop/replay
 TEST_SCRIPTS := $(wildcard tests/scripts/*.sh tests/abi/*.sh)
 
 # ---- what a person calls ----
@@ -442,6 +447,8 @@ optional:
 	    'tools/install-packages build brings it')
 	@$(if $(URING_VERSION),:,echo 'without liburing: iwarp-nvmf reads and writes by threads;' \
 	    'tools/install-packages build brings it')
+	@$(if $(YAML_VERSION),:,echo 'without libyaml: iwarp-nvmf has no --config;' \
+	    'tools/install-packages build brings it')
 	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm, or with 32 bits: no' \
 	    'drop-in libraries; tools/install-packages build brings the headers')
 
@@ -541,11 +548,12 @@ $(PROVIDER): $(PROVIDER_OBJ) $(LIB_A)
 
 # Programs carry the library inside, so that they run from any place.
 define program_rule
-$(OUT)/bin/iwarp-$(1): $(call objects,src/programs/$(1)/*.c) $(LIB_A)
+$(OUT)/bin/iwarp-$(1): $(call program_objects,$(1)) $(LIB_A)
 endef
 $(foreach p,$(PROGRAM_NAMES),$(eval $(call program_rule,$(p))))
-# Asynchronous files are iwarp-nvmf's alone.
-$(OUT)/bin/iwarp-nvmf: PROGRAM_LIBS := $(call pkg,URING,--libs)
+# Asynchronous files and a configuration file are iwarp-nvmf's alone.
+NVMF_LIBS := $(strip $(foreach p,URING YAML,$(call pkg,$(p),--libs)))
+$(OUT)/bin/iwarp-nvmf: PROGRAM_LIBS := $(NVMF_LIBS)
 $(PROGRAMS):
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(LIBS) $(PROGRAM_LIBS)
@@ -588,13 +596,14 @@ $(filter $(OUT)/tests/unit/test_dissect_% $(OUT)/tests/fuzz/fuzz_dissect%,$(TEST
     $(DISSECT_OBJ)
 
 # The two ends of an interoperability cell, tests/interop.
-INTEROP_BOTH := $(filter-out %/side_iwarp.o %/side_verbs.o %/measure.o %/measure_tcp.o,$(INTEROP_OBJ))
+INTEROP_BOTH := $(filter-out %/side_iwarp.o %/side_verbs.o %/measure.o %/measure_tcp.o %/replay.o,$(INTEROP_OBJ))
 INTEROP_MEASURE := $(filter-out %/main.o,$(INTEROP_BOTH)) $(OBJ)/tests/interop/measure.o
 $(OUT)/interop/iwarp-peer: $(INTEROP_BOTH) $(OBJ)/tests/interop/side_iwarp.o $(LIB_A)
 $(OUT)/interop/siw-peer: $(INTEROP_BOTH) $(IBVERBS_OBJ)
 $(OUT)/interop/iwarp-measure: $(INTEROP_MEASURE) $(OBJ)/tests/interop/side_iwarp.o $(LIB_A)
 $(OUT)/interop/siw-measure: $(INTEROP_MEASURE) $(IBVERBS_OBJ)
 $(OUT)/interop/tcp-measure: $(OBJ)/tests/interop/measure_tcp.o $(OBJ)/tests/interop/settings.o
+$(OUT)/interop/replay: $(OBJ)/tests/interop/replay.o
 $(INTEROP_ENDS):
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(if $(findstring siw,$@),$(call pkg,IBVERBS,--libs),$(LIBS))
@@ -623,14 +632,15 @@ $(OUT)/bench/turns: $(TURNS_OBJ) $(TURN_OBJ) $(filter-out $(LIB_A),$(BENCH_SHARE
 
 # Tests of a program, test_<program>_*, are linked with its objects too.
 define program_test_rule
-$(filter $(OUT)/tests/unit/test_$(subst -,_,$(1))_%,$(TESTS)): \
-    $(filter-out %/main.o,$(call objects,src/programs/$(1)/*.c))
+$(filter $(foreach p,$(1) $(PARTS_$(1)),$(OUT)/tests/unit/test_$(subst -,_,$(p))_%),$(TESTS)): \
+    $(filter-out %/main.o,$(call program_objects,$(1)))
 endef
 $(foreach p,$(PROGRAM_NAMES),$(eval $(call program_test_rule,$(p))))
-NVMF_TESTS := $(filter $(OUT)/tests/unit/test_nvmf_% $(OUT)/tests/fuzz/fuzz_nvmf%,$(TESTS) $(FUZZERS))
-$(NVMF_TESTS): LIBS += $(call pkg,URING,--libs)
+NVMF_TESTS := $(filter $(OUT)/tests/fuzz/fuzz_nvmf% \
+    $(foreach p,nvmf $(PARTS_nvmf),$(OUT)/tests/unit/test_$(subst -,_,$(p))_%),$(TESTS) $(FUZZERS))
+$(NVMF_TESTS): LIBS += $(NVMF_LIBS)
 $(filter $(OUT)/tests/fuzz/fuzz_nvmf%,$(FUZZERS)): \
-    $(filter-out %/main.o,$(call objects,src/programs/nvmf/*.c))
+    $(filter-out %/main.o,$(call program_objects,nvmf))
 $(filter $(OUT)/tests/fuzz/fuzz_cp,$(FUZZERS)): \
     $(filter-out %/main.o,$(call objects,src/programs/cp/*.c))
 

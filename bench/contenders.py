@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -19,6 +20,7 @@ SERVER_CORE, CLIENT_CORE = '0', '1'
 CORES = f'{SERVER_CORE},{CLIENT_CORE}'
 PATIENCE = 180
 WARM = 5 # milliseconds of each turn that do not count
+CONGESTION = 'BENCH_CONGESTION' # names the congestion control of the namespaces that are made
 
 
 class Missing(Exception):
@@ -35,6 +37,39 @@ def built(*name):
     if not os.path.exists(path):
         raise Missing(f'{name[-1]} was not built')
     return path
+
+
+def congestion():
+    with open('/proc/sys/net/ipv4/tcp_congestion_control', encoding='ascii') as file:
+        return file.read().strip()
+
+
+def own_network(script, *words, mtu=65536):
+    """The command that runs a shell's script, with words, behind a loopback of its own.  A new namespace has
+    the congestion control of the first one, whatever that of its parent is.  libfabric leaves addresses of
+    loopback aside, so there is another one, whose octets go over loopback all the same."""
+    return ['unshare', '-n' if os.getuid() == 0 else '-rn', 'sh', '-c',
+            f'ip link set lo mtu {mtu} up && ip link add out type veth peer name far && '
+            'ip addr add 10.9.8.1/24 dev out && ip link set out up && ip link set far up && '
+            f'echo ${{{CONGESTION}:-{congestion()}}} >'
+            f'/proc/sys/net/ipv4/tcp_congestion_control && {script}', 'sh', *words]
+
+
+def enter_network(name):
+    """Runs this script anew in a network namespace with congestion control `name`, unless that is `system` or it
+    is there already.  Reno is in each kernel, and anybody may choose it."""
+    if name == 'system' or os.environ.get(CONGESTION):
+        return
+    os.environ[CONGESTION] = name
+    try:
+        need('unshare')
+        subprocess.run(own_network('true'), capture_output=True, check=True)
+    except (Missing, subprocess.CalledProcessError):
+        del os.environ[CONGESTION]
+        print(f'no network namespace with congestion control {name}: it stays {congestion()}', file=sys.stderr)
+        return
+    sys.stdout.flush()
+    os.execvp('unshare', own_network('exec "$@"', sys.executable, *sys.argv))
 
 
 def run(command, env=None, patience=PATIENCE):
@@ -205,8 +240,7 @@ def once(words, figure, program=('bin', 'iwarp-bench'), mtu=None, env=None):
         command = [built(*program), *words.split(), '--seconds', str(seconds), '--cores', CORES]
         if mtu:
             need('unshare')
-            command = ['unshare', '-n' if os.getuid() == 0 else '-rn', 'sh', '-c',
-                       f'ip link set lo mtu {mtu} up && exec "$@"', 'sh', *command]
+            command = own_network('exec "$@"', *command, mtu=mtu)
         return figures_of(run(command, env), figure)
     return whole(play)
 

@@ -41,6 +41,14 @@ def medians_of(rounds):
     return found
 
 
+def parts_of(rounds):
+    """Of each part the best rate of its rounds: what the machine can give when nobody else has it."""
+    best = {}
+    for name, figures in ((name, turns[name]) for turns in rounds for name in turns if turns[name]):
+        best[name] = {'rate': max(figures['rate'], best.get(name, figures)['rate'])}
+    return best
+
+
 def best_base(target, rounds):
     """That of them which is best in the median: the largest rate, or the shortest time."""
     text = target.base_figure or target.figure
@@ -66,7 +74,7 @@ def values_of(target, rounds):
 
 
 def bound_of(target, base, row, medians, parts):
-    """The most that the target's value could be on this machine, by the parts measured; None if unknown."""
+    """The best that the target's value could be on this machine, by the parts measured; None if unknown."""
     if not (target.near and row.most):
         return None
     try:
@@ -86,8 +94,9 @@ def judge(target, row, rounds, starts, parts):
     medians = of_starts(values, starts)
     low, high = median_interval(medians)
     wanted = target.wanted
-    if found['bound'] is not None: # of rates: then so much is enough
-        wanted = min(wanted, NEAR * found['bound'])
+    if found['bound'] is not None: # then so much is enough
+        near = NEAR * found['bound'] if target.sense == '>=' else found['bound'] / NEAR
+        wanted = (min if target.sense == '>=' else max)(wanted, near)
     found.update(base=base if isinstance(base, str) or base is None else ' + '.join(base), pairs=len(there),
                  median=quantile(medians, .5), low=low, high=None if high == float('inf') else high,
                  quartiles=[quantile(there, .25), quantile(there, .75)],

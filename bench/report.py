@@ -4,7 +4,7 @@ import json
 import os
 
 from interval import quantile
-from judge import medians_of
+from judge import medians_of, parts_of
 
 
 def human(value, unit):
@@ -119,7 +119,7 @@ def row_table(result, programs):
     lines += ['', f'{len(result["rounds"])} rounds, {result["starts"]} starts. Host: {host_text(result["host"])}.', '']
     if result.get('most'):
         size = result['size'] if result['unit'] == 'B/s' else 1
-        lines += [f'At most {human(result["most"]["value"] * size, result["unit"])}: {result["most"]["text"]}.', '']
+        lines += [f'At best {human(result["most"]["value"] * size, result["unit"])}: {result["most"]["text"]}.', '']
     return lines + percentile_table(result)
 
 
@@ -135,8 +135,8 @@ def siw_table(siw):
 def parts_text(everything):
     for result in everything['rows']:
         if result['name'] == 'parts':
-            m = {name: figures['rate'] for name, figures in medians_of(result['rounds']).items()}
-            return [f'* Parts: copies {m["copies"] / 1e9:.1f} GB/s, on both cores {m["two-copies"] / 1e9:.1f}, in L2 '
+            m = {name: figures['rate'] for name, figures in parts_of(result['rounds']).items()}
+            return [f'* Parts, at best: copies {m["copies"] / 1e9:.1f} GB/s, on both cores {m["two-copies"] / 1e9:.1f}, in L2 '
                     f'{m["near-copies"] / 1e9:.1f}; CRC32c in L2 {m["crc"] / 1e9:.1f} GB/s; send and recv of 8 octets '
                     f'{1e6 / m["call"]:.2f} us; a wake-up through a pipe {5e5 / m["wake"]:.1f} us.']
     return []
@@ -146,7 +146,7 @@ def target_table(everything):
     verdicts = [j['verdict'] for result in everything['rows'] for j in result['judgements']]
     lines = [', '.join(f'{verdicts.count(v)} {v}' for v in ('met', 'undecided', 'missed', 'not measured')
                        if v in verdicts) + '.', '',
-             '| Row | What | posted | wanted | median, 95 % interval | at most | |', '|---|---|---|--:|---|--:|---|']
+             '| Row | What | posted | wanted | median, 95 % interval | at best | |', '|---|---|---|--:|---|--:|---|']
     for result in everything['rows']:
         for j in result['judgements']:
             word = f'**{j["verdict"]}**' if j['verdict'] == 'missed' else j['verdict']
@@ -168,7 +168,7 @@ def markdown(everything):
                 'Turns of 50 ms; each pair is two turns of the same round.'), '',
              f'* Machine: {m["processor"]}, {m["cores"]} cores, {m["caches"]}, {m["memory_mib"]} MiB, '
              f'hypervisor: {m["virtual"]}',
-             f'* {m["kernel"]}; {m["compiler"]}; {", ".join(m["packages"])}',
+             f'* {m["kernel"]}, congestion control {m.get("congestion", "of the system")}; {m["compiler"]}; {", ".join(m["packages"])}',
              f'* Load average before and after: {loads[0]}, {loads[1]}; the benchmark alone is about 2 at its end.',
              f'* The host between rounds: {host_text(host)}. Wide quartiles: others used these cores.',
              *parts_text(everything), '']

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A key-value store with one-sided reads. A client puts by a message, which the server's thread
- * answers. It gets by an RDMA Read of the slot where the key has to be: the server's thread takes
- * no part. A value that is being changed meanwhile is noticed: each slot has a version, and a sum
- * over version, key and value, so that what was read in two halves is read again.
+ * answers. It gets by an RDMA Read of the slot where the key has to be, without that thread. Each
+ * slot has a sum over version, key and value: what was read while it changed is read again.
  */
 #include "side.h"
 
@@ -131,13 +130,12 @@ int main(void)
 
     for (unsigned i = 0; i < 3 * WANTED; i++) { /* the second third is not there */
         struct put what = {{0}, {0}};
-        const char *found;
         snprintf(what.key, sizeof what.key, "key %u", i % (2 * WANTED));
         snprintf(what.value, sizeof what.value, "value %u", i);
         if (i < WANTED) {
             ask_put(&client, &what);
         }
-        found = get(&client, &store, what.key);
+        const char *found = get(&client, &store, what.key);
         right += i < WANTED ? found && strcmp(found, what.value) == 0
                             : (found != NULL) == (i >= 2 * WANTED);
         found = get(&client, &store, "clock");

@@ -66,12 +66,15 @@ struct iwarp_conn_options {
     unsigned
         accept_timeout_ms; /* responder: a Request that nobody answers is rejected, default 60000 */
     /*
-     * How TCP detects that the peer is gone (kernel TCP only: TCP_USER_TIMEOUT, keepalive). The
-     * connection ends when the peer does not acknowledge octets, or has no room for them, for
-     * user_timeout_ms. TCP probes a silent peer after keepalive_s; if no answer comes, the
-     * connection ends within 2 * keepalive_s plus user_timeout_ms.
+     * How this end detects that the peer is gone, or as good as gone (not in memory, and not over a
+     * transport of the application). The connection ends when the peer does not acknowledge
+     * octets, or has no room for them, for user_timeout_ms. It also ends when requests, or
+     * answers to the peer's RDMA Reads, wait for room all the time and the peer takes less than an
+     * octet a millisecond, which is 60000 within the default (TCP_SLOW; after twice
+     * user_timeout_ms at most). TCP probes a silent peer after keepalive_s;
+     * if no answer comes, the connection ends within 2 * keepalive_s plus user_timeout_ms.
      */
-    unsigned user_timeout_ms;      /* default 60000; 0: the system's default; at most 2^31-1 */
+    unsigned user_timeout_ms;      /* default 60000; 0: the system's, and no pace; at most 2^31-1 */
     unsigned keepalive_s;          /* default 30; 0: no probes; at most 32767 */
     const struct sockaddr *source; /* iwarp_connect: from this address, port 0: any; copied */
     socklen_t source_len;          /* of it; 0 (default): the system chooses */

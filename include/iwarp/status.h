@@ -30,7 +30,7 @@ enum iwarp_status {
     IWARP_CLOSED = -8     /* the object was closed by this side */
 };
 
-/* Which row of faults.def. The numbers are not part of the ABI: compare names only. */
+/* Which row of faults.def. Rows are only ever added, behind the others: IWARP_FAULT_COUNT grows. */
 enum iwarp_fault_code {
     IWARP_FAULT_NONE = 0,
 #define FAULT(name, status, layer, etype, code, rfc, text) IWARP_FAULT_##name,

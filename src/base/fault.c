@@ -7,6 +7,8 @@
 #include "base/probe.h"
 
 #include <inttypes.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +117,7 @@ static const char *alert_meaning(uint64_t alert)
     } meanings[] = {
         {10, "it did not expect this message"},
         {20, "a record of this end was changed, lost or repeated on its way"},
+        {22, "a record of this end was too long, or changed on its way"},
         {40, "the two ends agree on nothing: it has no such pre-shared key, wants certificates, or "
              "does not allow this end"},
         {42, "the certificate of this end is bad, or not for the name that the peer expects"},
@@ -127,12 +130,15 @@ static const char *alert_meaning(uint64_t alert)
         {49, "it does not allow this end"},
         {50, "it cannot decode what this end has sent"},
         {51, "a signature or the pre-shared key of this end is wrong"},
-        {70, "it has no TLS 1.3"},
+        {70, "it has no TLS 1.3, or what this end has sent was changed on its way"},
         {71, "it wants stronger ciphers"},
         {80, "it has failed by itself"},
+        {86, "it thinks that somebody on the path wants an older TLS"},
         {90, "it was told to stop"},
         {109, "it misses something in what this end has sent"},
+        {110, "it was answered what it had not asked for"},
         {112, "it does not know the name that this end connects to"},
+        {113, "it does not accept what this end shows about its certificate's revocation"},
         {115, "it does not know the identity of this end's pre-shared key"},
         {116, "it wants a certificate of this end"},
         {120, "it does not speak iWARP (ALPN)"},
@@ -146,15 +152,25 @@ static const char *alert_meaning(uint64_t alert)
     return "RFC 8446 6.2 says what it means";
 }
 
-/* One placeholder, without its braces: "0", "x0", "errno0" or "alert0". */
+/* Of an error of OpenSSL, whose reasons mean something in their library only. */
+static const char *openssl_words(uint64_t error)
+{
+    const char *words = ERR_reason_error_string((unsigned long)error);
+
+    return words ? words : "OpenSSL has no words for it";
+}
+
+/* One placeholder, without its braces: "0", "x0", "errno0", "alert0", "ssl0" or "cert0". */
 static void text_detail(struct text *t, const char *spec, size_t n, const uint64_t *detail)
 {
     char number[160];
     unsigned index = (unsigned)(spec[n - 1] - '0');
     uint64_t value = index < 3 ? detail[index] : 0;
 
-    if (spec[0] == 'a') {
-        text_str(t, alert_meaning(value));
+    if (spec[0] == 'a' || spec[0] == 's' || spec[0] == 'c') {
+        text_str(t, spec[0] == 'a'   ? alert_meaning(value)
+                    : spec[0] == 's' ? openssl_words(value)
+                                     : X509_verify_cert_error_string((long)value));
         return;
     }
     if (n == 1) {

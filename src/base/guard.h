@@ -14,6 +14,7 @@
 #ifndef IWARP_BASE_GUARD_H
 #define IWARP_BASE_GUARD_H
 
+#include <signal.h>
 #include <stddef.h>
 
 /*
@@ -30,6 +31,17 @@ int iwarp_guard_install(void);
  * handler that it displaced.
  */
 void iwarp_guard_refresh(void);
+
+/* For pthread_sigmask: every signal but SIGSEGV, SIGBUS, SIGFPE and SIGILL, which a thread raises
+ * by what it does itself. */
+static inline void iwarp_guard_block_set(sigset_t *set)
+{
+    sigfillset(set);
+    sigdelset(set, SIGSEGV);
+    sigdelset(set, SIGBUS);
+    sigdelset(set, SIGFPE);
+    sigdelset(set, SIGILL);
+}
 
 /* For fork (process.c): no thread installs handlers between the two calls. */
 void iwarp_guard_hold(void);

@@ -46,6 +46,14 @@ void iwarp_cq_wake_leader(struct iwarp_device *device);
 void iwarp_cq_recall(struct iwarp_device *device);
 void iwarp_cq_waited(struct iwarp_device *device);
 
+/*
+ * Queue a task for the thread that runs the loop (base/task.h): with no lock of the library held,
+ * so it may poll and post. By a thread that runs the loop already it costs no system call. Any lock
+ * may be held. A function that iwarp_cq_notify_by calls does so what it must not do itself.
+ */
+struct iwarp_task;
+void iwarp_cq_post_task(struct iwarp_device *device, struct iwarp_task *task);
+
 struct iwarp_device *iwarp_cq_device(struct iwarp_cq *cq);
 
 #endif

@@ -57,6 +57,10 @@ struct compat_pd {
     struct ibv_pd ibv;
     struct iwarp_pd *native;
     unsigned born;
+    _Atomic unsigned parents; /* parent domains that are of it */
+    /* Of a parent domain: */
+    struct compat_pd *of; /* NULL: it is none */
+    struct ibv_td *td;    /* or NULL */
 };
 
 struct compat_mr {
@@ -252,6 +256,19 @@ void iwarp_compat_qp_refresh(struct compat_qp *qp);
  * lock held. 0, or -1 with errno. A thread that is cancelled in it has taken no count. */
 int iwarp_compat_semaphore_wait(int fd);
 
+/* --- waiting for a native queue (verbs_lead.c): see base/lead.h ------------------------------ */
+
+struct iwarp_task;
+bool iwarp_compat_arm(struct iwarp_cq *cq); /* true: to lead */
+void iwarp_compat_arm_to_sleep(struct iwarp_cq *cq);
+/* 0, EAGAIN: not done, or EINTR. restarts: handlers with SA_RESTART do not end the call. */
+int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
+                      bool restarts);
+void iwarp_compat_wake_leader(struct iwarp_device *device);
+void iwarp_compat_recall(struct iwarp_device *device);
+void iwarp_compat_waited(struct iwarp_device *device);
+void iwarp_compat_post_task(struct iwarp_device *device, struct iwarp_task *task);
+
 /* --- inside libibverbs.so.1 ------------------------------------------------------------------ */
 
 /* verbs_context.c: the operations that the inline functions of verbs.h call. */
@@ -299,11 +316,16 @@ static inline unsigned iwarp_compat_access(unsigned ibv_access)
     return ibv_access & COMPAT_KNOWN_ACCESS;
 }
 
-/* verbs_cq.c, verbs_srq.c, verbs_post.c, verbs_wr.c, verbs_query.c: operations. */
+/* verbs_cq.c, verbs_domain.c, verbs_srq.c, verbs_post.c, verbs_wr.c, verbs_query.c: operations. */
 int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int iwarp_compat_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *iwarp_compat_create_cq_ex(struct ibv_context *context,
                                             struct ibv_cq_init_attr_ex *attr);
+struct ibv_td *iwarp_compat_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int iwarp_compat_dealloc_td(struct ibv_td *td);
+struct ibv_pd *iwarp_compat_alloc_parent_domain(struct ibv_context *context,
+                                                struct ibv_parent_domain_init_attr *attr);
+void iwarp_compat_free_parent_domain(struct compat_pd *pd);
 int iwarp_compat_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
                                struct ibv_recv_wr **bad);
 struct ibv_srq *iwarp_compat_create_srq_ex(struct ibv_context *context,

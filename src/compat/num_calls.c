@@ -324,8 +324,8 @@ static bool is_loss(const struct iwarp_fault *fault)
 {
     enum iwarp_fault_code code = fault ? iwarp_fault_code(fault) : IWARP_FAULT_NONE;
 
-    return code == IWARP_FAULT_TCP_LOST || code == IWARP_FAULT_TCP_TIMEOUT ||
-           code == IWARP_FAULT_RDMAP_PEER_CLOSED;
+    return code == IWARP_FAULT_TCP_LOST || code == IWARP_FAULT_TCP_SLOW ||
+           code == IWARP_FAULT_TCP_TIMEOUT || code == IWARP_FAULT_RDMAP_PEER_CLOSED;
 }
 
 bool iwarp_num_blame(uint32_t number, const struct iwarp_fault *fault)

@@ -158,25 +158,28 @@ static bool expect_no_more(struct compat_channel *c, bool sleeps)
 }
 
 /*
- * Wait by running the loop, if this thread has earned it.  Whatever came of that, the descriptor is
- * read afterwards.  The device of the channel's queues, if the thread waits for them at all.
+ * Wait by running the loop, if this thread has earned it.  0: the descriptor is read next, whatever
+ * came of that.  EINTR: a handler has run.  *waited: the device of the channel's queues, if the
+ * thread waits for them at all.
  */
-static struct iwarp_device *lead(struct compat_channel *c)
+static int lead(struct compat_channel *c, struct iwarp_device **waited)
 {
     pthread_mutex_lock(&c->lock);
     struct iwarp_device *device = c->all ? iwarp_cq_device(c->all->native) : NULL;
     pthread_mutex_unlock(&c->lock);
-    bool waits = device && would_wait(c), led = false;
+    bool waits = device && would_wait(c);
+    int error = EAGAIN;
     if (waits) {
         atomic_fetch_add(&c->leaders, 1);
-        led = iwarp_cq_lead(device, has_event, c);
+        error = iwarp_compat_lead(device, has_event, c, true);
         atomic_fetch_sub(&c->leaders, 1);
     }
-    bool sleeps = !led && !has_event(c);
+    bool sleeps = error && !has_event(c);
     if (expect_no_more(c, sleeps) && sleeps) {
         iwarp_cq_recall(device);
     }
-    return waits ? device : NULL;
+    *waited = waits ? device : NULL;
+    return sleeps && error == EINTR ? EINTR : 0;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void **cq_context)
@@ -190,7 +193,12 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
                                   "another process, before a fork");
         return -1;
     }
-    struct iwarp_device *waited = lead(c);
+    struct iwarp_device *waited;
+    if (lead(c, &waited) != 0) {
+        iwarp_cq_waited(waited);
+        errno = EINTR;
+        return -1;
+    }
     do {
         if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
             return -1;

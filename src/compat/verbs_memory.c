@@ -39,6 +39,14 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     struct compat_pd *pd = compat_pd(ibv);
 
+    if (pd->of) {
+        iwarp_compat_free_parent_domain(pd);
+        return 0;
+    }
+    if (pd->parents > 0) {
+        return iwarp_compat_refuse("verbs", EBUSY, "ibv_dealloc_pd: %u parent domains are of it",
+                                   pd->parents);
+    }
     if (!is_foreign(pd->born) && iwarp_pd_destroy(pd->native) != IWARP_OK) {
         return iwarp_compat_refuse("verbs", EBUSY, "ibv_dealloc_pd: %s", iwarp_last_error());
     }

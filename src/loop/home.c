@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The lease of a loop, for the loop's own thread: see the table in lease.h. */
+#include "base/guard.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
 
@@ -14,11 +15,7 @@ static void block_signals(void)
 {
     sigset_t all;
 
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
+    iwarp_guard_block_set(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
 }
 
@@ -55,10 +52,12 @@ static bool live(struct iwarp_loop *l)
     uv_timer_stop(&l->limit);
     iwarp_hot_end(l);
     alive = uv_run(l->uv, UV_RUN_NOWAIT) != 0; /* one turn at least, however many guests ask */
+    iwarp_loop_end_turn(l);
     while (alive && !is_asked(s)) {
         /* Again: a guest that asked for an earlier lease may have cleared it.  is_asked follows. */
         atomic_store(&s->asleep, true);
         alive = iwarp_loop_await(l, is_asked, s);
+        iwarp_loop_end_turn(l);
     }
     atomic_store(&s->asleep, false);
     (void)iwarp_loop_enter(NULL);

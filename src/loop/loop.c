@@ -163,6 +163,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     if (is_for_visitors(l) && iwarp_lease_enter(l, 0)) {
         iwarp_loop_run_calls(l);
         uv_run(l->uv, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
+        iwarp_loop_end_turn(l);
         iwarp_lease_leave(l);
     } else {
         iwarp_loop_wake(l);
@@ -198,23 +199,55 @@ bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
  * Any thread, with any lock held: loop.lock is innermost. Only the first task of a list wakes up
  * the loop; the ones behind it are run in the same turn.
  */
-void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task)
+static bool add_task(struct iwarp_loop *l, struct iwarp_task *task)
 {
-    bool wake = false;
+    bool first = false;
 
     pthread_mutex_lock(&l->lock);
     if (task->queued) {
         atomic_fetch_sub(task->refs, 1);
     } else {
-        wake = l->tasks == NULL;
+        first = l->tasks == NULL;
         task->queued = true;
         task->next = NULL;
-        *(wake ? &l->tasks : &l->last_task->next) = task;
+        *(first ? &l->tasks : &l->last_task->next) = task;
         l->last_task = task;
     }
     pthread_mutex_unlock(&l->lock); /* the object may be gone from here on */
-    if (wake) {
+    return first;
+}
+
+void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task)
+{
+    if (add_task(l, task)) {
         iwarp_loop_wake(l);
+    }
+}
+
+/* `soon` is set first: another thread that finds a task in the list relies on this one's turn. */
+void iwarp_loop_post_soon(struct iwarp_loop *l, struct iwarp_task *task)
+{
+    if (l->options.uv || !iwarp_loop_is_current(l)) {
+        iwarp_loop_post(l, task);
+        return;
+    }
+    l->soon = true;
+    (void)add_task(l, task);
+}
+
+/* What the tasks post in turn comes after the sockets, so that it cannot keep the loop from them.
+ */
+void iwarp_loop_end_turn(struct iwarp_loop *l)
+{
+    if (l->soon) {
+        l->soon = false;
+        run_tasks(l);
+        pthread_mutex_lock(&l->lock);
+        bool again = l->soon || l->stop; /* on_wake does not stop while there are tasks */
+        pthread_mutex_unlock(&l->lock);
+        if (again) {
+            iwarp_loop_wake(l);
+        }
     }
 }
 
@@ -226,6 +259,7 @@ void iwarp_loop_turn(struct iwarp_loop *l)
     if (!iwarp_hot_read(l)) {
         uv_run(l->uv, UV_RUN_NOWAIT);
     }
+    iwarp_loop_end_turn(l);
 }
 
 /* libuv's notion of the time may be old, and a timer would count from there. */

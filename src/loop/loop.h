@@ -9,6 +9,7 @@
 #ifndef IWARP_LOOP_LOOP_H
 #define IWARP_LOOP_LOOP_H
 
+#include "base/task.h"
 #include "loop/alarm.h"
 #include "loop/hot.h"
 #include "loop/lease.h"
@@ -18,18 +19,6 @@
 #include <uv.h>
 
 struct iwarp_call;
-
-/*
- * Something that the loop is to do soon, part of the object that it is done for.  Each queued task
- * holds one of the object's references, and run() receives it.
- */
-struct iwarp_task {
-    void (*run)(void *arg);
-    void *arg;
-    _Atomic unsigned *refs;
-    struct iwarp_task *next; /* it and `queued` are guarded by loop.lock */
-    bool queued;
-};
 
 struct iwarp_loop_options {
     uv_loop_t *uv;  /* the application's; NULL: a loop and a thread of its own */
@@ -64,6 +53,7 @@ struct iwarp_loop {
     pthread_cond_t finished; /* one of the calls */
     struct iwarp_call *calls;
     struct iwarp_task *tasks, *last_task;
+    bool soon; /* there are some that have woken nobody up; by the current thread */
     bool stop;
 };
 
@@ -98,6 +88,10 @@ void iwarp_loop_run_calls(struct iwarp_loop *l);
  * already, that reference is dropped here; it is not the last one, since the queued task has one.
  */
 void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task);
+
+/* The same, but if this thread is the current one the task is run at the end of its turn. */
+void iwarp_loop_post_soon(struct iwarp_loop *l, struct iwarp_task *task);
+void iwarp_loop_end_turn(struct iwarp_loop *l);
 
 /* Does a fault in the application's memory, which may be gone, leave this thread alive?  Not with
  * SIGSEGV or SIGBUS blocked.  A system call. */

@@ -7,7 +7,7 @@
 #include "compat/compat.h"
 #include "preload/plain_peers.h"
 #include "preload/start.h"
-#include "rsocket/adopt.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -29,14 +29,12 @@ static void bind_again(const struct sock *s, int tcp)
 }
 
 /*
- * The peer of the connected socket `tcp` is asked. True: s->rs is an rsocket. False: the connection
- * is to be plain; *again: it is gone, and s->rs is a fresh TCP socket with the same options.
- * `start` is held.
+ * The peer of the connected socket `tcp` is asked, and has `ms` to answer. True: s->rs is an
+ * rsocket. False: the connection is to be plain; *again: it is gone, and s->rs is a fresh TCP
+ * socket with the same options. `start` is held.
  */
-static bool ask(struct sock *s, int tcp, bool *again)
+static bool ask(struct sock *s, int tcp, unsigned ms, bool *again)
 {
-    const unsigned ms = start_reply_ms();
-
     *again = false;
     s->rs = start_adopt(s, tcp, false, ms);
     if (s->rs < 0) {
@@ -50,7 +48,9 @@ static bool ask(struct sock *s, int tcp, bool *again)
     }
     iwarp_compat_tell("sockets", "the peer does not answer an MPA Request (%s): plain TCP",
                       strerror(error == EINPROGRESS ? ETIMEDOUT : error));
-    plain_peers_add((const struct sockaddr *)&s->peer, s->peer_len, sock_now_ms());
+    if (ms == start_reply_ms()) { /* what the program's own limit cut short says little of it */
+        plain_peers_add((const struct sockaddr *)&s->peer, s->peer_len, sock_now_ms());
+    }
     *again = true;
     (void)iwarp_rs_forget(s->rs);
     bind_again(s, s->rs);
@@ -62,11 +62,14 @@ static bool ask(struct sock *s, int tcp, bool *again)
 /* TCP has connected `number`. */
 static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, socklen_t len)
 {
+    const int limit = start_limit_ms(number, USE_WRITE);
+    unsigned ms = start_reply_ms();
     bool again;
     int result = 0;
 
+    ms = limit >= 0 && (unsigned)limit < ms ? (unsigned)limit : ms;
     pthread_mutex_lock(&s->start);
-    if (ask(s, number, &again)) {
+    if (ask(s, number, ms, &again)) {
         s->state = SOCK_RDMA;
         result = sock_swap(s, s->rs);
     } else {
@@ -164,7 +167,7 @@ static void *attempt_thread(void *arg)
     pthread_mutex_lock(&s->start);
     if (!connected) {
         show_tcp(s, tcp, SOCK_TCP);
-    } else if (ask(s, tcp, &again)) {
+    } else if (ask(s, tcp, start_reply_ms(), &again)) {
         (void)start_watching(s);
         settle(s, SOCK_RDMA);
         real()->close(tcp);
@@ -179,6 +182,9 @@ static void *attempt_thread(void *arg)
         show_tcp(s, tcp, SOCK_PLAIN);
     }
     pthread_mutex_unlock(&s->start);
+    if (s->closed) {
+        start_end(s);
+    }
     sock_put(s);
     free(a);
     return NULL;

@@ -19,6 +19,13 @@
         return call;                                                                               \
     }
 
+/* Calls on data can be cancelled, while nothing is held; within rsockets they cannot. */
+static struct sock *get(int fd)
+{
+    pthread_testcancel();
+    return sock_get(fd);
+}
+
 static bool may_wait(const struct sock *s, int flags)
 {
     return !s->nonblock && !(flags & MSG_DONTWAIT);
@@ -55,7 +62,7 @@ static ssize_t receive_into(struct sock *s, int number, void *to, size_t n, int 
 
 EXPORT ssize_t recv(int fd, void *to, size_t n, int flags)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->recv(fd, to, n, flags))
     return receive_into(s, fd, to, n, flags);
@@ -64,7 +71,7 @@ EXPORT ssize_t recv(int fd, void *to, size_t n, int flags)
 EXPORT ssize_t recvfrom(int fd, void *restrict to, size_t n, int flags,
                         struct sockaddr *restrict from, socklen_t *restrict len)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->recvfrom(fd, to, n, flags, from, len))
     if (len) {
@@ -75,7 +82,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict to, size_t n, int flags,
 
 EXPORT ssize_t read(int fd, void *to, size_t n)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->read(fd, to, n))
     return receive_into(s, fd, to, n, 0);
@@ -83,7 +90,7 @@ EXPORT ssize_t read(int fd, void *to, size_t n)
 
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
     union {
         const struct iovec *given;
         struct iovec *wanted; /* recvmsg does not write to it */
@@ -96,7 +103,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->recvmsg(fd, message, flags))
     return receive(s, fd, message, flags);
@@ -105,7 +112,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
     unsigned i;
 
     OURS_OR(s, real()->recvmmsg(fd, messages, count, flags, timeout))
@@ -141,6 +148,9 @@ static ssize_t deliver(struct sock *s, int number, const struct msghdr *message,
         errno = EOPNOTSUPP;
     } else if (use == USE_RSOCKET) {
         n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
+        if (n < 0 && errno == ECONNRESET && atomic_exchange(&s->broken, true)) {
+            errno = EPIPE; /* it was told */
+        }
     }
     sock_put(s);
     if (n < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
@@ -164,7 +174,7 @@ static ssize_t deliver_from(struct sock *s, int number, const void *from, size_t
 
 EXPORT ssize_t send(int fd, const void *from, size_t n, int flags)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->send(fd, from, n, flags))
     return deliver_from(s, fd, from, n, flags);
@@ -173,7 +183,7 @@ EXPORT ssize_t send(int fd, const void *from, size_t n, int flags)
 EXPORT ssize_t sendto(int fd, const void *from, size_t n, int flags, const struct sockaddr *to,
                       socklen_t len)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->sendto(fd, from, n, flags, to, len))
     if (s->state == SOCK_TCP) { /* TCP's fast open, which connects: stays plain */
@@ -188,7 +198,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t n, int flags, const struc
 
 EXPORT ssize_t write(int fd, const void *from, size_t n)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->write(fd, from, n))
     return deliver_from(s, fd, from, n, 0);
@@ -196,7 +206,7 @@ EXPORT ssize_t write(int fd, const void *from, size_t n)
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
     union {
         const struct iovec *given;
         struct iovec *wanted; /* sendmsg does not write to it */
@@ -210,7 +220,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
 
     OURS_OR(s, real()->sendmsg(fd, message, flags))
     return deliver(s, fd, message, flags);
@@ -218,7 +228,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = get(fd);
     unsigned i;
 
     OURS_OR(s, real()->sendmmsg(fd, messages, count, flags))
@@ -270,7 +280,7 @@ static ssize_t send_file(struct sock *s, int to, int from, off_t *offset, size_t
 
 EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 {
-    struct sock *s = sock_get(to);
+    struct sock *s = get(to);
 
     OURS_OR(s, real()->sendfile(to, from, offset, count))
     return send_file(s, to, from, offset, count);
@@ -285,9 +295,9 @@ EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t count)
 /* A pipe would hold pages of the socket. Programs that splice read and write instead, when told. */
 EXPORT ssize_t splice(int from, off64_t *at_from, int to, off64_t *at_to, size_t n, unsigned flags)
 {
-    struct sock *s = sock_get(from);
+    struct sock *s = get(from);
 
-    s = s ? s : sock_get(to);
+    s = s ? s : get(to);
     OURS_OR(s, real()->splice(from, at_from, to, at_to, n, flags))
     const enum sock_state state = s->state;
     sock_put(s);

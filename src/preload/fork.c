@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ANSWER_S 10 /* for a parent to give a child what it asks for; it may be stopped */
+
 /*
  * A fork while there are rsockets begins a family: children ask at its one end, as long as they
  * neither end nor run another program, and a thread of this process answers at the other. It knows
@@ -182,11 +184,13 @@ static void *answer_children(void *arg)
 void fork_ask(struct sock *s)
 {
     const struct question q = {.s = s, .serial = s->serial};
+    const struct timeval patience = {ANSWER_S, 0};
     int pair[2], fd = -1;
     char octet;
 
     pthread_mutex_lock(&s->start);
     if (s->state == SOCK_PARENTS && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        (void)real()->setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         const int sent = send_with(s->owner, &q, sizeof q, pair[1]);
         real()->close(pair[1]);
         if (sent == 0) {

@@ -181,24 +181,6 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* The last number is closed. */
-static void end(struct sock *s)
-{
-    pthread_mutex_lock(&s->start);
-    const int rs = s->rs;
-    if (s->state == SOCK_CONNECTING) {
-        (void)real()->shutdown(rs, SHUT_RDWR); /* its thread does the rest */
-    } else if (s->state == SOCK_RDMA && !fork_keep(s)) {
-        s->rs = -1;
-        s->state = SOCK_GONE;
-        (void)rclose(rs);
-    } else if (s->elsewhere && rs >= 0) {
-        s->rs = -1;
-        real()->close(rs);
-    }
-    pthread_mutex_unlock(&s->start);
-}
-
 EXPORT int close(int fd)
 {
     struct sock *s = sock_get(fd);
@@ -210,7 +192,7 @@ EXPORT int close(int fd)
     const bool last = sock_remove(fd); /* first: another thread may get this number at once */
     const int result = real()->close(fd);
     if (last) {
-        end(s);
+        start_end(s);
     }
     sock_put(s);
     return result;

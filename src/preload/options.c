@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of both ends, options, flags, shutdown. */
+#include "preload/fork.h"
 #include "preload/start.h"
 
 #include <errno.h>
@@ -142,6 +143,9 @@ static int set_flags(struct sock *s, int fd, int flags)
 {
     int result = 0;
 
+    if (s->state == SOCK_PARENTS) { /* the flags are those of the face that it gets */
+        fork_ask(s);
+    }
     s->nonblock = (flags & O_NONBLOCK) != 0;
     if (s->state == SOCK_RDMA) {
         result = rfcntl(s->rs, F_SETFL, flags);

@@ -41,6 +41,10 @@ static void *carry_in(void *arg)
 
     while (n > 0) {
         n = rrecv(r->rs, octets, OCTETS, 0);
+        if (n < 0 && errno == EAGAIN) {
+            n = 1; /* a child has set a time-out before it used the connection */
+            continue;
+        }
         for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
             done = real()->send(r->pair, octets + at, (size_t)(n - at), MSG_NOSIGNAL);
             if (done < 0) {
@@ -64,7 +68,9 @@ static void *carry_out(void *arg)
         n = real()->recv(r->pair, octets, OCTETS, 0);
         for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
             done = rsend(r->rs, octets + at, (size_t)(n - at), MSG_NOSIGNAL);
-            if (done < 0) {
+            if (done < 0 && errno == EAGAIN) {
+                done = 0; /* as above */
+            } else if (done < 0) {
                 n = 0;
             }
         }
@@ -97,6 +103,18 @@ static int run(void *(*carry)(void *), struct relay *r)
     return error;
 }
 
+/* The time-outs are those of the calls on the face, and not of the threads here. */
+static void move_limit(int rs, int face, int option)
+{
+    struct timeval limit = {0};
+    const struct timeval none = {0};
+    socklen_t len = sizeof limit;
+
+    (void)rgetsockopt(rs, SOL_SOCKET, option, &limit, &len);
+    (void)rsetsockopt(rs, SOL_SOCKET, option, &none, sizeof none);
+    (void)real()->setsockopt(face, SOL_SOCKET, option, &limit, sizeof limit);
+}
+
 /*
  * This process keeps no end of the pair but its numbers, so that their end, here and in children,
  * is seen. A second child gets a duplicate of one of them.
@@ -113,6 +131,8 @@ int relay_start(struct sock *s)
     }
     (void)rfcntl(s->rs, F_SETFL, flags & ~O_NONBLOCK);
     (void)real()->fcntl(pair[0], F_SETFL, flags & O_NONBLOCK);
+    move_limit(s->rs, pair[0], SO_RCVTIMEO);
+    move_limit(s->rs, pair[0], SO_SNDTIMEO);
     r->rs = s->rs;
     r->pair = sock_high(pair[1]);
     real()->close(pair[1]);

@@ -23,7 +23,7 @@
  *   PLAIN       | TCP                      | the kernel     | (no number is known any more)
  *
  * Lock order: sock.start, then the table's lock, which is innermost. Neither is held while
- * anything waits, but sock.start while the state changes at first use.
+ * anything waits, but sock.start while the state changes at first use, and while a peer is asked.
  */
 #ifndef IWARP_PRELOAD_SOCK_H
 #define IWARP_PRELOAD_SOCK_H
@@ -66,6 +66,8 @@ struct sock {
     bool watched;                  /* start: the face shows readable and writable */
     bool elsewhere;                /* another process has the rsocket */
     atomic_bool nonblock;
+    atomic_bool closed; /* by the program: before `start` is tried */
+    atomic_bool broken; /* a call that writes has told that the connection is lost */
     pthread_mutex_t start;
     pthread_cond_t settled; /* no longer CONNECTING; with `start` */
     int rs;                 /* the rsocket; while CONNECTING the TCP socket; else -1 */

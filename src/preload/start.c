@@ -3,10 +3,12 @@
 #include "compat/compat.h"
 #include "preload/fork.h"
 #include "preload/request.h"
-#include "rsocket/adopt.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
+#include <rdma/rsocket.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -150,22 +152,26 @@ static bool decide(struct sock *s, int number, enum use use)
     return true;
 }
 
-/* Until there is something to decide about. -1: errno. */
-static int wait_for_octets(struct sock *s, int number, enum use use)
+int start_limit_ms(int tcp, enum use use)
 {
     struct timeval limit = {0};
     socklen_t len = sizeof limit;
-    struct pollfd p = {.fd = number, .events = POLLIN};
 
-    if (use == USE_READ) {
-        (void)real()->getsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, &len);
-    }
+    (void)real()->getsockopt(tcp, SOL_SOCKET, use == USE_READ ? SO_RCVTIMEO : SO_SNDTIMEO, &limit,
+                             &len);
     const long long ms = limit.tv_sec * 1000LL + limit.tv_usec / 1000;
-    const int ready = real()->poll(&p, 1, ms > 0 ? (int)ms : -1);
-    if (ready == 0) {
-        errno = EAGAIN;
+    return ms > INT_MAX ? INT_MAX : ms > 0 ? (int)ms : -1;
+}
+
+/* Until there is something to decide about, as the call itself would wait. -1: errno. */
+static int wait_for_octets(struct sock *s, int number)
+{
+    char octet;
+
+    if (real()->recv(number, &octet, sizeof octet, MSG_PEEK) < 0) {
+        return -1;
     }
-    if (ready > 0 && s->state == SOCK_ARRIVED) {
+    if (s->state == SOCK_ARRIVED) {
         /* Part of the key: there is nothing to sleep on, and it is rare and bounded. */
         struct timespec t = {.tv_nsec = 2000000};
         ssize_t n;
@@ -173,7 +179,7 @@ static int wait_for_octets(struct sock *s, int number, enum use use)
             nanosleep(&t, NULL);
         }
     }
-    return ready > 0 ? 0 : -1;
+    return 0;
 }
 
 /* --- first use ------------------------------------------------------------------------------- */
@@ -191,13 +197,35 @@ static enum use_result use_arrived(struct sock *s, int number, enum use use, boo
             errno = EAGAIN;
             return USE_FAILED;
         }
-        if (wait_for_octets(s, number, use) != 0) {
+        if (wait_for_octets(s, number) != 0) {
             return USE_FAILED;
         }
     }
 }
 
-static enum use_result use_connecting(struct sock *s, enum use use, bool wait)
+/* A signal's handler does not end it. -1: EAGAIN. */
+static int wait_for_face(int number, int ms)
+{
+    struct pollfd p = {.fd = number, .events = POLLOUT};
+    const int64_t until = sock_now_ms() + ms;
+    int ready;
+
+    do {
+        const int64_t left = until - sock_now_ms();
+        ready = real()->poll(&p, 1, ms < 0 ? -1 : left > 0 ? (int)left : 0);
+    } while (ready < 0 && errno == EINTR);
+    if (ready == 0) {
+        errno = EAGAIN;
+    }
+    return ready > 0 ? 0 : -1;
+}
+
+/*
+ * The face becomes writable once that is settled. The thread that settles it may hold `start` until
+ * a peer has answered, so the lock is taken only for the moment between the new face and the new
+ * state.
+ */
+static enum use_result use_connecting(struct sock *s, int number, enum use use, bool wait)
 {
     if (use == USE_WAIT) {
         return USE_KERNEL;
@@ -206,15 +234,18 @@ static enum use_result use_connecting(struct sock *s, enum use use, bool wait)
         errno = EAGAIN;
         return USE_FAILED;
     }
-    pthread_mutex_lock(&s->start);
+    const int ms = start_limit_ms(s->rs, use);
     while (s->state == SOCK_CONNECTING) {
-        pthread_cond_wait(&s->settled, &s->start);
+        if (wait_for_face(number, ms) != 0) {
+            return USE_FAILED;
+        }
+        pthread_mutex_lock(&s->start);
+        pthread_mutex_unlock(&s->start);
     }
-    pthread_mutex_unlock(&s->start);
     return USE_KERNEL;
 }
 
-/* Whoever waits for a descriptor has it shown by its face. */
+/* A descriptor that a call waits for is shown by its face. */
 static enum use_result use_rsocket(struct sock *s, enum use use)
 {
     int result = 0;
@@ -243,7 +274,7 @@ enum use_result start_use(struct sock *s, int number, enum use use, bool wait)
             result = use_arrived(s, number, use, wait);
             break;
         case SOCK_CONNECTING:
-            result = use_connecting(s, use, wait);
+            result = use_connecting(s, number, use, wait);
             break;
         case SOCK_PARENTS:
             fork_ask(s);
@@ -261,4 +292,29 @@ enum use_result start_use(struct sock *s, int number, enum use use, bool wait)
         }
     }
     return result;
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+void start_end(struct sock *s)
+{
+    s->closed = true;
+    if (pthread_mutex_trylock(&s->start) != 0) {
+        if (s->state == SOCK_CONNECTING) {
+            return;
+        }
+        pthread_mutex_lock(&s->start);
+    }
+    const int rs = s->rs;
+    if (s->state == SOCK_CONNECTING) {
+        (void)real()->shutdown(rs, SHUT_RDWR); /* its thread does the rest */
+    } else if (s->state == SOCK_RDMA && !fork_keep(s)) {
+        s->rs = -1;
+        s->state = SOCK_GONE;
+        (void)rclose(rs);
+    } else if (s->elsewhere && rs >= 0) {
+        s->rs = -1;
+        real()->close(rs);
+    }
+    pthread_mutex_unlock(&s->start);
 }

@@ -25,6 +25,12 @@ enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET };
  */
 enum use_result start_use(struct sock *s, int number, enum use use, bool wait);
 
+/*
+ * The last number is closed. Nothing waits here: while the socket connects, the thread that does so
+ * may hold `start`, and ends it afterwards.
+ */
+void start_end(struct sock *s);
+
 /* connect(2), and accept(2) has returned `fd`, of a listener of ours. */
 int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen_t len);
 void start_arrived(int fd);
@@ -32,6 +38,10 @@ void start_arrived(int fd);
 /* The connection of the TCP socket becomes an rsocket, of a number of this library's own, or -1.
  * Errors of iwarp_rs_adopt. Addresses are kept in s. `start` is held. */
 int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms);
+
+/* How long a call that reads (SO_RCVTIMEO) or writes and connects (SO_SNDTIMEO) may wait, in
+ * milliseconds, as the TCP socket's option says; -1: for as long as it takes. */
+int start_limit_ms(int tcp, enum use use);
 
 /* The face shows what s->rs is ready for. `start` is held. */
 int start_watching(struct sock *s);

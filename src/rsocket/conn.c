@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 /* Completions wake up. Called with locks of the library held. */
 static void on_completion(void *arg)
@@ -18,7 +16,7 @@ static void on_completion(void *arg)
 
     rs_wake(s);
     if (atomic_load(&s->watched)) {
-        rs_engine_due(s);
+        rs_due(s);
     }
 }
 
@@ -33,46 +31,42 @@ static uint32_t sends(const struct rs *s)
     return 2 * (s->sq_size + RS_SPARE) + 2;
 }
 
-static void *map_memory(size_t len)
-{
-    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    return at == MAP_FAILED ? NULL : at;
-}
-
 static enum iwarp_status make_memory(struct rs *s)
 {
     const unsigned local = IWARP_ACCESS_LOCAL_WRITE, by_peer = local | IWARP_ACCESS_REMOTE_WRITE;
     size_t messages = receives(s) * sizeof *s->messages;
-    enum iwarp_status status;
+    enum iwarp_status status = IWARP_OK;
 
-    s->send = map_memory(s->send_len);
-    s->receive = map_memory(s->receive_len);
+    s->send = calloc(1, s->send_len);
+    s->receive = calloc(1, s->receive_len);
     s->messages = calloc(1, messages);
     s->shared = calloc(1, rs_shared_len(s));
     s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);
-    if (!s->send || !s->receive || !s->messages || !s->shared || !s->lengths) {
+    s->map = calloc(s->map_size + 1, sizeof *s->map);
+    if (!s->send || !s->receive || !s->messages || !s->shared || !s->lengths || !s->map) {
         return IWARP_NO_MEMORY;
     }
-    status = iwarp_mr_register(s->pd, s->send, s->send_len, 0, &s->send_mr);
-    if (status == IWARP_OK) {
-        status = iwarp_mr_register(s->pd, s->receive, s->receive_len, by_peer, &s->receive_mr);
-    }
-    if (status == IWARP_OK) {
-        status = iwarp_mr_register(s->pd, s->messages, messages, local, &s->messages_mr);
-    }
-    if (status == IWARP_OK) {
-        status = iwarp_mr_register(s->pd, s->shared, rs_shared_len(s), by_peer, &s->targets_mr);
+    const struct part {
+        void *at;
+        size_t len;
+        unsigned access;
+        struct iwarp_mr **mr;
+    } parts[] = {{s->send, s->send_len, 0, &s->send_mr},
+                 {s->receive, s->receive_len, by_peer, &s->receive_mr},
+                 {s->messages, messages, local, &s->messages_mr},
+                 {s->shared, rs_shared_len(s), by_peer, &s->targets_mr}};
+    for (size_t i = 0; i < 4 && status == IWARP_OK; i++) {
+        status = iwarp_mr_register(s->pd, parts[i].at, parts[i].len, parts[i].access, parts[i].mr);
     }
     return status;
 }
 
-static enum iwarp_status make_queues(struct rs *s, struct iwarp_device *device)
+static enum iwarp_status make_queues(struct rs *s)
 {
     static struct compat_owner nobody; /* no program gets asynchronous events of it */
     struct iwarp_qp_options options;
     enum iwarp_status status =
-        iwarp_cq_create(device, sends(s) + receives(s) + RS_MORE_RECEIVES, s, &s->cq);
+        iwarp_cq_create(s->device, sends(s) + receives(s) + RS_MORE_RECEIVES, s, &s->cq);
 
     if (status == IWARP_OK) {
         status = iwarp_cq_notify_by(s->cq, on_completion, s);
@@ -112,18 +106,18 @@ static void begin(struct rs *s)
 
 int rs_prepare(struct rs *s)
 {
-    struct iwarp_device *device = iwarp_compat_device();
     enum iwarp_status status;
 
-    if (!device) {
+    s->device = iwarp_compat_device();
+    if (!s->device) {
         return -1;
     }
-    status = iwarp_pd_create(device, &s->pd);
+    status = iwarp_pd_create(s->device, &s->pd);
     if (status == IWARP_OK) {
         status = make_memory(s);
     }
     if (status == IWARP_OK) {
-        status = make_queues(s, device);
+        status = make_queues(s);
     }
     if (status != IWARP_OK) {
         (void)iwarp_compat_failed("rsocket", status, "memory and queues of a connection");
@@ -143,14 +137,6 @@ static void deregister(struct iwarp_mr **mr)
     if (*mr) {
         iwarp_mr_deregister(*mr);
         *mr = NULL;
-    }
-}
-
-static void unmap(uint8_t **at, size_t len)
-{
-    if (*at) {
-        munmap(*at, len);
-        *at = NULL;
     }
 }
 
@@ -179,14 +165,16 @@ void rs_unprepare(struct rs *s)
         iwarp_pd_destroy(s->pd);
         s->pd = NULL;
     }
-    unmap(&s->send, s->send_len);
-    unmap(&s->receive, s->receive_len);
+    free(s->send);
+    free(s->receive);
     free(s->messages);
     free(s->shared);
     free(s->lengths);
-    s->messages = NULL;
+    free(s->map);
+    s->send = s->receive = NULL;
+    s->messages = s->lengths = NULL;
     s->shared = NULL;
-    s->lengths = NULL;
+    s->map = NULL;
     errno = error;
 }
 
@@ -225,6 +213,9 @@ void rs_connected(struct rs *s, const struct rs_hello *peer)
     s->may_send = peer->credits;
     s->spare = peer->credits > 2 * RS_SPARE ? RS_SPARE : peer->credits / 2;
     s->state = RS_CONNECTED;
+    if (atomic_load(&s->watched)) {
+        iwarp_cq_arm(s->cq, false);
+    }
     rs_progress(s);
     rs_wake(s);
 }

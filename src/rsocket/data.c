@@ -9,9 +9,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define PIECE_MAX                                                                                  \
-    65536u /* octets of one message: the peer reads the first while the next comes                 \
-            */
+/* Octets of one message: the peer reads the first while the next comes. */
+#define PIECE_MAX 65536u
 
 static size_t octets_of(const struct iovec *iov, size_t count)
 {
@@ -23,32 +22,21 @@ static size_t octets_of(const struct iovec *iov, size_t count)
     return sum;
 }
 
-void rs_gather(void *to, const struct iovec *iov, size_t at, size_t octets)
-{
-    uint8_t *next = to;
+/* Between the octets of some pieces, from an offset on, and a buffer. */
+enum direction { GATHER, SCATTER };
 
-    for (; octets > 0; iov++) {
-        size_t here = at < iov->iov_len ? iov->iov_len - at : 0;
-        size_t n = here < octets ? here : octets;
-        if (n > 0) {
-            memcpy(next, (const uint8_t *)iov->iov_base + at, n);
-        }
-        at = at > iov->iov_len ? at - iov->iov_len : 0;
-        next += n;
-        octets -= n;
-    }
-}
-
-static void scatter(const uint8_t *from, const struct iovec *iov, size_t at, size_t octets)
+static void copy(enum direction direction, uint8_t *buffer, const struct iovec *iov, size_t at,
+                 size_t octets)
 {
     for (; octets > 0; iov++) {
         size_t here = at < iov->iov_len ? iov->iov_len - at : 0;
         size_t n = here < octets ? here : octets;
+        uint8_t *piece = (uint8_t *)iov->iov_base + at;
         if (n > 0) {
-            memcpy((uint8_t *)iov->iov_base + at, from, n);
+            memcpy(direction == GATHER ? buffer : piece, direction == GATHER ? piece : buffer, n);
         }
         at = at > iov->iov_len ? at - iov->iov_len : 0;
-        from += n;
+        buffer += n;
         octets -= n;
     }
 }
@@ -68,7 +56,7 @@ static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size
         least(least(s->send_free, s->send_len - s->send_at), least(to.len, PIECE_MAX));
 
     octets = left < octets ? (uint32_t)left : octets;
-    rs_gather(s->send + s->send_at, iov, at, octets);
+    copy(GATHER, s->send + s->send_at, iov, at, octets);
     if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + s->send_at, octets, &to, false,
                 rs_message(RS_DATA, octets)) != 0) {
         errno = ENOMEM;
@@ -105,16 +93,15 @@ static bool write_refused(struct rs *s)
 
 static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
 {
-    bool nonblocking = s->nonblocking || (flags & MSG_DONTWAIT);
     size_t left = octets_of(iov, count), done = 0;
-    int timeout_ms = nonblocking ? 0 : rs_timeout(s, SO_SNDTIMEO);
+    uint64_t until = rs_call_until(s, SO_SNDTIMEO, flags);
 
     while (!write_refused(s)) {
         ssize_t went;
         if (left == 0 && done == 0) {
             return 0;
         }
-        if (rs_wait(s, rs_may_send, nonblocking, timeout_ms) != 0) {
+        if (rs_wait(s, rs_may_send, until) != 0) {
             break;
         }
         if (s->state != RS_CONNECTED || s->write_over) {
@@ -217,7 +204,7 @@ static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t want
         uint32_t n =
             least(s->receive_len - from, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
         n = wanted - done < n ? (uint32_t)(wanted - done) : n;
-        scatter(s->receive + from, iov, at + done, n);
+        copy(SCATTER, s->receive + from, iov, at + done, n);
         from = (from + n) % s->receive_len;
         unread -= n;
         done += n;
@@ -230,16 +217,16 @@ static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t want
 
 static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
 {
-    bool nonblocking = s->nonblocking || (flags & MSG_DONTWAIT), peek = (flags & MSG_PEEK) != 0;
+    bool peek = (flags & MSG_PEEK) != 0;
     size_t wanted = octets_of(iov, count), done = 0;
-    int timeout_ms = nonblocking ? 0 : rs_timeout(s, SO_RCVTIMEO);
+    uint64_t until = rs_call_until(s, SO_RCVTIMEO, flags);
 
     if (s->state == RS_OPEN || s->state == RS_LISTENING) {
         errno = ENOTCONN;
         return -1;
     }
     do {
-        if (wanted > 0 && rs_wait(s, rs_may_read, nonblocking, timeout_ms) != 0) {
+        if (wanted > 0 && rs_wait(s, rs_may_read, until) != 0) {
             return done > 0 ? (ssize_t)done : -1;
         }
         if (s->unread == 0) {

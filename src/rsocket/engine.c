@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One thread of the process: it takes connection events, keeps faces (iwarp_rs_watch) as they
- * should be, and frees sockets that were closed. It sleeps while there is none of these. An event
- * names its socket by pointer, so only this thread frees sockets, and only when it holds no event.
+ * One thread of the process: it takes connection events, and frees sockets that were closed. It
+ * sleeps while there is none of these. An event names its socket by pointer, so only this thread
+ * frees sockets, and only when it holds no event.
  */
 #include "rsocket/rs.h"
+
+#include "base/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,35 +21,19 @@
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *eq;
 static unsigned eq_born;
-static int bell = -1; /* eventfd: there is something in one of the lists */
-static struct rs *due, *dead;
-static unsigned dead_count; /* those that free_dead looks at, too */
-
-static void ring(void)
-{
-    (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
-}
-
-void rs_engine_due(struct rs *s)
-{
-    pthread_mutex_lock(&engine_lock);
-    if (!s->due) {
-        s->due = true;
-        s->next_due = due;
-        due = s;
-        ring();
-    }
-    pthread_mutex_unlock(&engine_lock);
-}
+static int bell = -1;           /* eventfd: there is something in the list */
+static struct rs *dead, *dying; /* dying: of the thread alone */
+static unsigned dead_count;     /* in both */
 
 void rs_engine_bury(struct rs *s, uint64_t until_ms)
 {
+    IWARP_UNCANCELLED;
     pthread_mutex_lock(&engine_lock);
     s->dead_until_ms = until_ms;
     s->next_dead = dead;
     dead = s;
     dead_count++;
-    ring();
+    (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
     pthread_mutex_unlock(&engine_lock);
 }
 
@@ -82,6 +68,7 @@ static void on_request(struct rs *listener, struct iwarp_conn *conn)
     }
     *listener->last_request = request;
     listener->last_request = &request->next;
+    listener->arrived++;
     rs_wake(listener);
 }
 
@@ -145,59 +132,17 @@ static void on_event(const struct iwarp_event *e)
                                                    : error);
         s->ended = true;
     }
-    if (atomic_load(&s->watched)) {
-        rs_show(s);
-    }
-    pthread_mutex_unlock(&s->lock);
+    rs_unlock(s);
 }
 
-/* --- lists ----------------------------------------------------------------------------------- */
-
-static void show_due(void)
-{
-    struct rs *s;
-
-    for (;;) {
-        pthread_mutex_lock(&engine_lock);
-        s = due;
-        if (s) {
-            due = s->next_due;
-            s->due = false;
-        }
-        pthread_mutex_unlock(&engine_lock);
-        if (!s) {
-            return;
-        }
-        pthread_mutex_lock(&s->lock);
-        if (s->cq && !s->closed) {
-            iwarp_cq_arm(s->cq, false); /* before the look: what comes later makes it due again */
-        }
-        rs_progress(s);
-        rs_show(s);
-        pthread_mutex_unlock(&s->lock);
-    }
-}
-
-static void forget_due(struct rs *s)
-{
-    pthread_mutex_lock(&engine_lock);
-    for (struct rs **at = &due; s->due; at = &(*at)->next_due) {
-        if (*at == s) {
-            *at = s->next_due;
-            s->due = false;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&engine_lock);
-}
+/* --- sockets that were closed ---------------------------------------------------------------- */
 
 static void free_socket(struct rs *s)
 {
     rs_unprepare(s);
-    forget_due(s); /* there is no completion queue any more that could make it due */
+    rs_forget_due(s);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->wake_lock);
-    pthread_cond_destroy(&s->wake);
     free(s);
 }
 
@@ -212,42 +157,37 @@ static bool can_go(struct rs *s)
     pthread_mutex_lock(&s->lock);
     rs_progress(s);
     can = !s->conn || s->ended || rs_now_ms() >= s->dead_until_ms;
-    pthread_mutex_unlock(&s->lock);
+    rs_unlock(s);
     return can;
 }
 
 /* True if some are left. */
 static bool free_dead(void)
 {
-    struct rs *list, *next, *left = NULL;
+    struct rs **at = &dying;
     unsigned freed = 0;
-    bool some;
 
     pthread_mutex_lock(&engine_lock);
-    list = dead;
+    while (*at) {
+        at = &(*at)->next_dead;
+    }
+    *at = dead;
     dead = NULL;
     pthread_mutex_unlock(&engine_lock);
-    for (; list; list = next) {
-        next = list->next_dead;
-        if (can_go(list)) {
-            free_socket(list);
+    for (at = &dying; *at;) {
+        struct rs *s = *at;
+        if (can_go(s)) {
+            *at = s->next_dead;
+            free_socket(s);
             freed++;
         } else {
-            list->next_dead = left;
-            left = list;
+            at = &s->next_dead;
         }
     }
     pthread_mutex_lock(&engine_lock);
-    while (left) {
-        next = left->next_dead;
-        left->next_dead = dead;
-        dead = left;
-        left = next;
-    }
     dead_count -= freed;
-    some = dead != NULL;
     pthread_mutex_unlock(&engine_lock);
-    return some;
+    return dying != NULL;
 }
 
 /* --- the thread ------------------------------------------------------------------------------ */
@@ -266,7 +206,6 @@ static void *run(void *arg)
         while (iwarp_eq_get(queue, &event, 0) == IWARP_OK) {
             on_event(&event);
         }
-        show_due();
         some = free_dead();
     }
     return NULL;
@@ -319,17 +258,18 @@ static int start(void)
     return 0;
 }
 
-/* The lock may be held by a thread that the child has not; the lists are the parent's. */
+/* The lock may be held by a thread that the child has not; the list is the parent's. */
 void rs_engine_in_child(void)
 {
     pthread_mutex_init(&engine_lock, NULL);
-    due = dead = NULL;
+    dead = dying = NULL;
     dead_count = 0;
     bell = -1;
 }
 
 struct iwarp_eq *rs_engine_eq(void)
 {
+    IWARP_UNCANCELLED;
     struct iwarp_eq *mine = NULL;
 
     pthread_mutex_lock(&engine_lock);

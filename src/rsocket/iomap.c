@@ -10,12 +10,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* This end's map, which the peer writes, lies behind its target entries. */
-static struct rs_map_entry *map_of(const struct rs *s)
-{
-    return (struct rs_map_entry *)(s->shared + 1);
-}
-
 size_t rs_shared_len(const struct rs *s)
 {
     return sizeof *s->shared + s->map_size * sizeof(struct rs_map_entry);
@@ -41,6 +35,12 @@ void rs_tell_mappings(struct rs *s)
         s->sends_free--;
         s->sent++;
     }
+}
+
+/* This end's map, which the peer writes, lies behind its target entries. */
+void rs_hear_mapping(struct rs *s, uint32_t index)
+{
+    s->map[index] = ((const struct rs_map_entry *)(s->shared + 1))[index];
 }
 
 void rs_free_mappings(struct rs *s)
@@ -76,7 +76,6 @@ static int map(struct rs *s, void *buf, size_t len, uint64_t offset)
         return -1;
     }
     m->index = free_index(s);
-    m->addr = buf;
     if (m->index >= s->peer_map.len) {
         free(m);
         errno = ENOMEM; /* the peer's map is full, or it has none */
@@ -128,27 +127,30 @@ int riounmap(int socket, void *buf, size_t len)
     struct rs *s = rs_take(socket);
     struct rs_mapping **at, *m = NULL;
 
-    (void)len;
     if (!s) {
         return -1;
     }
-    for (at = &s->mappings; *at && (*at)->addr != buf; at = &(*at)->next) {
+    for (at = &s->mappings;
+         *at && ((*at)->entry.to.addr != (uintptr_t)buf || (*at)->entry.to.len != len);
+         at = &(*at)->next) {
     }
     m = *at;
     if (m) {
         *at = m->next;
         iwarp_mr_deregister(m->mr);
         free(m);
+    } else {
+        errno = EINVAL;
     }
     rs_give_back(s);
-    return 0;
+    return m ? 0 : -1;
 }
 
 /* The peer's part that has the offset, as far as it goes from there. */
 static bool find(const struct rs *s, uint64_t offset, struct rs_entry *to)
 {
     for (uint32_t i = 0; i < s->map_size; i++) {
-        const struct rs_map_entry *e = &map_of(s)[i];
+        const struct rs_map_entry *e = &s->map[i];
         if (offset >= e->offset && offset - e->offset < e->to.len) {
             *to = (struct rs_entry){e->to.addr + (offset - e->offset), e->to.stag,
                                     e->to.len - (uint32_t)(offset - e->offset)};
@@ -185,13 +187,13 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 {
     struct rs *s = rs_take(socket);
     size_t done = 0;
-    bool nonblocking;
+    uint64_t until;
 
     if (!s) {
         return (size_t)-1;
     }
-    nonblocking = s->nonblocking || (flags & MSG_DONTWAIT);
-    while (done < count && rs_wait(s, rs_may_send, nonblocking, rs_timeout(s, SO_SNDTIMEO)) == 0) {
+    until = rs_call_until(s, SO_SNDTIMEO, flags);
+    while (done < count && rs_wait(s, rs_may_send, until) == 0) {
         struct rs_entry to;
         uint32_t octets = s->send_len - s->send_at;
         if (s->state != RS_CONNECTED || s->write_over) {

@@ -4,6 +4,8 @@
  */
 #include "rsocket/rs.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -90,19 +92,10 @@ static void copy_options(int from, int to)
     }
 }
 
-static int family_of(int fd)
+int rs_renew(int fd, int family)
 {
-    int family = AF_INET;
-    socklen_t len = sizeof family;
-
-    (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
-    return family;
-}
-
-/* A fresh TCP socket takes the place of fd. 0 or -1. */
-static int renew(int fd)
-{
-    int fresh = socket(family_of(fd), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    IWARP_UNCANCELLED;
+    int fresh = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int flags = fcntl(fd, F_GETFD), result;
 
     if (fresh < 0) {
@@ -143,9 +136,10 @@ static enum iwarp_status listen_at(struct rs *s, int backlog, struct iwarp_eq *e
         (void)is_bound(s->fd, &addr, &len);
     }
     if (iwarp_compat_tcp_is_foreign(device)) {
-        return renew(s->fd) != 0 ? IWARP_LIMIT
-                                 : iwarp_listen(device, (struct sockaddr *)&addr, len, &options,
-                                                backlog, eq, s, &s->listener);
+        return rs_renew(s->fd, s->family) != 0
+                   ? IWARP_LIMIT
+                   : iwarp_listen(device, (struct sockaddr *)&addr, len, &options, backlog, eq, s,
+                                  &s->listener);
     }
     fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
@@ -160,6 +154,7 @@ static enum iwarp_status listen_at(struct rs *s, int backlog, struct iwarp_eq *e
 
 int rlisten(int socket, int backlog)
 {
+    IWARP_UNCANCELLED;
     struct rs *s = rs_take(socket);
     struct iwarp_eq *eq;
     int result = -1;
@@ -193,79 +188,77 @@ static bool has_request(struct rs *s)
     return s->requests || s->state != RS_LISTENING;
 }
 
-/* The caller's errno says why. */
-static void drop_request(const struct rs_request *request, int fd)
+/* What raccept returns, before it has a connection: with its lock held. NULL: errno. */
+static struct rs *new_like(struct rs *listener)
 {
-    int error = errno;
-
-    iwarp_conn_destroy(request->conn);
-    if (fd >= 0) {
-        close(fd);
-    }
-    errno = error;
-}
-
-/* The new socket is connected to the peer of the request. Its number, or -1. */
-static int accept_request(struct rs *listener, const struct rs_request *request)
-{
-    uint8_t private_data[RS_PRIVATE_LEN];
-    int fd = socket(listener->family, SOCK_STREAM, 0);
+    int fd = socket(listener->family, SOCK_STREAM, 0), error;
     struct rs *s = fd >= 0 ? rs_new(fd, listener->family, listener) : NULL;
 
-    if (!s) {
-        drop_request(request, fd);
-        return -1;
-    }
-    copy_options(listener->fd, fd);
-    s = rs_take(fd);
-    if (s && rs_prepare(s) == 0) {
-        rs_hello(s, private_data);
-        s->conn = request->conn;
-        if (iwarp_accept(s->conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
-            rs_connected(s, &request->hello);
-            rs_give_back(s);
-            return fd;
+    if (s && (s = rs_take(fd)) != NULL) {
+        copy_options(listener->fd, fd);
+        if (rs_prepare(s) == 0) {
+            return s;
         }
-        errno = ECONNABORTED;
-    } else {
-        drop_request(request, -1);
-    }
-    if (s) {
-        int error = errno;
-        rs_give_back(s);
-        rclose(fd);
+        error = errno;
+        rs_end(s, false);
         errno = error;
+    } else if (fd >= 0) {
+        close(fd);
     }
-    return -1;
+    return NULL;
+}
+
+static struct rs_request *next_request(struct rs *listener)
+{
+    struct rs_request *request = listener->requests;
+
+    listener->requests = request->next;
+    if (!listener->requests) {
+        listener->last_request = &listener->requests;
+    }
+    return request;
+}
+
+/* The number, or -1: the peer is gone. s is given back. */
+static int accept_request(struct rs *s, struct rs_request *request)
+{
+    uint8_t private_data[RS_PRIVATE_LEN];
+    int fd = s->fd;
+
+    rs_hello(s, private_data);
+    s->conn = request->conn;
+    if (iwarp_accept(s->conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
+        rs_connected(s, &request->hello);
+        rs_give_back(s);
+    } else {
+        rs_end(s, false);
+        fd = -1;
+    }
+    free(request);
+    return fd;
 }
 
 int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-    struct rs *s = rs_take(socket);
+    IWARP_UNCANCELLED;
+    struct rs *s = rs_take(socket), *fresh;
+    uint64_t until;
     int fd = -1;
 
     if (!s) {
         return -1;
     }
-    if (s->state != RS_LISTENING) {
-        errno = EINVAL;
-    } else {
-        do {
-            struct rs_request *request;
-            errno = 0;
-            if (rs_wait(s, has_request, s->nonblocking, rs_timeout(s, SO_RCVTIMEO)) != 0 ||
-                !s->requests) {
-                errno = errno ? errno : EINVAL;
-                break;
-            }
-            request = s->requests;
-            s->requests = request->next;
-            if (!s->requests) {
-                s->last_request = &s->requests;
-            }
-            fd = accept_request(s, request);
-            free(request);
-        } while (fd < 0 && errno == ECONNABORTED);
+    until = rs_call_until(s, SO_RCVTIMEO, 0);
+    while (fd < 0 && rs_wait(s, has_request, until) == 0) {
+        if (s->state != RS_LISTENING) {
+            errno = EINVAL;
+            break;
+        }
+        fresh = new_like(s);
+        if (!fresh) {
+            break; /* the request waits for a call that has room */
+        }
+        fd = accept_request(fresh, next_request(s));
     }
     rs_give_back(s);
     if (fd >= 0 && addr) {
@@ -276,7 +269,7 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 
 /* --- connecting ------------------------------------------------------------------------------ */
 
-static bool settled(struct rs *s)
+bool rs_is_settled(struct rs *s)
 {
     return s->state != RS_CONNECTING;
 }
@@ -291,6 +284,7 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
     enum iwarp_status status;
 
     if (s->state == RS_OVER) {
+        rs_hide(s);      /* the face is hung up for ever */
         rs_unprepare(s); /* an attempt that failed */
         s->state = RS_OPEN;
     }
@@ -301,14 +295,13 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
     if (is_bound(s->fd, &from, &from_len)) {
         options.source = (struct sockaddr *)&from;
         options.source_len = from_len;
-        if (renew(s->fd) != 0) { /* which gives the port free */
+        if (rs_renew(s->fd, s->family) != 0) { /* which gives the port free */
             rs_unprepare(s);
             return -1;
         }
     }
     rs_hello(s, private_data);
     s->state = RS_CONNECTING;
-    s->client = true;
     status = iwarp_connect(s->qp, addr, len, &options, private_data, sizeof private_data, eq, s,
                            &s->conn);
     if (status != IWARP_OK) {
@@ -322,6 +315,7 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
 
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
+    IWARP_UNCANCELLED;
     struct rs *s = rs_take(socket);
     int result = -1;
 
@@ -337,7 +331,7 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
     } else if (!addr || (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)) {
         errno = EAFNOSUPPORT;
     } else if (begin_connect(s, addr, addrlen) == 0) {
-        if (rs_wait(s, settled, s->nonblocking, -1) != 0) {
+        if (rs_wait(s, rs_is_settled, rs_call_until(s, SO_SNDTIMEO, 0)) != 0) {
             errno = errno == EAGAIN ? EINPROGRESS : errno;
         } else if (s->state == RS_CONNECTED || !s->start_up) {
             result = 0;
@@ -397,9 +391,9 @@ static void stop_listening(struct rs *s)
     s->last_request = &s->requests;
 }
 
-/* The lock is held, and given back. */
-static void end(struct rs *s, bool keep_number)
+void rs_end(struct rs *s, bool keep_number)
 {
+    IWARP_UNCANCELLED;
     struct linger linger = {0};
     socklen_t len = sizeof linger;
     int fd = s->fd;
@@ -439,132 +433,6 @@ int rclose(int socket)
     if (!s) {
         return -1;
     }
-    end(s, false);
-    return 0;
-}
-
-/* --- for the preload library ----------------------------------------------------------------- */
-
-static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *received,
-                 size_t received_len, unsigned timeout_ms)
-{
-    struct iwarp_eq *eq = rs_engine_eq();
-    struct iwarp_conn_options options;
-    uint8_t private_data[RS_PRIVATE_LEN];
-    enum iwarp_status status;
-
-    if (!eq || rs_prepare(s) != 0) {
-        return -1;
-    }
-    rs_options(&options);
-    if (timeout_ms > 0) {
-        options.startup_timeout_ms = timeout_ms;
-    }
-    rs_hello(s, private_data);
-    s->state = RS_CONNECTING;
-    s->client = role == IWARP_RS_CLIENT;
-    status = s->client ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options,
-                                              private_data, sizeof private_data, eq, s, &s->conn)
-                       : iwarp_accept_socket(iwarp_compat_device(), tcp, received, received_len,
-                                             &options, eq, s, &s->conn);
-    if (status == IWARP_OK) {
-        return 0;
-    }
-    s->state = RS_OPEN;
-    (void)iwarp_compat_failed("rsocket", status, "adopting a connection");
-    rs_unprepare(s);
-    return -1;
-}
-
-int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t received_len,
-                   unsigned timeout_ms)
-{
-    struct sockaddr_storage peer;
-    socklen_t len = sizeof peer;
-    int type = 0, tcp, flags, error;
-    struct rs *s;
-
-    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0) {
-        return -1;
-    }
-    len = sizeof type;
-    if ((peer.ss_family != AF_INET && peer.ss_family != AF_INET6) ||
-        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM) {
-        errno = EOPNOTSUPP;
-        return -1;
-    }
-    if (iwarp_rs_is(fd)) {
-        errno = EEXIST;
-        return -1;
-    }
-    flags = fcntl(fd, F_GETFL);
-    tcp = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (tcp < 0 || renew(fd) != 0 || !(s = rs_new(fd, peer.ss_family, NULL))) {
-        error = errno;
-        if (tcp >= 0) {
-            (void)dup2(tcp, fd);
-            close(tcp);
-        }
-        errno = error;
-        return -1;
-    }
-    s = rs_take(fd);
-    s->nonblocking = (flags & O_NONBLOCK) != 0;
-    s->adopted = true;
-    if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
-        rs_give_back(s);
-        return 0;
-    }
-    error = errno;
-    end(s, true);
-    (void)dup2(tcp, fd);
-    (void)fcntl(fd, F_SETFL, flags);
-    close(tcp);
-    errno = error;
-    return -1;
-}
-
-int iwarp_rs_start_up(int fd, int timeout_ms)
-{
-    int error = errno, result;
-    struct rs *s = rs_take(fd);
-
-    if (!s) {
-        errno = error;
-        return EBADF;
-    }
-    result = rs_wait(s, settled, timeout_ms == 0, timeout_ms);
-    if (s->state == RS_OPEN || s->state == RS_LISTENING) {
-        result = ENOTCONN;
-    } else if (result == 0 || settled(s)) {
-        result = s->start_up;
-    } else {
-        result = errno == EAGAIN ? EINPROGRESS : errno;
-    }
-    rs_give_back(s);
-    errno = error;
-    return result;
-}
-
-bool iwarp_rs_is(int fd)
-{
-    int error = errno;
-    struct rs *s = rs_take(fd);
-
-    if (s) {
-        rs_give_back(s);
-    }
-    errno = error;
-    return s != NULL;
-}
-
-int iwarp_rs_forget(int fd)
-{
-    struct rs *s = rs_take(fd);
-
-    if (!s) {
-        return -1;
-    }
-    end(s, true);
+    rs_end(s, false);
     return 0;
 }

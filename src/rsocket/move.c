@@ -6,6 +6,7 @@
 #include "rsocket/rs.h"
 
 #include <errno.h>
+#include <poll.h>
 
 #define BATCH 16
 
@@ -82,7 +83,7 @@ bool rs_tell_control(struct rs *s, enum rs_control control)
         return false;
     }
     s->told_end = control == RS_DISCONNECT;
-    if (rs_post(s, wr_id(RS_OF_CONTROL, 1), NULL, 0, NULL, true, rs_message(RS_CONTROL, control))) {
+    if (rs_post(s, RS_OF_CONTROL, NULL, 0, NULL, true, rs_message(RS_CONTROL, control))) {
         return false;
     }
     s->controls++;
@@ -100,18 +101,17 @@ static void give_credits(struct rs *s)
     struct rs_entry entry = {(uint64_t)(uintptr_t)(s->receive + s->free_at),
                              iwarp_mr_stag(s->receive_mr), half};
     struct rs_entry to = s->peer_targets;
-    unsigned requests = lend ? 2 : 1;
 
-    if (s->state != RS_CONNECTED || s->told_end || s->controls + requests > RS_SPARE ||
+    if (s->state != RS_CONNECTED || s->told_end || s->controls >= RS_SPARE - 2 ||
         (!lend && (uint16_t)(s->taken - s->granted_at) < s->rq_size / 2)) {
         return;
     }
     to.addr += (uint64_t)s->peer_target * RS_ENTRY_LEN;
-    if (rs_post(s, wr_id(RS_OF_CONTROL, requests), &entry, lend ? sizeof entry : 0, &to, true,
+    if (rs_post(s, RS_OF_CONTROL, &entry, lend ? sizeof entry : 0, &to, true,
                 rs_message(RS_CREDITS, (uint16_t)(s->taken + s->rq_size))) != 0) {
         return;
     }
-    s->controls += requests;
+    s->controls++;
     s->granted_at = s->taken;
     if (lend) {
         s->lent[s->free_at / half] = half;
@@ -190,6 +190,8 @@ static void hear(struct rs *s, uint32_t message, uint32_t octets)
         s->taken++;
         if (value >= s->map_size) {
             broken(s, "the peer has written beyond the I/O map");
+        } else {
+            rs_hear_mapping(s, value);
         }
         break;
     case RS_CONTROL:
@@ -209,7 +211,7 @@ static void sent(struct rs *s, const struct iwarp_wc *wc)
 
     switch (wc->wr_id & RS_OF_MASK) {
     case RS_OF_CONTROL:
-        s->controls -= (uint32_t)value;
+        s->controls--;
         break;
     case RS_OF_DATA:
     case RS_OF_WRITE:
@@ -282,7 +284,33 @@ bool rs_may_read(struct rs *s)
     return s->unread > 0 || s->read_over || (s->state != RS_CONNECTED && s->state != RS_CONNECTING);
 }
 
-bool rs_all_sent(struct rs *s)
+short rs_events(struct rs *s)
 {
-    return s->state != RS_CONNECTED || (s->sends_free == s->sq_size && s->controls == 0);
+    short events = 0;
+
+    if (s->state == RS_LISTENING) {
+        return s->requests ? POLLIN | POLLRDNORM : 0;
+    }
+    if (s->state == RS_OPEN) {
+        return POLLOUT | POLLWRNORM | POLLHUP;
+    }
+    if (s->state == RS_CONNECTING) {
+        return 0;
+    }
+    if (rs_may_read(s)) {
+        events |= POLLIN | POLLRDNORM;
+    }
+    if (rs_may_send(s)) {
+        events |= POLLOUT | POLLWRNORM;
+    }
+    if (s->read_over) {
+        events |= POLLRDHUP;
+    }
+    if (s->state == RS_OVER && s->unread == 0) { /* rstream takes it for the end of all data */
+        events |= POLLHUP;
+    }
+    if (s->error) {
+        events |= POLLERR;
+    }
+    return events;
 }

@@ -16,16 +16,19 @@
 #define BUFFER_MAX (16u << 20)
 #define QUEUE_MAX  16384u
 
-int rs_timeout(const struct rs *s, int option)
+uint64_t rs_call_until(const struct rs *s, int option, int flags)
 {
     struct timeval time = {0};
     socklen_t len = sizeof time;
 
+    if (s->nonblocking || (flags & MSG_DONTWAIT)) {
+        return 0;
+    }
     if (getsockopt(s->fd, SOL_SOCKET, option, &time, &len) != 0 ||
         (time.tv_sec == 0 && time.tv_usec == 0)) {
-        return -1;
+        return RS_FOR_EVER;
     }
-    return time.tv_sec > 1000000 ? -1 : (int)(time.tv_sec * 1000 + (time.tv_usec + 999) / 1000);
+    return rs_now_ms() + (uint64_t)time.tv_sec * 1000 + ((uint64_t)time.tv_usec + 999) / 1000;
 }
 
 static uint32_t within(int64_t value, uint32_t least, uint32_t most)

@@ -16,27 +16,36 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+struct member {
+    struct rs *s; /* NULL: a descriptor of the system; used while we sleep */
+    struct rs_watcher watcher;
+    bool none; /* the number was free, and our bell has taken it */
+};
+
 struct set {
     struct pollfd *fds;
     nfds_t count;
-    struct pollfd *others; /* of the system, and behind them the eventfd; -1 for rsockets */
-    struct rs **sockets;   /* NULL: a descriptor of the system; used while we sleep */
-    struct rs_watcher *watchers;
-    struct rs_poller poller;
+    struct pollfd *others; /* of the system, and behind them our bell; -1 for rsockets */
+    struct member *members;
+    int bell;
 };
 
 static void join(struct set *set, nfds_t i)
 {
     struct rs *s = rs_take(set->fds[i].fd);
-    struct rs_watcher *w = &set->watchers[i];
+    struct rs_watcher *w = &set->members[i].watcher;
 
     set->others[i] = set->fds[i];
+    if (set->fds[i].fd == set->bell) {
+        set->members[i].none = true;
+        set->others[i].fd = -1;
+    }
     if (!s) {
         return;
     }
     set->others[i].fd = -1;
-    set->sockets[i] = s;
-    w->poller = &set->poller;
+    set->members[i].s = s;
+    w->bell = set->bell;
     pthread_mutex_lock(&s->wake_lock);
     w->next = s->watchers;
     w->at = &s->watchers;
@@ -45,25 +54,22 @@ static void join(struct set *set, nfds_t i)
     }
     s->watchers = w;
     pthread_mutex_unlock(&s->wake_lock);
-    pthread_mutex_unlock(&s->lock); /* it stays in use */
+    rs_unlock(s); /* it stays in use */
 }
 
-static void leave(struct set *set, nfds_t i)
+static void leave(struct member *m)
 {
-    struct rs *s = set->sockets[i];
-    struct rs_watcher *w = &set->watchers[i];
-
-    if (!s) {
+    if (!m->s) {
         return;
     }
-    pthread_mutex_lock(&s->lock);
-    pthread_mutex_lock(&s->wake_lock);
-    *w->at = w->next;
-    if (w->next) {
-        w->next->at = w->at;
+    pthread_mutex_lock(&m->s->lock);
+    pthread_mutex_lock(&m->s->wake_lock);
+    *m->watcher.at = m->watcher.next;
+    if (m->watcher.next) {
+        m->watcher.next->at = m->watcher.at;
     }
-    pthread_mutex_unlock(&s->wake_lock);
-    rs_give_back(s);
+    pthread_mutex_unlock(&m->s->wake_lock);
+    rs_give_back(m->s);
 }
 
 /* arm: the thread will sleep if this finds nothing. */
@@ -80,7 +86,7 @@ static short look(struct rs *s, short wanted, bool arm)
         rs_progress(s);
         events = rs_events(s) & wanted;
     }
-    pthread_mutex_unlock(&s->lock);
+    rs_unlock(s);
     return events;
 }
 
@@ -89,9 +95,10 @@ static int look_all(struct set *set, bool arm)
     int found = 0;
 
     for (nfds_t i = 0; i < set->count; i++) {
-        set->fds[i].revents = 0;
-        if (set->sockets[i]) {
-            set->fds[i].revents = look(set->sockets[i], set->fds[i].events, arm);
+        set->fds[i].revents = set->members[i].none ? POLLNVAL : 0;
+        found += set->members[i].none;
+        if (set->members[i].s) {
+            set->fds[i].revents = look(set->members[i].s, set->fds[i].events, arm);
             found += set->fds[i].revents != 0;
         }
     }
@@ -100,7 +107,7 @@ static int look_all(struct set *set, bool arm)
 
 static int wait_all(struct set *set, int timeout_ms)
 {
-    uint64_t until = timeout_ms < 0 ? UINT64_MAX : rs_now_ms() + (unsigned)timeout_ms, rings;
+    uint64_t until = rs_until(timeout_ms), rings;
 
     for (;;) {
         uint64_t now = rs_now_ms();
@@ -113,11 +120,11 @@ static int wait_all(struct set *set, int timeout_ms)
             return -1;
         }
         if (set->others[set->count].revents) {
-            (void)!read(set->poller.fd, &rings, sizeof rings);
+            (void)!read(set->bell, &rings, sizeof rings);
             others--;
         }
         for (nfds_t i = 0; i < set->count && others > 0; i++) {
-            if (!set->sockets[i]) {
+            if (!set->members[i].s && !set->members[i].none) {
                 set->fds[i].revents = set->others[i].revents;
             }
         }
@@ -130,33 +137,26 @@ static int wait_all(struct set *set, int timeout_ms)
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
     IWARP_UNCANCELLED;
-    struct set set = {
-        .fds = fds, .count = nfds, .poller.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    int result = -1, error;
+    struct set set = {fds, nfds, calloc(nfds + 1, sizeof *set.others),
+                      calloc(nfds + 1, sizeof *set.members),
+                      eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    int result = -1, error = set.bell < 0 ? errno : ENOMEM;
 
-    set.others = calloc(nfds + 1, sizeof *set.others);
-    set.sockets = calloc(nfds + 1, sizeof(struct rs *));
-    set.watchers = calloc(nfds + 1, sizeof *set.watchers);
-    if (set.poller.fd < 0 || !set.others || !set.sockets || !set.watchers) {
-        errno = set.poller.fd < 0 ? errno : ENOMEM;
-    } else {
+    if (set.bell >= 0 && set.others && set.members) {
         for (nfds_t i = 0; i < nfds; i++) {
             join(&set, i);
         }
-        set.others[nfds] = (struct pollfd){set.poller.fd, POLLIN, 0};
+        set.others[nfds] = (struct pollfd){set.bell, POLLIN, 0};
         result = wait_all(&set, timeout);
         error = errno;
         for (nfds_t i = 0; i < nfds; i++) {
-            leave(&set, i);
+            leave(&set.members[i]);
         }
-        errno = error;
     }
-    error = errno;
     free(set.others);
-    free(set.sockets);
-    free(set.watchers);
-    if (set.poller.fd >= 0) {
-        close(set.poller.fd);
+    free(set.members);
+    if (set.bell >= 0) {
+        close(set.bell);
     }
     errno = error;
     return result;
@@ -171,11 +171,15 @@ static bool has(const fd_set *fds, int fd)
 
 static int put(fd_set *to, int fd, bool is)
 {
-    if (to && is) {
-        FD_SET(fd, to);
-        return 1;
+    if (!to) {
+        return 0;
     }
-    return 0;
+    if (is) {
+        FD_SET(fd, to);
+    } else {
+        FD_CLR(fd, to);
+    }
+    return is;
 }
 
 int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout)
@@ -212,15 +216,6 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
     for (nfds_t i = 0; i < count; i++) {
         short wanted = fds[i].events, got = fds[i].revents;
         bool over = (got & (POLLERR | POLLHUP)) != 0;
-        if (readfds) {
-            FD_CLR(fds[i].fd, readfds);
-        }
-        if (writefds) {
-            FD_CLR(fds[i].fd, writefds);
-        }
-        if (exceptfds) {
-            FD_CLR(fds[i].fd, exceptfds);
-        }
         ready += put(readfds, fds[i].fd, (wanted & POLLIN) && ((got & POLLIN) || over));
         ready += put(writefds, fds[i].fd, (wanted & POLLOUT) && ((got & POLLOUT) || over));
         ready += put(exceptfds, fds[i].fd, (wanted & POLLPRI) && (got & POLLPRI));

@@ -21,14 +21,14 @@
  * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
  *
  * Locks, outermost first: lock of a socket (of a listener before one that it accepts), then native
- * locks; engine lock; wake_lock of a socket. The table lock comes last: nothing is locked under it
- * but by a fork. A thread that holds a socket's lock does not wait for the peer.
+ * locks; engine lock; due_lock (rspreload/due.c); wake_lock of a socket. The table lock comes last:
+ * nothing is locked under it but by a fork. A thread that holds a socket's lock does not wait for
+ * the peer.
  */
 #ifndef IWARP_RSOCKET_RS_H
 #define IWARP_RSOCKET_RS_H
 
 #include "compat/compat.h"
-#include "rsocket/adopt.h"
 #include "rsocket/wire.h"
 
 #include <iwarp/iwarp.h>
@@ -36,8 +36,9 @@
 #include <rdma/rsocket.h>
 #include <stdatomic.h>
 
-/* Messages that carry no data (credits, control): requests under way at once, and the credits that
- * a sender leaves unused for them, since a stock receiver has no receives beyond its credits. */
+/* Messages that take no credit (credits, control): so many are under way at once, and so many
+ * credits a sender leaves unused for them, since a stock receiver has no receives beyond its
+ * credits. Two of them are kept for control. */
 #define RS_SPARE 4
 
 /* What this end posts beyond the credits that it grants. */
@@ -49,19 +50,14 @@ struct rs_request { /* at a listener: raccept has not taken it yet */
     struct rs_hello hello;
 };
 
-struct rs_poller { /* a thread that waits for several sockets */
-    int fd;        /* eventfd */
-};
-
-struct rs_watcher { /* one socket of it */
+struct rs_watcher { /* a thread that waits for several sockets, in the list of one of them */
     struct rs_watcher *next, **at;
-    struct rs_poller *poller;
+    int bell; /* its eventfd */
 };
 
 /* A part of the receive buffer that the program gave for riowrite of the peer. */
 struct rs_mapping {
     struct rs_mapping *next;
-    void *addr;
     struct iwarp_mr *mr;
     struct rs_map_entry entry;
     uint32_t index; /* in the peer's map */
@@ -78,18 +74,17 @@ struct rs {
     bool nonblocking, closed;
     bool read_over, write_over; /* nothing more comes; nothing more may be sent */
     bool told_end;              /* "disconnect" was posted */
-    bool client, adopted;
     int family;
 
-    /* Wake-ups, under wake_lock. `turn` counts them: a thread sleeps until it differs. */
+    /* `turn` counts wake-ups: a thread sleeps, or runs the loop, until it differs. */
+    _Atomic unsigned turn, sleepers, leaders;
     pthread_mutex_t wake_lock;
-    pthread_cond_t wake;
-    unsigned turn;
-    struct rs_watcher *watchers;
+    struct rs_watcher *watchers; /* wake_lock */
 
     struct iwarp_listener *listener;
     struct rs_request *requests, **last_request;
 
+    struct iwarp_device *device;
     struct iwarp_conn *conn;
     struct iwarp_qp *qp;
     struct iwarp_cq *cq;
@@ -111,7 +106,8 @@ struct rs {
     unsigned target;                     /* the one in use */
     unsigned next_target;                /* the one that the peer fills next */
     struct rs_entry peer_targets, peer_map;
-    unsigned peer_target; /* the next one to be written */
+    unsigned peer_target;     /* the next one to be written */
+    struct rs_map_entry *map; /* the entries of our map that the peer has told of */
 
     /* Receiving: messages of data that nobody has read yet, a ring of rq_size + 1. */
     uint32_t *lengths;
@@ -125,22 +121,22 @@ struct rs {
 
     struct rs_mapping *mappings;
 
-    /* The face (iwarp_rs_watch): two ends of a socket pair. */
-    _Atomic bool watched;
+    /* The face (rspreload/face.c): two ends of a socket pair. */
+    _Atomic bool watched, look; /* look: something has come; who unlocks it next shows it */
     int face, behind;
     bool shows_readable, shows_writable, shows_read_over, shows_over;
     uint64_t arrived, shown; /* messages, for edges */
 
-    /* Engine lock. */
-    struct rs *next_due, *next_dead;
+    struct rs *next_due; /* due_lock, as the next two */
     bool due;
-    bool ended; /* the last event has come */
+    unsigned showing;
+
+    struct rs *next_dead; /* engine lock */
+    bool ended;           /* the last event has come */
     uint64_t dead_until_ms;
 };
 
 #define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
-
-uint64_t rs_now_ms(void);
 
 /* --- table.c --------------------------------------------------------------------------------- */
 
@@ -149,7 +145,8 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
-void rs_give_back(struct rs *s); /* its face shows what the call has changed */
+void rs_unlock(struct rs *s); /* its face shows what has changed */
+void rs_give_back(struct rs *s);
 
 /* Out of the table: the number is nobody's. True if this call did it. The lock is held. */
 bool rs_drop(struct rs *s);
@@ -167,16 +164,19 @@ void rs_forget_of_parent(int fd);
 void rs_wake(struct rs *s);
 
 /*
- * Wait until ready(s), with the lock held, which is released meanwhile. timeout_ms < 0: for ever.
- * 0, or -1: EAGAIN, EBADF (closed meanwhile).
+ * Wait until ready(s), with the lock held, which is released meanwhile. until: milliseconds of
+ * rs_now_ms; 0: do not wait. 0, or -1: EAGAIN, EINTR, EBADF (closed meanwhile).
  */
-int rs_wait(struct rs *s, bool (*ready)(struct rs *s), bool nonblocking, int timeout_ms);
+int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until);
 
-/* --- engine.c: connection events, faces, sockets that were closed ---------------------------- */
+#define RS_FOR_EVER UINT64_MAX
+uint64_t rs_now_ms(void);
+uint64_t rs_until(int timeout_ms); /* < 0: for ever */
+
+/* --- engine.c: connection events, sockets that were closed ----------------------------------- */
 
 /* The event queue of all sockets, with its thread. NULL: errno. */
 struct iwarp_eq *rs_engine_eq(void);
-void rs_engine_due(struct rs *s); /* its face has to be looked at */
 void rs_engine_bury(struct rs *s, uint64_t until_ms);
 void rs_engine_in_child(void);
 void rs_engine_end(void); /* the process exits: what was written goes out, within five seconds */
@@ -208,6 +208,9 @@ int rs_post_receives(struct rs *s);
 bool rs_may_send(struct rs *s);
 bool rs_may_read(struct rs *s);
 
+/* What poll would say. */
+short rs_events(struct rs *s);
+
 /* Tell of an error once: errno is set. False: there is none. */
 bool rs_take_error(struct rs *s);
 
@@ -215,9 +218,6 @@ bool rs_take_error(struct rs *s);
 int rs_post(struct rs *s, uint64_t wr_id, const void *from, uint32_t len, const struct rs_entry *to,
             bool is_inline, uint32_t message);
 bool rs_tell_control(struct rs *s, enum rs_control control);
-
-/* Octets that were sent and are not with TCP yet. */
-bool rs_all_sent(struct rs *s);
 
 /* wr_id of requests: kind in the lowest bits, above it octets of the send buffer, or the number of
  * a receive. */
@@ -227,25 +227,32 @@ enum { RS_OF_RECEIVE, RS_OF_DATA, RS_OF_CONTROL, RS_OF_MAP, RS_OF_WRITE, RS_OF_M
 
 /* Tell the peer of mappings that it does not know, as far as credits allow. */
 void rs_tell_mappings(struct rs *s);
+void rs_hear_mapping(struct rs *s, uint32_t index);
 void rs_free_mappings(struct rs *s);
 size_t rs_shared_len(const struct rs *s);
 
 /* --- options.c ------------------------------------------------------------------------------- */
 
-/* SO_RCVTIMEO or SO_SNDTIMEO in milliseconds; -1: none. */
-int rs_timeout(const struct rs *s, int option);
+/* Until when a call may wait: SO_RCVTIMEO or SO_SNDTIMEO, and whether it blocks at all. */
+uint64_t rs_call_until(const struct rs *s, int option, int flags);
 
-/* --- data.c ---------------------------------------------------------------------------------- */
+/* --- rspreload: sockets that are watched ------------------------------------------------------ */
 
-/* The octets of some pieces, from an offset on. */
-struct iovec;
-void rs_gather(void *to, const struct iovec *iov, size_t at, size_t octets);
-
-/* --- face.c ---------------------------------------------------------------------------------- */
-
-/* What poll would say. */
-short rs_events(struct rs *s);
 void rs_show(struct rs *s); /* the face follows */
 void rs_hide(struct rs *s); /* no face any more */
+
+/* A completion of it has come. Called with locks of the library held. */
+void rs_due(struct rs *s);
+void rs_forget_due(struct rs *s);
+void rs_due_in_child(void);
+
+/* --- life.c ---------------------------------------------------------------------------------- */
+
+/* rclose; keep_number: but the number stays open. The lock is held, and given back. */
+void rs_end(struct rs *s, bool keep_number);
+
+/* A fresh TCP socket with the same options and flags takes the place of fd. 0 or -1. */
+int rs_renew(int fd, int family);
+bool rs_is_settled(struct rs *s); /* not CONNECTING */
 
 #endif

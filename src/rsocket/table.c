@@ -4,23 +4,16 @@
  */
 #include "rsocket/rs.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PAGE 1024
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rs **pages[1024]; /* a million descriptors */
-
-uint64_t rs_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* A fork waits for the table, so that the child has one that can be used. */
 static void before_fork(void)
@@ -37,6 +30,7 @@ static void after_fork_in_child(void)
 {
     after_fork();
     rs_engine_in_child();
+    rs_due_in_child();
 }
 
 static void watch_forks(void)
@@ -59,12 +53,14 @@ static struct rs **slot(int fd, bool make)
     return pages[page] ? &pages[page][fd % PAGE] : NULL;
 }
 
+/* Buffers as long as rdma-core's, a quarter of these, have both ends wait for each other: see
+ * docs/notes/2026-11-24-sockets.md. Memory that was never reached is not there. */
 static void defaults(struct rs *s, const struct rs *like)
 {
     s->sq_size = like ? like->sq_size : 384;
     s->rq_size = like ? like->rq_size : 384;
-    s->send_len = like ? like->send_len : 1 << 17;
-    s->receive_len = like ? like->receive_len : 1 << 17;
+    s->send_len = like ? like->send_len : 1 << 19;
+    s->receive_len = like ? like->receive_len : 1 << 19;
     s->map_size = like ? like->map_size : 0;
 }
 
@@ -86,7 +82,6 @@ struct rs *rs_new(int fd, int family, const struct rs *like)
     defaults(s, like);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->wake_lock, NULL);
-    pthread_cond_init(&s->wake, NULL);
     pthread_mutex_lock(&table_lock);
     at = slot(fd, true);
     if (at) {
@@ -125,10 +120,26 @@ struct rs *rs_take(int fd)
     return s;
 }
 
+/* Something may come between the look and the unlocking, whose thread has not waited (due.c). The
+ * caller's errno stays. */
+void rs_unlock(struct rs *s)
+{
+    int error = errno;
+
+    do {
+        if (atomic_exchange(&s->look, false) && s->cq && !s->closed) {
+            iwarp_cq_arm(s->cq, false); /* before the look: what comes later makes it due again */
+            rs_progress(s);
+        }
+        rs_show(s);
+        pthread_mutex_unlock(&s->lock);
+    } while (atomic_load(&s->look) && pthread_mutex_trylock(&s->lock) == 0);
+    errno = error;
+}
+
 void rs_give_back(struct rs *s)
 {
-    rs_show(s);
-    pthread_mutex_unlock(&s->lock);
+    rs_unlock(s);
     pthread_mutex_lock(&table_lock);
     s->uses--;
     pthread_mutex_unlock(&table_lock);
@@ -164,6 +175,7 @@ bool rs_is_of_parent(int fd)
 /* Its memory stays: its locks may be held by threads that this process does not have. */
 void rs_forget_of_parent(int fd)
 {
+    IWARP_UNCANCELLED;
     struct rs **at;
 
     pthread_mutex_lock(&table_lock);
@@ -193,8 +205,11 @@ void rs_close_all(void)
     for (int fd = 0; fd < (int)(sizeof pages / sizeof pages[0]) * PAGE; fd++) {
         if (!pages[fd / PAGE]) {
             fd += PAGE - 1;
-        } else if (iwarp_rs_is(fd)) {
-            (void)rclose(fd);
+        } else {
+            struct rs *s = rs_take(fd);
+            if (s) {
+                rs_end(s, false);
+            }
         }
     }
 }

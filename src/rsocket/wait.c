@@ -1,80 +1,151 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting. A thread that will sleep counts the wake-ups, arms the completion queue and looks once
- * more; what happens after that look wakes it up.
+ * Waiting. A thread that will sleep remembers the count of wake-ups, arms the completion queue and
+ * looks once more; what happens after that look wakes it up. A thread that waits again and again
+ * runs the loop itself meanwhile (base/lead.h), so that no other thread has to wake it up.
  */
 #include "rsocket/rs.h"
 
 #include "base/process.h"
 
 #include <errno.h>
-#include <sys/eventfd.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#define LEAD_MS 6 /* the longest time that iwarp_cq_lead takes in vain */
+
+/* With 64-bit times on a 32-bit machine the old number would misread the timespec. */
+#ifdef SYS_futex_time64
+#define FUTEX (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
+#else
+#define FUTEX SYS_futex
+#endif
+
+uint64_t rs_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t rs_until(int timeout_ms)
+{
+    return timeout_ms < 0 ? RS_FOR_EVER : timeout_ms == 0 ? 0 : rs_now_ms() + (unsigned)timeout_ms;
+}
+
 void rs_wake(struct rs *s)
 {
+    IWARP_UNCANCELLED;
+    atomic_fetch_add(&s->turn, 1);
+    if (atomic_load(&s->sleepers) > 0) {
+        (void)syscall(FUTEX, &s->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    }
+    if (atomic_load(&s->leaders) > 0) {
+        iwarp_compat_wake_leader(s->device);
+    }
     pthread_mutex_lock(&s->wake_lock);
-    s->turn++;
-    pthread_cond_broadcast(&s->wake);
     for (struct rs_watcher *w = s->watchers; w; w = w->next) {
-        (void)!write(w->poller->fd, &(uint64_t){1}, sizeof(uint64_t));
+        (void)!write(w->bell, &(uint64_t){1}, sizeof(uint64_t));
     }
     pthread_mutex_unlock(&s->wake_lock);
 }
 
-static unsigned turn_of(struct rs *s)
-{
-    unsigned turn;
+struct turn {
+    struct rs *s;
+    unsigned seen;
+};
 
-    pthread_mutex_lock(&s->wake_lock);
-    turn = s->turn;
-    pthread_mutex_unlock(&s->wake_lock);
-    return turn;
+static bool is_over(void *arg)
+{
+    const struct turn *turn = arg;
+
+    return atomic_load(&turn->s->turn) != turn->seen;
 }
 
-/* False: it is `until` (milliseconds; UINT64_MAX: never). */
-static bool sleep_on(struct rs *s, unsigned turn, uint64_t until)
+/* 0, EINTR (a handler ran), EAGAIN (it is `until`), or what the system refuses. */
+static int sleep_for(struct turn *turn, uint64_t until)
 {
     struct timespec at = {(time_t)(until / 1000), (long)(until % 1000) * 1000000};
     int error = 0;
 
-    pthread_mutex_lock(&s->wake_lock);
-    while (s->turn == turn && error != ETIMEDOUT) {
-        error = until == UINT64_MAX
-                    ? pthread_cond_wait(&s->wake, &s->wake_lock)
-                    : pthread_cond_clockwait(&s->wake, &s->wake_lock, CLOCK_MONOTONIC, &at);
+    atomic_fetch_add(&turn->s->sleepers, 1);
+    while (!error && !is_over(turn)) {
+        if (syscall(FUTEX, &turn->s->turn, FUTEX_WAIT_BITSET_PRIVATE, turn->seen,
+                    until == RS_FOR_EVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY) != 0) {
+            error = errno == ETIMEDOUT ? EAGAIN : errno == EAGAIN ? 0 : errno;
+        }
     }
-    pthread_mutex_unlock(&s->wake_lock);
-    return error != ETIMEDOUT;
+    atomic_fetch_sub(&turn->s->sleepers, 1);
+    return error;
 }
 
-int rs_wait(struct rs *s, bool (*ready)(struct rs *s), bool nonblocking, int timeout_ms)
+/* 0: the turn is over; EAGAIN: it is not; EINTR, as of sleep_for. */
+static int lead(struct turn *turn, struct iwarp_device *device, uint64_t until)
+{
+    int error;
+
+    if (until != RS_FOR_EVER && until < rs_now_ms() + LEAD_MS) {
+        return EAGAIN;
+    }
+    atomic_fetch_add(&turn->s->leaders, 1);
+    error = iwarp_compat_lead(device, is_over, turn, until == RS_FOR_EVER);
+    atomic_fetch_sub(&turn->s->leaders, 1);
+    return error;
+}
+
+/* The lock is held, and released meanwhile. to_lead: as the queue was armed. */
+static int wait_turn(struct turn *turn, bool to_lead, uint64_t until)
+{
+    struct rs *s = turn->s;
+    struct iwarp_device *device = s->cq ? s->device : NULL;
+    int error;
+
+    rs_unlock(s);
+    error = device ? lead(turn, device, until) : EAGAIN;
+    if (error && to_lead) {
+        pthread_mutex_lock(&s->lock);
+        if (s->cq) {
+            iwarp_compat_arm_to_sleep(s->cq);
+        }
+        rs_unlock(s);
+        iwarp_compat_recall(device);
+    }
+    if (error == EAGAIN) {
+        error = sleep_for(turn, until);
+    }
+    if (device) {
+        iwarp_compat_waited(device);
+    }
+    pthread_mutex_lock(&s->lock);
+    return error;
+}
+
+int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until)
 {
     IWARP_UNCANCELLED;
-    uint64_t until = timeout_ms < 0 ? UINT64_MAX : rs_now_ms() + (unsigned)timeout_ms;
-    bool slept = true;
+    int error = until > 0 ? 0 : EAGAIN;
 
     for (;;) {
-        unsigned turn = turn_of(s);
+        struct turn turn = {s, atomic_load(&s->turn)};
+        bool to_lead = false;
         rs_progress(s);
-        if (!s->closed && !ready(s) && !nonblocking && slept && s->cq) {
-            iwarp_cq_arm(s->cq, false);
+        if (!s->closed && !ready(s) && !error && s->cq) {
+            to_lead = iwarp_compat_arm(s->cq);
             rs_progress(s);
         }
         if (s->closed) {
-            errno = EBADF;
-            return -1;
-        }
-        if (ready(s)) {
+            error = EBADF;
+        } else if (ready(s)) {
             return 0;
         }
-        if (nonblocking || !slept) {
-            errno = EAGAIN;
+        if (error) {
+            errno = error;
             return -1;
         }
-        pthread_mutex_unlock(&s->lock);
-        slept = sleep_on(s, turn, until);
-        pthread_mutex_lock(&s->lock);
+        error = wait_turn(&turn, to_lead, until);
     }
 }

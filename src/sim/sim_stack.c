@@ -312,6 +312,14 @@ static void patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsign
     (void)keepalive_s;
 }
 
+/* Nor has a peer in a simulation a pace. */
+static bool taken(struct iwarp_endpoint *ep, uint64_t *octets)
+{
+    (void)ep;
+    (void)octets;
+    return false;
+}
+
 static void watch_end(struct iwarp_endpoint *ep)
 {
     ep->ops->watch(ep, false, false);
@@ -375,6 +383,7 @@ const struct iwarp_stack_ops iwarp_sim_stack_ops = {
     .local_addr = local_addr,
     .peer_addr = peer_addr,
     .patience = patience,
+    .taken = taken,
     .watch_end = watch_end,
     .unread = unread,
     .await_end = await_end,

@@ -348,6 +348,13 @@ static void stack_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms,
     t->below.ops->patience(t->below.ep, user_timeout_ms, keepalive_s);
 }
 
+static bool stack_taken(struct iwarp_endpoint *ep, uint64_t *octets)
+{
+    struct iwarp_tls *t = tls_of(ep);
+
+    return t->below.ops->taken(t->below.ep, octets);
+}
+
 static void stack_watch_end(struct iwarp_endpoint *ep)
 {
     struct iwarp_tls *t = tls_of(ep);
@@ -405,6 +412,7 @@ const struct iwarp_stack_ops iwarp_tls_stack_ops = {
     .local_addr = stack_local_addr,
     .peer_addr = stack_peer_addr,
     .patience = stack_patience,
+    .taken = stack_taken,
     .watch_end = stack_watch_end,
     .unread = stack_unread,
     .await_end = stack_await_end,

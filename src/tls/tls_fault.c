@@ -65,7 +65,17 @@ static struct why of_end(const struct iwarp_tls *t)
                         t->done ? IWARP_SIDE_TRANSPORT : IWARP_SIDE_PEER, t->firsts, 0};
 }
 
-static struct why of_reason(int reason)
+/* A reason of libssl, or 0; -1: another library's, whose numbers mean something else. */
+static int reason_of(unsigned long error)
+{
+    int reason = ERR_GET_REASON(error);
+
+    return error == 0 || ERR_GET_LIB(error) == ERR_LIB_SSL || reason == ERR_R_MALLOC_FAILURE
+               ? reason
+               : -1;
+}
+
+static struct why of_error(unsigned long error)
 {
     const struct {
         int reason;
@@ -76,7 +86,13 @@ static struct why of_reason(int reason)
                 {SSL_R_WRONG_SSL_VERSION, IWARP_FAULT_TLS_VERSION},
                 {SSL_R_NO_APPLICATION_PROTOCOL, IWARP_FAULT_TLS_ALPN},
                 {SSL_R_BINDER_DOES_NOT_VERIFY, IWARP_FAULT_TLS_PSK_KEY},
-                {SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC, IWARP_FAULT_TLS_RECORD}};
+                {SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC, IWARP_FAULT_TLS_RECORD},
+                {SSL_R_ENCRYPTED_LENGTH_TOO_LONG, IWARP_FAULT_TLS_RECORD},
+                {SSL_R_DATA_LENGTH_TOO_LONG, IWARP_FAULT_TLS_RECORD},
+                {SSL_R_PACKET_LENGTH_TOO_LONG, IWARP_FAULT_TLS_RECORD},
+                {SSL_R_WRONG_VERSION_NUMBER, IWARP_FAULT_TLS_RECORD},
+                {SSL_R_BAD_RECORD_TYPE, IWARP_FAULT_TLS_RECORD}};
+    int reason = reason_of(error);
 
     if (reason >= SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256) {
         return (struct why){IWARP_FAULT_TLS_ALERT, IWARP_SIDE_PEER,
@@ -84,14 +100,16 @@ static struct why of_reason(int reason)
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].reason == reason) {
-            return (struct why){rows[i].code, IWARP_SIDE_LOCAL, 0, 0};
+            return (struct why){rows[i].code, IWARP_SIDE_LOCAL, error, 0};
         }
     }
-    return (struct why){IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL, (uint64_t)reason, 0};
+    return (struct why){IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL, error, 0};
 }
 
-static struct why find_out(const struct iwarp_tls *t, int reason)
+static struct why find_out(const struct iwarp_tls *t, unsigned long error)
 {
+    int reason = reason_of(error);
+
     if (!t->done && iwarp_tls_is_strange(t) && memcmp(t->first, "MPA ", 4) == 0) {
         return (struct why){IWARP_FAULT_TLS_PLAIN, IWARP_SIDE_LOCAL, 0, 0};
     }
@@ -116,7 +134,7 @@ static struct why find_out(const struct iwarp_tls *t, int reason)
          t->psk_unknown)) {
         return (struct why){IWARP_FAULT_TLS_PSK_UNKNOWN, IWARP_SIDE_LOCAL, t->psk_unknown, 0};
     }
-    return of_reason(reason);
+    return of_error(error);
 }
 
 void iwarp_tls_fail(struct iwarp_tls *t)
@@ -129,7 +147,7 @@ void iwarp_tls_fail(struct iwarp_tls *t)
         iwarp_log(IWARP_LOG_DEBUG, "tls", "OpenSSL: %s, verification: %s", text,
                   X509_verify_cert_error_string(SSL_get_verify_result(t->ssl)));
     }
-    struct why why = find_out(t, ERR_GET_REASON(error));
+    struct why why = find_out(t, error);
     iwarp_fault_set(&t->fault, why.code, why.side, why.d0, why.d1, 0);
     unsigned char alert =
         why.code == IWARP_FAULT_TLS_RECORD ? SSL_AD_BAD_RECORD_MAC : SSL_AD_INTERNAL_ERROR;

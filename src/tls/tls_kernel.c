@@ -25,6 +25,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <string.h>
 
@@ -255,7 +256,8 @@ static ssize_t take_handshake(struct iwarp_tls *t, const unsigned char *p, size_
         n -= len + 4;
     }
     return n == 0 ? 1
-                  : give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL, SSL_R_UNEXPECTED_MESSAGE,
+                  : give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL,
+                            ERR_PACK(ERR_LIB_SSL, 0, SSL_R_UNEXPECTED_MESSAGE),
                             SSL_AD_UNEXPECTED_MESSAGE);
 }
 
@@ -263,7 +265,9 @@ static ssize_t take_handshake(struct iwarp_tls *t, const unsigned char *p, size_
 static ssize_t broken(struct iwarp_tls *t, int error)
 {
     return error == EBADMSG || error == EMSGSIZE || error == EINVAL
-               ? give_up(t, IWARP_FAULT_TLS_RECORD, IWARP_SIDE_LOCAL, 0, SSL_AD_BAD_RECORD_MAC)
+               ? give_up(t, IWARP_FAULT_TLS_RECORD, IWARP_SIDE_LOCAL,
+                         ERR_PACK(ERR_LIB_SSL, 0, SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC),
+                         SSL_AD_BAD_RECORD_MAC)
                : -error;
 }
 
@@ -293,8 +297,8 @@ static ssize_t take_other(struct iwarp_tls *t)
         t->ended = text[1] == CLOSE_NOTIFY;
         return t->ended ? 0 : give_up(t, IWARP_FAULT_TLS_ALERT, IWARP_SIDE_PEER, text[1], 0);
     }
-    return give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL, SSL_R_UNEXPECTED_MESSAGE,
-                   SSL_AD_UNEXPECTED_MESSAGE);
+    return give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL,
+                   ERR_PACK(ERR_LIB_SSL, 0, SSL_R_UNEXPECTED_MESSAGE), SSL_AD_UNEXPECTED_MESSAGE);
 }
 
 ssize_t iwarp_tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n)

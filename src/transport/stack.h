@@ -101,6 +101,8 @@ struct iwarp_stack_ops {
      * the stack's own), and keepalive probes from keepalive_s seconds of silence on (0: none).
      */
     void (*patience)(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
+    /* How many octets has the peer acknowledged, since some fixed time?  False: nobody knows. */
+    bool (*taken)(struct iwarp_endpoint *ep, uint64_t *octets);
     /*
      * Instead of watch: report `readable` once the peer has closed or the connection is lost, or
      * when more than IWARP_UNREAD_MAX octets wait (or half of what the window holds).  unread: was

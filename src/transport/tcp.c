@@ -14,6 +14,7 @@
 #include "base/guard.h"
 #include "base/process.h"
 #include "transport/stack.h"
+#include "transport/tcp_acked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -416,7 +417,9 @@ static int bind_source(int fd, const struct sockaddr *source, socklen_t source_l
 
 /*
  * tcp(7): with a user timeout, keepalive probes go on until that much time has passed without any
- * answer. Without one, the connection is given up after `probes` unanswered probes.
+ * answer. Without one, the connection is given up after `probes` unanswered probes. While the window
+ * is full Linux counts from its first probe until the window is open for all of the segment that
+ * waits: it may end a peer that takes a little now and then before `pace` does (verbs/conn_timer.c).
  */
 void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s)
 {
@@ -434,6 +437,11 @@ void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, uns
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     }
+}
+
+bool iwarp_tcp_taken(struct iwarp_endpoint *ep, uint64_t *octets)
+{
+    return iwarp_tcp_is(ep) && iwarp_tcp_acked(tcp_of(ep)->fd, octets);
 }
 
 /* The network may ignore the traffic class, so it is no error if the system does. On IPv6 sockets

@@ -238,6 +238,7 @@ static const struct iwarp_stack_ops ops = {
     .local_addr = iwarp_tcp_local_addr,
     .peer_addr = iwarp_tcp_peer_addr,
     .patience = iwarp_tcp_patience,
+    .taken = iwarp_tcp_taken,
     .watch_end = iwarp_tcp_watch_end,
     .unread = iwarp_tcp_unread,
     .await_end = iwarp_tcp_await_end,

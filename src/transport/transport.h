@@ -54,6 +54,9 @@ int iwarp_tcp_connect(const struct sockaddr *addr, socklen_t addr_len,
  */
 void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
 
+/* iwarp_tcp_acked of its socket. False for other transports' endpoints, too. */
+bool iwarp_tcp_taken(struct iwarp_endpoint *ep, uint64_t *octets);
+
 /*
  * Instead of watch: report `readable` once the peer has closed or the connection is lost. What the
  * peer sent is reported only when it is IWARP_UNREAD_MAX octets, or half of a smaller receive

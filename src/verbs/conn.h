@@ -23,6 +23,7 @@
 #include "transport/stack.h"
 #include "transport/transport.h"
 #include "verbs/addr.h"
+#include "verbs/conn_timer.h"
 #include "verbs/eq.h"
 #include "verbs/srq.h"
 #include "verbs/startup.h"
@@ -75,11 +76,12 @@ struct iwarp_conn {
     struct iwarp_inject *inject;       /* faults on request; NULL: none */
     const struct iwarp_loans *loans;   /* of ep, in Full Operation; NULL: it has none */
 
-    struct iwarp_conn *timed_next, **timed_at; /* worker.timed; timed_at NULL: not in it */
-    uint64_t due;                              /* on the loop's clock */
-    unsigned timer_ms;                         /* the limit, for the text of the fault */
-    bool timer_on; /* something fails at `due`; else a message may have waited long enough then, or
-                    * the peer may need a reminder */
+    struct iwarp_timed limit; /* conn_timer.h */
+    unsigned timer_ms;        /* the limit, for the text of the fault */
+    bool timer_on; /* something fails when it is due; else a message may have waited long enough
+                    * then, or the peer may need a reminder */
+    struct iwarp_timed pace; /* iwarp_conn_keep_pace */
+    uint64_t pace_from;      /* octets that the peer had taken when it began */
 
     bool responder;     /* it waits for the peer's Request, and does not send one */
     bool adopted;       /* its socket was the application's, and goes back if the start-up fails */
@@ -93,6 +95,7 @@ struct iwarp_conn {
     bool full_told;     /* the log has said that the stream is full */
     bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
+    bool paced;         /* it has been so, turn for turn, since pace_from */
     _Atomic uint8_t deferred; /* IWARP_DEFERRED_: the mark of defer.h */
     _Atomic bool tx_pending;  /* somebody posted and found conn.lock taken */
     _Atomic bool user_gone;   /* the application has no handle, so nothing is reported */

@@ -395,6 +395,7 @@ static void settle(struct iwarp_conn *conn)
         iwarp_conn_close_endpoint(conn, conn->stream.abort);
         return;
     }
+    iwarp_conn_keep_pace(conn);
     bool write = conn->tx_blocked || (interest & IWARP_STREAM_WRITE) != 0;
     if (iwarp_stream_full(&conn->stream)) {
         iwarp_conn_watch_end(conn, write);
@@ -428,6 +429,17 @@ static void has_room(struct iwarp_conn *conn)
     if (!conn->tx_error) {
         conn->tx_blocked = false;
         iwarp_conn_fit(conn); /* after a wait, so the price of asking does not show */
+    }
+}
+
+/* A poster's requests are held as well: it has kicked the worker, which comes here. */
+static void await_release(struct iwarp_conn *conn)
+{
+    unsigned ms = iwarp_inject_late_ms(conn->inject);
+    bool sooner = conn->limit.at && conn->limit.due <= iwarp_loop_now(&conn->worker->loop) + ms;
+
+    if (ms > 0 && conn->ep && !sooner) {
+        iwarp_conn_start_wait(conn, ms);
     }
 }
 
@@ -484,6 +496,9 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
         settle(conn);
     }
     iwarp_qp_reap(conn);
+    if (conn->inject) {
+        await_release(conn);
+    }
 }
 
 /*

@@ -2,12 +2,15 @@
 /*
  * Faults on request at the border between a connection and its endpoint: octets are counted, FPDUs
  * followed by their length fields, one octet of a CRC replaced on its way, reads and writes cut
- * short. A lost connection is a write that fails with ECONNABORTED: the stream ends as with an
- * error of TCP, and the endpoint is closed with a reset, which the peer sees. RFC 5044 4.
+ * short, releases told late. A lost connection is a write that fails with ECONNABORTED: the stream
+ * ends as with an error of TCP, and the endpoint is closed with a reset, which the peer sees. RFC
+ * 5044 4.
  */
 #include "base/log.h"
+#include "loop/clock.h"
 #include "mpa/mpa_frame.h"
 #include "mpa/mpa_marker.h"
+#include "stream/stream.h"
 #include "verbs/conn.h"
 #include "verbs/conn_tap.h"
 #include "verbs/inject.h"
@@ -247,4 +250,83 @@ ssize_t iwarp_inject_readv(struct iwarp_conn *conn, const struct iovec *iov, int
         iwarp_endpoint_wake(conn->ep); /* it believes that everything was taken */
     }
     return got;
+}
+
+/* --- late releases --------------------------------------------------------------------------- */
+
+/*
+ * Octets are written as ever, and the transport has a copy; but the stream is told only after a
+ * while that they are released, so work requests complete late, and regions count as referred to
+ * until then, as with a transport that sends from the application's memory (conn_lend.c).
+ *
+ * Invariant: while octets are held, the oldest of them have a time, and the worker has a timer for
+ * it or has been kicked to set one. A stream that ends holds nothing.
+ */
+
+static struct iwarp_conn *conn_of(struct iwarp_endpoint *ep)
+{
+    return ep->user;
+}
+
+/* Whoever sends need not be the worker, which alone sets timers. */
+static ssize_t late_refer(struct iwarp_endpoint *ep, const struct iwarp_burst *burst)
+{
+    struct iwarp_conn *conn = conn_of(ep);
+    ssize_t sent = iwarp_inject_writev(conn, burst->iov, (int)burst->n);
+
+    if (sent > 0) {
+        conn->inject->held += (size_t)sent;
+        iwarp_endpoint_wake(ep);
+    }
+    return sent;
+}
+
+/* Those that were written since the last time was set get theirs when it is over. */
+static size_t late_released(struct iwarp_endpoint *ep)
+{
+    const struct iwarp_conn *conn = conn_of(ep);
+    struct iwarp_inject *j = conn->inject;
+    int64_t now = iwarp_now_ms();
+    size_t n = 0;
+
+    if (conn->stream.life != STREAM_RUNNING) {
+        n = j->held;
+        j->due = 0;
+    } else if (j->due > 0 && now >= j->due_ms) {
+        n = j->due;
+        j->due = 0;
+    }
+    j->held -= n;
+    if (j->due == 0 && j->held > 0) {
+        j->due = j->held;
+        j->due_ms = now + (int64_t)iwarp_inject_draw(&j->random, &j->late);
+    }
+    return n;
+}
+
+/* No transport refers to anything. */
+static void late_forsake(struct iwarp_endpoint *ep)
+{
+    struct iwarp_inject *j = conn_of(ep)->inject;
+
+    j->held = j->due = 0;
+}
+
+static const struct iwarp_loans late_loans = {
+    .size = sizeof late_loans,
+    .refer = late_refer,
+    .released = late_released,
+    .forsake = late_forsake,
+};
+
+const struct iwarp_loans *iwarp_inject_loans(const struct iwarp_inject *inject)
+{
+    return inject->late.given ? &late_loans : NULL;
+}
+
+unsigned iwarp_inject_late_ms(const struct iwarp_inject *inject)
+{
+    int64_t left = inject->due_ms - iwarp_now_ms();
+
+    return inject->due == 0 ? 0 : left < 1 ? 1 : (unsigned)left;
 }

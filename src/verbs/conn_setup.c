@@ -102,6 +102,7 @@ void iwarp_conn_close_endpoint(struct iwarp_conn *conn, bool reset)
     iwarp_hot_forget(&conn->worker->loop, conn);
     conn->ep = NULL;
     iwarp_conn_stop_timer(conn);
+    iwarp_conn_stop_timed(conn, &conn->pace);
     if (ep) {
         ep->ops->close(ep, reset);
     }
@@ -302,7 +303,7 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .ord = ord};
 
     iwarp_stream_init(&conn->stream, &config);
-    conn->loans = conn->inject ? NULL : conn->ep->loans;
+    conn->loans = conn->inject ? iwarp_inject_loans(conn->inject) : conn->ep->loans;
     atomic_store(&conn->qp->no_send_imm, !config.send_imm);
     conn->has_stream = true;
 }

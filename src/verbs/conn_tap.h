@@ -46,7 +46,7 @@ static inline ssize_t iwarp_conn_writev(struct iwarp_conn *conn, const struct io
                                                      : iwarp_conn_plain_writev(conn, iov, n);
 }
 
-/* Without faults on request: there are no loans with them. */
+/* Without faults on request: nothing is borrowed with them. */
 static inline ssize_t iwarp_conn_borrow(struct iwarp_conn *conn, struct iovec *iov, unsigned *n)
 {
     return conn->flow ? iwarp_tap_borrow(conn, iov, n) : conn->loans->borrow(conn->ep, iov, n);
@@ -54,7 +54,8 @@ static inline ssize_t iwarp_conn_borrow(struct iwarp_conn *conn, struct iovec *i
 
 static inline ssize_t iwarp_conn_refer(struct iwarp_conn *conn, const struct iwarp_burst *burst)
 {
-    return conn->flow ? iwarp_tap_refer(conn, burst) : conn->loans->refer(conn->ep, burst);
+    return conn->flow && !conn->inject ? iwarp_tap_refer(conn, burst)
+                                       : conn->loans->refer(conn->ep, burst);
 }
 
 static inline void iwarp_conn_shutdown_write(struct iwarp_conn *conn)

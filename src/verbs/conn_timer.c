@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time limits of connections: start-up, answer, close, and when to remind a peer. A worker has one
- * libuv timer for all of its connections, since most of them have no limit to keep. Connections
- * with a limit form a list in no order. Limits are set and lifted for every connection, but few are
- * ever reached; so setting and lifting cost O(1), and the list is walked only when the timer fires.
+ * Times of connections: the limits of start-up, answer and close, when to remind a peer, and when
+ * to look at its pace. A worker has one libuv timer for all of its connections, since most of them
+ * have nothing to wait for. What waits forms a list in no order. Limits are set and lifted for
+ * every connection, but few are ever reached; so setting and lifting cost O(1), and the list is
+ * walked only when the timer fires.
  *
- * Invariant: timer_due is no later than the earliest limit in the list. It may be earlier, when
- * that connection's limit was lifted: then the timer fires early, and the walk computes it anew.
+ * Invariant: timer_due is no later than the earliest time in the list. It may be earlier, when that
+ * one was stopped: then the timer fires early, and the walk computes it anew.
  *
  * A connection has one limit at a time; what reaching it means follows from the connection's state
  * (timed_out). All times are in milliseconds of the loop's clock, which is monotonic.
@@ -24,48 +25,41 @@
 #include "verbs/worker.h"
 
 /*
- * The least time between two walks, in milliseconds: many limits that are reached one after the
- * other share a walk. A limit is reached that much too late at most, which no peer notices.
+ * The least time between two walks, in milliseconds: many times that come one after the other
+ * share a walk. Each is that much too late at most, which no peer notices.
  */
 #define GRAIN_MS 10
 
-/*
- * `timed_at` points to the pointer to the connection, so unlinking needs neither the list nor a
- * walk.
- */
-static void link_to(struct iwarp_conn **list, struct iwarp_conn *conn)
+/* `at` points to the pointer to it, so unlinking needs neither the list nor a walk. */
+static void link_to(struct iwarp_timed **list, struct iwarp_timed *timed)
 {
-    conn->timed_next = *list;
-    conn->timed_at = list;
+    timed->next = *list;
+    timed->at = list;
     if (*list) {
-        (*list)->timed_at = &conn->timed_next;
+        (*list)->at = &timed->next;
     }
-    *list = conn;
+    *list = timed;
 }
 
 /* From whatever list it is in. */
-static void unlink_timed(struct iwarp_conn *conn)
+static void unlink_timed(struct iwarp_timed *timed)
 {
-    if (conn->timed_at) {
-        *conn->timed_at = conn->timed_next;
-        if (conn->timed_next) {
-            conn->timed_next->timed_at = conn->timed_at;
+    if (timed->at) {
+        *timed->at = timed->next;
+        if (timed->next) {
+            timed->next->at = timed->at;
         }
-        conn->timed_at = NULL;
+        timed->at = NULL;
     }
 }
 
 /*
- * On the worker, without a lock. The reference keeps the connection alive while it ends itself.
- *
  * timer_on tells the two uses of the timer apart in Full Operation: a limit on closing, or a
  * reminder (iwarp_conn_remind_later). Before that every use is a limit. The detail of the fault is
  * the limit as the application had set it.
  */
 static void timed_out(struct iwarp_conn *conn)
 {
-    iwarp_conn_get(conn);
-    iwarp_mutex_lock(&conn->lock);
     bool limit = conn->timer_on;
     conn->timer_on = false;
     switch (conn->state) {
@@ -98,6 +92,16 @@ static void timed_out(struct iwarp_conn *conn)
         iwarp_conn_turn(conn, limit ? 0 : IWARP_TURN_REMIND);
         break;
     }
+}
+
+/* Without a lock. The reference keeps the connection alive while it ends itself. */
+static void fire(struct iwarp_timed *timed)
+{
+    struct iwarp_conn *conn = timed->conn;
+
+    iwarp_conn_get(conn);
+    iwarp_mutex_lock(&conn->lock);
+    timed->fn(conn);
     iwarp_conn_unlock(conn);
     iwarp_conn_put(conn);
 }
@@ -106,24 +110,24 @@ static void timed_out(struct iwarp_conn *conn)
  * On the worker, without a lock. The list belongs to the worker alone, so it is walked without one;
  * each connection is locked only when its turn comes.
  *
- * Two passes: first all connections that are due move to a list of their own, then each is taken
- * off that list and handled. Ending one connection may start or stop the limit of another, on
- * either list, and no pointer into a list is kept across such a call.
+ * Two passes: the first moves all that is due to a second list, and the next takes each off that
+ * list and handles it. Ending one connection may start or stop a time of another, on either list,
+ * and no pointer into a list is kept across such a call.
  */
 static void on_timer(uv_timer_t *timer)
 {
     struct iwarp_worker *w = timer->data;
-    struct iwarp_conn *due = NULL, *next;
+    struct iwarp_timed *due = NULL, *next;
     uint64_t now = iwarp_loop_now(&w->loop);
 
     w->timer_due = UINT64_MAX;
-    for (struct iwarp_conn *conn = w->timed; conn; conn = next) {
-        next = conn->timed_next;
-        if (conn->due <= now) {
-            unlink_timed(conn);
-            link_to(&due, conn);
-        } else if (conn->due < w->timer_due) {
-            w->timer_due = conn->due;
+    for (struct iwarp_timed *timed = w->timed; timed; timed = next) {
+        next = timed->next;
+        if (timed->due <= now) {
+            unlink_timed(timed);
+            link_to(&due, timed);
+        } else if (timed->due < w->timer_due) {
+            w->timer_due = timed->due;
         }
     }
     if (w->timed) {
@@ -133,9 +137,9 @@ static void on_timer(uv_timer_t *timer)
         iwarp_loop_start(&w->loop, timer, on_timer, w->timer_due - now);
     }
     while (due) { /* each may stop or start any of the others */
-        struct iwarp_conn *conn = due;
-        unlink_timed(conn);
-        timed_out(conn);
+        struct iwarp_timed *timed = due;
+        unlink_timed(timed);
+        fire(timed);
     }
 }
 
@@ -148,22 +152,46 @@ void iwarp_worker_open_timer(struct iwarp_worker *w)
 }
 
 /*
- * A connection has one limit at a time: a new one replaces the old one. The loop's time is updated
- * first; else the limit would count from when this turn of the loop began, which may be long ago.
+ * The loop's time is updated first; else this would count from when this turn of the loop began,
+ * which may be long ago.
  */
-void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
+void iwarp_conn_start_timed(struct iwarp_conn *conn, struct iwarp_timed *timed,
+                            void (*fn)(struct iwarp_conn *conn), unsigned ms)
 {
     struct iwarp_worker *w = conn->worker;
 
-    conn->timer_on = true;
-    conn->timer_ms = ms;
-    conn->due = iwarp_loop_now(&w->loop) + ms;
-    unlink_timed(conn);
-    link_to(&w->timed, conn);
-    if (conn->due < w->timer_due) {
-        w->timer_due = conn->due;
+    timed->conn = conn;
+    timed->fn = fn;
+    timed->due = iwarp_loop_now(&w->loop) + ms;
+    unlink_timed(timed);
+    link_to(&w->timed, timed);
+    if (timed->due < w->timer_due) {
+        w->timer_due = timed->due;
         iwarp_loop_start(&w->loop, &w->timer, on_timer, ms);
     }
+}
+
+/* libuv's timer keeps running while there are others: firing early costs one walk. */
+void iwarp_conn_stop_timed(struct iwarp_conn *conn, struct iwarp_timed *timed)
+{
+    struct iwarp_worker *w = conn->worker;
+
+    if (!timed->at) {
+        return; /* maybe no worker has it yet */
+    }
+    unlink_timed(timed);
+    if (!w->timed) {
+        w->timer_due = UINT64_MAX;
+        iwarp_loop_stop_timer(&w->loop, &w->timer);
+    }
+}
+
+/* A connection has one limit at a time: a new one replaces the old one. */
+void iwarp_conn_start_timer(struct iwarp_conn *conn, unsigned ms)
+{
+    conn->timer_on = true;
+    conn->timer_ms = ms;
+    iwarp_conn_start_timed(conn, &conn->limit, timed_out, ms);
 }
 
 void iwarp_conn_start_wait(struct iwarp_conn *conn, unsigned ms)
@@ -174,20 +202,10 @@ void iwarp_conn_start_wait(struct iwarp_conn *conn, unsigned ms)
     }
 }
 
-/* libuv's timer keeps running while other connections have limits: firing early costs one walk. */
 void iwarp_conn_stop_timer(struct iwarp_conn *conn)
 {
-    struct iwarp_worker *w = conn->worker;
-
     conn->timer_on = false;
-    if (!conn->timed_at) {
-        return; /* maybe no worker has it yet */
-    }
-    unlink_timed(conn);
-    if (!w->timed) {
-        w->timer_due = UINT64_MAX;
-        iwarp_loop_stop_timer(&w->loop, &w->timer);
-    }
+    iwarp_conn_stop_timed(conn, &conn->limit);
 }
 
 /* A second try with revision 1 gets what the first one has left of the limit, at least 1 ms. */
@@ -203,4 +221,59 @@ void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
 {
     *used += (unsigned)(iwarp_now_ms() - conn->startup->phase_began);
     iwarp_conn_stop_timer(conn);
+}
+
+/* --- pace --------------------------------------------------------------------------------------
+ *
+ * Peers that take what is sent to them so slowly that it may be meant (RFC 5042 6.4). One that
+ * takes nothing at all is the stack's matter (`patience` in transport/stack.h). One that takes a
+ * little now and then would keep requests and memory of this end for as long as it likes: so while
+ * this end waits for room it must take at least one octet a millisecond, over user_timeout_ms.
+ *
+ * A stretch of user_timeout_ms begins when a turn leaves the endpoint full. It counts if every turn
+ * until its end has left the endpoint full: else there was nothing to send for a while, or the peer
+ * has made room for a whole share of what there was. So a peer is found too slow after two
+ * stretches at most. Connections that are seldom full pay for this by a test of two bits a turn.
+ */
+
+static void begin_stretch(struct iwarp_conn *conn);
+
+/*
+ * Called when a stretch is over.  A connection that closes is left alone: close_timeout_ms bounds
+ * it. So is one whose peer has taken nothing at all: the stack judges that, from the last octet on.
+ */
+static void look_at_pace(struct iwarp_conn *conn)
+{
+    uint64_t taken, least = conn->options.user_timeout_ms;
+
+    if (!conn->ep || !conn->tx_blocked || conn->tx_error || conn->stream.life != STREAM_RUNNING) {
+        return;
+    }
+    if (conn->paced && conn->tcp->taken(conn->ep, &taken) && taken > conn->pace_from &&
+        taken - conn->pace_from < least) {
+        iwarp_fault_set(&conn->stream.fault, IWARP_FAULT_TCP_SLOW, IWARP_SIDE_TRANSPORT,
+                        taken - conn->pace_from, least, 0);
+        iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_SLOW, IWARP_SIDE_TRANSPORT, 0);
+        iwarp_conn_turn(conn, 0);
+        return;
+    }
+    begin_stretch(conn);
+}
+
+/* Where nobody knows what is taken nothing is to come, for a simulation ends when nothing does. */
+static void begin_stretch(struct iwarp_conn *conn)
+{
+    conn->paced = conn->tcp->taken(conn->ep, &conn->pace_from);
+    if (conn->paced) {
+        iwarp_conn_start_timed(conn, &conn->pace, look_at_pace, conn->options.user_timeout_ms);
+    }
+}
+
+void iwarp_conn_keep_pace(struct iwarp_conn *conn)
+{
+    if (!conn->tx_blocked || conn->tx_error) {
+        conn->paced = false;
+    } else if (!conn->pace.at && conn->tcp && conn->options.user_timeout_ms > 0) {
+        begin_stretch(conn);
+    }
 }

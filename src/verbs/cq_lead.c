@@ -64,6 +64,11 @@ void iwarp_cq_waited(struct iwarp_device *device)
     iwarp_progress_waited(device);
 }
 
+void iwarp_cq_post_task(struct iwarp_device *device, struct iwarp_task *task)
+{
+    iwarp_loop_post_soon(&device->worker[0].loop, task);
+}
+
 struct iwarp_device *iwarp_cq_device(struct iwarp_cq *cq)
 {
     return cq->device;

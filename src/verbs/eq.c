@@ -169,12 +169,13 @@ enum iwarp_status iwarp_eq_get(struct iwarp_eq *eq, struct iwarp_event *event, i
         return IWARP_MISUSE;
     }
     struct pollfd p = {.fd = eq->fd, .events = POLLIN};
-    int64_t end = iwarp_now_ms() + timeout_ms;
 
     IWARP_ON_LOOP(eq->device);
-    if (timeout_ms == 0) {
+    if (timeout_ms == 0) { /* in each turn of many loops: without a look at the clock */
         iwarp_progress_look(eq->device, iwarp_workers_of(&eq->workers));
+        return take(eq, event) ? IWARP_OK : iwarp_fail(IWARP_AGAIN, "no event within 0 ms");
     }
+    int64_t end = iwarp_now_ms() + timeout_ms;
     while (!take(eq, event)) {
         if (eq->device->embedded &&
             iwarp_loop_run_until(&eq->device->worker[0].loop, has_one, eq, timeout_ms)) {

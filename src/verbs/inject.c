@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DELAY_MAX_MS = 1000 }; /* for each write, with conn.lock held: more looks like a hang */
+enum {
+    DELAY_MAX_MS = 1000, /* for each write, with conn.lock held: more looks like a hang */
+    LATE_MAX_MS = 10000
+};
 
 static const struct word {
     const char *name;
@@ -24,6 +27,7 @@ static const struct word {
                          [INJECT_CRC] = {"crc", 1, UINT64_MAX / 2},
                          [INJECT_SPLIT] = {"split", 1, UINT32_MAX},
                          [INJECT_DELAY] = {"delay", 0, DELAY_MAX_MS},
+                         [INJECT_LATE] = {"late", 1, LATE_MAX_MS},
                          [INJECT_REGISTER] = {"register", 1, UINT64_MAX / 2},
                          [INJECT_LEND] = {"lend", 1, UINT32_MAX},
                          [INJECT_ALLOC] = {"alloc", 1, UINT64_MAX / 2},
@@ -74,7 +78,7 @@ static enum iwarp_status take_word(const char *text, size_t len, struct iwarp_in
     if (i == INJECT_WORDS) {
         return iwarp_fail(IWARP_MISUSE,
                           "IWARP_FAULTS: \"%.*s\" is none of lose-octet, lose-fpdu, crc, split, "
-                          "delay, register, lend, alloc, only, seed",
+                          "delay, late, register, lend, alloc, only, seed",
                           (int)name_len, text);
     }
     const struct word *w = &words[i];
@@ -202,6 +206,7 @@ enum iwarp_status iwarp_inject_open(struct iwarp_injector *injector, struct iwar
     j->number = number;
     j->split = range[INJECT_SPLIT];
     j->delay = range[INJECT_DELAY];
+    j->late = range[INJECT_LATE];
     j->lose_octet = iwarp_inject_draw(&j->random, &range[INJECT_LOSE_OCTET]);
     j->lose_fpdu = iwarp_inject_draw(&j->random, &range[INJECT_LOSE_FPDU]);
     j->crc = iwarp_inject_draw(&j->random, &range[INJECT_CRC]);

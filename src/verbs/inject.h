@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 struct iwarp_conn;
+struct iwarp_loans;
 
 enum iwarp_inject_word {
     INJECT_LOSE_OCTET, /* the connection is lost where this octet would be sent */
@@ -27,6 +28,7 @@ enum iwarp_inject_word {
     INJECT_CRC,        /* this FPDU is sent with a wrong CRC */
     INJECT_SPLIT,      /* octets that a read or write moves at most */
     INJECT_DELAY,      /* ms before each write */
+    INJECT_LATE,       /* ms until what was written counts as released: requests complete late */
     INJECT_REGISTER,   /* this registration fails */
     INJECT_LEND,       /* in memory: pieces that are lent; and what is sent is released late */
     INJECT_ALLOC,      /* this allocation of the library fails */
@@ -64,12 +66,14 @@ struct iwarp_inject_track {
 struct iwarp_inject {
     uint64_t number; /* of the connection on its device, from 1 */
     uint64_t random;
-    struct iwarp_inject_range split, delay;
+    struct iwarp_inject_range split, delay, late;
     uint64_t lose_octet, lose_fpdu, crc; /* 0: none */
     uint64_t sent;                       /* octets, those of the start-up too */
     bool framing;                        /* Full Operation has begun: octets belong to FPDUs */
     bool lost;
     struct iwarp_inject_track track;
+    size_t held, due; /* octets that were written: not released yet; of these at due_ms */
+    int64_t due_ms;   /* of the monotonic clock */
 };
 
 /* MISUSE, with a sentence: what could not be understood. */
@@ -108,6 +112,15 @@ enum iwarp_status iwarp_inject_registration(struct iwarp_injector *injector);
 void iwarp_inject_follow(struct iwarp_inject_track *t, const struct iovec *iov, uint64_t n,
                          bool markers, const struct iwarp_inject *inject, uint64_t *wrong,
                          uint64_t *lose);
+
+/*
+ * Late releases: what the connection has instead of its endpoint's loans; NULL: nothing, since
+ * octets count as released once they are written. No transport refers to anything by it: it has a
+ * copy, and only says so late. late_ms: how long until something is released, at least 1; 0:
+ * nothing is held.
+ */
+const struct iwarp_loans *iwarp_inject_loans(const struct iwarp_inject *inject);
+unsigned iwarp_inject_late_ms(const struct iwarp_inject *inject);
 
 /* Called instead of the endpoint's readv and writev, with the same results. conn.lock held. */
 ssize_t iwarp_inject_readv(struct iwarp_conn *conn, const struct iovec *iov, int n);

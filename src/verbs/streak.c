@@ -12,7 +12,10 @@
 #define LARGE_OCTETS   (16u * 1024u) /* more than that is a batch of its own */
 
 #define PAUSE_NS 1000 /* from the end of one post to the next, if that is a pause */
-#define AGE_NS   20000
+#define SOON_NS                                                                                    \
+    50000 /* from the last post of a row to the next row, if the program is back soon              \
+           */
+#define AGE_NS 20000
 
 static void multiply_need(struct iwarp_streak *b, unsigned by)
 {
@@ -30,6 +33,20 @@ static void end_batch(struct iwarp_streak *b)
     }
     b->requests = 0;
     b->octets = 0;
+}
+
+/*
+ * The row was not long enough to wait.  One pause makes `need` twice as much, for instance an
+ * interrupt, and a program with few requests in flight has no longer rows: what it does next shows
+ * that it stays away no more.
+ */
+static void forgive(struct iwarp_streak *b)
+{
+    if (b->row != FIRST || !b->soon || b->need <= FIRST || ++b->good < b->need) {
+        return;
+    }
+    b->good = 0;
+    b->need -= b->need / 2;
 }
 
 void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
@@ -55,6 +72,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets,
         end_batch(b);
     }
     if (!at_once) {
+        b->soon = b->row == 0 && now_ns - last < SOON_NS;
         if (waiting) {
             multiply_need(b, 2);
         }
@@ -65,6 +83,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets,
     }
     b->row += b->row < MAX_NEED;
     if (b->row <= b->need) {
+        forgive(b);
         return false;
     }
     b->since_ns = b->requests == 0 ? now_ns : b->since_ns;

@@ -22,7 +22,9 @@
  *
  * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
  * request that is posted alone always goes out at once, and a program that posts and stays away
- * soon has all of its requests go out at once.
+ * soon has all of its requests go out at once.  One whose rows are too short for `need`, but begin
+ * soon after each other, has it halved, down to FIRST, after `need` such rows of FIRST posts or
+ * more.
  *
  * A zeroed struct is a queue that nobody knows yet.  One thread at a time; it owns no memory.
  */
@@ -36,9 +38,10 @@
 struct iwarp_streak {
     unsigned caught_up;        /* how often the program had, at the last post */
     unsigned late;             /* how often a tick had found a late request */
-    unsigned row;              /* posts at once in a row */
+    unsigned row;              /* posts at once in a row; 0: it has caught up since */
+    bool soon;                 /* the row began soon after the one before */
     unsigned need;             /* so many before one waits; 0: FIRST */
-    unsigned good;             /* batches that were worth it, since `need` has changed */
+    unsigned good;             /* batches that were worth it, or rows too short to wait, so far */
     unsigned requests;         /* that wait, or have waited in the last batch */
     uint32_t octets;           /* of these */
     _Atomic int64_t posted_ns; /* when the last post was over; without a lock */

@@ -23,6 +23,7 @@
 
 struct iwarp_conn;
 struct iwarp_device;
+struct iwarp_timed;
 
 struct iwarp_worker {
     struct iwarp_device *device;
@@ -31,7 +32,7 @@ struct iwarp_worker {
     _Atomic unsigned visits_seen; /* polled: visits of the loop when another poller looked last */
     uv_timer_t timer;             /* of all its connections: conn_timer.c */
     uint64_t timer_due;           /* uv_now() at which it fires; UINT64_MAX: it is stopped */
-    struct iwarp_conn *timed;     /* connections with a time limit */
+    struct iwarp_timed *timed;    /* of its connections */
     pthread_mutex_t wait_lock;
     pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
     pthread_mutex_t defer_lock;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "rsocket/adopt.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../src/rsocket/adopt.h"
+#include "../../src/rspreload/adopt.h"
 
 #define fails_with(call, error)                                                                    \
     do {                                                                                           \

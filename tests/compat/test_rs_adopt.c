@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the preload library uses (rsocket/adopt.h): TCP connections that become rsockets, and a
+ * What the preload library uses (rspreload/adopt.h): TCP connections that become rsockets, and a
  * descriptor for epoll that shows what the rsocket would.
  */
 #include "rsockets.h"
@@ -205,18 +205,19 @@ static void epoll__of_edges__shows_each_arrival(void **state)
     struct watch w;
     struct epoll_event e;
     int fds[2];
-    char got[100];
+    char got[400];
 
     (void)state;
     make_pair(fds);
     watch(&w, fds[0], true);
     shows(&w, EPOLLIN | EPOLLOUT, EPOLLOUT);
-    for (unsigned i = 0; i < 20; i++) { /* what came before stays unread */
+    for (unsigned i = 0; i < 350;
+         i++) { /* what came before stays unread, more than a socket holds */
         send_octets(fds[1], "x", 1);
         shows(&w, EPOLLIN, EPOLLIN);
     }
     assert_int_equal(epoll_wait(w.set, &e, 1, 50), 0);
-    assert_int_equal(rrecv(fds[0], got, sizeof got, MSG_DONTWAIT), 20);
+    assert_int_equal(rrecv(fds[0], got, sizeof got, MSG_DONTWAIT), 350);
     send_octets(fds[1], "y", 1);
     shows(&w, EPOLLIN, EPOLLIN);
     close_pair(fds);
@@ -233,13 +234,15 @@ static void epoll__of_a_listener_and_a_connect__shows_both(void **state)
     watch(&server, listener, false);
     shows(&server, EPOLLIN, 0);
     fds[0] = works(rsocket(AF_INET, SOCK_STREAM, 0));
-    begin_connect(fds[0], port);
     watch(&client, fds[0], false);
+    begin_connect(fds[0], port);
     shows(&client, EPOLLIN | EPOLLOUT, 0);
     shows(&server, EPOLLIN, EPOLLIN);
     fds[1] = works(raccept(listener, NULL, NULL));
     shows(&server, EPOLLIN, 0);
     shows(&client, EPOLLIN | EPOLLOUT, EPOLLOUT);
+    send_octets(fds[1], "x", 1);
+    shows(&client, EPOLLIN, EPOLLIN);
     close_pair(fds);
     works(rclose(listener));
     close(client.set);

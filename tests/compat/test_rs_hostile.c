@@ -4,6 +4,7 @@
  * else. Each costs its own connection, and no other. And what the wire looks like, as literals.
  */
 #include "ends.h"
+#include "rspreload/adopt.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -77,11 +78,13 @@ static struct {
 
 static int set_up(void **state)
 {
+    const int octets = 2 * 65536; /* halves that one message fills, but for an octet */
     socklen_t len = sizeof at;
 
     (void)state;
     at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     listener = rsocket(AF_INET, SOCK_STREAM, 0);
+    ok(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets));
     ok(rbind(listener, (struct sockaddr *)&at, sizeof at));
     ok(rlisten(listener, 16));
     ok(rgetsockname(listener, (struct sockaddr *)&at, &len));
@@ -222,9 +225,18 @@ static void message__of_nothing_of_no_type_or_length__ends_the_connection(void *
                  {0x00000001, 3}};
 
     (void)state;
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (size_t i = 0; i < 2 * sizeof wrong / sizeof wrong[0]; i++) {
+        struct pollfd face = {-1, 0, 0};
         int victim = meet();
-        say(wrong[i].message, wrong[i].octets);
+        if (i % 2 == 1) { /* the loop's thread finds it */
+            face.fd = iwarp_rs_watch(victim);
+            assert_true(face.fd >= 0);
+        }
+        say(wrong[i / 2].message, wrong[i / 2].octets);
+        if (i % 2 == 1) {
+            assert_int_equal(poll(&face, 1, 20000), 1);
+            assert_true(face.revents & POLLHUP);
+        }
         ends(victim, EPROTO);
     }
 }

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define DRAINED       600
@@ -175,6 +176,42 @@ static void get_event__interrupted__says_so(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+/* After so many turns the thread runs the loop itself while it waits. */
+static void get_event__interrupted_while_it_runs_the_loop__says_so(void **state)
+{
+    struct sigaction action = {.sa_handler = nothing}, before;
+    const struct itimerval soon = {.it_value = {.tv_usec = 1000}};
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_cq *cq;
+    struct loop l;
+    void *of;
+
+    (void)state;
+    loop_open(&l, &plain);
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned turn = 0; turn < 500; turn++) {
+            assert_int_equal(ibv_req_notify_cq(l.cq[1], 0), 0);
+            loop_recv(&l, 1, 1, 0, 0);
+            assert_int_equal(ibv_post_send(l.qp[0], &wr, &bad), 0);
+            assert_int_equal(ibv_get_cq_event(l.channel, &cq, &of), 0);
+            ibv_ack_cq_events(cq, 1);
+            (void)loop_expect(&l, 0, 0, IBV_WC_SEND);
+            (void)loop_expect(&l, 1, 1, IBV_WC_RECV);
+        }
+        assert_int_equal(ibv_req_notify_cq(l.cq[1], 0), 0);
+        assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+        errno = 0;
+        assert_int_equal(ibv_get_cq_event(l.channel, &cq, &of), -1);
+        assert_int_equal(errno, EINTR);
+        send_one(&l); /* what was armed */
+        assert_int_equal(ibv_get_cq_event(l.channel, &cq, &of), 0);
+        ibv_ack_cq_events(cq, 1);
+    }
+    sigaction(SIGALRM, &before, NULL);
+    loop_close(&l);
+}
+
 static void *sleep_in_get_event(void *channel)
 {
     struct ibv_cq *cq;
@@ -295,6 +332,7 @@ int main(void)
         cmocka_unit_test(event__not_taken__goes_with_its_queue),
         cmocka_unit_test(destroy__waits_for_the_acknowledgement),
         cmocka_unit_test(get_event__interrupted__says_so),
+        cmocka_unit_test(get_event__interrupted_while_it_runs_the_loop__says_so),
         cmocka_unit_test(get_event__cancelled__ends_the_thread_and_leaves_no_lock),
         cmocka_unit_test(event__of_receives_that_are_shared__wakes_the_sleeper_each_time),
         cmocka_unit_test(create__with_bad_arguments__is_einval),

@@ -2,7 +2,8 @@
 /*
  * Many peers that have stopped reading at a time: together they hold less than the memory that the
  * device may use for what is unsent, so nobody's stream ends for want of it, and when they read on
- * everything arrives. RFC 5042 6.4.
+ * everything arrives. Those that do not read on are ended in time, and so are those that read an
+ * octet now and then to be left alone. RFC 5042 6.4.
  */
 #include "progress.h"
 #include "raw_peer.h"
@@ -13,6 +14,7 @@
 #include "verbs/listen.h"
 #include "verbs_pair.h"
 
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -21,6 +23,9 @@
 #define OCTETS ((size_t)1 << 20)
 #define WRITES 2u /* of OCTETS to each */
 #define MULPDU 1442u
+#define EMSS   536
+#define SMALL  8192 /* receive buffer */
+#define LEAST  1024 /* the window opens by a segment or two */
 
 static const char request[] = "4d504120494420526571204672616d65 40010000"; /* revision 1, CRC */
 static const char reply[] = "4d504120494420526570204672616d65 40010000";
@@ -33,21 +38,23 @@ struct crowd {
     struct iwarp_listener *listener;
     struct pair_side side[PEERS];
     int fd[PEERS];
+    unsigned peers;
 };
 
 /* A window of a few segments, so that the kernel takes little for each; likewise at this end. */
-static int connect_small(const struct sockaddr_in *to)
+static int connect_small(const struct sockaddr_in *to, int buffer)
 {
-    const int small = 8192;
+    const int emss = EMSS;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &emss, sizeof emss), 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof *to), 0);
     return fd;
 }
 
-static void open_crowd(struct crowd *c)
+static void open_crowd(struct crowd *c, unsigned peers, unsigned user_timeout_ms, int buffer)
 {
     const int small = 32768;
     struct sockaddr_storage at;
@@ -57,6 +64,8 @@ static void open_crowd(struct crowd *c)
     c->o.device.max_buffer_bytes = LIMIT;
     c->o.memory = OCTETS;
     c->o.conn[1].ulpdu_max = MULPDU;
+    c->o.conn[1].user_timeout_ms = user_timeout_ms;
+    c->peers = peers;
     must(progress_open(&c->o.device, &c->device));
     must(iwarp_eq_create(c->device, &c->eq));
     c->listener = pair_listen(c->device, PAIR_TCP4, &c->o.conn[1], c->eq);
@@ -64,11 +73,11 @@ static void open_crowd(struct crowd *c)
                                 &small, sizeof small),
                      0);
     must(iwarp_listener_addr(c->listener, &at, &len));
-    for (unsigned i = 0; i < PEERS; i++) {
+    for (unsigned i = 0; i < peers; i++) {
         struct pair_side *s = &c->side[i];
         pair_side_open(s, c->device, &c->o);
         pair_fill(s->p, OCTETS, i);
-        c->fd[i] = connect_small((const struct sockaddr_in *)(const void *)&at);
+        c->fd[i] = connect_small((const struct sockaddr_in *)(const void *)&at, buffer);
         raw_say(c->fd[i], NULL, request);
         s->conn = pair_event(c->eq, IWARP_EVENT_REQUEST).conn;
         must(iwarp_accept(s->conn, s->qp, NULL, NULL, 0, s));
@@ -76,6 +85,18 @@ static void open_crowd(struct crowd *c)
         raw_hear(c->fd[i], NULL, reply, "Reply");
         raw_say(c->fd[i], NULL, first);
     }
+}
+
+static void close_crowd(struct crowd *c)
+{
+    for (unsigned i = 0; i < c->peers; i++) {
+        pair_side_close(&c->side[i]);
+        raw_close(c->fd[i]);
+    }
+    must(iwarp_listener_close(c->listener));
+    must(iwarp_eq_destroy(c->eq));
+    must(progress_close(c->device));
+    free(c);
 }
 
 static void post(struct pair_side *s)
@@ -91,13 +112,18 @@ static void post(struct pair_side *s)
     }
 }
 
-/* All FPDUs of the Write, their headers and their payload; CRCs are other tests' matter. */
-static void read_all(int fd, const uint8_t *expected)
+/* All FPDUs of the Write, their headers and their payload, with a pause before each of the first;
+ * CRCs are other tests' matter. */
+static void read_slowly(int fd, const uint8_t *expected, unsigned pauses, unsigned us)
 {
     static uint8_t fpdu[2 + MULPDU + 2 + 4];
     size_t off = 0;
 
     while (off < OCTETS) {
+        if (pauses > 0) {
+            pauses--;
+            progress_sleep(us);
+        }
         size_t n = OCTETS - off < MULPDU - 14 ? OCTETS - off : MULPDU - 14;
         size_t whole = (2 + 14 + n + 3) / 4 * 4 + 4;
         struct octets head = {0};
@@ -113,6 +139,11 @@ static void read_all(int fd, const uint8_t *expected)
     }
 }
 
+static void read_all(int fd, const uint8_t *expected)
+{
+    read_slowly(fd, expected, 0, 0);
+}
+
 static void no_reading__of_many__leaves_room_for_all(void **state)
 {
     struct crowd *c = calloc(1, sizeof *c);
@@ -120,7 +151,7 @@ static void no_reading__of_many__leaves_room_for_all(void **state)
 
     (void)state;
     assert_non_null(c);
-    open_crowd(c);
+    open_crowd(c, PEERS, 60000, SMALL);
     for (unsigned i = 0; i < PEERS; i++) {
         post(&c->side[i]);
     }
@@ -145,20 +176,84 @@ static void no_reading__of_many__leaves_room_for_all(void **state)
         }
     }
     assert_int_equal(atomic_load(&c->device->budget.used), 0);
-    for (unsigned i = 0; i < PEERS; i++) {
-        pair_side_close(&c->side[i]);
-        raw_close(c->fd[i]);
+    close_crowd(c);
+}
+
+/* It lives, and its kernel acknowledges each probe, but there is never room for an octet. */
+static void no_reading__for_user_timeout__ends_the_stream(void **state)
+{
+    struct crowd *c = calloc(1, sizeof *c);
+
+    (void)state;
+    assert_non_null(c);
+    open_crowd(c, 2, 1000, SMALL);
+    struct pair_side *stuck = &c->side[0], *other = &c->side[1];
+    post(stuck);
+    struct iwarp_wc wc = pair_wc(stuck->send_cq, 0, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_TCP_LOST);
+    pair_wc(stuck->send_cq, 1, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_qp_state(other->qp), IWARP_QP_RTS); /* it costs nobody else */
+    post(other);
+    for (unsigned k = 0; k < WRITES; k++) {
+        read_all(c->fd[1], other->p);
+        pair_wc(other->send_cq, k, IWARP_WC_SUCCESS);
     }
-    must(iwarp_listener_close(c->listener));
-    must(iwarp_eq_destroy(c->eq));
-    must(progress_close(c->device));
-    free(c);
+    assert_int_equal(atomic_load(&c->device->budget.used), 0);
+    close_crowd(c);
+}
+
+/* Its kernel has room for another segment well within user_timeout_ms, again and again. */
+static void reading__a_little_now_and_then__ends_the_stream(void **state)
+{
+    struct crowd *c = calloc(1, sizeof *c);
+    uint8_t little[EMSS];
+
+    (void)state;
+    assert_non_null(c);
+    /*
+     * 766 octets a second. The receiver's kernel frees whole segments and opens the window when
+     * it is half empty: so it takes something in each stretch of 4 s, if not after each read.
+     */
+    open_crowd(c, 2, 4000, LEAST);
+    struct pair_side *stuck = &c->side[0], *other = &c->side[1];
+    /* Without it Linux may end the stream first (iwarp_tcp_patience says when). */
+    stuck->conn->tcp->patience(stuck->conn->ep, 0, 0);
+    post(stuck);
+    for (unsigned i = 0; i < 20 && iwarp_qp_state(stuck->qp) == IWARP_QP_RTS; i++) {
+        raw_read(c->fd[0], little, sizeof little, "a little");
+        progress_sleep(700000);
+    }
+    struct iwarp_wc wc = pair_wc(stuck->send_cq, 0, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_TCP_SLOW);
+    pair_wc(stuck->send_cq, 1, IWARP_WC_FLUSHED);
+    assert_int_equal(iwarp_qp_state(other->qp), IWARP_QP_RTS);
+    assert_int_equal(atomic_load(&c->device->budget.used), 0);
+    close_crowd(c);
+}
+
+/* 20 octets a millisecond, over four times user_timeout_ms. */
+static void reading__slowly_without_rest__is_served(void **state)
+{
+    struct crowd *c = calloc(1, sizeof *c);
+
+    (void)state;
+    assert_non_null(c);
+    open_crowd(c, 1, 1000, LEAST);
+    post(&c->side[0]);
+    for (unsigned k = 0; k < WRITES; k++) {
+        read_slowly(c->fd[0], c->side[0].p, k == 0 ? 30 : 0, 70000);
+        pair_wc(c->side[0].send_cq, k, IWARP_WC_SUCCESS);
+    }
+    close_crowd(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_reading__of_many__leaves_room_for_all),
+        cmocka_unit_test(no_reading__for_user_timeout__ends_the_stream),
+        cmocka_unit_test(reading__a_little_now_and_then__ends_the_stream),
+        cmocka_unit_test(reading__slowly_without_rest__is_served),
     };
 
     return cmocka_run_group_tests_name("hostile_crowd", tests, NULL, NULL);

@@ -15,9 +15,11 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc_fault.h"
 #include "progress.h"
 #include "tcp_host.h"
 #include "verbs/conn.h"
@@ -244,6 +246,52 @@ static void storm__requests_of_peers_that_are_gone__can_all_be_answered(void **s
     one_good_session();
 }
 
+/* Silent, half a Request, a whole one, something else; all gone before anybody looks at them. */
+static void small_storm(const struct octets *says, unsigned kinds)
+{
+    for (unsigned i = 0; i < 3 * kinds; i++) {
+        int fd = raw_connect(&host->addr);
+        (void)!send(fd, says[i % kinds].p, says[i % kinds].n, MSG_NOSIGNAL);
+        if (i & 1) {
+            raw_reset(fd);
+        } else {
+            raw_close(fd);
+        }
+    }
+}
+
+/* Each allocation of it in turn; to be told from one that never came, beyond the last that did. */
+static void storm__any_allocation_fails__costs_nobody_else(void **state)
+{
+    struct octets says[4] = {{0}};
+    unsigned last = 0;
+
+    (void)state;
+    raw_text(&says[1], NULL, REQUEST);
+    raw_text(&says[2], NULL, REQUEST "40010003 616263");
+    raw_text(&says[3], NULL, "474554202f0d0a");
+    for (unsigned n = 1; n < last + 20 && n < 400; n++) {
+        alloc_fault_anywhere_at(n);
+        small_storm(says, 4);
+        progress_sleep(3000);
+        all_gone();
+        last = alloc_fault_anywhere_count() >= n ? n : last;
+        alloc_fault_anywhere_at(0);
+        host_check_quiet(host);
+        if (n % 16 == 0) {
+            host_no_event(host, 0);
+            one_good_session();
+        }
+    }
+    print_message("# %u allocations\n", last);
+    assert_in_range(last, 20, 399);
+    one_good_session();
+    all_gone();
+    for (unsigned i = 0; i < 4; i++) {
+        octets_free(&says[i]);
+    }
+}
+
 /* --- more than allowed ----------------------------------------------------------------------- */
 
 static void limit__more_connections_than_allowed__are_refused_until_others_go(void **state)
@@ -326,6 +374,7 @@ int main(void)
         cmocka_unit_test(half_open__a_crowd_says_nothing_and_goes__lets_the_next_in_at_once),
         cmocka_unit_test(storm__connections_that_come_and_go__leave_nothing_behind),
         cmocka_unit_test(storm__requests_of_peers_that_are_gone__can_all_be_answered),
+        cmocka_unit_test(storm__any_allocation_fails__costs_nobody_else),
     };
     const struct CMUnitTest allowed[] = {
         cmocka_unit_test(limit__more_connections_than_allowed__are_refused_until_others_go),

@@ -204,6 +204,16 @@ static void transfer(struct pair *p, unsigned from)
     assert_true(send_one(p, from));
 }
 
+static void transfer_and_close(struct pair *p)
+{
+    transfer(p, 0);
+    transfer(p, 1);
+    must(iwarp_disconnect(p->side[0].conn));
+    wait_both(p);
+    faults_are(p, 0, IWARP_FAULT_NONE, IWARP_FAULT_NONE);
+    close_pair(p);
+}
+
 static void octets__in_small_pieces__come_complete(void **state)
 {
     (void)state;
@@ -211,12 +221,7 @@ static void octets__in_small_pieces__come_complete(void **state)
         struct pair p;
         open_pair(&p, i & 4 ? "split=1-50,seed=3" : "split=97", i & 1 ? PAIR_TCP4 : PAIR_MEMORY,
                   i & 2);
-        transfer(&p, 0);
-        transfer(&p, 1);
-        must(iwarp_disconnect(p.side[0].conn));
-        wait_both(&p);
-        faults_are(&p, 0, IWARP_FAULT_NONE, IWARP_FAULT_NONE);
-        close_pair(&p);
+        transfer_and_close(&p);
     }
 }
 
@@ -234,6 +239,85 @@ static void octets__that_wait__come_later(void **state)
     }
     assert_true(iwarp_now_ms() - began >= 30);
     close_pair(&p);
+}
+
+enum { LATE_MS = 20 };
+
+/* The peer has the message, and has answered it, before the Send completes. */
+static void release__that_is_late__completes_requests_late(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct pair p;
+        struct iwarp_wc wc;
+        open_pair(&p, i & 2 ? "late=20-30,split=900" : "late=20", i & 1 ? PAIR_TCP4 : PAIR_MEMORY,
+                  i & 2);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        for (unsigned k = 0; k < 3; k++) {
+            pair_recv(b, 1, HALF, 1000);
+            pair_recv(a, 3, HALF, 1000);
+            int64_t began = iwarp_now_ms();
+            pair_send(a, 2, 0, 1000);
+            pair_wc(b->recv_cq, 1, IWARP_WC_SUCCESS);
+            pair_send(b, 4, 0, 1000);
+            pair_wc(a->recv_cq, 3, IWARP_WC_SUCCESS);
+            int64_t answered = iwarp_now_ms() - began; /* under load that may take long */
+            int n = iwarp_cq_poll(a->send_cq, &wc, 1);
+            assert_true(n == 0 || answered >= LATE_MS);
+            if (n == 0) {
+                pair_wc(a->send_cq, 2, IWARP_WC_SUCCESS);
+            }
+            assert_true(iwarp_now_ms() - began >= LATE_MS);
+            pair_wc(b->send_cq, 4, IWARP_WC_SUCCESS);
+        }
+        transfer_and_close(&p);
+    }
+}
+
+/* Who closes need not wait for the release: nothing is held then. */
+static void release__that_is_late__ends_with_the_stream(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair p;
+        open_pair(&p, "late=10000", i ? PAIR_TCP4 : PAIR_MEMORY, false);
+        pair_recv(&p.side[1], 1, HALF, 1000);
+        pair_send(&p.side[0], 2, 0, 1000);
+        pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+        must(iwarp_disconnect(p.side[0].conn));
+        wait_both(&p);
+        pair_wc(p.side[0].send_cq, 2, IWARP_WC_SUCCESS);
+        faults_are(&p, 0, IWARP_FAULT_NONE, IWARP_FAULT_NONE);
+        close_pair(&p);
+    }
+}
+
+/* What is not complete is still in use, whatever the peer has answered. */
+static void memory__that_goes_before_its_release__ends_the_stream(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair p;
+        struct iwarp_mr *mr;
+        open_pair(&p, "late=10000", i ? PAIR_TCP4 : PAIR_MEMORY, false);
+        struct pair_side *a = &p.side[0], *b = &p.side[1];
+        must(iwarp_mr_register(a->pd, a->p, HALF, PAIR_ALL, &mr));
+        const struct iwarp_sge sge = {a->p, 60000, iwarp_mr_stag(mr)};
+        const struct iwarp_send_wr wr = {.wr_id = 2,
+                                         .opcode = IWARP_WR_SEND,
+                                         .flags = IWARP_WR_SIGNALED,
+                                         .sg_list = &sge,
+                                         .num_sge = 1};
+        pair_recv(b, 1, HALF, 60000);
+        must(iwarp_post_send(a->qp, &wr, NULL));
+        pair_wc(b->recv_cq, 1, IWARP_WC_SUCCESS);
+        must(iwarp_mr_deregister(mr));
+        wait_both(&p);
+        pair_wc(a->send_cq, 2, IWARP_WC_FLUSHED);
+        assert_int_equal(iwarp_fault_code(iwarp_conn_fault(a->conn)),
+                         IWARP_FAULT_LOCAL_DEREGISTERED);
+        close_pair(&p);
+    }
 }
 
 /* Those of the pair are the first two. */
@@ -324,6 +408,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(octets__in_small_pieces__come_complete, scratch_setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(octets__that_wait__come_later, scratch_setup, teardown),
+        cmocka_unit_test_setup_teardown(release__that_is_late__completes_requests_late,
+                                        scratch_setup, teardown),
+        cmocka_unit_test_setup_teardown(release__that_is_late__ends_with_the_stream, scratch_setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(memory__that_goes_before_its_release__ends_the_stream,
+                                        scratch_setup, teardown),
         cmocka_unit_test_setup_teardown(registration__of_that_number__fails_alone, scratch_setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(fault__of_chance__is_repeated_by_its_seed, scratch_setup,

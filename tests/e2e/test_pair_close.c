@@ -93,7 +93,12 @@ static void disconnect__with_work_outstanding__finishes_it_first(void **state)
     }
 }
 
-/* Both have much to send when both say goodbye: it ends soon, and who succeeded was heard. */
+/*
+ * Both have much to send when both disconnect: it ends soon, and every request completes once, in
+ * order. An end whose peer is done first has a fault (verbs draft 6.2.2): what it has framed still
+ * goes out before its Terminate, so its Send may arrive and be flushed all the same. Without a
+ * fault at that end, it was received exactly if it completed with success.
+ */
 static void disconnect__of_both_with_work_outstanding__ends_soon(void **state)
 {
     (void)state;
@@ -122,7 +127,9 @@ static void disconnect__of_both_with_work_outstanding__ends_soon(void **state)
             }
             enum iwarp_wc_status sent = wc.status;
             assert_int_equal(iwarp_cq_wait(p.side[1 - k].recv_cq, &wc, 1, PAIR_WAIT_MS), 1);
-            assert_true(wc.status != IWARP_WC_SUCCESS || sent == IWARP_WC_SUCCESS);
+            bool fault = iwarp_conn_fault(p.side[k].conn) != NULL;
+            assert_true(fault || sent == IWARP_WC_SUCCESS);
+            assert_true(fault || wc.status == IWARP_WC_SUCCESS);
         }
         pair_close(&p);
     }

@@ -396,6 +396,41 @@ static void peer__that_speaks_no_tls__is_refused(void **state)
     }
 }
 
+/* Each sentence has OpenSSL's words, not only its number. */
+static void peer__that_sends_wrong_records__is_refused_in_words(void **state)
+{
+#define HEAD "\x16\x03\x01"
+    static const struct {
+        const char *octets;
+        size_t len;
+        enum iwarp_fault_code fault;
+        const char *words;
+    } cases[] = {
+        {HEAD "\xff\xff", 5, IWARP_FAULT_TLS_RECORD, " length too long (OpenSSL's error 0x0a0000"},
+        {HEAD "\x48\x01", 5, IWARP_FAULT_TLS_RECORD, " length too long (OpenSSL's error 0x0a0000"},
+        {HEAD "\0\4\1\0\0\x20\x16\x09\x01\0\1", 14, IWARP_FAULT_TLS_RECORD, "wrong version number"},
+        {HEAD "\0\4\2\0\0\0", 9, IWARP_FAULT_TLS_FAILED, "TLS failed: unexpected message"},
+        {HEAD "\0\6\1\0\0\2\3\3", 11, IWARP_FAULT_TLS_FAILED, "TLS failed: length mismatch"},
+    };
+#undef HEAD
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ends e;
+        char text[400];
+        ends_open(&e);
+        accept_raw(&e, PAIR_WAIT_MS);
+        raw_send(e.raw, cases[i].octets, cases[i].len);
+        const struct iwarp_fault *f = pair_event(e.eq[1], IWARP_EVENT_FAILED).fault;
+        check_fault(f, cases[i].fault);
+        iwarp_fault_text(f, text, sizeof text);
+        print_message("# %s\n", text);
+        assert_non_null(strstr(text, cases[i].words));
+        raw_drain(e.raw);
+        ends_close(&e);
+    }
+}
+
 static void peer__that_says_nothing__is_given_up(void **state)
 {
     struct ends e;
@@ -631,6 +666,7 @@ int main(void)
         cmocka_unit_test(path__changes_something__ends_the_stream),
         cmocka_unit_test(path__takes_something_away__ends_the_stream),
         cmocka_unit_test(peer__that_speaks_no_tls__is_refused),
+        cmocka_unit_test(peer__that_sends_wrong_records__is_refused_in_words),
         cmocka_unit_test(peer__that_says_nothing__is_given_up),
         cmocka_unit_test(peer__that_goes_away_in_the_handshake__is_noticed),
         cmocka_unit_test(keys__that_change_all_the_time__change_nothing),

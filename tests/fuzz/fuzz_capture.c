@@ -180,7 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct iwarp_headers_addr addr[2];
     char path[64];
 
-    snprintf(path, sizeof path, "/tmp/fuzz-capture.%d", (int)getpid());
+    snprintf(path, sizeof path, "/dev/shm/fuzz-capture.%d", (int)getpid());
     unlink(path);
     struct iwarp_capture *c =
         iwarp_capture_open(path, head & BOUND ? IWARP_CAPTURE_LEAST + take(&in) : 1 << 24);

@@ -13,6 +13,7 @@
 #include "fuzz.h"
 
 #include "deliveries.h"
+#include "mpa/crc32c.h"
 
 #include <string.h>
 
@@ -47,6 +48,18 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return setenv("CMOCKA_TEST_ABORT", "1", 1);
 }
 
+/* Every CRC of this machine; what it has not leaves the one before. */
+static void choose_crc(uint8_t wish)
+{
+    static uint8_t now;
+
+    if (wish != now && wish <= IWARP_CRC32C_EVP) {
+        (void)iwarp_crc32c_select((enum iwarp_crc32c_impl)wish);
+        FUZZ_EXPECT(iwarp_crc32c_name()[0] != '\0');
+        now = wish;
+    }
+}
+
 static void set_up(struct endpoint *e, const uint8_t *head, struct memory *m)
 {
     const struct endpoint_options options = {
@@ -65,6 +78,7 @@ static void set_up(struct endpoint *e, const uint8_t *head, struct memory *m)
         .hold = head[4] & WAIT ? 2 * LONGEST : 0,
     };
 
+    choose_crc(head[5] >> 2 & 7);
     endpoint_init(e, &options);
     m->target = endpoint_area(e, 0x00010203, 0x1000, 256, WRITABLE | READABLE, 0x11);
     m->sink = endpoint_area(e, 0x11223344, 0x2000, 64, LOCAL, 0x22);

@@ -6,6 +6,7 @@
  */
 #include "fuzz.h"
 
+#include "mpa/mpa_frame.h"
 #include "mpa/mpa_setup.h"
 
 #include <stdlib.h>
@@ -73,6 +74,30 @@ static void answer(struct iwarp_mpa_setup *s, const uint8_t *head, const uint8_t
     }
 }
 
+static void ask(const struct iwarp_mpa_setup *s, const uint8_t *pd, size_t pd_len)
+{
+    uint8_t out[IWARP_MPA_FRAME_MAX];
+    size_t n = iwarp_mpa_setup_request(s, pd, pd_len, out);
+    size_t words = s->wish.rev >= 2 ? 4 : 0;
+
+    FUZZ_EXPECT((n > 0) == (s->role == IWARP_MPA_INITIATOR && words + pd_len <= 512));
+    if (n > 0) {
+        FUZZ_EXPECT(n == 20 + words + pd_len && n <= sizeof out);
+        FUZZ_EXPECT(memcmp(out, "MPA ID Req Frame", 16) == 0 && out[17] == s->wish.rev);
+        FUZZ_EXPECT(pd_len == 0 || memcmp(out + 20 + words, pd, pd_len) == 0);
+    }
+}
+
+/* RFC 5044 4.5: with length, markers, padding and CRC the FPDU fits the segment, if 128 octets do.
+ */
+static void check_mulpdu(uint32_t emss, bool markers)
+{
+    uint32_t n = iwarp_mpa_mulpdu(emss, markers), marks = markers ? (emss + 511) / 512 * 4 : 0;
+
+    FUZZ_EXPECT(n >= IWARP_MPA_MULPDU_MIN && n <= IWARP_MPA_ULPDU_MAX);
+    FUZZ_EXPECT(n == IWARP_MPA_MULPDU_MIN || (2 + n + 3) / 4 * 4 + 4 + marks <= emss);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct iwarp_mpa_setup s, other;
@@ -99,6 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_EXPECT(s.step == other.step && s.fault.code == other.fault.code);
     FUZZ_EXPECT(memcmp(&s.settled, &other.settled, sizeof s.settled) == 0);
     check_settled(&s);
+    ask(&s, data + HEAD, size - HEAD);
+    check_mulpdu((uint32_t)data[3] << 16 | (uint32_t)data[4] << 8 | data[5], data[2] & 1);
     const uint8_t *pd = iwarp_mpa_setup_private_data(&s, &pd_len);
     FUZZ_EXPECT(pd != NULL && (pd_len == 0 || pd + pd_len == s.frame + s.have));
     FUZZ_EXPECT(iwarp_mpa_setup_describe(&s, text, sizeof text) < sizeof text);

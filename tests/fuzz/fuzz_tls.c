@@ -38,7 +38,7 @@ struct side {
     bool up, failed, over, ended; /* over: the peer has closed; ended: this end has */
 };
 
-static char key_path[] = "/tmp/fuzz-tls-XXXXXX", file_path[] = "/tmp/fuzz-psk-XXXXXX";
+static char key_path[] = "/dev/shm/fuzz-tls-XXXXXX", file_path[] = "/dev/shm/fuzz-psk-XXXXXX";
 static struct iwarp_tls_store store;
 static struct iwarp_tls_context *context;
 

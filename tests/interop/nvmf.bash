@@ -42,12 +42,22 @@ has()
 come()
 {
     nvme connect \$at -n $nvmf_subsystem --nr-io-queues=2 --keep-alive-tmo=5 --reconnect-delay=1 "\$@"
-    has /dev/nvme0n1
+    disk=/dev/\$(disk 1)
+    has \$disk
+}
+# disk NSID: its name; Linux 6.12 looks at namespaces all at once, so that any of them may be nvme0n1
+disk()
+{
+    for i in \$(seq 300); do
+        grep -lx "\$1" /sys/block/nvme*n*/nsid 2>/dev/null | cut -d / -f 4 | grep -E '^nvme[0-9]+n' && return 0
+        sleep 0.1
+    done
+    echo "there is no namespace \$1" >&2; return 1
 }
 leave()
 {
     nvme disconnect -n $nvmf_subsystem
-    for i in \$(seq 100); do [ -e /dev/nvme0n1 ] || return 0; sleep 0.1; done
+    for i in \$(seq 100); do [ -e \$disk ] || return 0; sleep 0.1; done
     return 1
 }
 END
@@ -64,12 +74,12 @@ echo "== nvme connect"
 come
 nvme list
 echo "== a partition, and ext4 on it"
-printf ',,L\n' | sfdisk -q /dev/nvme0n1
-has /dev/nvme0n1p1
-mkfs.ext4 -q -F /dev/nvme0n1p1
+printf ',,L\n' | sfdisk -q \$disk
+has \${disk}p1
+mkfs.ext4 -q -F \${disk}p1
 mkdir -p /mnt/disk /tmp/tree
 for i in \$(seq $3); do head -c \$(($2 / $3)) /dev/urandom >/tmp/tree/\$i; done
-mount /dev/nvme0n1p1 /mnt/disk
+mount \${disk}p1 /mnt/disk
 echo "== $3 files, and the programs of the guest, copied"
 cp -a /tmp/tree /usr/sbin /mnt/disk/
 sync
@@ -77,9 +87,10 @@ umount /mnt/disk
 echo "== nvme disconnect, nvme connect"
 leave
 come
+has \${disk}p1 # it comes behind its disk
 echo "== fsck, and all files compared"
-fsck.ext4 -f -n /dev/nvme0n1p1
-mount -o ro /dev/nvme0n1p1 /mnt/disk
+fsck.ext4 -f -n \${disk}p1
+mount -o ro \${disk}p1 /mnt/disk
 diff -r /tmp/tree /mnt/disk/tree
 for i in /usr/sbin/*; do [ -h "\$i" ] || cmp "\$i" "/mnt/disk/sbin/\${i##*/}"; done
 umount /mnt/disk
@@ -95,9 +106,9 @@ nvmf_write()
     nvmf_guest "$1"
     cat <<END
 come --ctrl-loss-tmo=600
-mkfs.ext4 -q -F /dev/nvme0n1
+mkfs.ext4 -q -F \$disk
 mkdir -p /mnt/disk
-mount /dev/nvme0n1 /mnt/disk
+mount \$disk /mnt/disk
 touch /ctl/going
 rounds=0
 until [ -e /ctl/enough ]; do
@@ -107,7 +118,7 @@ until [ -e /ctl/enough ]; do
     rounds=\$((rounds + 1))
 done
 umount /mnt/disk
-fsck.ext4 -f -n /dev/nvme0n1
+fsck.ext4 -f -n \$disk
 leave
 echo "\$rounds rounds of fio"
 echo the same
@@ -155,16 +166,6 @@ gone() { for i in $(seq 100); do [ -e "/sys/block/$1" ] || return 0; sleep 0.1; 
 step() { touch "/ctl/$1"; has "/ctl/$1.done"; }
 # A cell that is repeated must not find what this one has left.
 trap 'status=$?; [ $status = 0 ] || { dmesg | tail -n 20; umount -l /mnt/disk; nvme disconnect-all; } >&2; exit $status' EXIT
-
-# disk NSID: its name; the kernel counts them as it finds them
-disk()
-{
-    for i in $(seq 300); do
-        grep -lx "$1" /sys/block/nvme*n*/nsid 2>/dev/null | cut -d / -f 4 | grep -E '^nvme[0-9]+n' && return 0
-        sleep 0.1
-    done
-    echo "there is no namespace $1"; return 1
-}
 
 nvme connect $at -n $nvmf_subsystem --nr-io-queues=2 --keep-alive-tmo=5
 d=/dev/nvme0 n=/dev/$(disk 1) z=/dev/$(disk 2)
@@ -279,8 +280,8 @@ if grep -q ^nvme_auth /proc/modules; then
     echo "== with both, and data"
     come --dhchap-secret=$nvmf_secret_host --dhchap-ctrl-secret=$nvmf_secret_target
     dd if=/dev/urandom of=/tmp/data bs=1M count=4 status=none
-    dd if=/tmp/data of=/dev/nvme0n1 bs=64k oflag=direct status=none
-    dd if=/dev/nvme0n1 of=/tmp/back bs=64k count=64 iflag=direct status=none
+    dd if=/tmp/data of=\$disk bs=64k oflag=direct status=none
+    dd if=\$disk of=/tmp/back bs=64k count=64 iflag=direct status=none
     cmp /tmp/data /tmp/back
     leave
     dmesg | grep -i 'nvme.*authenticated' || true
@@ -356,6 +357,10 @@ nvmf_run()
         seconds=$((seconds + NVMF_KILLS * 10)) kills=$NVMF_KILLS
     fi
     rm -rf "$work/end" "$ctl"/{going,enough,grow,add,remove,vanish,*.done,nvme-cli}
+    if [ -n "$(value within "$words")" ]; then
+        nvmf_inside "$port" "$seconds" "$(value within "$words")"
+        return
+    fi
     if [ "$(value changes "$words" 0)" = 1 ]; then
         mkdir "$work/end"
         truncate -s 64M "$work/end/disk"

@@ -110,6 +110,11 @@ few_descriptors()
     says '^well' out && says 'established over tcp' out && says 'plain TCP\|cannot be RDMA' out
 }
 
+silent()
+{
+    RUN=--sockets r /usr/bin/python3 "$top/tests/programs/sockets_misuse.py" "$port" connecting >out 2>&1 && says '^well' out
+}
+
 try "nc, 20 MB" nc_file
 try "iperf3, four streams, and the other way" iperf_both
 try "curl and python3 -m http.server" http
@@ -123,3 +128,6 @@ try "the server is killed" misuse 1 killed
 try "20 MB to a slow reader, then half closed" misuse 1 slow 20000000
 try "one thread reads, another closes" misuse 5 closed 5
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
+try "the peer is silent while it connects" silent
+try "a child has the time-outs of the connection" misuse 1 limited
+try "the parent of a child is stopped" misuse 1 stopped

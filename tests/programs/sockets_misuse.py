@@ -2,11 +2,13 @@
 """sockets_misuse.py PORT CASE [N]: a server, forked, and its client, whose sockets are used in odd ways.
 
 The server echoes over an edge-triggered epoll set; a client that has shut its half down gets the rest."""
+import errno
 import hashlib
 import os
 import select
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -85,6 +87,13 @@ def killed(connect, server, _):
         assert s.recv(1) == b""
     except ConnectionError as error:
         print("recv:", error)
+    said = []
+    for _ in range(3):
+        try:
+            s.send(b"y")
+        except OSError as error:
+            said.append(error.errno)
+    assert said[-1:] == [errno.EPIPE], said  # with SIGPIPE, which Python ignores
 
 
 def slow(connect, _, n):
@@ -140,6 +149,78 @@ def ran(connect, _, n):
     s.shutdown(socket.SHUT_WR)
     assert read_all(s, n) == sent
     assert s.recv(1) == b""
+
+
+def connecting(_, __, ___):
+    """What waits for a silent peer while a socket connects ends by the socket's own time-out."""
+    limit = struct.pack("ll", 0, 300000)
+    silent = socket.create_server(("127.0.0.1", 0))
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    begun = time.monotonic()
+    s.connect(silent.getsockname())
+    assert 0.25 < time.monotonic() - begun < 1.2, time.monotonic() - begun
+    s = socket.socket()
+    begun = time.monotonic()
+    s.connect(silent.getsockname())
+    assert time.monotonic() - begun > 2, "the limit of one socket made the peer a plain one for all"
+    silent = socket.create_server(("127.0.0.1", 0))
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex(silent.getsockname()) == errno.EINPROGRESS
+    s.setblocking(True)
+    for option, call in ((socket.SO_RCVTIMEO, lambda: s.recv(1)), (socket.SO_SNDTIMEO, lambda: s.send(b"x"))):
+        s.setsockopt(socket.SOL_SOCKET, option, limit)
+        begun = time.monotonic()
+        try:
+            call()
+            raise AssertionError("a peer that is silent was heard")
+        except BlockingIOError:
+            assert 0.25 < time.monotonic() - begun < 1.2, time.monotonic() - begun
+    begun = time.monotonic()
+    s.close()
+    assert time.monotonic() - begun < 1, "close has waited for the peer"
+
+
+def limited(connect, _, __):
+    """Time-outs of a connection are those of the calls of a child, too, and cost no octet."""
+    s = connect()
+    s.sendall(b"x")
+    assert read_all(s, 1) == b"x"
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        s.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 0, 200000))
+    child = os.fork()
+    if child == 0:
+        for _ in range(3):
+            try:
+                s.recv(1)
+                os._exit(1)
+            except BlockingIOError:
+                pass
+        s.sendall(b"y" * 1000)
+        os._exit(0 if read_all(s, 1000) == b"y" * 1000 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def stopped(connect, _, __):
+    """A child that asks a stopped parent for a connection has an error in time; the parent keeps it."""
+    s = connect()
+    s.sendall(b"x")
+    assert read_all(s, 1) == b"x"
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.kill(parent, signal.SIGSTOP)
+        begun, said = time.monotonic(), None
+        try:
+            s.recv(1)
+        except ConnectionResetError as error:
+            said = error
+        os.kill(parent, signal.SIGCONT)
+        os._exit(0 if said and time.monotonic() - begun < 20 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    s.sendall(b"y")
+    assert read_all(s, 1) == b"y"
 
 
 def main():

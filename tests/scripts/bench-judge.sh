@@ -84,6 +84,32 @@ assert judge.judge(target, row, rounds, 12, {})['verdict'] == 'missed' # no part
 assert judge.judge(dataclasses.replace(target, near=False), row, rounds, 12, {'crc': {'rate': 101}})['verdict'] == 'missed'
 END
 
+check 'judge__a_bound_of_times__1_by_0_95_of_it_is_enough' <<'END'
+import judge, rows
+rounds = [{'a': {'p50': 108.0}, 'b': {'p50': 100.0}}] * 12
+row = rows.Row('x', '', '', 'us', {}, most=('', lambda medians, parts: parts['least']))
+target = rows.Target('', '<=', 1, 'a', ('b',), 'p50', near=True)
+assert [judge.judge(target, row, rounds, 12, {'least': least})['verdict'] for least in (80, 102, 104, 120)] == \
+    ['missed', 'missed', 'met', 'met']
+END
+
+check 'parts__a_neighbour_has_most_of_their_rounds__the_best_round_counts' <<'END'
+import judge
+assert judge.parts_of([{'crc': {'rate': 40}}, {'crc': {'rate': 88}, 'call': {'rate': 5}}, {'crc': None}, {'crc': {'rate': 41}}]) == \
+    {'crc': {'rate': 88}, 'call': {'rate': 5}}
+END
+
+check 'bounds__of_messages_with_a_crc__are_the_times_of_the_passes_over_memory' <<'END'
+import rows
+parts = {'crc': {'rate': 100e9}, 'near-copies': {'rate': 50e9}}
+tcp = {'plain TCP': {'cpu_client': 90e-6, 'cpu_server': 80e-6, 'p50': 20.0}}
+assert round(1 / rows.passes(1000000)[1](tcp, parts) * 1e6) == 110 # 80 + 10 + 20, the receiver's
+tcp['plain TCP']['cpu_server'] = 10e-6
+assert round(1 / rows.passes(1000000)[1](tcp, parts) * 1e6) == 100 # 90 + 10, the sender's
+assert round(rows.passes_to_and_fro(32768)[1](tcp, parts), 2) == 21.31 # 20 + 0.33 + 0.33 + 0.66
+assert round(rows.passes_to_and_fro(1 << 20)[1](tcp, parts), 2) == 32.45 # 20 + 10.49 + 0.66 + 1.31
+END
+
 check 'percentiles__of_steps_that_many_turns_counted__are_those_of_all_together' <<'END'
 import report
 result = {'contenders': ['a', 'b'], 'rounds': [{'a': {'steps': [[1.0, 500], [2.0, 5]], 'longest': 2.1}},
@@ -125,6 +151,22 @@ for start in kinds:
             break
     assert figures['rate'] > 0 and (('steps' not in figures) or figures['p99'] >= figures['p50'] > 0), figures
     one.close()
+END
+check 'congestion_control__of_a_run__is_what_was_asked_for_and_in_the_report' <<'END'
+import json, os, subprocess, tempfile
+import contenders
+if subprocess.run(contenders.own_network('true'), capture_output=True).returncode == 0:
+    for more, wanted in ((), 'reno'), (('--congestion', 'system'), contenders.congestion()):
+        with tempfile.TemporaryDirectory() as place:
+            os.symlink(os.path.join(os.environ['BUILD'], 'bin'), os.path.join(place, 'bin'))
+            os.makedirs(os.path.join(place, 'bench'))
+            os.symlink(os.path.join(os.environ['BUILD'], 'bench', 'parts'), os.path.join(place, 'bench', 'parts'))
+            subprocess.run(['bench/run', '--quick', '--rounds', '1', *more, 'parts'], capture_output=True, check=True,
+                           env={**os.environ, 'BUILD': place})
+            with open(os.path.join(place, 'bench', 'report.json')) as file:
+                assert json.load(file)['machine']['congestion'] == wanted
+            with open(os.path.join(place, 'bench', 'report.md')) as file:
+                assert f'congestion control {wanted}' in file.read()
 END
 echo "1..$n"
 exit $failed

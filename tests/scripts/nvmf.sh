@@ -93,14 +93,14 @@ wrong()
     fails 2 "wrong.json:$2" "$nvmf" --config wrong.json
 }
 check "no such file" fails 2 "cannot be read" "$nvmf" --config missing.json
-check "no JSON" wrong '{"subsystems": [}' '1: neither'
-check "a text that does not end" wrong '{"subsystems": [\n"a\n' '2: a text without'
+check "no JSON" wrong '{"subsystems": [}' '1: did not find'
+check "a text that does not end" wrong '{"subsystems": [\n"a\n' '3: found unexpected end'
 check "a name that there is not" wrong '{"subsystems": [],\n"lisen": "::1"}' '2: lisen: there is no'
-check "another type" wrong '{"subsystems": [], "memory": 5}' '1: memory: a value of'
-check "a value out of range" wrong '{"subsystems": [{"nqn": "nqn.x",\n"namespaces":[{"disk":"a","nsid":0}]}]}' '2: nsid'
+check "another type" wrong '{"subsystems": [], "memory": [5]}' '1: memory: a text is'
+check "a value out of range" wrong '{"subsystems": [{"nqn": "nqn.x",\n"namespaces":[{"disk":"a","nsid":0}]}]}' '2: nsid: see above'
 check "what has to be there" wrong '{"listen": "::1"}' '1: subsystems: is missing'
-check "too deep" wrong "$(printf '[%.0s' {1..99})" '1: too deep'
-check "something behind" wrong '{"subsystems": []} x' '1: something behind'
+check "brackets alone" wrong "$(printf '[%.0s' {1..99})" '[0-9]: did not find'
+check "something behind" wrong '{"subsystems": []} x' '1: did not find'
 
 config "$one"
 start --config nvmf.json

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A process of the soak: started, looked at, killed and started again."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -99,6 +100,11 @@ class Member:
     def last_words(self):
         self.read_log()
         return self.words
+
+    def failed_at(self):
+        """When the first of them was said, as time.monotonic() has it; later than all: it does not say."""
+        found = re.search(r', at ([0-9.]+)$', self.words[0]) if self.words else None
+        return float(found[1]) if found else float('inf')
 
 
 def names_of(program, cache={}):

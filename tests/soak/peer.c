@@ -202,9 +202,7 @@ static void listen_at(struct peer *p, struct place *place)
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct iwarp_conn_options o;
 
-    iwarp_conn_options_init(&o);
-    o.send_imm = IWARP_SEND_IMM_ASK;
-    o.tls = place->tls;
+    side_options(&o, place->tls);
     pool_must(iwarp_listen(p->soak.device, (const struct sockaddr *)&at, sizeof at, &o, 256, p->eq,
                            NULL, &place->listener),
               "listen");

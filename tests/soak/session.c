@@ -25,14 +25,12 @@ _Noreturn void side_hang(const struct side *s)
 
 static void conn_options(const struct script *script, const char *tls, struct iwarp_conn_options *o)
 {
-    iwarp_conn_options_init(o);
+    side_options(o, tls);
     o->mpa_rev = script->mpa_rev;
     o->crc = script->crc;
     o->markers = script->markers;
     o->placement = script->early ? IWARP_PLACE_EARLY : IWARP_PLACE_VERIFIED;
     o->ulpdu_max = script->ulpdu_max;
-    o->send_imm = IWARP_SEND_IMM_ASK;
-    o->tls = tls;
 }
 
 /* Waits until it is established or has failed. */

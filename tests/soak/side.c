@@ -5,10 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Local places, exposed ones, receives: one more for the word at the end of a round. */
 #define OCTETS (3 * SIDE_AREA + SCRIPT_SLOT)
+
+#define BUSY_MS 50000
+
+void side_options(struct iwarp_conn_options *o, const char *tls)
+{
+    iwarp_conn_options_init(o);
+    o->connect_timeout_ms = o->close_timeout_ms = BUSY_MS;
+    o->startup_timeout_ms = 2 * BUSY_MS; /* a responder has half of it */
+    o->send_imm = IWARP_SEND_IMM_ASK;
+    o->tls = tls;
+}
 
 void side_fail(const struct side *s, const char *format, ...)
 {
@@ -18,8 +30,11 @@ void side_fail(const struct side *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "soak: session %016llx, %s, %s: %s\n", (unsigned long long)s->script.seed,
-            s->responder ? "responder" : "initiator", s->lane->doing, text);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now); /* that of Python's time.monotonic, too */
+    fprintf(stderr, "soak: session %016llx, %s, %s: %s, at %lld.%03ld\n",
+            (unsigned long long)s->script.seed, s->responder ? "responder" : "initiator",
+            s->lane->doing, text, (long long)now.tv_sec, now.tv_nsec / 1000000);
     _exit(3);
 }
 

@@ -82,7 +82,13 @@ struct side {
 enum { REQUEST_WORD = 100, REQUEST_MEMORY };
 #define REQUEST_RECEIVE (UINT64_C(1) << 63) /* of receives, and the number of the buffer */
 
-/* Says what is wrong, in which session, and ends the process with status 3. */
+/*
+ * What all connections and listeners have in common: limits that no machine reaches by being busy,
+ * and that a hang reaches before the conductor's patience is over.
+ */
+void side_options(struct iwarp_conn_options *o, const char *tls);
+
+/* Says what is wrong, in which session and when, and ends the process with status 3. */
 _Noreturn void side_fail(const struct side *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Ends it if status is a failure that no injected fault explains. */

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/nvmf/host.h"
-#include "programs/nvmf/octets.h"
-#include "programs/nvmf/target.h"
+#include "programs/nvmf-host/host.h"
+#include "programs/nvmf-target/target.h"
+#include "programs/nvmf-wire/octets.h"
 
 #define SIDE_NQN    "nqn.2014-08.org.example:disks"
 #define SIDE_HOST   "nqn.2014-08.org.example:host"

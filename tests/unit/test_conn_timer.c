@@ -86,9 +86,9 @@ static void look(void *arg)
 {
     struct seen *seen = arg;
 
-    for (const struct iwarp_conn *conn = seen->w->timed; conn; conn = conn->timed_next) {
-        assert_ptr_equal(*conn->timed_at, conn);
-        assert_true(conn->due >= seen->w->timer_due);
+    for (const struct iwarp_timed *timed = seen->w->timed; timed; timed = timed->next) {
+        assert_ptr_equal(*timed->at, timed);
+        assert_true(timed->due >= seen->w->timer_due);
         seen->timed++;
     }
     seen->armed = uv_is_active((uv_handle_t *)&seen->w->timer) != 0;

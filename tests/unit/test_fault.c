@@ -113,6 +113,7 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(TCP_TIMEOUT) = 1,
     ROW(TCP_LOST) = 1,
     ROW(TCP_CLOSE_TIMEOUT) = 1,
+    ROW(TCP_SLOW) = 3,
     ROW(MPA_TLS) = 1,
     ROW(TLS_NOT_TLS) = 1,
     ROW(TLS_CLOSED) = 1,
@@ -121,6 +122,7 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(TLS_CERT_CA) = 1,
     ROW(TLS_CERT) = 1,
     ROW(TLS_PSK_UNKNOWN) = 1,
+    ROW(TLS_RECORD) = 1,
     ROW(TLS_FAILED) = 1,
 };
 

@@ -31,15 +31,17 @@ static void words__each_of_them__are_understood(void **state)
     struct iwarp_inject_plan plan;
 
     (void)state;
-    assert_int_equal(iwarp_inject_parse("lose-octet=1,lose-fpdu=2-30,crc=4,split=1-1460,delay=0-20,"
-                                        "register=7,only=2,seed=99",
-                                        &plan),
-                     IWARP_OK);
+    assert_int_equal(
+        iwarp_inject_parse("lose-octet=1,lose-fpdu=2-30,crc=4,split=1-1460,delay=0-20,late=5-9,"
+                           "register=7,only=2,seed=99",
+                           &plan),
+        IWARP_OK);
     is(&plan, INJECT_LOSE_OCTET, 1, 1);
     is(&plan, INJECT_LOSE_FPDU, 2, 30);
     is(&plan, INJECT_CRC, 4, 4);
     is(&plan, INJECT_SPLIT, 1, 1460);
     is(&plan, INJECT_DELAY, 0, 20);
+    is(&plan, INJECT_LATE, 5, 9);
     is(&plan, INJECT_REGISTER, 7, 7);
     is(&plan, INJECT_ONLY, 2, 2);
     is(&plan, INJECT_SEED, 99, 99);
@@ -71,6 +73,7 @@ static void words__that_cannot_be__are_refused_with_a_sentence(void **state)
                {"crc=9223372036854775808", "expected crc=N"},
                {"crc=99999999999999999999", "expected crc=N"},
                {"delay=1001", "expected delay=N or N-M with numbers from 0 to 1000"},
+               {"late=0", "expected late=N or N-M with numbers from 1 to 10000"},
                {"crc=1,seed=1-2", "\"seed=1-2\", expected seed=N with numbers from 0 to"},
                {"crc=1,crc=2", "crc is there twice"},
                {"only=1,seed=4", "only and seed alone ask for no fault"}};

@@ -11,8 +11,8 @@
 #include <openssl/evp.h>
 
 #include "nvmf_side.h"
-#include "programs/nvmf/net.h"
-#include "programs/nvmf/secrets.h"
+#include "programs/nvmf-target/net.h"
+#include "programs/nvmf-target/secrets.h"
 
 #include <sys/stat.h>
 

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "programs/nvmf/capsule.h"
+#include "programs/nvmf-wire/capsule.h"
 
 /* A Read of 8 blocks from block 0x102030405 of namespace 2, into 0x8000 octets at STag 0x11223344.
  */

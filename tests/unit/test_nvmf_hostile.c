@@ -79,7 +79,7 @@ static void commands__more_than_announced__end_the_queue(void **state)
     assert_int_equal(side_join_as(&s, queue, SIDE_NQN, SIDE_HOST, s.connect.controller_id, 0),
                      NVMF_OK);
     for (unsigned i = 0; i < 2; i++) { /* no buffer is left, so all commands wait */
-        piece[i] = nvmf_arena_take(&s.target.net.arena, NVMF_ARENA_LARGEST);
+        piece[i] = arena_take(&s.target.net.arena, ARENA_LARGEST);
         assert_non_null(piece[i]);
     }
     side_put_io(&s, command, NVMF_READ, 0, 0, 0, BLOCK);
@@ -95,7 +95,7 @@ static void commands__more_than_announced__end_the_queue(void **state)
     side_run(&s, NULL, 50);
     assert_int_equal(s.target.net.arena.waiting, 0);
     for (unsigned i = 0; i < 2; i++) {
-        nvmf_arena_give(&s.target.net.arena, piece[i]);
+        arena_give(&s.target.net.arena, piece[i]);
     }
     nvmf_host_queue_close(queue);
 }

@@ -9,13 +9,11 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <string.h>
 
-#include "programs/nvmf/nvme.h"
+#include "programs/nvmf-target/stats.h"
+#include "programs/nvmf-wire/nvme.h"
 #include "programs/nvmf/options.h"
-#include "programs/nvmf/stats.h"
 
 static bool parse(struct nvmf_options *options, const char *line)
 {
@@ -35,15 +33,18 @@ static void subsystems__options__belong_to_the_last_one(void **state)
     struct nvmf_options options;
 
     (void)state;
-    assert_true(parse(&options, "--nqn nqn.a --ns x --read-only --ns y -b 512 --ns z --host h "
-                                "--nqn nqn.b --ns ram:1M -m 2G --no-crc --no-uring --secrets s"));
+    assert_true(parse(
+        &options, "--nqn nqn.a --ns x --read-only --ns y -b 512 --nsid 9 --ns z --ns t --host h "
+                  "--nqn nqn.b --ns ram:1M -m 2G --no-crc --no-uring --secrets s"));
     assert_string_equal(options.secrets, "s");
     assert_int_equal(options.subsystem_count, 2);
-    assert_int_equal(options.subsystems[0].disk_count, 3);
+    assert_int_equal(options.subsystems[0].disk_count, 4);
     assert_false(options.subsystems[0].disks[0].read_only);
     assert_true(options.subsystems[0].disks[1].read_only);
     assert_int_equal(options.subsystems[0].disks[1].block, 0);
     assert_int_equal(options.subsystems[0].disks[2].block, 512);
+    assert_int_equal(options.subsystems[0].disks[2].nsid, 9);
+    assert_int_equal(options.subsystems[0].disks[3].nsid, 0);
     assert_string_equal(options.subsystems[0].hosts[0], "h");
     assert_false(options.subsystems[1].disks[0].read_only);
     assert_int_equal(options.subsystems[1].host_count, 0);
@@ -58,6 +59,10 @@ static void options__wrong__are_refused(void **state)
         "",
         "--ns x",
         "--nqn nqn.a --block 1000",
+        "--nqn nqn.a --nsid 0",
+        "--nqn nqn.a --nsid 257",
+        "--nqn nqn.a --nsid 1x",
+        "--nqn nqn.a --nsid 4294967297",
         "--nqn nqn.a word",
         "--nqn nqn.a --memory 5",
         "--nqn nqn.a --memory 100G",
@@ -72,29 +77,6 @@ static void options__wrong__are_refused(void **state)
         assert_false(parse(&options, lines[i]));
         nvmf_options_free(&options);
     }
-}
-
-static void address__all_forms__are_understood(void **state)
-{
-    struct sockaddr_storage addr;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr;
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&addr;
-    socklen_t len;
-
-    (void)state;
-    assert_true(nvmf_parse_address("10.0.0.1", 4420, &addr, &len));
-    assert_int_equal(ntohs(v4->sin_port), 4420);
-    assert_true(nvmf_parse_address("10.0.0.1:0", 4420, &addr, &len));
-    assert_int_equal(v4->sin_port, 0);
-    assert_true(nvmf_parse_address("[::1]:5", 4420, &addr, &len));
-    assert_int_equal(ntohs(v6->sin6_port), 5);
-    assert_true(nvmf_parse_address("::1", 4420, &addr, &len));
-    assert_int_equal(ntohs(v6->sin6_port), 4420);
-    assert_int_equal(len, sizeof *v6);
-    assert_false(nvmf_parse_address("[::1", 4420, &addr, &len));
-    assert_false(nvmf_parse_address("[::1]5", 4420, &addr, &len));
-    assert_false(nvmf_parse_address("10.0.0.1:", 4420, &addr, &len));
-    assert_false(nvmf_parse_address("", 4420, &addr, &len));
 }
 
 static void stats__commands__are_counted_by_kind_and_time(void **state)
@@ -122,7 +104,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(subsystems__options__belong_to_the_last_one),
         cmocka_unit_test(options__wrong__are_refused),
-        cmocka_unit_test(address__all_forms__are_understood),
         cmocka_unit_test(stats__commands__are_counted_by_kind_and_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

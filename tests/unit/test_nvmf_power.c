@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "nvmf_side.h"
-#include "programs/nvmf/engine.h"
+#include "programs/disks/engine.h"
 
 #define BLOCK   4096u
 #define BLOCKS  64u
@@ -28,9 +28,9 @@
 /* --- the disk -------------------------------------------------------------------------------- */
 
 struct model {
-    struct nvmf_engine engine;
-    struct nvmf_engine *real; /* closed in its place */
-    struct nvmf_disk_io *pending[PENDING];
+    struct disk_engine engine;
+    struct disk_engine *real; /* closed in its place */
+    struct disk_io *pending[PENDING];
     uint64_t then[PENDING][BLOCKS]; /* the cache when it began */
     unsigned count, seed;
     bool lost;
@@ -53,26 +53,26 @@ static void write_block(uint64_t block, uint64_t stamp, bool through)
     }
 }
 
-static void carry_out(struct nvmf_disk_io *io, const uint64_t *then)
+static void carry_out(struct disk_io *io, const uint64_t *then)
 {
     uint64_t first = io->offset / BLOCK;
 
     for (uint64_t i = 0; i < io->len / BLOCK; i++) {
-        if (io->op == NVMF_DISK_READ) {
+        if (io->op == DISK_READ) {
             memset(io->data + i * BLOCK, 0, BLOCK);
             nvmf_put64(io->data + i * BLOCK, m.cache[first + i]);
-        } else if (io->op == NVMF_DISK_WRITE) {
+        } else if (io->op == DISK_WRITE) {
             write_block(first + i, nvmf_get64(io->data + i * BLOCK), io->through && !m.lazy);
         } else {
             write_block(first + i, 0, false);
         }
     }
-    for (size_t i = 0; io->op == NVMF_DISK_FLUSH && !m.lazy && i < BLOCKS; i++) {
+    for (size_t i = 0; io->op == DISK_FLUSH && !m.lazy && i < BLOCKS; i++) {
         m.stable[i] = m.stable[i] > then[i] ? m.stable[i] : then[i];
     }
 }
 
-static void start(struct nvmf_engine *engine, struct nvmf_disk_io *io)
+static void start(struct disk_engine *engine, struct disk_io *io)
 {
     (void)engine;
     side_must(m.count < PENDING, "too much for the model");
@@ -81,23 +81,23 @@ static void start(struct nvmf_engine *engine, struct nvmf_disk_io *io)
 }
 
 /* Some of what it has, in any order. */
-static void turn(struct nvmf_engine *engine)
+static void turn(struct disk_engine *engine)
 {
     (void)engine;
     for (unsigned some = m.lost ? m.count : random_below(4); some > 0 && m.count > 0; some--) {
         unsigned n = random_below(m.count);
-        struct nvmf_disk_io *io = m.pending[n];
+        struct disk_io *io = m.pending[n];
         if (!m.lost) {
             carry_out(io, m.then[n]);
         }
         m.count--;
         m.pending[n] = m.pending[m.count];
         memcpy(m.then[n], m.then[m.count], sizeof m.then[n]);
-        nvmf_disk_finish(io);
+        disk_finish(io);
     }
 }
 
-static void close_model(struct nvmf_engine *engine)
+static void close_model(struct disk_engine *engine)
 {
     (void)engine;
     m.real->close(m.real);
@@ -189,7 +189,7 @@ static unsigned one_loss_of_power(unsigned round, bool lazy)
     m.seed = round + 1;
     m.lazy = lazy;
     m.real = s.target.engine;
-    m.engine = (struct nvmf_engine){start, turn, close_model, "model", 0, 0};
+    m.engine = (struct disk_engine){start, turn, close_model, "model", 0, 0};
     s.target.engine = s.target.store.engine = &m.engine;
     side_file(&s, BLOCKS * BLOCK);
     side_join(&s);

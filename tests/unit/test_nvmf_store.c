@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/nvmf/store.h"
+#include "programs/nvmf-target/store.h"
 
 #define NQN "nqn.2014-08.org.example:one"
 

@@ -196,6 +196,44 @@ static void post__of_a_program_that_stays_away_time_after_time__hardly_ever_wait
     assert_in_range(waited, 1, 10);
 }
 
+/* As fio does with 16 requests in flight: it posts them all, and then takes all completions. */
+static unsigned wait_in_rows_of_16(struct program *p, unsigned rows, int64_t away)
+{
+    unsigned waited = 0;
+
+    for (unsigned i = 0; i < rows; i++) {
+        p->now += away;
+        catch_up(p);
+        for (unsigned k = 0; k < 16; k++) {
+            waited += post(p, 100);
+        }
+    }
+    return waited;
+}
+
+static void post__in_rows_of_16_after_a_pause_while_one_waited__waits_again_if_it_is_soon_back(
+    void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    assert_false(post(&p, SLOW));
+    assert_int_equal(wait_in_rows_of_16(&p, 15, 5000), 0);
+    assert_in_range(wait_in_rows_of_16(&p, 16, 5000), 16, 256);
+}
+
+static void post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away(
+    void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    assert_false(post(&p, SLOW));
+    assert_int_equal(wait_in_rows_of_16(&p, 1000, 200000), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +246,10 @@ int main(void)
         cmocka_unit_test(post__into_a_ring_that_is_half_full__goes_out),
         cmocka_unit_test(post__behind_one_that_has_waited_20_us__goes_out),
         cmocka_unit_test(post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row),
+        cmocka_unit_test(
+            post__in_rows_of_16_after_a_pause_while_one_waited__waits_again_if_it_is_soon_back),
+        cmocka_unit_test(
+            post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away),
         cmocka_unit_test(post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

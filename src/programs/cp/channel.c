@@ -241,6 +241,11 @@ static void explain(struct cp_channel *channel, const struct iwarp_wc *wc, struc
     }
 }
 
+bool cp_channel_has_event(struct cp_channel *channel)
+{
+    return channel->done_next < channel->done_count || poll_queue(channel) != 0;
+}
+
 void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
 {
     int64_t deadline = now_ms() + timeout_ms;

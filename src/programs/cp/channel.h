@@ -93,6 +93,8 @@ bool cp_channel_read(struct cp_channel *channel, unsigned slot, size_t len,
 /* Give a received message's buffer back. */
 bool cp_channel_release(struct cp_channel *channel, unsigned index);
 
+/* cp_channel_wait would not wait. */
+bool cp_channel_has_event(struct cp_channel *channel);
 void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms);
 
 /* Close in order, waiting for the end at most so long. */

@@ -102,54 +102,67 @@ static bool take_fetched(struct get *get, const struct cp_event *event, struct c
                            cp_client_target(&get->client, message->slot));
 }
 
-static bool carry_out(struct get *get)
+static bool carry_out_one(struct get *get)
 {
-    while (get->count > 0 && fetched_at(get, 0)->here) {
-        struct fetched *fetched = fetched_at(get, 0);
-        const uint8_t *slot = cp_channel_slot(&get->client.channel, fetched->slot);
-        if (!cp_sink_take(&get->sink, &fetched->records, slot, fetched->data_len) ||
-            !cp_channel_release(&get->client.channel, fetched->receive)) {
-            return false;
-        }
-        cp_report_moved(&get->client.report, fetched->data_len);
-        get->idle[fetched->slot] = true;
-        get->first = (get->first + 1) % CP_SLOTS_MAX;
-        get->count--;
+    struct fetched *fetched = fetched_at(get, 0);
+    const uint8_t *slot = cp_channel_slot(&get->client.channel, fetched->slot);
+
+    if (!cp_sink_take(&get->sink, &fetched->records, slot, fetched->data_len) ||
+        !cp_channel_release(&get->client.channel, fetched->receive)) {
+        return false;
     }
+    cp_report_moved(&get->client.report, fetched->data_len);
+    get->idle[fetched->slot] = true;
+    get->first = (get->first + 1) % CP_SLOTS_MAX;
+    get->count--;
     return true;
 }
 
 static bool take_event(struct get *get, const struct cp_event *event, struct cp_message *message)
 {
     if (event->type == CP_EVENT_MESSAGE) {
-        return take_fetched(get, event, message) && carry_out(get);
+        return take_fetched(get, event, message);
     }
     if (event->type == CP_EVENT_READ) {
         for (unsigned i = 0; i < get->count; i++) {
             struct fetched *fetched = fetched_at(get, i);
             fetched->here = fetched->here || fetched->slot == event->index;
         }
-        return carry_out(get);
+    }
+    return true;
+}
+
+/*
+ * The next slot is carried out, if it is here and nothing else is to be done: writing takes longer
+ * than all else, so the server fills the slots that are free, and Reads fetch those that are full,
+ * meanwhile.
+ */
+static bool step(struct get *get)
+{
+    struct cp_event event;
+    struct cp_message message;
+
+    if (!ask(get)) {
+        cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+        return false;
+    }
+    bool works =
+        get->count > 0 && fetched_at(get, 0)->here && !cp_channel_has_event(&get->client.channel);
+    if (!works && !cp_client_wait(&get->client, &event, &message)) {
+        return false;
+    }
+    if (works ? !carry_out_one(get) : !take_event(get, &event, &message)) {
+        cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+        return false;
     }
     return true;
 }
 
 static void transfer(struct get *get)
 {
-    struct cp_event event;
-    struct cp_message message;
-
     memset(get->idle, true, sizeof get->idle);
     do {
-        if (!ask(get)) {
-            cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
-            return;
-        }
-        if (!cp_client_wait(&get->client, &event, &message)) {
-            return;
-        }
-        if (!take_event(get, &event, &message)) {
-            cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
+        if (!step(get)) {
             return;
         }
     } while (!get->stopped && (!get->ended || get->answers < get->fetches || get->count > 0));

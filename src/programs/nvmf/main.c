@@ -2,17 +2,16 @@
 /*
  * iwarp-nvmf: an NVMe over Fabrics target. docs/nvmf.md says which file does what.
  */
-#include "bench.h"
-#include "http.h"
 #include "metrics.h"
 #include "options.h"
-#include "report.h"
 #include "serve.h"
-#include "service.h"
-#include "target.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include "programs/nvmf-host/bench.h"
+#include "programs/nvmf-target/target.h"
+#include "programs/service/address.h"
+#include "programs/service/http.h"
+#include "programs/service/service.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@
 #define LOCK_MS 30000
 
 static struct nvmf_target target;
-static struct nvmf_http http = {.page = nvmf_metrics_page, .arg = &target};
+static struct http_server http = {.page = nvmf_metrics_page, .arg = &target};
 static uv_signal_t signals[3];
 static uv_timer_t watchdog;
 static struct arguments {
@@ -51,15 +50,15 @@ static void look_again(void)
 {
     struct nvmf_options options;
 
-    nvmf_service_tell("STATUS=looks at disks and configuration again");
+    service_tell("STATUS=looks at disks and configuration again");
     if (nvmf_options_read(arguments.argc, arguments.argv, &options) && know_secrets(&options)) {
         nvmf_serve(&target.store, &options);
     } else {
-        nvmf_report("everything stays as it is");
+        service_report("everything stays as it is");
     }
     nvmf_options_free(&options);
     nvmf_store_look(&target.store);
-    nvmf_service_tell("STATUS=serves");
+    service_tell("STATUS=serves");
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -68,18 +67,10 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGHUP) {
         look_again();
     } else {
-        nvmf_report("stops");
-        nvmf_service_tell("STOPPING=1");
+        service_report("stops");
+        service_tell("STOPPING=1");
         nvmf_target_stop(&target, on_stopped);
     }
-}
-
-static bool is_loopback(const struct sockaddr_storage *addr)
-{
-    if (addr->ss_family == AF_INET) {
-        return ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == 127;
-    }
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)addr)->sin6_addr);
 }
 
 /* By --tls; who sets IWARP_TLS instead is warned in vain. */
@@ -91,34 +82,28 @@ static bool has_tls(const struct nvmf_options *options)
 static bool listen_at(const struct nvmf_options *options)
 {
     struct sockaddr_storage addr;
-    char host[INET6_ADDRSTRLEN] = "";
+    char host[INET6_ADDRSTRLEN];
     unsigned port;
     socklen_t len = sizeof addr;
-    int fd = nvmf_service_socket();
+    int fd = service_socket();
 
     if (fd >= 0 ? !nvmf_target_listen_socket(&target, fd, options->crc)
                 : !nvmf_target_listen(&target, (const struct sockaddr *)&options->listen,
                                       options->listen_len, options->crc)) {
-        nvmf_report("listen: %s", iwarp_last_error());
+        service_report("listen: %s", iwarp_last_error());
         return false;
     }
     iwarp_listener_addr(target.listener, &addr, &len);
-    if (addr.ss_family == AF_INET) {
-        inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, host, sizeof host);
-        port = ntohs(((struct sockaddr_in *)&addr)->sin_port);
-    } else {
-        inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&addr)->sin6_addr, host, sizeof host);
-        port = ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
+    port = address_split(&addr, host);
+    if (!address_is_loopback(&addr) && !has_tls(options)) {
+        service_report(options->secrets
+                           ? "anyone who sees the packets of %s sees these disks: there is no "
+                             "encryption; --tls changes that"
+                           : "anyone who reaches %s can read and write these disks: there is no "
+                             "encryption, and names of hosts are not secret; --tls changes that",
+                       host);
     }
-    if (!is_loopback(&addr) && !has_tls(options)) {
-        nvmf_report(options->secrets
-                        ? "whoever sees the packets of %s sees these disks: there is no "
-                          "encryption; --tls changes that"
-                        : "whoever reaches %s can read and write these disks: there is no "
-                          "encryption, and names of hosts are not secret; --tls changes that",
-                    host);
-    }
-    nvmf_report("listens on %s port %u, disks by %s", host, port, target.engine->name);
+    service_report("listens on %s port %u, disks by %s", host, port, target.engine->name);
     return true;
 }
 
@@ -129,9 +114,9 @@ static bool give_figures(uv_loop_t *loop, const struct nvmf_options *options)
     if (options->metrics_len == 0) {
         return true;
     }
-    status = nvmf_http_open(&http, loop, (const struct sockaddr *)&options->metrics);
+    status = http_open(&http, loop, (const struct sockaddr *)&options->metrics);
     if (status) {
-        nvmf_report("--metrics: %s", uv_strerror(status));
+        service_report("--metrics: %s", uv_strerror(status));
     }
     return status == 0;
 }
@@ -153,7 +138,7 @@ static int serve(const struct nvmf_options *options)
 
     uv_loop_init(&loop);
     if (!nvmf_target_open(&target, &loop, options->memory, options->uring, options->tls)) {
-        nvmf_report("%s", iwarp_last_error());
+        service_report("%s", iwarp_last_error());
         return 1;
     }
     target.engine->lock_ms = LOCK_MS;
@@ -162,8 +147,8 @@ static int serve(const struct nvmf_options *options)
     good = good && give_figures(&loop, options) && listen_at(options);
     if (good) {
         watch_signals(&loop);
-        nvmf_service_watch(&loop, &watchdog);
-        nvmf_service_tell("READY=1\nSTATUS=serves");
+        service_watch(&loop, &watchdog);
+        service_tell("READY=1\nSTATUS=serves");
         uv_run(&loop, UV_RUN_DEFAULT);
     }
     for (size_t i = 0; good && i < 3; i++) {
@@ -172,7 +157,7 @@ static int serve(const struct nvmf_options *options)
     if (good) {
         uv_close((uv_handle_t *)&watchdog, NULL);
     }
-    nvmf_http_close(&http);
+    http_close(&http);
     nvmf_target_close(&target);
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop) == 0 && good ? 0 : 1;
@@ -183,11 +168,11 @@ static int print_status(int argc, char **argv)
     struct sockaddr_storage addr;
     socklen_t len;
 
-    if (argc != 2 || !nvmf_parse_address(argv[1], 0, &addr, &len)) {
+    if (argc != 2 || !address_parse(argv[1], 0, &addr, &len)) {
         fputs("iwarp-nvmf: status: what a target has for --metrics is needed: ADDR:PORT\n", stderr);
         return 2;
     }
-    return nvmf_http_print((const struct sockaddr *)&addr, len, "/status") ? 0 : 1;
+    return http_print((const struct sockaddr *)&addr, len, "/status") ? 0 : 1;
 }
 
 int main(int argc, char **argv)

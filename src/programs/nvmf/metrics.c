@@ -139,7 +139,7 @@ static void put_metrics(FILE *to, const struct nvmf_target *target)
     figure(to, "commands_in_line", "gauge", "Commands that wait for a buffer.",
            target->net.arena.waiting);
     figure(to, "buffer_octets", "gauge", "Memory of all I/O buffers.",
-           nvmf_arena_len(&target->net.arena));
+           arena_len(&target->net.arena));
     figure(to, "buffer_octets_used", "gauge", "Of this, with commands.",
            target->net.arena.used * NVMF_PAGE);
     figure(to, "connections", "gauge", "Connections, each a queue.", load.queues);
@@ -221,7 +221,7 @@ static void put_status(FILE *to, const struct nvmf_target *target)
             up / 3600, (unsigned)(up / 60 % 60), (unsigned)(up % 60), target->engine->name);
     put_size(to, target->net.arena.used * NVMF_PAGE);
     fputs(" of ", to);
-    put_size(to, nvmf_arena_len(&target->net.arena));
+    put_size(to, arena_len(&target->net.arena));
     fprintf(to, ", %zu commands in line\n", target->net.arena.waiting);
     for (const struct nvmf_subsystem *s = target->store.subsystems; s; s = s->next) {
         if (!s->retired) {

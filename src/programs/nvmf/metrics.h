@@ -5,7 +5,7 @@
 #ifndef NVMF_METRICS_H
 #define NVMF_METRICS_H
 
-#include "target.h"
+#include "programs/nvmf-target/target.h"
 
 /* The text of "/metrics" or "/status", which free() takes; NULL: another path, or no memory.
  * target: a struct nvmf_target. */

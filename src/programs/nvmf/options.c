@@ -5,17 +5,19 @@
  */
 #include "options.h"
 
-#include "json.h"
+#include "programs/service/address.h"
+#include "programs/service/service.h"
 
-#include <arpa/inet.h>
 #include <getopt.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PORT   4420
 #define MEMORY ((size_t)64 << 20)
+
+#define MEMORY_MIN ((uint64_t)2 << 20)
+#define MEMORY_MAX ((uint64_t)64 << 30)
 
 static const struct option_row {
     int letter;
@@ -26,11 +28,12 @@ static const struct option_row {
     {'n', "ns", "DISK", "a namespace of it: a file, a block device, or ram:SIZE; may be repeated"},
     {'r', "read-only", NULL, "no writes to its namespaces that follow"},
     {'b', "block", "512|4096", "octets of a logical block of its namespaces that follow (4096)"},
+    {260, "nsid", "N", "the number of its namespace that follows (the first that is free)"},
     {'H', "host", "NQN", "a host that may have it; may be repeated; without it: any host"},
     {259, "secrets", "FILE",
      "hosts, and what each has to know (DH-HMAC-CHAP); nobody else may come"},
     {'m', "memory", "SIZE", "of all I/O buffers together (64M)"},
-    {'c', "config", "FILE", "more of these options, as JSON"},
+    {'c', "config", "FILE", "more of these options, as YAML or JSON"},
     {258, "metrics", "ADDR:PORT", "figures for Prometheus and for iwarp-nvmf status, by HTTP"},
     {'T', "tls", "HOW",
      "TLS: a folder of iwarp-cp keygen, psk=FILE, or cert=FILE,key=FILE,ca=FILE"},
@@ -67,47 +70,6 @@ static bool wrong(const char *what, const char *why)
     return false;
 }
 
-bool nvmf_parse_address(const char *text, uint16_t port, struct sockaddr_storage *addr,
-                        socklen_t *len)
-{
-    char host[INET6_ADDRSTRLEN + 1];
-    const char *end, *colon;
-    size_t host_len;
-    bool bracket = *text == '[';
-
-    end = bracket ? strchr(++text, ']') : text + strcspn(text, ":");
-    if (!bracket && strchr(text, ':') != strrchr(text, ':')) {
-        end = text + strlen(text); /* IPv6 without a port */
-    }
-    if (!end || (host_len = (size_t)(end - text)) >= sizeof host) {
-        return false;
-    }
-    memcpy(host, text, host_len);
-    host[host_len] = '\0';
-    colon = end + bracket;
-    if (*colon) {
-        char *rest;
-        unsigned long number = strtoul(colon + 1, &rest, 10);
-        if (*colon != ':' || rest == colon + 1 || *rest || number > 65535) {
-            return false;
-        }
-        port = (uint16_t)number;
-    }
-    memset(addr, 0, sizeof *addr);
-    if (inet_pton(AF_INET, host, &((struct sockaddr_in *)addr)->sin_addr) == 1) {
-        addr->ss_family = AF_INET;
-        ((struct sockaddr_in *)addr)->sin_port = htons(port);
-        *len = sizeof(struct sockaddr_in);
-    } else if (inet_pton(AF_INET6, host, &((struct sockaddr_in6 *)addr)->sin6_addr) == 1) {
-        addr->ss_family = AF_INET6;
-        ((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
-        *len = sizeof(struct sockaddr_in6);
-    } else {
-        return false;
-    }
-    return true;
-}
-
 /* One more element of an array that grows; NULL: no memory. */
 static void *grow(void *array, size_t *count, size_t size)
 {
@@ -123,15 +85,9 @@ static void *grow(void *array, size_t *count, size_t size)
 
 static bool set_memory(struct nvmf_options *options, const char *text)
 {
-    char *end;
-    unsigned long long value = strtoull(text, &end, 10);
-    unsigned shift = strcmp(end, "G") == 0 ? 30 : strcmp(end, "M") == 0 ? 20 : 0;
-
-    if (end == text || shift == 0 || value == 0 || value > (UINT64_C(64) << 30) >> shift) {
-        return wrong(text, "not a size from 2M to 64G");
-    }
-    options->memory = (size_t)value << shift;
-    return true;
+    options->memory = (size_t)disk_size_read(text);
+    return (options->memory >= MEMORY_MIN && options->memory <= MEMORY_MAX) ||
+           wrong(text, "not a size from 2M to 64G");
 }
 
 static bool set_of_subsystem(struct nvmf_options *options, int letter, const char *value,
@@ -140,6 +96,7 @@ static bool set_of_subsystem(struct nvmf_options *options, int letter, const cha
     struct nvmf_wanted_disk *disk;
     struct nvmf_wanted *last;
     const char **host;
+    char *end;
 
     if (options->subsystem_count == 0) {
         return wrong(value ? value : "--read-only", "there is no --nqn before it");
@@ -163,28 +120,20 @@ static bool set_of_subsystem(struct nvmf_options *options, int letter, const cha
     case 'r':
         next->read_only = true;
         return true;
+    case 260:
+        next->nsid = (uint32_t)strtoul(value, &end, 10);
+        return (!*end && next->nsid >= 1 && next->nsid <= NVMF_NAMESPACES && strlen(value) <= 3) ||
+               wrong(value, "not a number from 1 to 256");
     default:
         next->block = (uint32_t)strtoul(value, NULL, 10);
         return next->block == 512 || next->block == 4096 || wrong(value, "neither 512 nor 4096");
     }
 }
 
-char *nvmf_options_tls(const char *value)
-{
-    char *text = NULL;
-
-    if (strchr(value, '=') || strcmp(value, "off") == 0) {
-        return strdup(value);
-    }
-    return asprintf(&text, "cert=%s/cert.pem,key=%s/key.pem,ca=%s/ca.pem", value, value, value) < 0
-               ? NULL
-               : text;
-}
-
 static bool set_tls(struct nvmf_options *options, const char *value)
 {
     free(options->tls);
-    options->tls = nvmf_options_tls(value);
+    options->tls = service_tls(value);
     return options->tls || wrong(value, "not enough memory");
 }
 
@@ -195,7 +144,7 @@ bool nvmf_options_set(struct nvmf_options *options, int letter, const char *valu
 
     switch (letter) {
     case 'l':
-        return nvmf_parse_address(value, PORT, &options->listen, &options->listen_len) ||
+        return address_parse(value, PORT, &options->listen, &options->listen_len) ||
                wrong(value, "not an address with a port");
     case 'q':
         memset(next, 0, sizeof *next);
@@ -212,7 +161,7 @@ bool nvmf_options_set(struct nvmf_options *options, int letter, const char *valu
     case 'T':
         return set_tls(options, value);
     case 258:
-        return nvmf_parse_address(value, 0, &options->metrics, &options->metrics_len) ||
+        return address_parse(value, 0, &options->metrics, &options->metrics_len) ||
                wrong(value, "not an address with a port");
     case 259:
         options->secrets = value;
@@ -245,7 +194,7 @@ bool nvmf_options_parse(int argc, char **argv, struct nvmf_options *options)
     memset(options, 0, sizeof *options);
     options->memory = MEMORY;
     options->uring = options->crc = true;
-    nvmf_parse_address("127.0.0.1", PORT, &options->listen, &options->listen_len);
+    address_parse("127.0.0.1", PORT, &options->listen, &options->listen_len);
     for (size_t i = 0; i < ROWS; i++) {
         longs[i].name = rows[i].name;
         longs[i].has_arg = rows[i].value ? required_argument : no_argument;
@@ -265,16 +214,4 @@ bool nvmf_options_parse(int argc, char **argv, struct nvmf_options *options)
         return wrong("--nqn or --config", "is missing");
     }
     return true;
-}
-
-void nvmf_options_free(struct nvmf_options *options)
-{
-    nvmf_json_free(options->config);
-    free(options->config_text);
-    for (size_t i = 0; i < options->subsystem_count; i++) {
-        free(options->subsystems[i].disks);
-        free(options->subsystems[i].hosts);
-    }
-    free(options->subsystems);
-    free(options->tls);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the target is asked for: by the command line, by a configuration file, which has the same
- * options as JSON, or both.
+ * options as YAML, or both.
  */
 #ifndef NVMF_OPTIONS_H
 #define NVMF_OPTIONS_H
 
-#include "store.h"
+#include "programs/nvmf-target/store.h"
 
 #include <sys/socket.h>
 
-struct nvmf_json;
+struct nvmf_config;
 
 enum nvmf_command_word { NVMF_RUN_SERVE, NVMF_RUN_HELP, NVMF_RUN_VERSION };
 
@@ -33,11 +33,10 @@ struct nvmf_options {
     bool uring, crc;
     char *tls; /* as in iwarp/tls.h; NULL: what IWARP_TLS says */
     struct sockaddr_storage metrics;
-    socklen_t metrics_len;   /* 0: none */
-    const char *config_file; /* NULL: none */
-    const char *secrets;     /* the file; NULL: none */
-    struct nvmf_json *config;
-    char *config_text;
+    socklen_t metrics_len;      /* 0: none */
+    const char *config_file;    /* NULL: none */
+    const char *secrets;        /* the file; NULL: none */
+    struct nvmf_config *config; /* what was read of config_file, which texts above are part of */
 };
 
 /* The command line alone. False after it has printed what is wrong; the options are to be freed
@@ -52,15 +51,7 @@ bool nvmf_options_set(struct nvmf_options *options, int letter, const char *valu
 /* The command line and the file that it names. False as above. */
 bool nvmf_options_read(int argc, char **argv, struct nvmf_options *options);
 
-/* The text of iwarp/tls.h for `value`: itself, or the files of a folder that `iwarp-cp keygen` has
- * made. To be freed; NULL: no memory. */
-char *nvmf_options_tls(const char *value);
-
 void nvmf_options_help(void);
 void nvmf_options_free(struct nvmf_options *options);
-
-/* "192.0.2.1:4420", "[::1]:4420", with or without port. */
-bool nvmf_parse_address(const char *text, uint16_t port, struct sockaddr_storage *addr,
-                        socklen_t *len);
 
 #endif

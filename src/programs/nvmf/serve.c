@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "serve.h"
 
-#include "report.h"
+#include "programs/service/service.h"
 
 #include <string.h>
 
@@ -28,8 +28,8 @@ static void remove_others(struct nvmf_store *store, struct nvmf_subsystem *subsy
         if (ns && i < wanted->disk_count) {
             there[i] = true;
         } else if (ns) {
-            nvmf_report("%s: namespace %u (%s) removed: it is not asked for any more",
-                        subsystem->nqn, nsid, ns->name);
+            service_report("%s: namespace %u (%s) removed: it is not asked for any more",
+                           subsystem->nqn, nsid, ns->name);
             nvmf_namespace_remove(store, ns);
         }
     }
@@ -42,15 +42,15 @@ static bool add(struct nvmf_store *store, struct nvmf_subsystem *subsystem,
     const struct nvmf_namespace *ns = nvmf_namespace_add(store, subsystem, disk, &why);
 
     if (!ns) {
-        nvmf_report("%s: %s: %s", subsystem->nqn, disk->name, why);
+        service_report("%s: %s: %s", subsystem->nqn, disk->name, why);
         return false;
     }
-    nvmf_report("%s: namespace %u is %s, %llu blocks of %u octets%s%s", subsystem->nqn, ns->nsid,
-                ns->name, (unsigned long long)ns->blocks, ns->block,
-                ns->read_only ? ", read-only" : "",
-                nvmf_disk_is_ram(ns->disk)      ? ""
-                : nvmf_disk_is_direct(ns->disk) ? ", direct"
-                                                : ", through the page cache");
+    service_report("%s: namespace %u is %s, %llu blocks of %u octets%s%s", subsystem->nqn, ns->nsid,
+                   ns->name, (unsigned long long)ns->blocks, ns->block,
+                   ns->read_only ? ", read-only" : "",
+                   disk_is_ram(ns->disk)      ? ""
+                   : disk_is_direct(ns->disk) ? ", direct"
+                                              : ", through the page cache");
     return true;
 }
 
@@ -63,12 +63,12 @@ static bool serve_subsystem(struct nvmf_store *store, const struct nvmf_wanted *
         subsystem = nvmf_store_add(store, wanted->nqn);
     }
     if (!subsystem) {
-        nvmf_report("%s: not a name for a subsystem (nqn.YYYY-MM.REVERSED.DOMAIN:NAME)",
-                    wanted->nqn);
+        service_report("%s: not a name for a subsystem (nqn.YYYY-MM.REVERSED.DOMAIN:NAME)",
+                       wanted->nqn);
         return false;
     }
     if (wanted->disk_count > NVMF_NAMESPACES) {
-        nvmf_report("%s: more than %u namespaces", wanted->nqn, NVMF_NAMESPACES);
+        service_report("%s: more than %u namespaces", wanted->nqn, NVMF_NAMESPACES);
         return false;
     }
     good = nvmf_store_hosts(store, subsystem, wanted->hosts, wanted->host_count);
@@ -100,14 +100,14 @@ bool nvmf_serve(struct nvmf_store *store, const struct nvmf_options *options)
 
     for (struct nvmf_subsystem *s = store->subsystems; s; s = s->next) {
         if (!s->retired && times_wanted(options, s->nqn) == 0) {
-            nvmf_report("%s: removed: it is not asked for any more", s->nqn);
+            service_report("%s: removed: it is not asked for any more", s->nqn);
             nvmf_store_retire(store, s);
         }
     }
     for (size_t i = 0; i < options->subsystem_count; i++) {
         const struct nvmf_wanted *wanted = &options->subsystems[i];
         if (times_wanted(options, wanted->nqn) > 1) {
-            nvmf_report("%s: given twice", wanted->nqn);
+            service_report("%s: given twice", wanted->nqn);
             good = false;
         } else if (!serve_subsystem(store, wanted)) {
             good = false;

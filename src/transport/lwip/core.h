@@ -178,6 +178,7 @@ void iwarp_lw_endpoint_drop(struct iwarp_lw_endpoint *e, bool reset);
 
 int iwarp_lw_error(struct iwarp_endpoint *ep);
 void iwarp_lw_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s);
+bool iwarp_lw_taken(struct iwarp_endpoint *ep, uint64_t *octets);
 void iwarp_lw_watch_end(struct iwarp_endpoint *ep);
 bool iwarp_lw_unread(struct iwarp_endpoint *ep, int *octets);
 void iwarp_lw_await_end(struct iwarp_endpoint *ep, bool write);

@@ -652,6 +652,14 @@ void iwarp_lw_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsi
     UNLOCK_TCPIP_CORE();
 }
 
+bool iwarp_lw_taken(struct iwarp_endpoint *ep, uint64_t *octets)
+{
+    LOCK_TCPIP_CORE();
+    *octets = endpoint_of(ep)->sent_acked;
+    UNLOCK_TCPIP_CORE();
+    return true;
+}
+
 void iwarp_lw_local_addr(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                          socklen_t *addr_len)
 {

@@ -59,6 +59,7 @@ static const struct iwarp_stack_ops ops = {
     .local_addr = iwarp_lw_local_addr,
     .peer_addr = iwarp_lw_peer_addr,
     .patience = iwarp_lw_patience,
+    .taken = iwarp_lw_taken,
     .watch_end = iwarp_lw_watch_end,
     .unread = iwarp_lw_unread,
     .await_end = iwarp_lw_await_end,

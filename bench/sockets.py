@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that use sockets and know nothing of RDMA: both ends under `iwarp-run --sockets`, and both ends plain."""
+import json
+import os
+import tempfile
+
+from contenders import Missing, Server, any_port, built, client, need, whole
+
+MIB = 1 << 20
+
+
+def ours(command):
+    return [built('bin', 'iwarp-run'), '--sockets', *command]
+
+
+def plain(command):
+    return list(command)
+
+
+def iperf3(wrap, seconds):
+    def play(_):
+        need('iperf3')
+        port = any_port()
+        with Server(wrap(['iperf3', '-s', '-1', '-p', port]), port):
+            out = client(wrap(['iperf3', '-c', '127.0.0.1', '-p', port, '-t', str(seconds), '-J']))
+        return {'rate': json.loads(out)['end']['sum_received']['bits_per_second'] / 8}
+    return whole(play)
+
+
+def http(wrap, octets):
+    def play(_):
+        need('curl')
+        port = any_port()
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, 'file'), 'wb') as file:
+                file.write(os.urandom(MIB) * (octets // MIB))
+            server = ['/usr/bin/python3', '-m', 'http.server', port, '--bind', '127.0.0.1', '--directory', folder]
+            with Server(wrap(server), port):
+                out = client(wrap(['curl', '-sS', '-o', '/dev/null', '-w', '%{size_download} %{speed_download}',
+                                   f'http://127.0.0.1:{port}/file']))
+        size, speed = out.split()
+        if int(size) != octets:
+            raise Missing(f'curl: {size} of {octets} octets')
+        return {'rate': float(speed)}
+    return whole(play)
+
+
+def redis(wrap, clients, requests):
+    def play(_):
+        need('redis-server')
+        port = any_port()
+        with Server(wrap(['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']),
+                    port):
+            out = client(wrap(['redis-benchmark', '-p', port, '-t', 'get', '-c', str(clients), '-n', str(requests),
+                               '--csv']))
+        fields = out.strip().splitlines()[-1].replace('"', '').split(',')
+        if fields[0] != 'GET':
+            raise Missing('redis-benchmark told nothing')
+        return {'rate': float(fields[1])}
+    return whole(play)
+
+
+def rows(row, quick):
+    def pair(name, title, what, play, **more):
+        return row(name, title, '', ({'': play(ours)}, {'': play(plain)}), what, **more)
+    octets = (64 if quick else 256) * MIB
+    yield pair('sockets-iperf3', 'iperf3, one stream', 'iperf3 over sockets', lambda wrap: iperf3(wrap, 1),
+               unit='B/s', size=1)
+    yield pair('sockets-http', f'curl of {octets // MIB} MiB from python3 -m http.server', 'curl',
+               lambda wrap: http(wrap, octets), unit='B/s', size=1)
+    for clients in (1, 50):
+        yield pair(f'sockets-redis-{clients}', f'redis-benchmark -t get, {clients} at once', f'redis, {clients} at once',
+                   lambda wrap, c=clients: redis(wrap, c, 10000 if quick else 50000))

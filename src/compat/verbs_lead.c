@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Running the loop while waiting, and tasks for its thread, for rsockets: base/lead.h is inside
+ * libibverbs.so.1, and these functions take it to librdmacm.so.1.
+ */
+#include "base/guard.h"
+#include "base/lead.h"
+#include "compat/compat.h"
+
+#include <errno.h>
+#include <signal.h>
+
+bool iwarp_compat_arm(struct iwarp_cq *cq)
+{
+    bool to_lead = iwarp_cq_arm_to_lead(cq, false);
+
+    if (!to_lead) {
+        iwarp_cq_arm(cq, false);
+    }
+    return to_lead;
+}
+
+void iwarp_compat_arm_to_sleep(struct iwarp_cq *cq)
+{
+    iwarp_cq_arm_to_sleep(cq);
+}
+
+/* Does a signal wait that `before` lets through, and whose handler ends a call? */
+static bool is_interrupted(const sigset_t *before, bool restarts)
+{
+    struct sigaction action;
+    sigset_t pending;
+
+    sigpending(&pending);
+    for (int n = 1; n < _NSIG; n++) {
+        if (sigismember(&pending, n) == 1 && sigismember(before, n) == 0 &&
+            sigaction(n, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+            action.sa_handler != SIG_IGN && !(restarts && (action.sa_flags & SA_RESTART))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Signals wait meanwhile: a handler may leave by siglongjmp, and the lease would stay with this
+ * thread for ever; and a signal that came here would not end the sleep that follows.
+ */
+int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
+                      bool restarts)
+{
+    sigset_t most, before;
+    int error = 0;
+
+    iwarp_guard_block_set(&most);
+    pthread_sigmask(SIG_BLOCK, &most, &before);
+    if (!iwarp_cq_lead(device, done, arg)) {
+        error = is_interrupted(&before, restarts) ? EINTR : EAGAIN;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+void iwarp_compat_wake_leader(struct iwarp_device *device)
+{
+    iwarp_cq_wake_leader(device);
+}
+
+void iwarp_compat_recall(struct iwarp_device *device)
+{
+    iwarp_cq_recall(device);
+}
+
+void iwarp_compat_waited(struct iwarp_device *device)
+{
+    iwarp_cq_waited(device);
+}
+
+void iwarp_compat_post_task(struct iwarp_device *device, struct iwarp_task *task)
+{
+    iwarp_cq_post_task(device, task);
+}

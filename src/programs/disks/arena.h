@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory of all I/O buffers: one block, registered once with the device and once with io_uring.
+ * Pieces of 2^n pages are taken and given back (buddies), so a piece is contiguous, one RDMA Read
+ * needs one SGE, and the disk one vector. Whoever finds no piece waits in line; the first in line
+ * gets the next piece that is large enough, so nobody starves.
+ */
+#ifndef DISKS_ARENA_H
+#define DISKS_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Pages of the largest piece: twice what a command moves, for Compare. */
+#define ARENA_ORDERS  10
+#define ARENA_LARGEST ((size_t)4096 << (ARENA_ORDERS - 1))
+
+/* One that waits for a piece. */
+struct arena_wait {
+    struct arena_wait *next, **at; /* at NULL: does not wait */
+    size_t octets;
+    void (*ready)(struct arena_wait *wait, void *piece);
+};
+
+struct arena {
+    uint8_t *base;
+    size_t pages;
+    struct arena_page *page;
+    uint32_t free[ARENA_ORDERS]; /* head of the list of each order */
+    size_t used;                 /* pages */
+    struct arena_wait *first, **last;
+    size_t waiting;
+};
+
+/* octets is rounded down to whole largest pieces, at least one. False: no memory. */
+bool arena_open(struct arena *arena, size_t octets);
+void arena_close(struct arena *arena);
+size_t arena_len(const struct arena *arena);
+
+/* A piece of at least `octets`, at most ARENA_LARGEST, or NULL. */
+void *arena_take(struct arena *arena, size_t octets);
+
+/* Give a piece back. It may serve those who wait: their `ready` is called before this returns. */
+void arena_give(struct arena *arena, void *piece);
+
+/* Take a piece now, or wait for one: `ready` is called, possibly at once. */
+void arena_ask(struct arena *arena, struct arena_wait *wait, size_t octets);
+
+/* Wait no more; those behind it may be served before this returns. Nothing happens if it does not
+ * wait. */
+void arena_leave(struct arena *arena, struct arena_wait *wait);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Internet addresses and ports, as people write and read them.
+ */
+#ifndef SERVICE_ADDRESS_H
+#define SERVICE_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* "[::1]:65535" has room in it. */
+#define ADDRESS_TEXT_MAX (INET6_ADDRSTRLEN + 8)
+
+/* "192.0.2.1:4420", "[::1]:4420", with or without a port; port: the one that is meant without. */
+bool address_parse(const char *text, uint16_t port, struct sockaddr_storage *addr, socklen_t *len);
+
+/* The same the other way; "?" if it is neither IPv4 nor IPv6. */
+void address_text(const struct sockaddr_storage *addr, char text[ADDRESS_TEXT_MAX]);
+
+/* The host alone; returns the port. */
+unsigned address_split(const struct sockaddr_storage *addr, char host[INET6_ADDRSTRLEN]);
+
+bool address_is_loopback(const struct sockaddr_storage *addr);
+
+#endif

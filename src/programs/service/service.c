@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "service.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FIRST_SOCKET 3
+
+void service_report(const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    /* One write: lines of two processes do not mix. */
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
+}
+
+char *service_tls(const char *value)
+{
+    char *text = NULL;
+
+    if (strchr(value, '=') || strcmp(value, "off") == 0) {
+        return strdup(value);
+    }
+    return asprintf(&text, "cert=%s/cert.pem,key=%s/key.pem,ca=%s/ca.pem", value, value, value) < 0
+               ? NULL
+               : text;
+}
+
+/* --- systemd --------------------------------------------------------------------------------- */
+
+/* The value of a variable that names a process: this one? */
+static bool is_for_us(const char *variable)
+{
+    const char *pid = getenv(variable);
+
+    return pid && strtoul(pid, NULL, 10) == (unsigned long)getpid();
+}
+
+int service_socket(void)
+{
+    const char *count = getenv("LISTEN_FDS");
+
+    return is_for_us("LISTEN_PID") && count && strcmp(count, "1") == 0 ? FIRST_SOCKET : -1;
+}
+
+void service_tell(const char *text)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t len = path ? strlen(path) : 0;
+    int fd;
+
+    if (len == 0 || len >= sizeof to.sun_path) {
+        return;
+    }
+    memcpy(to.sun_path, path, len);
+    if (to.sun_path[0] == '@') {
+        to.sun_path[0] = '\0'; /* not in the file system */
+    }
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+        close(fd);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+    service_tell("WATCHDOG=1");
+}
+
+void service_watch(uv_loop_t *loop, uv_timer_t *timer)
+{
+    const char *limit = getenv("WATCHDOG_USEC");
+    uint64_t ms = limit && (!getenv("WATCHDOG_PID") || is_for_us("WATCHDOG_PID"))
+                      ? strtoull(limit, NULL, 10) / 2000
+                      : 0;
+
+    uv_timer_init(loop, timer);
+    if (ms > 0) {
+        uv_timer_start(timer, on_tick, ms, ms);
+    }
+}

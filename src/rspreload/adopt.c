@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TCP connections that become rsockets. */
+#include "rspreload/adopt.h"
+
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *received,
+                 size_t received_len, unsigned timeout_ms)
+{
+    struct iwarp_eq *eq = rs_engine_eq();
+    struct iwarp_conn_options options;
+    uint8_t private_data[RS_PRIVATE_LEN];
+    enum iwarp_status status;
+
+    if (!eq || rs_prepare(s) != 0) {
+        return -1;
+    }
+    rs_options(&options);
+    if (timeout_ms > 0) {
+        options.startup_timeout_ms = timeout_ms;
+    }
+    rs_hello(s, private_data);
+    s->state = RS_CONNECTING;
+    status = role == IWARP_RS_CLIENT
+                 ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options, private_data,
+                                        sizeof private_data, eq, s, &s->conn)
+                 : iwarp_accept_socket(iwarp_compat_device(), tcp, received, received_len, &options,
+                                       eq, s, &s->conn);
+    if (status == IWARP_OK) {
+        return 0;
+    }
+    s->state = RS_OPEN;
+    (void)iwarp_compat_failed("rsocket", status, "adopting a connection");
+    rs_unprepare(s);
+    return -1;
+}
+
+int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t received_len,
+                   unsigned timeout_ms)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int type = 0, tcp, flags, error;
+    struct rs *s;
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0) {
+        return -1;
+    }
+    len = sizeof type;
+    if ((peer.ss_family != AF_INET && peer.ss_family != AF_INET6) ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    if (iwarp_rs_is(fd)) {
+        errno = EEXIST;
+        return -1;
+    }
+    flags = fcntl(fd, F_GETFL);
+    tcp = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (tcp < 0 || rs_renew(fd, peer.ss_family) != 0 || !(s = rs_new(fd, peer.ss_family, NULL))) {
+        error = errno;
+        if (tcp >= 0) {
+            (void)dup2(tcp, fd);
+            close(tcp);
+        }
+        errno = error;
+        return -1;
+    }
+    s = rs_take(fd);
+    s->nonblocking = (flags & O_NONBLOCK) != 0;
+    if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
+        rs_give_back(s);
+        return 0;
+    }
+    error = errno;
+    rs_end(s, true);
+    (void)dup2(tcp, fd);
+    (void)fcntl(fd, F_SETFL, flags);
+    close(tcp);
+    errno = error;
+    return -1;
+}
+
+int iwarp_rs_start_up(int fd, int timeout_ms)
+{
+    uint64_t until = rs_until(timeout_ms);
+    int error = errno, result;
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        errno = error;
+        return EBADF;
+    }
+    do {
+        result = rs_wait(s, rs_is_settled, until);
+    } while (result != 0 && errno == EINTR);
+    if (s->state == RS_OPEN || s->state == RS_LISTENING) {
+        result = ENOTCONN;
+    } else if (result == 0 || rs_is_settled(s)) {
+        result = s->start_up;
+    } else {
+        result = errno == EAGAIN ? EINPROGRESS : errno;
+    }
+    rs_give_back(s);
+    errno = error;
+    return result;
+}
+
+bool iwarp_rs_is(int fd)
+{
+    int error = errno;
+    struct rs *s = rs_take(fd);
+
+    if (s) {
+        rs_give_back(s);
+    }
+    errno = error;
+    return s != NULL;
+}
+
+int iwarp_rs_forget(int fd)
+{
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        return -1;
+    }
+    rs_end(s, true);
+    return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What librdmacm.so.1 offers of its rsockets beyond rdma/rsocket.h, for the preload library: TCP
+ * connections that become rsockets, and a descriptor for epoll. Exported under the node
+ * IWARP_PRIVATE_1; programs do not use it.
+ *
+ * The number of an rsocket is a descriptor: a TCP socket that is not connected and keeps the
+ * options of the program. All calls of rdma/rsocket.h take that number. Calls here may be made by
+ * several threads, return -1 with errno unless they say otherwise, and hold no lock when they
+ * return.
+ */
+#ifndef IWARP_RSPRELOAD_ADOPT_H
+#define IWARP_RSPRELOAD_ADOPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum iwarp_rs_role {
+    IWARP_RS_CLIENT, /* sends the MPA Request at once */
+    IWARP_RS_SERVER  /* the peer's MPA Request has come, is coming, or is in `received` */
+};
+
+/*
+ * The connected TCP socket `fd` becomes an rsocket, of the same number: its connection moves to a
+ * descriptor of the library's, and a new TCP socket, not connected, with the status and descriptor
+ * flags and the options of fd takes its place. An epoll set still watches the old one: take fd out
+ * of the set before the call. `received` is octets that were read from fd already, copied; NULL and
+ * 0: none.
+ *
+ * The call does not wait: the start-up goes on, and ends by timeout_ms (0: the defaults of
+ * iwarp/conn.h). iwarp_rs_start_up tells how far it is. rsend and rrecv wait for it, or fail with
+ * EAGAIN if the rsocket does not block; rpoll and iwarp_rs_watch show the end of it as sockets do:
+ * writable, or an error.
+ *
+ * After a failure of the call itself fd is as it was. EBADF, ENOTSOCK, ENOTCONN, EOPNOTSUPP (not
+ * TCP, or the device's TCP is not the kernel's), EEXIST (an rsocket already), EMFILE, ENOMEM.
+ */
+int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t received_len,
+                   unsigned timeout_ms);
+
+/*
+ * How far is the connection? 0: established, now or before; EINPROGRESS; or why it failed
+ * (ETIMEDOUT: no answer in time, ECONNREFUSED: the peer said no, ECONNRESET: the peer hung up,
+ * EPROTO: what came is not MPA's or not an rsocket's); EBADF: no rsocket. timeout_ms: wait so long
+ * for it, 0: do not, -1: as long as it takes. Does not touch errno, nor SO_ERROR.
+ */
+int iwarp_rs_start_up(int fd, int timeout_ms);
+
+/* Is the descriptor the number of an rsocket of this process? */
+bool iwarp_rs_is(int fd);
+
+/*
+ * A descriptor that poll, select and epoll show readable and writable when the rsocket is, and hung
+ * up when both directions are over (EPOLLHUP) or the peer sends no more (EPOLLRDHUP). From the
+ * first call on the library keeps it so, without the caller. It belongs to
+ * the rsocket, is the same at each call, and is closed by rclose and by an rconnect after one that
+ * failed; nobody reads or writes it.
+ */
+int iwarp_rs_watch(int fd);
+
+/*
+ * End the rsocket as rclose does, but leave the descriptor `fd` open: a TCP socket that is not
+ * connected, with the options that were set. So a client whose peer has no RDMA connects anew.
+ */
+int iwarp_rs_forget(int fd);
+
+#endif

@@ -123,7 +123,7 @@ static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64
 {
     uint64_t before = l->found;
 
-    for (unsigned i = 1; uv_run(l->uv, UV_RUN_NOWAIT) != 0; i++) {
+    for (unsigned i = 1; iwarp_loop_run(l, UV_RUN_NOWAIT); i++) {
         int64_t now = iwarp_now_ns();
         if (l->found != before || over(arg) || now >= end) {
             return true;
@@ -158,7 +158,7 @@ bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
         alive = look(l, over, arg, begin + SHORT_NS);
     }
     if (alive && l->found == before && !over(arg)) {
-        alive = uv_run(l->uv, UV_RUN_ONCE) != 0;
+        alive = iwarp_loop_run(l, UV_RUN_ONCE);
     }
     int64_t now = iwarp_now_ns();
     uint64_t octets = moved(l), since = l->awaited_octets;

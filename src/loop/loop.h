@@ -91,7 +91,13 @@ void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task);
 
 /* The same, but if this thread is the current one the task is run at the end of its turn. */
 void iwarp_loop_post_soon(struct iwarp_loop *l, struct iwarp_task *task);
-void iwarp_loop_end_turn(struct iwarp_loop *l);
+
+/*
+ * A turn of libuv and its end, for the current thread of a loop that is not the application's.
+ * Nothing else may call uv_run there: tasks that are to run soon have woken nobody up, so a turn
+ * that sleeps must not begin before they have run.  False: the loop has no handles any more.
+ */
+bool iwarp_loop_run(struct iwarp_loop *l, uv_run_mode mode);
 
 /* Does a fault in the application's memory, which may be gone, leave this thread alive?  Not with
  * SIGSEGV or SIGBUS blocked.  A system call. */

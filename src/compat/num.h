@@ -88,7 +88,7 @@ struct num {
     struct iwarp_conn *conn;
     struct iwarp_conn *loop[2]; /* connected to itself (num_self.c) */
 
-    /* SEEKING and DIALING. Times are of iwarp_now_ms, 0: none. */
+    /* SEEKING and DIALING, until_ms GONE too. Times are of iwarp_now_ms, 0: none. */
     int64_t due_ms;   /* connect */
     int64_t until_ms; /* give up: work is posted */
     int64_t since_ms; /* of RTR */

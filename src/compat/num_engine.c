@@ -216,21 +216,23 @@ static void give_up(struct num *n)
     num_conn_over(n);
 }
 
-/* 4.096 us * 2^timeout for each of the tries of an RNIC. Those of TCP, of processes that are only
- * just starting, and of a machine with other work take longer than a packet of InfiniBand. */
+/*
+ * 4.096 us * 2^timeout for each of the tries of an RNIC. Those of TCP, of processes that are only
+ * just starting, and of a machine with other work take longer than a packet of InfiniBand. That a
+ * peer has gone is certain; programs whose peer ends first count on being told as late as by an
+ * RNIC (ibv_srq_pingpong has its last messages under way then, and ends well).
+ */
 static int64_t patience_ms(const struct num *n)
 {
     int64_t ms = (((int64_t)4096 << (n->set.timeout & 31)) * (n->set.retry_cnt + 1)) / 1000000;
 
-    return ms > PATIENCE_LEAST_MS ? ms : PATIENCE_LEAST_MS;
+    return ms > PATIENCE_LEAST_MS || n->state == NUM_GONE ? ms : PATIENCE_LEAST_MS;
 }
 
 /* With time-out 0 an RNIC waits for ever, and so does this. */
 void num_engine_hurry(struct num *n)
 {
-    if (n->state == NUM_GONE) {
-        give_up(n);
-    } else if (n->state != NUM_UP && n->state != NUM_OVER && !n->until_ms && n->set.timeout != 0) {
+    if (n->state != NUM_UP && n->state != NUM_OVER && !n->until_ms && n->set.timeout != 0) {
         n->until_ms = num_now_ms() + patience_ms(n);
         num_engine_add(n);
     }
@@ -325,6 +327,13 @@ static void on_event(const struct iwarp_event *e)
 
 /* --- time ------------------------------------------------------------------------------------ */
 
+/* For a connection, or with work that it cannot do. */
+static bool waits(const struct num *n)
+{
+    return n->state == NUM_SEEKING || n->state == NUM_DIALING ||
+           (n->state == NUM_GONE && n->until_ms);
+}
+
 static void step(struct num *n, int64_t now)
 {
     struct num_hello hello;
@@ -334,7 +343,7 @@ static void step(struct num *n, int64_t now)
            (conn = num_held_take(n->number, &hello)) != NULL) {
         consider(n, conn, &hello);
     }
-    if (n->state != NUM_SEEKING && n->state != NUM_DIALING) {
+    if (!waits(n)) {
         return;
     }
     if (n->until_ms && now >= n->until_ms) {
@@ -358,7 +367,7 @@ static int64_t steps(void)
     for (struct num *n = list, *after; n; n = after) {
         after = n->next;
         step(n, now);
-        if (n->state != NUM_SEEKING && n->state != NUM_DIALING) {
+        if (!waits(n)) {
             num_engine_remove(n);
         } else {
             next = sooner(next, n->until_ms);

@@ -404,9 +404,11 @@ static void err__flushes_this_end_and_leaves_the_receives_of_the_other(void **st
     }
 }
 
-/* As on InfiniBand: a peer that has gone is noticed by whoever sends to it. */
+/* As on InfiniBand: a peer that has gone is noticed by an end that sends to it, after its tries. */
 static void gone__sends_say_so_and_receives_wait_until_then(void **state)
 {
+    struct timespec begun, now;
+
     (void)state;
     for (int side = 0; side < 2; side++) {
         struct loop l;
@@ -418,8 +420,12 @@ static void gone__sends_say_so_and_receives_wait_until_then(void **state)
         l.qp[!side] = loop_qp(&l, !side, &unconnected);
         nap_ms(50);
         quiet(&l, side);
+        clock_gettime(CLOCK_MONOTONIC, &begun);
         post(&l, side, 2, IBV_WR_SEND, 0, 10);
         struct ibv_wc wc = loop_wc(&l, side);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        assert_true((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 >=
+                    8 * 67); /* 8 tries of 4.096 us << 14 */
         assert_int_equal(wc.wr_id, 2);
         assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
         wc = loop_wc(&l, side);

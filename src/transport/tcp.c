@@ -417,9 +417,10 @@ static int bind_source(int fd, const struct sockaddr *source, socklen_t source_l
 
 /*
  * tcp(7): with a user timeout, keepalive probes go on until that much time has passed without any
- * answer. Without one, the connection is given up after `probes` unanswered probes. While the window
- * is full Linux counts from its first probe until the window is open for all of the segment that
- * waits: it may end a peer that takes a little now and then before `pace` does (verbs/conn_timer.c).
+ * answer. Without one, the connection is given up after `probes` unanswered probes. While the
+ * window is full Linux counts from its first probe until the window is open for all of the segment
+ * that waits: it may end a peer that takes a little now and then before `pace` does
+ * (verbs/conn_timer.c).
  */
 void iwarp_tcp_patience(struct iwarp_endpoint *ep, unsigned user_timeout_ms, unsigned keepalive_s)
 {

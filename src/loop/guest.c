@@ -164,6 +164,7 @@ bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
     while (l->late < 2 && alive && !done(arg)) {
         atomic_store(&s->asleep, true);
         alive = iwarp_loop_await(l, done, arg);
+        iwarp_loop_end_turn(l);
     }
     bool in_time = l->late < 2;
     atomic_store(&s->asleep, false);

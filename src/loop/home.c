@@ -51,11 +51,13 @@ static bool live(struct iwarp_loop *l)
     (void)iwarp_loop_enter(l);
     uv_timer_stop(&l->limit);
     iwarp_hot_end(l);
-    alive = iwarp_loop_run(l, UV_RUN_NOWAIT); /* one turn at least, however many guests ask */
+    alive = uv_run(l->uv, UV_RUN_NOWAIT) != 0; /* one turn at least, however many guests ask */
+    iwarp_loop_end_turn(l);
     while (alive && !is_asked(s)) {
         /* Again: a guest that asked for an earlier lease may have cleared it.  is_asked follows. */
         atomic_store(&s->asleep, true);
         alive = iwarp_loop_await(l, is_asked, s);
+        iwarp_loop_end_turn(l);
     }
     atomic_store(&s->asleep, false);
     (void)iwarp_loop_enter(NULL);

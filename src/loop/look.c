@@ -116,16 +116,17 @@ static bool yield(int64_t now)
 }
 
 /*
- * Spin until the loop has found something ready, over(arg), or `end`.  The clock is read at each
- * round: it costs less than the system call in uv_run.  False: the loop has no handles any more.
+ * Spin until the loop has found something ready, a task is to run soon, over(arg), or `end`.  The
+ * clock is read at each round: it costs less than the system call in uv_run.  False: the loop has
+ * no handles any more.
  */
 static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64_t end)
 {
     uint64_t before = l->found;
 
-    for (unsigned i = 1; iwarp_loop_run(l, UV_RUN_NOWAIT); i++) {
+    for (unsigned i = 1; uv_run(l->uv, UV_RUN_NOWAIT) != 0; i++) {
         int64_t now = iwarp_now_ns();
-        if (l->found != before || over(arg) || now >= end) {
+        if (l->found != before || l->soon || over(arg) || now >= end) {
             return true;
         }
         if (i % YIELD_EVERY == 0 && !yield(now)) {
@@ -146,6 +147,8 @@ static uint64_t moved(const struct iwarp_loop *l)
 
 /*
  * The hot source ends first: a thread that sleeps in the loop is woken up by watched sources only.
+ * Tasks that are to run soon have woken nobody up: with one of these it returns, and does not
+ * sleep.
  */
 bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
 {
@@ -157,8 +160,8 @@ bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
     if (l->options.look && iwarp_look_due(&l->look)) {
         alive = look(l, over, arg, begin + SHORT_NS);
     }
-    if (alive && l->found == before && !over(arg)) {
-        alive = iwarp_loop_run(l, UV_RUN_ONCE);
+    if (alive && l->found == before && !l->soon && !over(arg)) {
+        alive = uv_run(l->uv, UV_RUN_ONCE) != 0;
     }
     int64_t now = iwarp_now_ns();
     uint64_t octets = moved(l), since = l->awaited_octets;

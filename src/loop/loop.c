@@ -162,7 +162,8 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_unlock(&l->lock);
     if (is_for_visitors(l) && iwarp_lease_enter(l, 0)) {
         iwarp_loop_run_calls(l);
-        iwarp_loop_run(l, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
+        uv_run(l->uv, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
+        iwarp_loop_end_turn(l);
         iwarp_lease_leave(l);
     } else {
         iwarp_loop_wake(l);
@@ -236,7 +237,7 @@ void iwarp_loop_post_soon(struct iwarp_loop *l, struct iwarp_task *task)
 
 /* What the tasks post in turn comes after the sockets, so that it cannot keep the loop from them.
  */
-static void end_turn(struct iwarp_loop *l)
+void iwarp_loop_end_turn(struct iwarp_loop *l)
 {
     if (l->soon) {
         l->soon = false;
@@ -252,22 +253,13 @@ static void end_turn(struct iwarp_loop *l)
 
 /* --- running it ------------------------------------------------------------------------------ */
 
-bool iwarp_loop_run(struct iwarp_loop *l, uv_run_mode mode)
-{
-    bool alive = uv_run(l->uv, mode) != 0;
-
-    end_turn(l);
-    return alive;
-}
-
 /* Never sleeps: for visits. */
 void iwarp_loop_turn(struct iwarp_loop *l)
 {
-    if (iwarp_hot_read(l)) {
-        end_turn(l);
-    } else {
-        iwarp_loop_run(l, UV_RUN_NOWAIT);
+    if (!iwarp_hot_read(l)) {
+        uv_run(l->uv, UV_RUN_NOWAIT);
     }
+    iwarp_loop_end_turn(l);
 }
 
 /* libuv's notion of the time may be old, and a timer would count from there. */

@@ -53,7 +53,7 @@ struct iwarp_loop {
     pthread_cond_t finished; /* one of the calls */
     struct iwarp_call *calls;
     struct iwarp_task *tasks, *last_task;
-    bool soon; /* there are some that have woken nobody up; by the current thread */
+    bool soon; /* some have woken nobody up: by the current thread, which must not sleep before */
     bool stop;
 };
 
@@ -92,12 +92,8 @@ void iwarp_loop_post(struct iwarp_loop *l, struct iwarp_task *task);
 /* The same, but if this thread is the current one the task is run at the end of its turn. */
 void iwarp_loop_post_soon(struct iwarp_loop *l, struct iwarp_task *task);
 
-/*
- * A turn of libuv and its end, for the current thread of a loop that is not the application's.
- * Nothing else may call uv_run there: tasks that are to run soon have woken nobody up, so a turn
- * that sleeps must not begin before they have run.  False: the loop has no handles any more.
- */
-bool iwarp_loop_run(struct iwarp_loop *l, uv_run_mode mode);
+/* Behind each call of uv_run or iwarp_loop_await, by the current thread. */
+void iwarp_loop_end_turn(struct iwarp_loop *l);
 
 /* Does a fault in the application's memory, which may be gone, leave this thread alive?  Not with
  * SIGSEGV or SIGBUS blocked.  A system call. */

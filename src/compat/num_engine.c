@@ -22,11 +22,12 @@
 
 /* Between two tries: soon at first, since the peer may be one call behind. */
 enum { PAUSE_FIRST_MS = 2, PAUSE_MOST_MS = 200, SWEEP_MS = 1000, PATIENCE_LEAST_MS = 5000 };
+enum { TIMEOUT_UNSAID = 14 };
 
 static struct iwarp_eq *eq;
 static unsigned eq_born; /* the generation that made eq and wake_fd */
 static int wake_fd = -1;
-static struct num *list;      /* SEEKING and DIALING */
+static struct num *list;      /* SEEKING and DIALING, and GONE with work */
 static int64_t next_sweep_ms; /* 0: no Request is held */
 
 /* --- what there is to do --------------------------------------------------------------------- */
@@ -216,6 +217,12 @@ static void give_up(struct num *n)
     num_conn_over(n);
 }
 
+/* An RNIC's driver refuses a change to RTS that does not say it. */
+static unsigned timeout_of(const struct num *n)
+{
+    return n->mask & IBV_QP_TIMEOUT ? n->set.timeout : TIMEOUT_UNSAID;
+}
+
 /*
  * 4.096 us * 2^timeout for each of the tries of an RNIC. Those of TCP, of processes that are only
  * just starting, and of a machine with other work take longer than a packet of InfiniBand. That a
@@ -224,15 +231,15 @@ static void give_up(struct num *n)
  */
 static int64_t patience_ms(const struct num *n)
 {
-    int64_t ms = (((int64_t)4096 << (n->set.timeout & 31)) * (n->set.retry_cnt + 1)) / 1000000;
+    int64_t ms = (((int64_t)4096 << (timeout_of(n) & 31)) * (n->set.retry_cnt + 1)) / 1000000;
 
     return ms > PATIENCE_LEAST_MS || n->state == NUM_GONE ? ms : PATIENCE_LEAST_MS;
 }
 
-/* With time-out 0 an RNIC waits for ever, and so does this. */
+/* With time-out 0, said by the program, an RNIC waits for ever, and so does this. */
 void num_engine_hurry(struct num *n)
 {
-    if (n->state != NUM_UP && n->state != NUM_OVER && !n->until_ms && n->set.timeout != 0) {
+    if (n->state != NUM_UP && n->state != NUM_OVER && !n->until_ms && timeout_of(n) != 0) {
         n->until_ms = num_now_ms() + patience_ms(n);
         num_engine_add(n);
     }

@@ -73,6 +73,17 @@ static void run_tasks(struct iwarp_loop *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+static void close_handles(struct iwarp_loop *l)
+{
+    l->options.ending(l->options.arg);
+    iwarp_alarm_leave(&l->alarm);
+    if (!l->options.uv) {
+        uv_close((uv_handle_t *)&l->before_sleep, NULL);
+    }
+    uv_close((uv_handle_t *)&l->limit, NULL);
+    uv_close((uv_handle_t *)&l->wake, NULL);
+}
+
 /*
  * libuv calls it once for any number of wake-ups, so it does everything that waits. Calls go first:
  * a thread waits for them.
@@ -87,10 +98,21 @@ static void on_wake(uv_async_t *wake)
     bool stop = l->stop && !l->tasks && !l->calls;
     pthread_mutex_unlock(&l->lock);
     if (stop) { /* the loop ends when its last handle is closed */
-        l->options.ending(l->options.arg);
-        iwarp_alarm_leave(&l->alarm);
-        uv_close((uv_handle_t *)&l->limit, NULL);
-        uv_close((uv_handle_t *)wake, NULL);
+        close_handles(l);
+    }
+}
+
+/*
+ * Timers, and other handles of this kind, may have posted a task that is to run soon, and with
+ * libuv before 1.45 they run right before the loop sleeps. Then it must not sleep, but end its
+ * turn. It is started first, so libuv calls it last of its kind.
+ */
+static void on_before_sleep(uv_prepare_t *before_sleep)
+{
+    struct iwarp_loop *l = before_sleep->data;
+
+    if (l->soon) {
+        iwarp_loop_signal(l);
     }
 }
 
@@ -431,7 +453,13 @@ int iwarp_loop_open(struct iwarp_loop *l, const struct iwarp_loop_options *optio
         close_own(l);
         return rc;
     }
-    (void)uv_timer_init(l->uv, &l->limit); /* cannot fail */
+    (void)uv_timer_init(l->uv, &l->limit); /* cannot fail, as the next */
+    if (!options->uv) {
+        uv_prepare_init(l->uv, &l->before_sleep);
+        l->before_sleep.data = l;
+        uv_prepare_start(&l->before_sleep, on_before_sleep);
+        uv_unref((uv_handle_t *)&l->before_sleep);
+    }
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->finished, NULL);
     return 0;
@@ -449,10 +477,7 @@ int iwarp_loop_launch(struct iwarp_loop *l)
     }
     int rc = iwarp_home_launch(l);
     if (rc != 0) {
-        l->options.ending(l->options.arg);
-        iwarp_alarm_leave(&l->alarm);
-        uv_close((uv_handle_t *)&l->limit, NULL);
-        uv_close((uv_handle_t *)&l->wake, NULL);
+        close_handles(l);
         uv_run(l->uv, UV_RUN_DEFAULT);
         close_own(l);
         iwarp_loop_fini(l);

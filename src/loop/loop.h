@@ -39,8 +39,9 @@ struct iwarp_loop {
     struct iwarp_lease lease;
     uv_async_t wake;
     struct iwarp_alarm alarm;
-    uv_timer_t limit; /* of a wait that runs the loop */
-    unsigned late;    /* how often it fired; under lease.run */
+    uv_timer_t limit;          /* of a wait that runs the loop */
+    uv_prepare_t before_sleep; /* not embedded: see post_soon */
+    unsigned late;             /* how often it fired; under lease.run */
     _Atomic bool due; /* the next visit must run the loop, and not the hot source alone: hot.h */
     struct iwarp_hot hot;
     uint64_t found;          /* sources that were ready; by the current thread */

@@ -96,6 +96,7 @@ struct iwarp_conn {
     bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
     bool paced;         /* it has been so, turn for turn, since pace_from */
+    uint8_t pace_quarters;    /* that are left of the stretch */
     _Atomic uint8_t deferred; /* IWARP_DEFERRED_: the mark of defer.h */
     _Atomic bool tx_pending;  /* somebody posted and found conn.lock taken */
     _Atomic bool user_gone;   /* the application has no handle, so nothing is reported */

@@ -232,15 +232,35 @@ void iwarp_conn_end_phase(struct iwarp_conn *conn, unsigned *used)
  *
  * A stretch of user_timeout_ms begins when a turn leaves the endpoint full. It counts if every turn
  * until its end has left the endpoint full: else there was nothing to send for a while, or the peer
- * has made room for a whole share of what there was. So a peer is found too slow after two
- * stretches at most. Connections that are seldom full pay for this by a test of two bits a turn.
+ * has made room for a whole share of what there was. It is looked at in quarters. One that is
+ * looked at late by as much as it lasts does not count: this end stood still, and offered nothing.
+ * So a peer is found too slow after two stretches at most. Connections that are seldom full pay for
+ * this by a test of two bits a turn. Injected faults hold octets back at this end, so there is no
+ * pace.
  */
 
+#define QUARTERS 4
+
 static void begin_stretch(struct iwarp_conn *conn);
+static void look_at_pace(struct iwarp_conn *conn);
+
+static void begin_quarter(struct iwarp_conn *conn)
+{
+    unsigned ms = conn->options.user_timeout_ms / QUARTERS;
+
+    iwarp_conn_start_timed(conn, &conn->pace, look_at_pace, ms > 0 ? ms : 1);
+}
+
+/* Of a quarter that is over. */
+static bool is_late(const struct iwarp_conn *conn)
+{
+    return iwarp_loop_now(&conn->worker->loop) - conn->pace.due >
+           conn->options.user_timeout_ms / QUARTERS;
+}
 
 /*
- * Called when a stretch is over.  A connection that closes is left alone: close_timeout_ms bounds
- * it. So is one whose peer has taken nothing at all: the stack judges that, from the last octet on.
+ * A connection that closes is left alone: close_timeout_ms bounds it. So is one whose peer has
+ * taken nothing at all: the stack judges that, from the last octet on.
  */
 static void look_at_pace(struct iwarp_conn *conn)
 {
@@ -249,7 +269,15 @@ static void look_at_pace(struct iwarp_conn *conn)
     if (!conn->ep || !conn->tx_blocked || conn->tx_error || conn->stream.life != STREAM_RUNNING) {
         return;
     }
-    if (conn->paced && conn->tcp->taken(conn->ep, &taken) && taken > conn->pace_from &&
+    if (!conn->paced || is_late(conn)) {
+        begin_stretch(conn);
+        return;
+    }
+    if (--conn->pace_quarters > 0) {
+        begin_quarter(conn);
+        return;
+    }
+    if (conn->tcp->taken(conn->ep, &taken) && taken > conn->pace_from &&
         taken - conn->pace_from < least) {
         iwarp_fault_set(&conn->stream.fault, IWARP_FAULT_TCP_SLOW, IWARP_SIDE_TRANSPORT,
                         taken - conn->pace_from, least, 0);
@@ -263,9 +291,10 @@ static void look_at_pace(struct iwarp_conn *conn)
 /* Where nobody knows what is taken nothing is to come, for a simulation ends when nothing does. */
 static void begin_stretch(struct iwarp_conn *conn)
 {
-    conn->paced = conn->tcp->taken(conn->ep, &conn->pace_from);
+    conn->paced = !conn->inject && conn->tcp->taken(conn->ep, &conn->pace_from);
     if (conn->paced) {
-        iwarp_conn_start_timed(conn, &conn->pace, look_at_pace, conn->options.user_timeout_ms);
+        conn->pace_quarters = QUARTERS;
+        begin_quarter(conn);
     }
 }
 

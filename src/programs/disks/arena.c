@@ -143,17 +143,22 @@ static void unlink_wait(struct arena *arena, struct arena_wait *wait)
     arena->waiting--;
 }
 
+/* `ready` may give its piece back at once: then this loop goes on, and not one within it, whose
+ * depth would be a peer's to choose. */
 static void serve(struct arena *arena)
 {
-    while (arena->first) {
+    void *piece;
+
+    if (arena->serving) {
+        return;
+    }
+    arena->serving = true;
+    while (arena->first && (piece = arena_take(arena, arena->first->octets)) != NULL) {
         struct arena_wait *wait = arena->first;
-        void *piece = arena_take(arena, wait->octets);
-        if (!piece) {
-            return;
-        }
         unlink_wait(arena, wait);
         wait->ready(wait, piece);
     }
+    arena->serving = false;
 }
 
 void arena_leave(struct arena *arena, struct arena_wait *wait)

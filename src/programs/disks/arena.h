@@ -31,6 +31,7 @@ struct arena {
     size_t used;                 /* pages */
     struct arena_wait *first, **last;
     size_t waiting;
+    bool serving;
 };
 
 /* octets is rounded down to whole largest pieces, at least one. False: no memory. */
@@ -41,7 +42,8 @@ size_t arena_len(const struct arena *arena);
 /* A piece of at least `octets`, at most ARENA_LARGEST, or NULL. */
 void *arena_take(struct arena *arena, size_t octets);
 
-/* Give a piece back. It may serve those who wait: their `ready` is called before this returns. */
+/* Give a piece back. It may serve those who wait: their `ready` is called before this returns, or,
+ * from within a `ready`, before the call around it does. */
 void arena_give(struct arena *arena, void *piece);
 
 /* Take a piece now, or wait for one: `ready` is called, possibly at once. */

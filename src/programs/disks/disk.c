@@ -31,6 +31,7 @@ struct disk {
     uint64_t blocks;
     bool direct;
     bool on_tmpfs;
+    unsigned zeroing; /* operations under way that hold the file's lock for long */
 };
 
 int disk_mode(const struct disk_io *io)
@@ -60,8 +61,14 @@ bool disk_step(struct disk_io *io, int64_t result)
     return io->moved < io->len;
 }
 
+static bool is_zeroing(const struct disk_io *io)
+{
+    return io->op == DISK_ZERO || io->op == DISK_DISCARD;
+}
+
 void disk_finish(struct disk_io *io)
 {
+    io->disk->zeroing -= is_zeroing(io);
     io->disk->engine->under_way--;
     io->done(io);
 }
@@ -274,7 +281,7 @@ bool disk_write_now(struct disk_io *io)
     const struct disk *disk = io->disk;
     ssize_t result;
 
-    if (!disk->on_tmpfs || io->op != DISK_WRITE || io->len > AT_ONCE) {
+    if (!disk->on_tmpfs || disk->zeroing > 0 || io->op != DISK_WRITE || io->len > AT_ONCE) {
         return false;
     }
     do {
@@ -294,6 +301,7 @@ void disk_do(struct disk *disk, struct disk_io *io)
         do_ram(disk, io);
     } else {
         disk->engine->under_way++;
+        disk->zeroing += is_zeroing(io);
         disk->engine->start(disk->engine, io);
     }
 }

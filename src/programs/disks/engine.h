@@ -20,8 +20,8 @@ int disk_mode(const struct disk_io *io);
  * moved. False: io is over, and its error is set. */
 bool disk_step(struct disk_io *io, int64_t result);
 
-/* A small write to a file on a tmpfs, which waits for no disk, is carried out. False: io is
- * another. */
+/* A small write to a file on a tmpfs, which waits for no disk and no other operation, is carried
+ * out. False: io is another. */
 bool disk_write_now(struct disk_io *io);
 
 /* io is done. */

@@ -26,6 +26,7 @@
 #define EMSS   536
 #define SMALL  8192 /* receive buffer */
 #define LEAST  1024 /* the window opens by a segment or two */
+#define SEND   32768
 
 static const char request[] = "4d504120494420526571204672616d65 40010000"; /* revision 1, CRC */
 static const char reply[] = "4d504120494420526570204672616d65 40010000";
@@ -39,6 +40,7 @@ struct crowd {
     struct pair_side side[PEERS];
     int fd[PEERS];
     unsigned peers;
+    int send_buffer; /* of this end's sockets; 0: SEND */
 };
 
 /* A window of a few segments, so that the kernel takes little for each; likewise at this end. */
@@ -56,7 +58,7 @@ static int connect_small(const struct sockaddr_in *to, int buffer)
 
 static void open_crowd(struct crowd *c, unsigned peers, unsigned user_timeout_ms, int buffer)
 {
-    const int small = 32768;
+    const int send = c->send_buffer ? c->send_buffer : SEND;
     struct sockaddr_storage at;
     socklen_t len;
 
@@ -70,7 +72,7 @@ static void open_crowd(struct crowd *c, unsigned peers, unsigned user_timeout_ms
     must(iwarp_eq_create(c->device, &c->eq));
     c->listener = pair_listen(c->device, PAIR_TCP4, &c->o.conn[1], c->eq);
     assert_int_equal(setsockopt(iwarp_tcp_acceptor_fd(c->listener->acceptor), SOL_SOCKET, SO_SNDBUF,
-                                &small, sizeof small),
+                                &send, sizeof send),
                      0);
     must(iwarp_listener_addr(c->listener, &at, &len));
     for (unsigned i = 0; i < peers; i++) {
@@ -247,6 +249,52 @@ static void reading__slowly_without_rest__is_served(void **state)
     close_crowd(c);
 }
 
+/* What is there now; returns how many octets. */
+static size_t read_what_is_there(int fd)
+{
+    static uint8_t octets[65536];
+    size_t sum = 0;
+    ssize_t n;
+
+    while ((n = recv(fd, octets, sizeof octets, MSG_DONTWAIT)) > 0) {
+        sum += (size_t)n;
+    }
+    return sum;
+}
+
+/*
+ * The worker waits for a lock, as it would in a debugger, for longer than a stretch; the peer takes
+ * all that had left by then, which is less than an octet a millisecond.
+ */
+static void standing_still__of_this_end__is_not_the_peers_fault(void **state)
+{
+    const unsigned stretch_ms = 10000;
+    struct crowd *c = calloc(1, sizeof *c);
+    size_t taken = 0;
+
+    (void)state;
+    assert_non_null(c);
+    c->send_buffer = 1; /* the system's least */
+    open_crowd(c, 1, stretch_ms, LEAST);
+    struct pair_side *s = &c->side[0];
+    post(s);
+    progress_sleep(100000);
+    iwarp_mutex_lock(&s->conn->lock);
+    assert_true(s->conn->paced);
+    for (unsigned i = 0; i < 110; i++) {
+        taken += read_what_is_there(c->fd[0]);
+        nanosleep(&(struct timespec){0, stretch_ms * 10000}, NULL);
+    }
+    iwarp_mutex_unlock(&s->conn->lock);
+    assert_in_range(taken, 1, stretch_ms - 1); /* else this would show nothing */
+    for (unsigned i = 0; i < 20; i++) {
+        progress_sleep(10000);
+        read_what_is_there(c->fd[0]);
+    }
+    assert_int_equal(iwarp_qp_state(s->qp), IWARP_QP_RTS);
+    close_crowd(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +302,7 @@ int main(void)
         cmocka_unit_test(no_reading__for_user_timeout__ends_the_stream),
         cmocka_unit_test(reading__a_little_now_and_then__ends_the_stream),
         cmocka_unit_test(reading__slowly_without_rest__is_served),
+        cmocka_unit_test(standing_still__of_this_end__is_not_the_peers_fault),
     };
 
     return cmocka_run_group_tests_name("hostile_crowd", tests, NULL, NULL);

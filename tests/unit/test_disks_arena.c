@@ -111,11 +111,47 @@ static void ask__nothing_is_free__is_served_in_order(void **state)
     arena_close(&arena);
 }
 
+static struct arena chain;
+static unsigned chained, within;
+
+static void give_back(struct arena_wait *wait, void *piece)
+{
+    (void)wait;
+    assert_int_equal(within++, 0);
+    chained++;
+    arena_give(&chain, piece);
+    within--;
+}
+
+/* A peer chooses how many wait: so many must not use up the stack. */
+static void piece__given_back_at_once__serves_the_next_afterwards(void **state)
+{
+    enum { WAITS = 100000 };
+    struct arena_wait *waits = calloc(WAITS, sizeof *waits);
+    void *all;
+
+    (void)state;
+    assert_non_null(waits);
+    assert_true(arena_open(&chain, 1));
+    all = arena_take(&chain, ARENA_LARGEST);
+    for (unsigned i = 0; i < WAITS; i++) {
+        waits[i].ready = give_back;
+        arena_ask(&chain, &waits[i], ARENA_LARGEST);
+    }
+    assert_int_equal(chained, 0);
+    arena_give(&chain, all);
+    assert_int_equal(chained, WAITS);
+    assert_int_equal(chain.used, 0);
+    arena_close(&chain);
+    free(waits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(take__sizes_at_random__never_overlap_and_all_come_back),
         cmocka_unit_test(ask__nothing_is_free__is_served_in_order),
+        cmocka_unit_test(piece__given_back_at_once__serves_the_next_afterwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,61 @@ static void task__that_posts_itself__is_run_again_though_nothing_else_comes(void
     pair_close(&p);
 }
 
+/* A timer that is due when a turn begins: older versions of libuv call it right before they sleep.
+ */
+static struct {
+    uv_timer_t timer;
+    struct iwarp_task task; /* starts the timer at the end of a turn */
+    _Atomic unsigned refs;
+} late;
+
+static void on_timer(uv_timer_t *timer)
+{
+    post(timer->data);
+}
+
+static void start_timer(void *arg)
+{
+    uv_timer_start(&late.timer, on_timer, 0, 0);
+    (void)arg;
+    atomic_fetch_sub(&late.refs, 1);
+}
+
+static void post_late(void *arg)
+{
+    struct job *j = arg;
+
+    if (!late.timer.data) {
+        uv_timer_init(j->loop->uv, &late.timer);
+        late.timer.data = j;
+    }
+    atomic_fetch_add(&late.refs, 1);
+    iwarp_loop_post_soon(j->loop, &late.task);
+}
+
+static void close_timer(void *arg)
+{
+    (void)arg;
+    uv_close((uv_handle_t *)&late.timer, NULL);
+}
+
+static void task__of_a_timer_before_the_sleep__is_run(void **state)
+{
+    struct job j = {.runs = 0};
+    struct pair p;
+
+    (void)state;
+    late.task = (struct iwarp_task){.run = start_timer, .refs = &late.refs};
+    open_loop(&p, &j);
+    for (unsigned i = 0; i < 100; i++) {
+        iwarp_loop_call(j.loop, post_late, &j);
+        await(&j, i + 1);
+    }
+    assert_int_equal(j.refs, 0);
+    iwarp_loop_call(j.loop, close_timer, NULL);
+    pair_close(&p);
+}
+
 static void task__of_a_guest__runs_in_its_visit(void **state)
 {
     struct job j = {.runs = 0};
@@ -139,6 +194,7 @@ int main(void)
         cmocka_unit_test(task__of_another_thread__wakes_the_loop_up),
         cmocka_unit_test(task__of_the_loops_own_thread__runs_once_at_the_end_of_its_turn),
         cmocka_unit_test(task__that_posts_itself__is_run_again_though_nothing_else_comes),
+        cmocka_unit_test(task__of_a_timer_before_the_sleep__is_run),
         cmocka_unit_test(task__of_a_guest__runs_in_its_visit),
     };
 

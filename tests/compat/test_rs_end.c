@@ -263,6 +263,10 @@ static void child__of_a_process_with_rsockets__has_none_but_can(void **state)
                 rclose(fds[0]) != -1 || rclose(listener) != 0) {
                 _exit(1);
             }
+            if (CHILD_SANITIZED) { /* a thread of the parent may have its allocator's lock for ever
+                                    */
+                _exit(0);
+            }
             int own[2];
             make_pair(own);
             send_octets(own[0], "own", 3);

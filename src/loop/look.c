@@ -116,9 +116,8 @@ static bool yield(int64_t now)
 }
 
 /*
- * Spin until the loop has found something ready, a task is to run soon, over(arg), or `end`.  The
- * clock is read at each round: it costs less than the system call in uv_run.  False: the loop has
- * no handles any more.
+ * Spin until the loop has found something ready, over(arg), or `end`.  The clock is read at each
+ * round: it costs less than the system call in uv_run.  False: the loop has no handles any more.
  */
 static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64_t end)
 {
@@ -126,7 +125,7 @@ static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64
 
     for (unsigned i = 1; uv_run(l->uv, UV_RUN_NOWAIT) != 0; i++) {
         int64_t now = iwarp_now_ns();
-        if (l->found != before || l->soon || over(arg) || now >= end) {
+        if (l->found != before || over(arg) || now >= end) {
             return true;
         }
         if (i % YIELD_EVERY == 0 && !yield(now)) {
@@ -147,8 +146,6 @@ static uint64_t moved(const struct iwarp_loop *l)
 
 /*
  * The hot source ends first: a thread that sleeps in the loop is woken up by watched sources only.
- * Tasks that are to run soon have woken nobody up: with one of these it returns, and does not
- * sleep.
  */
 bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
 {
@@ -160,7 +157,7 @@ bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
     if (l->options.look && iwarp_look_due(&l->look)) {
         alive = look(l, over, arg, begin + SHORT_NS);
     }
-    if (alive && l->found == before && !l->soon && !over(arg)) {
+    if (alive && l->found == before && !over(arg)) {
         alive = uv_run(l->uv, UV_RUN_ONCE) != 0;
     }
     int64_t now = iwarp_now_ns();

@@ -103,9 +103,10 @@ static void on_wake(uv_async_t *wake)
 }
 
 /*
- * Timers, and other handles of this kind, may have posted a task that is to run soon, and with
- * libuv before 1.45 they run right before the loop sleeps. Then it must not sleep, but end its
- * turn. It is started first, so libuv calls it last of its kind.
+ * The loop must not sleep with a task that is to run soon, which has woken nobody up. What posted
+ * it may be a turn whose end was not reached yet (look.c takes several), another handle of this
+ * kind, or a timer: libuv before 1.45 runs timers right before it sleeps. This handle is started
+ * first, so libuv calls it last of its kind.
  */
 static void on_before_sleep(uv_prepare_t *before_sleep)
 {

@@ -54,7 +54,7 @@ struct iwarp_loop {
     pthread_cond_t finished; /* one of the calls */
     struct iwarp_call *calls;
     struct iwarp_task *tasks, *last_task;
-    bool soon; /* some have woken nobody up: by the current thread, which must not sleep before */
+    bool soon; /* some have woken nobody up; by the current thread, on_before_sleep looks */
     bool stop;
 };
 

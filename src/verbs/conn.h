@@ -82,6 +82,7 @@ struct iwarp_conn {
                     * then, or the peer may need a reminder */
     struct iwarp_timed pace; /* iwarp_conn_keep_pace */
     uint64_t pace_from;      /* octets that the peer had taken when it began */
+    unsigned pace_quarters;  /* that are left of it; 0: a turn has not left the endpoint full */
 
     bool responder;     /* it waits for the peer's Request, and does not send one */
     bool adopted;       /* its socket was the application's, and goes back if the start-up fails */
@@ -95,8 +96,6 @@ struct iwarp_conn {
     bool full_told;     /* the log has said that the stream is full */
     bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
-    bool paced;         /* it has been so, turn for turn, since pace_from */
-    uint8_t pace_quarters;    /* that are left of the stretch */
     _Atomic uint8_t deferred; /* IWARP_DEFERRED_: the mark of defer.h */
     _Atomic bool tx_pending;  /* somebody posted and found conn.lock taken */
     _Atomic bool user_gone;   /* the application has no handle, so nothing is reported */

@@ -269,7 +269,7 @@ static void look_at_pace(struct iwarp_conn *conn)
     if (!conn->ep || !conn->tx_blocked || conn->tx_error || conn->stream.life != STREAM_RUNNING) {
         return;
     }
-    if (!conn->paced || is_late(conn)) {
+    if (conn->pace_quarters == 0 || is_late(conn)) {
         begin_stretch(conn);
         return;
     }
@@ -291,8 +291,8 @@ static void look_at_pace(struct iwarp_conn *conn)
 /* Where nobody knows what is taken nothing is to come, for a simulation ends when nothing does. */
 static void begin_stretch(struct iwarp_conn *conn)
 {
-    conn->paced = !conn->inject && conn->tcp->taken(conn->ep, &conn->pace_from);
-    if (conn->paced) {
+    conn->pace_quarters = 0;
+    if (!conn->inject && conn->tcp->taken(conn->ep, &conn->pace_from)) {
         conn->pace_quarters = QUARTERS;
         begin_quarter(conn);
     }
@@ -301,7 +301,7 @@ static void begin_stretch(struct iwarp_conn *conn)
 void iwarp_conn_keep_pace(struct iwarp_conn *conn)
 {
     if (!conn->tx_blocked || conn->tx_error) {
-        conn->paced = false;
+        conn->pace_quarters = 0;
     } else if (!conn->pace.at && conn->tcp && conn->options.user_timeout_ms > 0) {
         begin_stretch(conn);
     }

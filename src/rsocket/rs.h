@@ -122,7 +122,8 @@ struct rs {
     struct rs_mapping *mappings;
 
     /* The face (rspreload/face.c): two ends of a socket pair. */
-    _Atomic bool watched, look; /* look: something has come; who unlocks it next shows it */
+    _Atomic bool watched;
+    _Atomic bool look; /* something has come; the next thread that unlocks it shows it */
     int face, behind;
     bool shows_readable, shows_writable, shows_read_over, shows_over;
     uint64_t arrived, shown; /* messages, for edges */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LEAD_MS 6 /* the longest time that iwarp_cq_lead takes in vain */
+#define LEAD_MS 6 /* iwarp_cq_lead gives up within so long */
 
 /* With 64-bit times on a 32-bit machine the old number would misread the timespec. */
 #ifdef SYS_futex_time64

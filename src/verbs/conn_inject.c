@@ -268,7 +268,7 @@ static struct iwarp_conn *conn_of(struct iwarp_endpoint *ep)
     return ep->user;
 }
 
-/* Whoever sends need not be the worker, which alone sets timers. */
+/* Any thread may send, and the worker alone sets timers. */
 static ssize_t late_refer(struct iwarp_endpoint *ep, const struct iwarp_burst *burst)
 {
     struct iwarp_conn *conn = conn_of(ep);

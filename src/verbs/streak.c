@@ -11,11 +11,9 @@
 #define BATCH_OCTETS   (120u * 1024u)
 #define LARGE_OCTETS   (16u * 1024u) /* more than that is a batch of its own */
 
-#define PAUSE_NS 1000 /* from the end of one post to the next, if that is a pause */
-#define SOON_NS                                                                                    \
-    50000 /* from the last post of a row to the next row, if the program is back soon              \
-           */
-#define AGE_NS 20000
+#define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause */
+#define SOON_NS  50000 /* from the last post of a row to the next row, if that is soon */
+#define AGE_NS   20000
 
 static void multiply_need(struct iwarp_streak *b, unsigned by)
 {

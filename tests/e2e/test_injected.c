@@ -274,7 +274,7 @@ static void release__that_is_late__completes_requests_late(void **state)
     }
 }
 
-/* Who closes need not wait for the release: nothing is held then. */
+/* An end that closes does not wait for the release: nothing is held then. */
 static void release__that_is_late__ends_with_the_stream(void **state)
 {
     (void)state;

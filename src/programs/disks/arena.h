@@ -2,8 +2,8 @@
 /*
  * The memory of all I/O buffers: one block, registered once with the device and once with io_uring.
  * Pieces of 2^n pages are taken and given back (buddies), so a piece is contiguous, one RDMA Read
- * needs one SGE, and the disk one vector. Whoever finds no piece waits in line; the first in line
- * gets the next piece that is large enough, so nobody starves.
+ * needs one SGE, and the disk one vector. A request that finds no piece waits in line; the first in
+ * line gets the next piece that is large enough, so nobody starves.
  */
 #ifndef DISKS_ARENA_H
 #define DISKS_ARENA_H

@@ -96,12 +96,13 @@ static bool listen_at(const struct nvmf_options *options)
     iwarp_listener_addr(target.listener, &addr, &len);
     port = address_split(&addr, host);
     if (!address_is_loopback(&addr) && !has_tls(options)) {
-        service_report(options->secrets
-                           ? "anyone who sees the packets of %s sees these disks: there is no "
-                             "encryption; --tls changes that"
-                           : "anyone who reaches %s can read and write these disks: there is no "
-                             "encryption, and names of hosts are not secret; --tls changes that",
-                       host);
+        service_report(
+            options->secrets
+                ? "packets of %s can be read on their way, and the disks in them: there is no "
+                  "encryption; --tls changes that"
+                : "a machine that reaches %s can read and write these disks: there is no "
+                  "encryption, and names of hosts are not secret; --tls changes that",
+            host);
     }
     service_report("listens on %s port %u, disks by %s", host, port, target.engine->name);
     return true;

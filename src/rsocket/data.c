@@ -59,8 +59,7 @@ static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size
     copy(GATHER, s->send + s->send_at, iov, at, octets);
     if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + s->send_at, octets, &to, false,
                 rs_message(RS_DATA, octets)) != 0) {
-        errno = ENOMEM;
-        return -1;
+        return rs_fail(ENOMEM);
     }
     target->addr += octets; /* our copy: the peer writes another one */
     target->len -= octets;
@@ -128,12 +127,7 @@ static ssize_t send_iov(int socket, const struct iovec *iov, size_t count, int f
     if (!s) {
         return -1;
     }
-    if (flags & MSG_OOB) {
-        errno = EOPNOTSUPP;
-        result = -1;
-    } else {
-        result = send_all(s, iov, count, flags);
-    }
+    result = flags & MSG_OOB ? rs_fail(EOPNOTSUPP) : send_all(s, iov, count, flags);
     rs_give_back(s);
     return result;
 }
@@ -149,8 +143,7 @@ ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
                 const struct sockaddr *dest_addr, socklen_t addrlen)
 {
     if (dest_addr || addrlen) {
-        errno = EISCONN;
-        return -1;
+        return rs_fail(EISCONN);
     }
     return rsend(socket, buf, len, flags);
 }
@@ -158,8 +151,7 @@ ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
     if (msg->msg_controllen > 0) {
-        errno = EOPNOTSUPP;
-        return -1;
+        return rs_fail(EOPNOTSUPP);
     }
     return send_iov(socket, msg->msg_iov, msg->msg_iovlen, flags);
 }
@@ -172,8 +164,7 @@ ssize_t rwrite(int socket, const void *buf, size_t count)
 ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
     if (iovcnt < 0) {
-        errno = EINVAL;
-        return -1;
+        return rs_fail(EINVAL);
     }
     return send_iov(socket, iov, (size_t)iovcnt, 0);
 }
@@ -222,8 +213,7 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
     uint64_t until = rs_call_until(s, SO_RCVTIMEO, flags);
 
     if (s->state == RS_OPEN || s->state == RS_LISTENING) {
-        errno = ENOTCONN;
-        return -1;
+        return rs_fail(ENOTCONN);
     }
     do {
         if (wanted > 0 && rs_wait(s, rs_may_read, until) != 0) {
@@ -249,12 +239,7 @@ static ssize_t receive_iov(int socket, const struct iovec *iov, size_t count, in
     if (!s) {
         return -1;
     }
-    if (flags & MSG_OOB) {
-        errno = EINVAL;
-        result = -1;
-    } else {
-        result = receive_all(s, iov, count, flags);
-    }
+    result = flags & MSG_OOB ? rs_fail(EINVAL) : receive_all(s, iov, count, flags);
     rs_give_back(s);
     return result;
 }
@@ -297,8 +282,7 @@ ssize_t rread(int socket, void *buf, size_t count)
 ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
     if (iovcnt < 0) {
-        errno = EINVAL;
-        return -1;
+        return rs_fail(EINVAL);
     }
     return receive_iov(socket, iov, (size_t)iovcnt, 0);
 }

@@ -72,14 +72,12 @@ static int map(struct rs *s, void *buf, size_t len, uint64_t offset)
     enum iwarp_status status;
 
     if (!m) {
-        errno = ENOMEM;
-        return -1;
+        return rs_fail(ENOMEM);
     }
     m->index = free_index(s);
     if (m->index >= s->peer_map.len) {
         free(m);
-        errno = ENOMEM; /* the peer's map is full, or it has none */
-        return -1;
+        return rs_fail(ENOMEM); /* the peer's map is full, or it has none */
     }
     status = iwarp_mr_register(s->pd, buf, len,
                                IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE, &m->mr);
@@ -174,8 +172,7 @@ static int write_piece(struct rs *s, const uint8_t *from, uint32_t octets,
 
     memcpy(sge.addr, from, octets);
     if (iwarp_post_send(s->qp, &wr, NULL) != IWARP_OK) {
-        errno = ENOMEM;
-        return -1;
+        return rs_fail(ENOMEM);
     }
     s->send_at = (s->send_at + octets) % s->send_len;
     s->send_free -= octets;

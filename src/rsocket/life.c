@@ -355,11 +355,9 @@ int rshutdown(int socket, int how)
         return -1;
     }
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) {
-        errno = EINVAL;
-        result = -1;
+        result = rs_fail(EINVAL);
     } else if (s->state != RS_CONNECTED && s->state != RS_OVER) {
-        errno = ENOTCONN;
-        result = -1;
+        result = rs_fail(ENOTCONN);
     } else {
         s->read_over = s->read_over || how != SHUT_WR;
         if (how != SHUT_RD && !s->write_over) {

@@ -45,8 +45,7 @@ int rs_post_receives(struct rs *s)
 {
     for (uint32_t i = 0; i < s->rq_size + RS_MORE_RECEIVES; i++) {
         if (post_receives(s, &i, 1) != 0) {
-            errno = ENOMEM;
-            return -1;
+            return rs_fail(ENOMEM);
         }
     }
     return 0;

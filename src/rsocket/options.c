@@ -64,8 +64,7 @@ static int set_size(struct rs *s, int level, int name, const void *value, sockle
     int wanted;
 
     if (len < sizeof wanted) {
-        errno = EINVAL;
-        return -1;
+        return rs_fail(EINVAL);
     }
     memcpy(&wanted, value, sizeof wanted);
     if (s->state != RS_OPEN && s->state != RS_LISTENING) {
@@ -95,8 +94,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
     } else if (level == SOL_RDMA) {
         /* What fits is sent inline in any case; iWARP has no path records. */
         if (optname != RDMA_INLINE && optname != RDMA_ROUTE) {
-            errno = ENOPROTOOPT;
-            result = -1;
+            result = rs_fail(ENOPROTOOPT);
         }
     } else {
         result = setsockopt(socket, level, optname, optval, optlen);
@@ -108,8 +106,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 static int give(void *optval, socklen_t *optlen, int value)
 {
     if (!optval || !optlen || *optlen < sizeof value) {
-        errno = EINVAL;
-        return -1;
+        return rs_fail(EINVAL);
     }
     memcpy(optval, &value, sizeof value);
     *optlen = sizeof value;
@@ -150,8 +147,7 @@ static int give_name(const struct sockaddr_storage *from, socklen_t from_len, st
                      socklen_t *addrlen)
 {
     if (!addr || !addrlen) {
-        errno = EFAULT;
-        return -1;
+        return rs_fail(EFAULT);
     }
     memcpy(addr, from, *addrlen < from_len ? *addrlen : from_len);
     *addrlen = from_len;
@@ -227,8 +223,7 @@ int rfcntl(int socket, int cmd, ... /* arg */)
         result = fcntl(socket, cmd, arg);
         break;
     default:
-        errno = EINVAL; /* another number would be none of an rsocket */
-        result = -1;
+        result = rs_fail(EINVAL); /* another number would be none of an rsocket */
         break;
     }
     rs_give_back(s);

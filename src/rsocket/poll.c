@@ -190,8 +190,7 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
 
     if (nfds < 0 || nfds > FD_SETSIZE ||
         (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
-        errno = EINVAL;
-        return -1;
+        return rs_fail(EINVAL);
     }
     for (int fd = 0; fd < nfds; fd++) {
         short events = (short)((has(readfds, fd) ? POLLIN : 0) | (has(writefds, fd) ? POLLOUT : 0) |
@@ -209,8 +208,7 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
     }
     for (nfds_t i = 0; i < count; i++) {
         if (fds[i].revents & POLLNVAL) {
-            errno = EBADF;
-            return -1;
+            return rs_fail(EBADF);
         }
     }
     for (nfds_t i = 0; i < count; i++) {

@@ -31,6 +31,7 @@
 #include "compat/compat.h"
 #include "rsocket/wire.h"
 
+#include <errno.h>
 #include <iwarp/iwarp.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
@@ -138,6 +139,13 @@ struct rs {
 };
 
 #define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
+
+/* The same without a line in the log: what a program gets in the course of things. */
+static inline int rs_fail(int error)
+{
+    errno = error;
+    return -1;
+}
 
 /* --- table.c --------------------------------------------------------------------------------- */
 

@@ -9,9 +9,11 @@
  *   |------|----------------------------------------|---------------------------------|
  *   | arm  | armed, and the lease stays:            | as iwarp_cq_arm: the homes run  |
  *   |      | iwarp_cq_arm_to_lead                   | the loops                       |
- *   | wait | iwarp_cq_lead runs the loop; once its  | the thread sleeps elsewhere     |
- *   |      | time is over, iwarp_cq_arm_to_sleep    |                                 |
- *   |      | and as on the right                    |                                 |
+ *   | wait | iwarp_cq_lead_for each queue of the    | the thread sleeps elsewhere     |
+ *   |      | channel; iwarp_cq_lead runs the loop;  |                                 |
+ *   |      | once its time is over,                 |                                 |
+ *   |      | iwarp_cq_arm_to_sleep and as on the    |                                 |
+ *   |      | right                                  |                                 |
  *
  * A queue that is armed to lead does not count as armed (device.armed, invariant 4 of
  * loop/lease.h), since nobody sleeps for it yet.  A program that then stays away is served by the
@@ -27,6 +29,14 @@ struct iwarp_device;
 
 /* False: the thread has not earned the lease, and the queue is not armed by this call. */
 bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only);
+
+/*
+ * The thread is about to wait, for this queue too.  One that was armed before the thread had earned
+ * the lease counts as armed no more: without that, the queue of a channel that has no completion,
+ * say of Sends, would keep the thread from the loop while the other queue has all of them.  True:
+ * it counted.
+ */
+bool iwarp_cq_lead_for(struct iwarp_cq *cq);
 
 /*
  * The thread is about to sleep after all.  The queue counts as armed, if it is armed; then

@@ -96,9 +96,9 @@ static void notify(void *arg)
         *(c->last ? &c->last->next : &c->first) = cq;
         c->last = cq;
     }
-    (void)!write(c->ibv.fd, &one, sizeof one);
     bool led = atomic_load(&c->leaders) > 0;
     pthread_mutex_unlock(&c->lock);
+    (void)!write(c->ibv.fd, &one, sizeof one); /* the thread that wakes up finds the lock free */
     if (led) {
         iwarp_cq_wake_leader(iwarp_cq_device(cq->native));
     }
@@ -157,6 +157,16 @@ static bool expect_no_more(struct compat_channel *c, bool sleeps)
     return any;
 }
 
+/* The queues that were armed before this thread had earned the lease. */
+static void expect_all(struct compat_channel *c)
+{
+    pthread_mutex_lock(&c->lock);
+    for (struct compat_cq *cq = c->all; cq; cq = cq->sibling) {
+        cq->expected = iwarp_cq_lead_for(cq->native) || cq->expected;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 /*
  * Wait by running the loop, if this thread has earned it.  0: the descriptor is read next, whatever
  * came of that.  EINTR: a handler has run.  *waited: the device of the channel's queues, if the
@@ -170,6 +180,7 @@ static int lead(struct compat_channel *c, struct iwarp_device **waited)
     bool waits = device && would_wait(c);
     int error = EAGAIN;
     if (waits) {
+        expect_all(c);
         atomic_fetch_add(&c->leaders, 1);
         error = iwarp_compat_lead(device, has_event, c, true);
         atomic_fetch_sub(&c->leaders, 1);

@@ -26,6 +26,18 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
     return true;
 }
 
+bool iwarp_cq_lead_for(struct iwarp_cq *cq)
+{
+    if (!iwarp_progress_earned(cq->device)) {
+        return false;
+    }
+    iwarp_mutex_lock(&cq->lock);
+    bool counted = cq->counted;
+    iwarp_cq_set_armed(cq, cq->armed, false);
+    iwarp_mutex_unlock(&cq->lock);
+    return counted;
+}
+
 void iwarp_cq_arm_to_sleep(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);

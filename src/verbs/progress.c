@@ -341,12 +341,16 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
 }
 
 /* An entry is looked up and not created: a thread that never waited has earned nothing. */
-bool iwarp_progress_leads(const struct iwarp_device *device)
+bool iwarp_progress_earned(const struct iwarp_device *device)
 {
     const struct guest *g = find(device);
 
-    return g && g->waiting.earned && device->workers == 1 && !device->polled &&
-           atomic_load(&device->armed) == 0;
+    return g && g->waiting.earned && device->workers == 1 && !device->polled;
+}
+
+bool iwarp_progress_leads(const struct iwarp_device *device)
+{
+    return iwarp_progress_earned(device) && atomic_load(&device->armed) == 0;
 }
 
 /*

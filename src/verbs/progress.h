@@ -38,7 +38,8 @@ void iwarp_progress_pause(const struct iwarp_device *device);
  * its next wait decides whether it keeps the lease.
  */
 bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms);
-bool iwarp_progress_leads(const struct iwarp_device *device); /* would the next wait run it? */
+bool iwarp_progress_earned(const struct iwarp_device *device); /* by this thread's waits */
+bool iwarp_progress_leads(const struct iwarp_device *device);  /* would the next wait run it? */
 bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
 void iwarp_progress_waited(const struct iwarp_device *device);
 

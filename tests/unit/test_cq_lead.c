@@ -157,6 +157,41 @@ static void arming__for_good__counts_once(void **state)
     pair_close(&p);
 }
 
+static void queue__that_was_armed_before__does_not_keep_its_own_thread_from_the_loop(void **state)
+{
+    struct iwarp_cq *other;
+    struct waiter w;
+    struct pair p;
+    unsigned n = 0;
+
+    (void)state;
+    open_waiter(&w, &p, IWARP_PROGRESS_THREADED);
+    other = p.side[1].send_cq;
+    assert_ptr_not_equal(other, p.side[1].recv_cq);
+    assert_false(iwarp_cq_lead_for(other));
+    must(iwarp_cq_arm(other, false)); /* nothing will complete into it */
+    for (bool ended = false; !ended; n++) {
+        assert_true(n < 100000);
+        iwarp_progress_waited(p.device);
+        assert_false(iwarp_progress_may_wait(p.device, -1)); /* somebody sleeps for `other` */
+        assert_int_equal(atomic_load(&p.device->armed), 1);
+        ended = iwarp_cq_lead_for(other);
+    }
+    assert_true(n >= FIRST);
+    assert_int_equal(atomic_load(&p.device->armed), 0);
+    assert_true(arm(&w));
+    assert_false(iwarp_cq_lead_for(other)); /* it does not count */
+    iwarp_cq_arm_to_sleep(other);
+    iwarp_cq_arm_to_sleep(p.side[1].recv_cq);
+    assert_int_equal(atomic_load(&p.device->armed), 2);
+    iwarp_progress_recall(p.device);
+    send_one(&w);
+    sleep_until_told(&w);
+    assert_int_equal(atomic_load(&p.device->armed), 1);
+    take_one(&w);
+    pair_close(&p);
+}
+
 static void arming__with_polled_progress__is_never_to_lead(void **state)
 {
     struct waiter w;
@@ -174,6 +209,7 @@ int main(void)
         cmocka_unit_test(wait__that_has_been_earned__runs_the_loop_itself),
         cmocka_unit_test(program__that_armed_to_lead_and_sleeps_elsewhere__is_told_all_the_same),
         cmocka_unit_test(arming__for_good__counts_once),
+        cmocka_unit_test(queue__that_was_armed_before__does_not_keep_its_own_thread_from_the_loop),
         cmocka_unit_test(arming__with_polled_progress__is_never_to_lead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

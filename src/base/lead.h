@@ -9,15 +9,18 @@
  *   |------|----------------------------------------|---------------------------------|
  *   | arm  | armed, and the lease stays:            | as iwarp_cq_arm: the homes run  |
  *   |      | iwarp_cq_arm_to_lead                   | the loops                       |
- *   | wait | iwarp_cq_lead_for each queue of the    | the thread sleeps elsewhere     |
- *   |      | channel; iwarp_cq_lead runs the loop;  |                                 |
- *   |      | once its time is over,                 |                                 |
- *   |      | iwarp_cq_arm_to_sleep and as on the    |                                 |
- *   |      | right                                  |                                 |
+ *   | wait | iwarp_cq_lead_for the queues of the    | the thread sleeps elsewhere     |
+ *   |      | channel that were armed before;        |                                 |
+ *   |      | iwarp_cq_lead runs the loop; once its  |                                 |
+ *   |      | time is over, iwarp_cq_arm_to_sleep    |                                 |
+ *   |      | and as on the right                    |                                 |
  *
  * A queue that is armed to lead does not count as armed (device.armed, invariant 4 of
  * loop/lease.h), since nobody sleeps for it yet.  A program that then stays away is served by the
- * home, once that has missed its visits (invariant 3).
+ * home, once that has missed its visits (invariant 3).  The same holds for a queue that was armed
+ * before the thread had earned the lease, once that thread waits for it: a program with two queues,
+ * say one for Sends and one for receives, often has one armed that gets no completion, and that one
+ * would keep the thread from the loop for ever.  It must be the only thread that waits for them.
  */
 #ifndef IWARP_BASE_LEAD_H
 #define IWARP_BASE_LEAD_H
@@ -30,19 +33,17 @@ struct iwarp_device;
 /* False: the thread has not earned the lease, and the queue is not armed by this call. */
 bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only);
 
-/*
- * The thread is about to wait, for this queue too.  One that was armed before the thread had earned
- * the lease counts as armed no more: without that, the queue of a channel that has no completion,
- * say of Sends, would keep the thread from the loop while the other queue has all of them.  True:
- * it counted.
- */
-bool iwarp_cq_lead_for(struct iwarp_cq *cq);
+/* The thread has earned the lease, and queues that count as armed keep it from the loop. */
+bool iwarp_cq_is_kept(const struct iwarp_device *device);
+
+/* The queue counts as armed no more, until it is armed anew or iwarp_cq_arm_to_sleep. */
+void iwarp_cq_lead_for(struct iwarp_cq *cq);
 
 /*
- * The thread is about to sleep after all.  The queue counts as armed, if it is armed; then
- * iwarp_cq_recall, without the lock that keeps the queue from being destroyed.
+ * The thread is about to sleep after all.  The queue counts as armed, if it is armed.  True: it did
+ * not before; then iwarp_cq_recall, without the lock that keeps the queue from being destroyed.
  */
-void iwarp_cq_arm_to_sleep(struct iwarp_cq *cq);
+bool iwarp_cq_arm_to_sleep(struct iwarp_cq *cq);
 
 /*
  * Run the loop until done(arg).  False: the thread has not earned it, or time is over.  A thread

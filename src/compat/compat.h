@@ -11,7 +11,8 @@
  * Locks: the process lock (iwarp_compat_hold) guards the native device and the list of contexts;
  * native locks and leaves may be taken with it held. Leaves are the lock of the queue pair table,
  * compat_channel.lock, compat_context.lock and the mutex in each object of rdma-core: with one of
- * them held no other is taken. Native notifiers run with native locks held and take leaves only.
+ * them held no other is taken, but for cq.lock below compat_channel.lock. Native notifiers run with
+ * native locks held and take leaves only.
  *
  * Forks: `born` of an object is the generation (iwarp_compat_generation) of the process that made
  * it. In a forked child the native half of an object of the parent does not exist: its memory may
@@ -84,6 +85,9 @@ struct compat_channel {
     struct compat_cq *first, *last; /* lock: queues with events that no program has taken */
     struct compat_cq *all;          /* lock: all of its queues */
     _Atomic unsigned leaders;       /* threads that run the loop until it has an event */
+    _Atomic unsigned readers; /* threads that sleep until the descriptor has a count, or may */
+    _Atomic unsigned writing; /* events in the list that the descriptor does not count yet */
+    bool led_for;             /* lock: queues that are armed may not count as such */
     unsigned born;
 };
 
@@ -96,7 +100,7 @@ struct compat_cq {
     struct compat_channel *channel; /* NULL: none */
     struct compat_cq *next;         /* channel.lock: in its list */
     struct compat_cq *sibling;      /* channel.lock: in the list of all */
-    bool expected;                  /* channel.lock: armed to lead, and nobody has come since */
+    bool expected;                  /* channel.lock: armed to lead, and no thread has come since */
     unsigned pending;               /* channel.lock: events that wait in the channel */
     _Atomic uint32_t delivered;     /* events taken by ibv_get_cq_event */
     unsigned born;                  /* iwarp_compat_generation of its creation, as in the others */

@@ -8,6 +8,7 @@
 #include "compat/compat.h"
 
 #include "base/lead.h"
+#include "base/pause.h"
 #include "base/process.h"
 
 #include <arpa/inet.h>
@@ -97,8 +98,10 @@ static void notify(void *arg)
         c->last = cq;
     }
     bool led = atomic_load(&c->leaders) > 0;
+    atomic_fetch_add(&c->writing, 1);
     pthread_mutex_unlock(&c->lock);
     (void)!write(c->ibv.fd, &one, sizeof one); /* the thread that wakes up finds the lock free */
+    atomic_fetch_sub(&c->writing, 1);
     if (led) {
         iwarp_cq_wake_leader(iwarp_cq_device(cq->native));
     }
@@ -137,81 +140,99 @@ static bool would_wait(struct compat_channel *c)
     return !has_event(c) && (fcntl(c->ibv.fd, F_GETFL) & O_NONBLOCK) == 0;
 }
 
-/*
- * The program has come: its queues may be armed to lead again.  sleeps: those that were count as
- * armed from now on.  True: there were some.
- */
-static bool expect_no_more(struct compat_channel *c, bool sleeps)
+/* All queues that are armed count as such. True: some did not before. c->lock held. */
+static bool count_all(struct compat_channel *c)
 {
     bool any = false;
 
+    for (struct compat_cq *cq = c->all; cq; cq = cq->sibling) {
+        any = iwarp_cq_arm_to_sleep(cq->native) || any;
+    }
+    c->led_for = false;
+    return any;
+}
+
+/* The program has come: its queues may be armed to lead again. True: the lease is to be recalled.
+ */
+static bool expect_no_more(struct compat_channel *c, bool sleeps)
+{
     pthread_mutex_lock(&c->lock);
     for (struct compat_cq *cq = c->all; cq; cq = cq->sibling) {
-        any = any || cq->expected;
         cq->expected = false;
-        if (sleeps) {
-            iwarp_cq_arm_to_sleep(cq->native);
-        }
     }
+    bool any = sleeps && count_all(c);
     pthread_mutex_unlock(&c->lock);
     return any;
 }
 
-/* The queues that were armed before this thread had earned the lease. */
-static void expect_all(struct compat_channel *c)
+/* A reader raises `readers` before it has all queues count, with the lock held: it is seen here, or
+ * counts them again. */
+static void lead_for_all(struct compat_channel *c, const struct iwarp_device *device)
 {
+    if (!iwarp_cq_is_kept(device)) {
+        return;
+    }
     pthread_mutex_lock(&c->lock);
-    for (struct compat_cq *cq = c->all; cq; cq = cq->sibling) {
-        cq->expected = iwarp_cq_lead_for(cq->native) || cq->expected;
+    bool alone = atomic_load(&c->readers) == 0;
+    c->led_for = c->led_for || alone;
+    for (struct compat_cq *cq = c->all; cq && alone; cq = cq->sibling) {
+        iwarp_cq_lead_for(cq->native);
     }
     pthread_mutex_unlock(&c->lock);
 }
 
-/*
- * Wait by running the loop, if this thread has earned it.  0: the descriptor is read next, whatever
- * came of that.  EINTR: a handler has run.  *waited: the device of the channel's queues, if the
- * thread waits for them at all.
- */
-static int lead(struct compat_channel *c, struct iwarp_device **waited)
+/* NULL: the channel has no queue. */
+static struct iwarp_device *device_of(struct compat_channel *c)
 {
     pthread_mutex_lock(&c->lock);
     struct iwarp_device *device = c->all ? iwarp_cq_device(c->all->native) : NULL;
     pthread_mutex_unlock(&c->lock);
-    bool waits = device && would_wait(c);
-    int error = EAGAIN;
-    if (waits) {
-        expect_all(c);
-        atomic_fetch_add(&c->leaders, 1);
-        error = iwarp_compat_lead(device, has_event, c, true);
-        atomic_fetch_sub(&c->leaders, 1);
-    }
-    bool sleeps = error && !has_event(c);
-    if (expect_no_more(c, sleeps) && sleeps) {
-        iwarp_cq_recall(device);
-    }
-    *waited = waits ? device : NULL;
-    return sleeps && error == EINTR ? EINTR : 0;
+    return device;
 }
 
-int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void **cq_context)
+/*
+ * Wait by running the loop, if this thread has earned it.  0: there is an event.  EAGAIN: there may
+ * be none.  EINTR: a handler has run.
+ */
+static int lead(struct compat_channel *c, struct iwarp_device *device)
 {
-    struct compat_channel *c = compat_channel(channel);
-    struct compat_cq *cq;
+    lead_for_all(c, device);
+    atomic_fetch_add(&c->leaders, 1);
+    int error = iwarp_compat_lead(device, has_event, c, true);
+    atomic_fetch_sub(&c->leaders, 1);
+    return error;
+}
 
-    if (is_foreign(c)) {
-        (void)iwarp_compat_refuse("verbs", EINVAL,
-                                  "ibv_get_cq_event: the channel was made by "
-                                  "another process, before a fork");
-        return -1;
+/* Also when the thread is cancelled while it reads. */
+static void read_no_more(void *channel)
+{
+    struct compat_channel *c = channel;
+
+    atomic_fetch_sub(&c->readers, 1);
+}
+
+/* The thread reads the descriptor next: true if there is an event.  Beside another reader it may
+ * sleep all the same, as the other one may take that event. */
+static bool begin_to_read(struct compat_channel *c, struct iwarp_device *device)
+{
+    bool alone = atomic_fetch_add(&c->readers, 1) == 0, has = has_event(c);
+
+    if (expect_no_more(c, !has || !alone) && device) {
+        iwarp_cq_recall(device);
     }
-    struct iwarp_device *waited;
-    if (lead(c, &waited) != 0) {
-        iwarp_cq_waited(waited);
-        errno = EINTR;
-        return -1;
-    }
+    return has;
+}
+
+static int take_event(struct compat_channel *c, struct ibv_cq **ibv, void **cq_context)
+{
+    struct compat_cq *cq;
+    int error;
+
     do {
-        if (iwarp_compat_semaphore_wait(channel->fd) != 0) {
+        pthread_cleanup_push(read_no_more, c);
+        error = iwarp_compat_semaphore_wait(c->ibv.fd);
+        pthread_cleanup_pop(0);
+        if (error) {
             return -1;
         }
         pthread_mutex_lock(&c->lock);
@@ -226,10 +247,35 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void
         }
         pthread_mutex_unlock(&c->lock);
     } while (!cq); /* the queue of the count was destroyed between read and lock */
-    if (waited) {
-        iwarp_cq_waited(waited);
-    }
     return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void **cq_context)
+{
+    struct compat_channel *c = compat_channel(channel);
+    int result = -1, error = EAGAIN;
+
+    if (is_foreign(c)) {
+        (void)iwarp_compat_refuse("verbs", EINVAL,
+                                  "ibv_get_cq_event: the channel was made by "
+                                  "another process, before a fork");
+        return -1;
+    }
+    struct iwarp_device *device = device_of(c);
+    bool waits = device && would_wait(c);
+    if (waits) {
+        error = lead(c, device);
+    }
+    if (!begin_to_read(c, device) && error == EINTR) {
+        errno = EINTR;
+    } else {
+        result = take_event(c, ibv, cq_context);
+    }
+    read_no_more(c);
+    if (waits) {
+        iwarp_cq_waited(device);
+    }
+    return result;
 }
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
@@ -342,6 +388,9 @@ static void leave_channel(struct compat_cq *cq)
 {
     struct compat_channel *c = cq->channel;
 
+    for (unsigned i = 0; atomic_load(&c->writing) > 0; i++) {
+        iwarp_pause(i); /* a short call: then the descriptor counts this queue's events */
+    }
     pthread_mutex_lock(&c->lock);
     if (cq->pending > 0) {
         unlink_cq(c, cq);
@@ -389,20 +438,23 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 
 /*
  * Only if the program has come to wait for the channel since the last time: one that waits
- * elsewhere would be served late.
+ * elsewhere would be served late.  Then all queues of the channel count again.
  */
 static bool arm_to_lead(struct compat_cq *cq, bool solicited_only)
 {
-    pthread_mutex_lock(&cq->channel->lock);
+    struct compat_channel *c = cq->channel;
+
+    pthread_mutex_lock(&c->lock);
     bool came = !cq->expected;
-    pthread_mutex_unlock(&cq->channel->lock);
-    if (!came || !iwarp_cq_arm_to_lead(cq->native, solicited_only)) {
-        return false;
+    pthread_mutex_unlock(&c->lock);
+    bool leads = came && iwarp_cq_arm_to_lead(cq->native, solicited_only);
+    pthread_mutex_lock(&c->lock);
+    cq->expected = cq->expected || leads;
+    if (!leads && c->led_for) {
+        (void)count_all(c); /* the arming that follows recalls the lease */
     }
-    pthread_mutex_lock(&cq->channel->lock);
-    cq->expected = true;
-    pthread_mutex_unlock(&cq->channel->lock);
-    return true;
+    pthread_mutex_unlock(&c->lock);
+    return leads;
 }
 
 int iwarp_compat_req_notify_cq(struct ibv_cq *cq, int solicited_only)

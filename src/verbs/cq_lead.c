@@ -26,25 +26,25 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
     return true;
 }
 
-bool iwarp_cq_lead_for(struct iwarp_cq *cq)
+bool iwarp_cq_is_kept(const struct iwarp_device *device)
 {
-    if (!iwarp_progress_earned(cq->device)) {
-        return false;
-    }
-    iwarp_mutex_lock(&cq->lock);
-    bool counted = cq->counted;
-    iwarp_cq_set_armed(cq, cq->armed, false);
-    iwarp_mutex_unlock(&cq->lock);
-    return counted;
+    return iwarp_progress_earned(device) && atomic_load(&device->armed) > 0;
 }
 
-void iwarp_cq_arm_to_sleep(struct iwarp_cq *cq)
+void iwarp_cq_lead_for(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
-    if (cq->armed != CQ_QUIET) {
-        iwarp_cq_set_armed(cq, cq->armed, true);
-    }
+    iwarp_cq_set_armed(cq, cq->armed, false);
     iwarp_mutex_unlock(&cq->lock);
+}
+
+bool iwarp_cq_arm_to_sleep(struct iwarp_cq *cq)
+{
+    iwarp_mutex_lock(&cq->lock);
+    bool begins = cq->armed != CQ_QUIET && !cq->counted;
+    iwarp_cq_set_armed(cq, cq->armed, true);
+    iwarp_mutex_unlock(&cq->lock);
+    return begins;
 }
 
 bool iwarp_cq_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)

@@ -303,6 +303,83 @@ static void event__of_receives_that_are_shared__wakes_the_sleeper_each_time(void
     loop_close(d.l);
 }
 
+#define SHARED 3000
+
+struct shared {
+    struct loop *l;
+    _Atomic unsigned completed[2];
+    atomic_bool over;
+};
+
+/* Completes what either queue has, as long as events come. */
+static void *read_channel(void *arg)
+{
+    struct shared *s = arg;
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *of;
+
+    while (!atomic_load(&s->over)) {
+        assert_int_equal(ibv_get_cq_event(s->l->channel, &cq, &of), 0);
+        ibv_ack_cq_events(cq, 1);
+        assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+        while (ibv_poll_cq(cq, 1, &wc) == 1) {
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            atomic_fetch_add(&s->completed[cq == s->l->cq[1]], 1);
+        }
+    }
+    return s;
+}
+
+static void post_one(struct loop *l)
+{
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+    loop_recv(l, 1, 1, 0, 0);
+    assert_int_equal(ibv_post_send(l->qp[0], &wr, &bad), 0);
+}
+
+static void wait_until_completed(struct shared *s, unsigned sent)
+{
+    const struct timespec nap = {.tv_nsec = 10000};
+
+    for (unsigned waited = 0;
+         atomic_load(&s->completed[0]) < sent || atomic_load(&s->completed[1]) < sent; waited++) {
+        assert_true(waited < LOOP_WAIT_MS * 100); /* nobody was told */
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* One of them may run the loop while it waits, the other one sleeps. The queue of Sends stays armed
+ * meanwhile, and the other way round. */
+static void event__of_two_queues__is_told_with_two_threads_at_the_channel(void **state)
+{
+    struct shared s = {.l = &(struct loop){.srq = NULL}};
+    pthread_t threads[2];
+    void *result;
+
+    (void)state;
+    loop_open(s.l, &plain);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ibv_req_notify_cq(s.l->cq[i], 0), 0);
+    }
+    assert_int_equal(pthread_create(&threads[0], NULL, read_channel, &s), 0);
+    for (unsigned sent = 1; sent <= SHARED; sent++) {
+        if (sent == SHARED / 3) { /* the first one has earned to run the loop, if it ever does */
+            assert_int_equal(pthread_create(&threads[1], NULL, read_channel, &s), 0);
+        }
+        post_one(s.l);
+        wait_until_completed(&s, sent);
+    }
+    atomic_store(&s.over, true);
+    post_one(s.l); /* an event of each queue: either thread ends with the first that it takes */
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, &s);
+    }
+    loop_close(s.l);
+}
+
 static void create__with_bad_arguments__is_einval(void **state)
 {
     struct ibv_context *context = loop_context();
@@ -335,6 +412,7 @@ int main(void)
         cmocka_unit_test(get_event__interrupted_while_it_runs_the_loop__says_so),
         cmocka_unit_test(get_event__cancelled__ends_the_thread_and_leaves_no_lock),
         cmocka_unit_test(event__of_receives_that_are_shared__wakes_the_sleeper_each_time),
+        cmocka_unit_test(event__of_two_queues__is_told_with_two_threads_at_the_channel),
         cmocka_unit_test(create__with_bad_arguments__is_einval),
     };
 

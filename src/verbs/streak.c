@@ -4,6 +4,7 @@
 
 #define FIRST    8u     /* posts at once in a row until one waits */
 #define MAX_NEED 65536u /* so a program that has changed its ways has streaks in the end */
+#define PAUSED   64u    /* that pauses cost at most: a program with longer rows makes some, too */
 #define GOOD     4u     /* batches worth it until `need` is halved */
 #define WORTH    4u     /* requests of such a batch */
 
@@ -15,9 +16,11 @@
 #define SOON_NS  50000 /* from the last post of a row to the next row, if that is soon */
 #define AGE_NS   20000
 
-static void multiply_need(struct iwarp_streak *b, unsigned by)
+static void multiply_need(struct iwarp_streak *b, unsigned by, unsigned most)
 {
-    b->need = b->need < MAX_NEED / by ? b->need * by : MAX_NEED;
+    if (b->need < most) {
+        b->need = b->need < most / by ? b->need * by : most;
+    }
     b->good = 0;
 }
 
@@ -55,7 +58,7 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
         b->requests = 0;
         b->octets = 0;
         b->row = 0;
-        multiply_need(b, 4);
+        multiply_need(b, 4, MAX_NEED);
     }
 }
 
@@ -72,7 +75,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets,
     if (!at_once) {
         b->soon = b->row == 0 && now_ns - last < SOON_NS;
         if (waiting) {
-            multiply_need(b, 2);
+            multiply_need(b, 2, PAUSED);
         }
         b->requests = 0;
         b->octets = 0;

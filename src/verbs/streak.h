@@ -15,11 +15,14 @@
  *   | streak | the same, but what waits is a batch,  | go out               | streak     |
  *   |        | AGE_NS old, or half of the ring       |                      |            |
  *   | streak | the same, of more than LARGE_OCTETS   | go out               | streak     |
- *   | streak | a post after a pause                  | go out; need times 2 | alone      |
+ *   | streak | a post after a pause                  | go out; need times   | alone      |
+ *   |        |                                       | 2, up to PAUSED      |            |
  *   | any    | the program has caught up             | go out               | alone      |
  *   | any    | a tick finds one that was there at    | go out; need times 4 | alone      |
  *   |        | the tick before                       |                      |            |
  *
+ * PAUSED is less than MAX_NEED, since a pause may be the machine's: an interrupt, a look at the
+ * loop that brought much.  With a `need` beyond its rows a program would never have a streak again.
  * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
  * request that is posted alone always goes out at once, and a program that posts and stays away
  * soon has all of its requests go out at once.  One whose rows are too short for `need`, but begin

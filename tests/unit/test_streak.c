@@ -176,6 +176,18 @@ static void post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row
     assert_int_equal(posts_until_one_waits(&p), 2 * FIRST + 2);
 }
 
+static void post__in_long_rows_with_many_pauses__goes_on_to_wait(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    (void)posts_until_one_waits(&p);
+    for (unsigned i = 0; i < 30; i++) { /* each before there was a batch that was worth it */
+        assert_false(post(&p, SLOW));
+        assert_in_range(posts_until_one_waits(&p), 1, BATCH + 2);
+    }
+}
+
 static void post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits(void **state)
 {
     struct program p = {0};
@@ -250,6 +262,7 @@ int main(void)
             post__in_rows_of_16_after_a_pause_while_one_waited__waits_again_if_it_is_soon_back),
         cmocka_unit_test(
             post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away),
+        cmocka_unit_test(post__in_long_rows_with_many_pauses__goes_on_to_wait),
         cmocka_unit_test(post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

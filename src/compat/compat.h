@@ -85,9 +85,9 @@ struct compat_channel {
     struct compat_cq *first, *last; /* lock: queues with events that no program has taken */
     struct compat_cq *all;          /* lock: all of its queues */
     _Atomic unsigned leaders;       /* threads that run the loop until it has an event */
-    _Atomic unsigned readers; /* threads that sleep until the descriptor has a count, or may */
-    _Atomic unsigned writing; /* events in the list that the descriptor does not count yet */
-    bool led_for;             /* lock: queues that are armed may not count as such */
+    _Atomic unsigned readers;       /* threads that read the descriptor, and may sleep there */
+    _Atomic unsigned writing;       /* events in the list that the descriptor does not count yet */
+    bool led_for;                   /* lock: queues that are armed may not count as such */
     unsigned born;
 };
 

@@ -140,7 +140,7 @@ struct rs {
 
 #define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
 
-/* The same without a line in the log: what a program gets in the course of things. */
+/* The same without a line in the log: for errors that programs expect, as ENOTCONN. */
 static inline int rs_fail(int error)
 {
     errno = error;

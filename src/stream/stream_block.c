@@ -44,7 +44,11 @@ static bool found(struct iwarp_stream *s, enum iwarp_fault_code code, uint64_t d
     return false;
 }
 
-/* A new block. It has no references yet, so "all of them are lent" is true of it. */
+static bool is_scarce(const struct iwarp_budget *budget)
+{
+    return atomic_load_explicit(&budget->used, memory_order_relaxed) >= TX_SCARCE(budget->limit);
+}
+
 static bool begin(struct iwarp_stream *s)
 {
     bool over = false;
@@ -56,7 +60,6 @@ static bool begin(struct iwarp_stream *s)
         return found(s, over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY, size,
                      s->config.budget->limit);
     }
-    b->lent = true;
     s->tx.block = b;
     return true;
 }
@@ -79,8 +82,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
     size_t bytes = 0, size;
     bool over = false;
 
-    if (b->moved ||
-        atomic_load_explicit(&budget->used, memory_order_relaxed) < TX_SCARCE(budget->limit)) {
+    if (b->moved || !is_scarce(budget)) {
         return;
     }
     for (unsigned i = b->first; i < b->n; i++) {
@@ -154,13 +156,13 @@ static bool lend_again(struct iwarp_stream *s, const struct iwarp_tx_ref *ref)
 
 bool iwarp_tx_block_open(struct iwarp_stream *s)
 {
-    struct iwarp_tx_block *b = s->tx.block;
-
-    if (!b) {
-        return begin(s);
+    if (!s->tx.block && !begin(s)) {
+        return false;
     }
+    struct iwarp_tx_block *b = s->tx.block;
     assert(!b->lent);
     b->lent = true;
+    b->copy_max = s->config.refers || is_scarce(s->config.budget) ? TX_COPY_SMALL : TX_COPY_MAX;
     for (unsigned i = 0; i < b->refs; i++) {
         if (!lend_again(s, &b->ref[i])) {
             b->refs = i; /* only those before i are lent: settle must not touch the others */

@@ -14,10 +14,16 @@
 #include "stream/stream.h"
 
 #define TX_IOV   1024 /* what one sendmsg takes: Linux's UIO_MAXIOV */
-#define TX_BYTES (56 * 1024)
+#define TX_BYTES (96 * 1024)
 
-/* Payload up to this is copied beside its header: cheaper than two iovec entries. */
-#define TX_COPY_MAX 512
+/*
+ * Payload up to this is copied beside its header, which is cheaper than two iovec entries: TCP takes
+ * many small entries slowly. Up to TX_COPY_SMALL where the transport itself refers to payload, or
+ * where memory is scarce, since what is copied and unsent stays in memory while the peer has
+ * stopped.
+ */
+#define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
+#define TX_COPY_SMALL 512
 
 /*
  * The most that one FPDU may take of `bytes` and of `iov`: length field, largest DDP header, RDMAP
@@ -53,6 +59,7 @@ struct iwarp_tx_block {
     uint32_t used;     /* octets of `bytes` */
     bool open;         /* the last entry ends at bytes + used and may be extended */
     bool lent;         /* the regions in `ref` are lent */
+    uint32_t copy_max; /* TX_COPY_MAX or TX_COPY_SMALL: of what is framed before it is settled */
     unsigned refs;
     struct iwarp_tx_ref *ref; /* IWARP_MAX_LENDS of them, unless moved */
     uint8_t *bytes;           /* TX_BYTES of them, unless moved */

@@ -51,7 +51,7 @@ static bool refer_payload(struct iwarp_stream *s, const struct iwarp_ddp_target 
 }
 
 /*
- * An FPDU of more than TX_COPY_MAX octets of payload. Its head lies at bytes + used already. The
+ * An FPDU with more than block.copy_max octets of payload. Its head lies at bytes + used already. The
  * trailer opens an iovec entry, which the head of the next FPDU extends (b->open).
  */
 static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
@@ -133,7 +133,7 @@ static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulp
     b->used += head_len;
     for (unsigned i = 0; payload_len && i < pieces->n; i++, n++) {
         in[n] = pieces->iov[i];
-        if (payload_len <= TX_COPY_MAX) {
+        if (payload_len <= b->copy_max) {
             in[n].iov_base = b->bytes + b->used;
             if (iwarp_guard_copy_from(in[n].iov_base, pieces->iov[i].iov_base, in[n].iov_len) !=
                 0) {
@@ -190,7 +190,7 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     bool framed;
     if (s->config.markers_tx) {
         framed = frame_marked(s, head_len, ulpdu, pieces, payload_len);
-    } else if (payload_len > TX_COPY_MAX) {
+    } else if (payload_len > b->copy_max) {
         framed = frame_referred(s, head_len, ulpdu, pieces);
     } else {
         framed = frame_copied(s, head_len, ulpdu, pieces, payload_len);

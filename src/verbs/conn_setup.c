@@ -28,6 +28,7 @@
 #include "verbs/conn_adopt.h"
 #include "verbs/conn_connect.h"
 #include "verbs/conn_drive.h"
+#include "verbs/conn_lend.h"
 #include "verbs/conn_options.h"
 #include "verbs/conn_tap.h"
 #include "verbs/conn_timer.h"
@@ -276,6 +277,7 @@ static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
 /* [MPA-7.1-01] [MPA-7.1-04] [MPA-7.1.1-05] [MPA-7.1.1-06] [MPA-7.1.1-08] [MPA2-9.1-04] */
 static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
 {
+    conn->loans = conn->inject ? iwarp_inject_loans(conn->inject) : conn->ep->loans;
     const struct iwarp_stream_config config = {
         .regions = &conn->device->regions,
         .pd = conn->qp->pd,
@@ -297,13 +299,13 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .rfc7306 = conn->device->rfc7306,
         .send_imm = iwarp_send_imm_agreed(conn),
         .hold = iwarp_conn_rnr_ms(conn) > 0 ? iwarp_conn_rnr_bytes(conn) : 0,
+        .refers = iwarp_conn_refers(conn),
         .early = conn->options.placement == IWARP_PLACE_EARLY,
         .mulpdu = mulpdu_of(conn),
         .ird = ird,
         .ord = ord};
 
     iwarp_stream_init(&conn->stream, &config);
-    conn->loans = conn->inject ? iwarp_inject_loans(conn->inject) : conn->ep->loans;
     atomic_store(&conn->qp->no_send_imm, !config.send_imm);
     conn->has_stream = true;
 }

@@ -79,6 +79,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .responder = e->options.hold_tx,
         .strict = e->options.strict,
         .hold = e->options.hold,
+        .refers = e->options.refers,
         .early = e->options.early,
         .plain = e->options.plain,
         .markers_rx = e->options.markers_rx,

@@ -21,7 +21,7 @@
 #define READABLE         IWARP_ACCESS_REMOTE_READ
 
 struct endpoint_options {
-    bool no_crc, early, hold_tx;
+    bool no_crc, early, hold_tx, refers;
     bool markers_rx, markers_tx;
     bool rfc7306, send_imm, strict;
     bool plain; /* no runs (stream/stream_run.h) */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "endpoint.h"
+#include "stream/stream_block.h"
 
 #define KEY 0x00aabb00u
 
@@ -25,13 +26,16 @@ static void post_area(struct endpoint *e, const struct area *a)
     endpoint_post(e, &(struct iwarp_send_wr){.sg_list = &sge, .num_sge = 1});
 }
 
+/* Payload of such a size is referred to. */
+static const struct endpoint_options refers = {.refers = true};
+
 static void gather__memory__is_lent_until_sent(void **state)
 {
     struct endpoint e;
     const struct iovec *iov;
 
     (void)state;
-    endpoint_init(&e, NULL);
+    endpoint_init(&e, &refers);
     struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
     post_area(&e, a);
     for (unsigned i = 0; i < 4; i++) {
@@ -49,7 +53,7 @@ static void deregister__with_octets_unsent__resets(void **state)
 
     (void)state;
     for (unsigned part = 0; part < 1424; part += 89) {
-        endpoint_init(&e, NULL);
+        endpoint_init(&e, &refers);
         struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
         post_area(&e, a);
         endpoint_send(&e, part);
@@ -72,7 +76,7 @@ static void deregister__of_one_of_three_unsent__gives_the_others_back(void **sta
     for (unsigned gone = 0; gone < 3; gone++) {
         struct endpoint e;
         struct area *area[3];
-        endpoint_init(&e, NULL);
+        endpoint_init(&e, &refers);
         for (unsigned i = 0; i < 3; i++) {
             area[i] = endpoint_area(&e, KEY + 0x100 * i, 0x7000, 1400, 0, 1);
             post_area(&e, area[i]);
@@ -95,7 +99,7 @@ static void deregister__and_another_gets_the_stag__resets(void **state)
     struct endpoint e;
 
     (void)state;
-    endpoint_init(&e, NULL);
+    endpoint_init(&e, &refers);
     struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
     post_area(&e, a);
     endpoint_send(&e, 100);
@@ -117,7 +121,7 @@ static void deregister__with_its_octets_sent__is_no_fault(void **state)
     struct endpoint e;
 
     (void)state;
-    endpoint_init(&e, NULL);
+    endpoint_init(&e, &refers);
     struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
     struct area *b = endpoint_area(&e, KEY + 0x100, 0x7000, 1400, 0, 2);
     post_area(&e, a);
@@ -154,6 +158,42 @@ static void gather__many_regions__are_not_too_many(void **state)
     assert_int_equal(e.sq.done, 20);
     assert_int_equal(e.sent.n, 20 * (2 + 18 + 600 * 32 + 4));
     endpoint_fini(&e);
+}
+
+/*
+ * Small payload is copied beside its header, and then its memory may go. What counts as small
+ * depends on the transport, and on how much memory is left.
+ */
+static void payload__up_to_a_size__is_copied(void **state)
+{
+    static const struct {
+        bool refers, scarce;
+        uint32_t copied;
+    } cases[] = {{false, false, TX_COPY_MAX},
+                 {false, true, TX_COPY_SMALL},
+                 {true, false, TX_COPY_SMALL},
+                 {true, true, TX_COPY_SMALL}};
+
+    (void)state;
+    for (unsigned i = 0; i < 16; i++) {
+        uint32_t n = cases[i % 4].copied + (i / 4 % 2);
+        struct endpoint e;
+        endpoint_init(&e, &(struct endpoint_options){.refers = cases[i % 4].refers,
+                                                     .markers_tx = i / 8 != 0,
+                                                     .mulpdu = 8192,
+                                                     .budget = 1 << 20});
+        size_t others = cases[i % 4].scarce ? TX_SCARCE(e.budget.limit) : 0;
+        atomic_fetch_add(&e.budget.used, others);
+        struct area *a = endpoint_area(&e, KEY, 0x7000, n, 0, 1);
+        post_area(&e, a);
+        endpoint_send(&e, 100);
+        endpoint_deregister(&e, a);
+        endpoint_drain(&e);
+        expect_fault(&e, i / 4 % 2 ? IWARP_FAULT_LOCAL_DEREGISTERED : IWARP_FAULT_NONE);
+        assert_int_equal(e.sent.n > 100, i / 4 % 2 == 0);
+        atomic_fetch_sub(&e.budget.used, others);
+        endpoint_fini(&e);
+    }
 }
 
 /* --- a path that changes ---------------------------------------------------------------------- */
@@ -205,6 +245,7 @@ int main(void)
         cmocka_unit_test(deregister__and_another_gets_the_stag__resets),
         cmocka_unit_test(deregister__with_its_octets_sent__is_no_fault),
         cmocka_unit_test(gather__many_regions__are_not_too_many),
+        cmocka_unit_test(payload__up_to_a_size__is_copied),
         cmocka_unit_test(mulpdu__changed_amid_a_message__counts_for_what_is_framed_later),
     };
 

@@ -159,13 +159,16 @@ static void post_area(struct endpoint *e, const struct area *a)
     endpoint_post(e, &(struct iwarp_send_wr){.sg_list = &sge, .num_sge = 1});
 }
 
+/* Payload of such a size is referred to. */
+static const struct endpoint_options refers = {.refers = true};
+
 static void region__with_octets_in_flight__is_known_until_released(void **state)
 {
     struct burst burst;
     struct endpoint e;
 
     (void)state;
-    endpoint_init(&e, NULL);
+    endpoint_init(&e, &refers);
     struct area *a = endpoint_area(&e, KEY, 0x7000, 1400, 0, 1);
     struct area *b = endpoint_area(&e, KEY + 0x100, 0x7000, 1400, 0, 2);
     struct area *small = endpoint_area(&e, KEY + 0x200, 0x7000, 100, 0, 3);
@@ -199,7 +202,7 @@ static void regions__too_many__are_copied(void **state)
     struct endpoint e;
 
     (void)state;
-    endpoint_init(&e, NULL);
+    endpoint_init(&e, &refers);
     for (unsigned i = 0; i < 40; i++) {
         area[i] = endpoint_area(&e, KEY + 0x100 * i, 0x7000, 600, 0, (uint8_t)i);
         post_area(&e, area[i]);

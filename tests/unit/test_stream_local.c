@@ -354,7 +354,7 @@ static void half_sent__stag_registered_anew__resets_the_connection(void **state)
 
     (void)state;
     for (unsigned same = 0; same < 2; same++) {
-        endpoint_init(&e, NULL);
+        endpoint_init(&e, &(struct endpoint_options){.refers = true});
         struct area *a = endpoint_area(&e, STAG, 0x1000, 4000, LOCAL, 5);
         struct area *b = endpoint_area(&e, 0x00555500, 0x1000, 4000, LOCAL, 6);
         const struct iwarp_binder who = {e.regions, a->region.pd, 99};

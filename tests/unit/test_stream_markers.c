@@ -20,6 +20,7 @@
 #include "alloc_fault.h"
 #include "deliveries.h"
 #include "mpa/mpa_frame.h"
+#include "stream/stream_block.h"
 #include "vectors.h"
 
 #define KEY     0x00aabb00u
@@ -707,13 +708,13 @@ static void source__unmapped__is_a_terminate_with_markers(void **state)
         struct fpdu f;
         struct endpoint e;
         assert_true(page != MAP_FAILED);
-        endpoint_init(&e, &(struct endpoint_options){.markers_tx = true, .no_crc = no_crc});
+        endpoint_init(&e, &(struct endpoint_options){.markers_tx = true, .no_crc = no_crc, .mulpdu = 8192});
         struct area *good = endpoint_area(&e, KEY, 0x7000, 470, 0, 7);
         struct area *bad = endpoint_foreign(&e, STAG, TO, page, n, READABLE);
         const struct iwarp_sge sge[] = {area_sge(good, 0, 470), area_sge(bad, 0, n)};
         endpoint_post(&e, &(struct iwarp_send_wr){.sg_list = sge, .num_sge = 1});
         endpoint_post(&e, &(struct iwarp_send_wr){.sg_list = sge, .num_sge = 2});
-        if (no_crc && n + 470 > 512) { /* nobody looked: the write call will see it */
+        if (no_crc && n + 470 > TX_COPY_MAX) { /* nobody looked: the write call will see it */
             endpoint_send(&e, 400);
             expect_fault(&e, IWARP_FAULT_NONE);
         } else {

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "deliveries.h"
+#include "stream/stream_block.h"
 #include "vectors.h"
 
 #define KEY 0x00aabb00u
@@ -645,14 +646,14 @@ static void send__response_whose_source_goes_midway__quotes_what_is_left(void **
  */
 
 /* The source of a request or of a response is registered but not mapped. */
-static void unmapped_source(size_t n, bool response, bool no_crc)
+static void unmapped_source(size_t n, bool response, bool no_crc, bool refers)
 {
     struct endpoint e;
     /* Kept as a mapping without rights, so that nobody else gets the addresses. */
     uint8_t *page = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_true(page != MAP_FAILED);
-    endpoint_init(&e, &(struct endpoint_options){.ird = 1, .no_crc = no_crc, .mulpdu = 8192});
+    endpoint_init(&e, &(struct endpoint_options){.ird = 1, .no_crc = no_crc, .refers = refers, .mulpdu = 8192});
     struct area *a = endpoint_foreign(&e, 0x00010203, 0x1000, page, n, READABLE);
     if (response) {
         struct octets o = {0}, u = {0};
@@ -666,7 +667,7 @@ static void unmapped_source(size_t n, bool response, bool no_crc)
     } else {
         post_area(&e, a);
     }
-    if (no_crc && n > 512) { /* nobody looked at it: the write call will see it */
+    if (no_crc && n > (size_t)(refers ? TX_COPY_SMALL : TX_COPY_MAX)) { /* nobody looked at it: the write call will see it */
         assert_true(endpoint_send(&e, 10) > 0);
         assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
         iwarp_stream_kill(&e.s, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, 0);
@@ -683,11 +684,11 @@ static void unmapped_source(size_t n, bool response, bool no_crc)
 
 static void send__memory_that_is_not_mapped__is_a_fault(void **state)
 {
-    static const size_t sizes[] = {1, 512, 513, 8000, 60000};
+    static const size_t sizes[] = {1, 512, 513, 1536, 1537, 8000, 60000};
 
     (void)state;
-    for (unsigned i = 0; i < 5 * 4; i++) {
-        unmapped_source(sizes[i % 5], i / 5 % 2, i / 10);
+    for (unsigned i = 0; i < 7 * 8; i++) {
+        unmapped_source(sizes[i % 7], i / 7 % 2, i / 14 % 2, i / 28);
     }
 }
 
@@ -698,9 +699,9 @@ static void send__memory_that_is_not_mapped__leaves_the_batch_alone(void **state
 
     (void)state;
     assert_true(page != MAP_FAILED);
-    for (size_t n = 400; n < 600; n += 100) { /* copied, referred to */
+    for (size_t n = 400; n < 2000; n += 1400) { /* copied, referred to */
         struct endpoint e;
-        endpoint_init(&e, NULL);
+        endpoint_init(&e, &(struct endpoint_options){.mulpdu = 8192});
         post_five_sends(&e);
         post_area(&e, endpoint_foreign(&e, 0x00010203, 0x1000, page, n, 0));
         endpoint_drain(&e);

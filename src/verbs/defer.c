@@ -9,7 +9,7 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 
-#define TICK_US    100
+#define TICK_US    250
 #define IDLE_TICKS 20 /* without a mark, until a connection leaves the list */
 #define AT_ONCE    16 /* connections that are taken out of the lock together */
 

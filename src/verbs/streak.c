@@ -4,7 +4,7 @@
 
 #define FIRST    8u     /* posts at once in a row until one waits */
 #define MAX_NEED 65536u /* so a program that has changed its ways has streaks in the end */
-#define PAUSED   64u    /* pauses make `need` no larger: programs with long rows make some, too */
+#define PAUSED   16u    /* pauses make `need` no larger: so many alone cost more than one costs */
 #define GOOD     4u     /* batches worth it until `need` is halved */
 #define WORTH    4u     /* requests of such a batch */
 

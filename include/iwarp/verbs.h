@@ -560,8 +560,8 @@ struct iwarp_recv_wr {
  * before ESTABLISHED, in IDLE too, wait until then (verbs draft 6.2.1).
  *
  * A Write or Send that is posted alone, right behind others (within 1 us), may wait for the next
- * one, so that they go out together: until 64 of them, or 64 KiB, have gathered, a completion queue
- * is found empty or armed, the thread waits for anything, or 0.2 ms have passed. A chain, and a
+ * one, so that they go out together: until 64 of them, or 120 KiB, have gathered, a completion queue
+ * is found empty or armed, the thread waits for anything, or 0.5 ms have passed. A chain, and a
  * request after a pause or after an empty poll, goes out at once. Not with EMBEDDED progress.
  *
  * The call stops at the first request that cannot be posted, returns its status and sets *bad to it

@@ -22,7 +22,8 @@
  *   |        | the tick before                       |                      |            |
  *
  * PAUSED is less than MAX_NEED, since a pause may be the machine's: an interrupt, a look at the
- * loop that brought much.  With a `need` beyond its rows a program would never have a streak again.
+ * loop that brought much, the tick.  With a `need` beyond its rows a program would never have a
+ * streak again.  So many requests, sent one by one, take about as long as a pause does.
  * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
  * request that is posted alone always goes out at once, and a program that posts and stays away
  * soon has all of its requests go out at once.  One whose rows are too short for `need`, but begin

@@ -188,6 +188,21 @@ static void post__in_long_rows_with_many_pauses__goes_on_to_wait(void **state)
     }
 }
 
+/* As a slow machine has it: 38 posts, then a pause of which the program knows nothing. */
+static void post__in_rows_of_38__mostly_waits(void **state)
+{
+    struct program p = {0};
+    unsigned waited = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        for (unsigned k = 0; k < 38; k++) {
+            waited += post(&p, k == 0 ? SLOW : 300);
+        }
+    }
+    assert_in_range(waited, 18 * 1000, 38 * 1000);
+}
+
 static void post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits(void **state)
 {
     struct program p = {0};
@@ -263,6 +278,7 @@ int main(void)
         cmocka_unit_test(
             post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away),
         cmocka_unit_test(post__in_long_rows_with_many_pauses__goes_on_to_wait),
+        cmocka_unit_test(post__in_rows_of_38__mostly_waits),
         cmocka_unit_test(post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,6 +160,11 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
         fn = iwarp_crc32c_avx512_usable() ? iwarp_crc32c_avx512 : NULL;
 #endif
         break;
+    case IWARP_CRC32C_AVX2:
+#if defined(__x86_64__)
+        fn = iwarp_crc32c_avx2_usable() ? iwarp_crc32c_avx2 : NULL;
+#endif
+        break;
     case IWARP_CRC32C_X86:
 #if defined(__x86_64__)
         fn = iwarp_crc32c_x86_usable() ? iwarp_crc32c_x86 : NULL;
@@ -185,24 +190,24 @@ static crc32c_fn *crc32c_open(enum iwarp_crc32c_impl impl)
 /* What AUTO stands for in this environment; -1 if the environment names something unknown. */
 static int crc32c_from_env(enum iwarp_crc32c_impl *impl)
 {
-    const char *name = iwarp_setting(CRC32C_ENV);
+    static const char *const names[] = {
+        [IWARP_CRC32C_AUTO] = "auto", [IWARP_CRC32C_AVX512] = "avx512",
+        [IWARP_CRC32C_AVX2] = "avx2", [IWARP_CRC32C_X86] = "x86",
+        [IWARP_CRC32C_ISAL] = "isal", [IWARP_CRC32C_ARM] = "arm",
+        [IWARP_CRC32C_EVP] = "evp"};
+    const char *asked = iwarp_setting(CRC32C_ENV);
 
-    if (name == NULL || *name == '\0' || strcmp(name, "auto") == 0) {
+    if (asked == NULL || *asked == '\0') {
         *impl = IWARP_CRC32C_AUTO;
-    } else if (strcmp(name, "avx512") == 0) {
-        *impl = IWARP_CRC32C_AVX512;
-    } else if (strcmp(name, "x86") == 0) {
-        *impl = IWARP_CRC32C_X86;
-    } else if (strcmp(name, "isal") == 0) {
-        *impl = IWARP_CRC32C_ISAL;
-    } else if (strcmp(name, "arm") == 0) {
-        *impl = IWARP_CRC32C_ARM;
-    } else if (strcmp(name, "evp") == 0) {
-        *impl = IWARP_CRC32C_EVP;
-    } else {
-        return -1;
+        return 0;
     }
-    return 0;
+    for (int i = IWARP_CRC32C_AUTO; i <= IWARP_CRC32C_EVP; i++) {
+        if (strcmp(asked, names[i]) == 0) {
+            *impl = (enum iwarp_crc32c_impl)i;
+            return 0;
+        }
+    }
+    return -1;
 }
 
 static int crc32c_select_locked(enum iwarp_crc32c_impl impl)
@@ -248,7 +253,7 @@ static crc32c_fn *crc32c_demand(void)
 
         fprintf(stderr,
                 "libiwarp: no usable CRC32c implementation (" CRC32C_ENV "=%s; known are auto, "
-                "avx512, x86, isal, arm, evp; unset it for the best one this build has)\n",
+                "avx512, avx2, x86, isal, arm, evp; unset it for the best one this build has)\n",
                 asked != NULL ? asked : "");
         abort();
     }
@@ -267,6 +272,9 @@ const char *iwarp_crc32c_name(void)
 #if defined(__x86_64__)
     if (fn == iwarp_crc32c_avx512) {
         return "x86 (vpclmulqdq)";
+    }
+    if (fn == iwarp_crc32c_avx2) {
+        return "x86 (crc32 and vpclmulqdq)";
     }
     if (fn == iwarp_crc32c_x86) {
         return "x86 (crc32 and pclmulqdq)";

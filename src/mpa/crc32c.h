@@ -27,6 +27,7 @@ uint32_t iwarp_crc32c(uint32_t crc, const void *data, size_t len);
 enum iwarp_crc32c_impl {
     IWARP_CRC32C_AUTO, /* what IWARP_CRC32C in the environment names, or the best: the first of: */
     IWARP_CRC32C_AVX512, /* "avx512": an x86-64 with the multiplier of 64 octets (VPCLMULQDQ) */
+    IWARP_CRC32C_AVX2,   /* "avx2": its crc32 instruction and the multiplier of 32 octets */
     IWARP_CRC32C_X86,  /* "x86": its crc32 instruction and the multiplier of 16 octets at a time */
     IWARP_CRC32C_ISAL, /* "isal": ISA-L, which picks the processor's best instructions */
     IWARP_CRC32C_ARM,  /* "arm": the crc32c instructions of an ARMv8 of 64 bits */

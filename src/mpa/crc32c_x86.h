@@ -18,9 +18,14 @@
 bool iwarp_crc32c_x86_has_instruction(void);
 bool iwarp_crc32c_x86_usable(void);
 
-/* As iwarp_crc32c: by the instruction alone, in one row, for what is short; and by both. */
+/* And that of 32 octets, VPCLMULQDQ with AVX2? */
+bool iwarp_crc32c_avx2_usable(void);
+
+/* As iwarp_crc32c: by the instruction alone, in one row, for what is short; by it and the
+ * multiplier of 16 octets; and by it and that of 32. */
 uint32_t iwarp_crc32c_x86_row(uint32_t crc, const void *data, size_t len);
 uint32_t iwarp_crc32c_x86(uint32_t crc, const void *data, size_t len);
+uint32_t iwarp_crc32c_avx2(uint32_t crc, const void *data, size_t len);
 
 #endif
 #endif

@@ -17,10 +17,10 @@
 #define TX_BYTES (96 * 1024)
 
 /*
- * Payload up to this is copied beside its header, which is cheaper than two iovec entries: TCP takes
- * many small entries slowly. Up to TX_COPY_SMALL where the transport itself refers to payload, or
- * where memory is scarce, since what is copied and unsent stays in memory while the peer has
- * stopped.
+ * Payload up to this is copied beside its header, which is cheaper than two iovec entries: TCP
+ * takes many small entries slowly. Up to TX_COPY_SMALL where the transport itself refers to
+ * payload, or where memory is scarce, since what is copied and unsent stays in memory while the
+ * peer has stopped.
  */
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
 #define TX_COPY_SMALL 512

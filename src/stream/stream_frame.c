@@ -51,8 +51,8 @@ static bool refer_payload(struct iwarp_stream *s, const struct iwarp_ddp_target 
 }
 
 /*
- * An FPDU with more than block.copy_max octets of payload. Its head lies at bytes + used already. The
- * trailer opens an iovec entry, which the head of the next FPDU extends (b->open).
+ * An FPDU with more than block.copy_max octets of payload. Its head lies at bytes + used already.
+ * The trailer opens an iovec entry, which the head of the next FPDU extends (b->open).
  */
 static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                            const struct iwarp_ddp_target *pieces)

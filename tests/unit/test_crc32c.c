@@ -33,6 +33,7 @@
 #include "mpa/crc32c_x86.h"
 
 #define NAME_AVX512 "x86 (vpclmulqdq)"
+#define NAME_AVX2   "x86 (crc32 and vpclmulqdq)"
 #define NAME_X86    "x86 (crc32 and pclmulqdq)"
 #define NAME_ISAL   "isa-l"
 #define NAME_ARM    "armv8 (crc32c)"
@@ -49,6 +50,15 @@ static bool have_x86(void)
 {
 #if defined(__x86_64__)
     return iwarp_crc32c_x86_usable();
+#else
+    return false;
+#endif
+}
+
+static bool have_avx2(void)
+{
+#if defined(__x86_64__)
+    return iwarp_crc32c_avx2_usable();
 #else
     return false;
 #endif
@@ -92,6 +102,9 @@ static const char *name_auto(void)
 {
     if (have_avx512()) {
         return NAME_AVX512;
+    }
+    if (have_avx2()) {
+        return NAME_AVX2;
     }
     if (have_x86()) {
         return NAME_X86;
@@ -161,6 +174,12 @@ static int select_x86(void **state)
 {
     (void)state;
     return have_x86() ? iwarp_crc32c_select(IWARP_CRC32C_X86) : 0;
+}
+
+static int select_avx2(void **state)
+{
+    (void)state;
+    return have_avx2() ? iwarp_crc32c_select(IWARP_CRC32C_AVX2) : 0;
 }
 
 static int select_avx512(void **state)
@@ -416,6 +435,9 @@ static void select__by_call__shows_in_the_name(void **state)
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_X86), have_x86() ? 0 : -1);
     assert_string_equal(iwarp_crc32c_name(), have_x86() ? NAME_X86 : NAME_EVP);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AVX2), have_avx2() ? 0 : -1);
+    assert_string_equal(iwarp_crc32c_name(), have_avx2() ? NAME_AVX2 : NAME_EVP);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AVX512), have_avx512() ? 0 : -1);
     assert_string_equal(iwarp_crc32c_name(), have_avx512() ? NAME_AVX512 : NAME_EVP);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
@@ -436,6 +458,10 @@ static void select__auto__follows_the_environment(void **state)
     setenv("IWARP_CRC32C", "x86", 1);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), have_x86() ? 0 : -1);
     assert_string_equal(iwarp_crc32c_name(), have_x86() ? NAME_X86 : NAME_EVP);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
+    setenv("IWARP_CRC32C", "avx2", 1);
+    assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), have_avx2() ? 0 : -1);
+    assert_string_equal(iwarp_crc32c_name(), have_avx2() ? NAME_AVX2 : NAME_EVP);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_EVP), 0);
     setenv("IWARP_CRC32C", "avx512", 1);
     assert_int_equal(iwarp_crc32c_select(IWARP_CRC32C_AUTO), have_avx512() ? 0 : -1);
@@ -633,7 +659,7 @@ static int perform(const char *part)
 #define WITH_ISAL(test)
 #endif
 #define WITH_EACH(test)                                                                            \
-    ONCE_WITH(select_avx512, test), ONCE_WITH(select_x86, test),                                   \
+    ONCE_WITH(select_avx512, test), ONCE_WITH(select_avx2, test), ONCE_WITH(select_x86, test),     \
         WITH_ISAL(test) ONCE_WITH(select_arm, test), ONCE_WITH(select_evp, test)
 
 int main(int argc, char **argv)

@@ -292,8 +292,9 @@ static void request__behind_a_read__does_not_touch_its_answer(void **state)
     for (unsigned markers = 0; markers < 2; markers++) {
         struct endpoint e;
         struct fpdu f;
-        endpoint_init(
-            &e, &(struct endpoint_options){.rfc7306 = true, .ird = 3, .refers = true, .markers_tx = markers != 0});
+        endpoint_init(&e,
+                      &(struct endpoint_options){
+                          .rfc7306 = true, .ird = 3, .refers = true, .markers_tx = markers != 0});
         struct area *a = endpoint_area(&e, 0x00010203, 0x1000, 1024, ATOMIC | READABLE, 7);
         feed_ulpdu(&e, READ("1", "0400")); /* large: referred to, not copied */
         feed_ulpdu(&e, REQ("2") OP("0", "9", "00010203", "00001008") ADD5);

@@ -708,7 +708,8 @@ static void source__unmapped__is_a_terminate_with_markers(void **state)
         struct fpdu f;
         struct endpoint e;
         assert_true(page != MAP_FAILED);
-        endpoint_init(&e, &(struct endpoint_options){.markers_tx = true, .no_crc = no_crc, .mulpdu = 8192});
+        endpoint_init(
+            &e, &(struct endpoint_options){.markers_tx = true, .no_crc = no_crc, .mulpdu = 8192});
         struct area *good = endpoint_area(&e, KEY, 0x7000, 470, 0, 7);
         struct area *bad = endpoint_foreign(&e, STAG, TO, page, n, READABLE);
         const struct iwarp_sge sge[] = {area_sge(good, 0, 470), area_sge(bad, 0, n)};

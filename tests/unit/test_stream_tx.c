@@ -653,7 +653,8 @@ static void unmapped_source(size_t n, bool response, bool no_crc, bool refers)
     uint8_t *page = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_true(page != MAP_FAILED);
-    endpoint_init(&e, &(struct endpoint_options){.ird = 1, .no_crc = no_crc, .refers = refers, .mulpdu = 8192});
+    endpoint_init(&e, &(struct endpoint_options){
+                          .ird = 1, .no_crc = no_crc, .refers = refers, .mulpdu = 8192});
     struct area *a = endpoint_foreign(&e, 0x00010203, 0x1000, page, n, READABLE);
     if (response) {
         struct octets o = {0}, u = {0};
@@ -667,7 +668,9 @@ static void unmapped_source(size_t n, bool response, bool no_crc, bool refers)
     } else {
         post_area(&e, a);
     }
-    if (no_crc && n > (size_t)(refers ? TX_COPY_SMALL : TX_COPY_MAX)) { /* nobody looked at it: the write call will see it */
+    if (no_crc &&
+        n > (size_t)(refers ? TX_COPY_SMALL
+                            : TX_COPY_MAX)) { /* nobody looked at it: the write call will see it */
         assert_true(endpoint_send(&e, 10) > 0);
         assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
         iwarp_stream_kill(&e.s, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, 0);

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -144,12 +145,25 @@ static void on_established(struct cm_id *id, bool active)
     }
 }
 
+/* The event has a number alone, and this one stands for much: the log has the sentence. */
+static void explain(const struct iwarp_event *e)
+{
+    char why[400], text[440];
+
+    iwarp_fault_text(e->fault, why, sizeof why);
+    snprintf(text, sizeof text, "connecting failed: %s", why);
+    (void)iwarp_compat_refuse_peer("cm", ECONNABORTED, text);
+}
+
 static void on_failed(struct cm_id *id, const struct iwarp_event *e, bool active)
 {
     enum rdma_cm_event_type type;
     int status;
 
     failure(e, &type, &status);
+    if (status == -ECONNABORTED && e->fault && e->fault->code != IWARP_FAULT_LOCAL_ABORT) {
+        explain(e);
+    }
     if (!active && type == RDMA_CM_EVENT_REJECTED) {
         type = RDMA_CM_EVENT_CONNECT_ERROR; /* this side has accepted: nobody rejected it */
     }

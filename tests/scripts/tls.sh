@@ -241,6 +241,19 @@ else
 fi
 
 # --- programs that know nothing of TLS ---
+# explained: rping fails by another key, and without a setting of the log says why
+explained()
+{
+    echo "alice:00${key:2}" >other && chmod 600 other
+    IWARP_TLS=psk=psk background program "$run" rping -s -a 127.0.0.1 -p "$port"
+    eventually listens "$port" || return
+    ! IWARP_TLS=psk=other timeout "$patience" "$run" rping -c -a 127.0.0.1 -C 1 -p "$port" >other.out 2>&1 7>&- || return
+    stop
+    grep -q 'connecting failed: .*alert 47.*TLS_ALERT' other.out || { cat other.out; return 1; }
+}
+unset IWARP_LOG
+free_port
+check "rping with another key says why it fails" explained
 # pair TEXT SERVER... -- CLIENT...: both end well, and the log of the client has the text
 pair()
 {

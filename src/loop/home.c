@@ -48,6 +48,7 @@ static bool live(struct iwarp_loop *l)
     atomic_store(&s->asleep, true);
     atomic_store(&s->wanted, 0);
     atomic_store(&s->owner, IWARP_LEASE_HOME);
+    atomic_store_explicit(&s->brief, false, memory_order_relaxed);
     (void)iwarp_loop_enter(l);
     uv_timer_stop(&l->limit);
     iwarp_hot_end(l);
@@ -88,6 +89,7 @@ static bool is_recalled(const struct iwarp_lease *s)
 static int64_t park_ns(const struct iwarp_lease *s, unsigned busy)
 {
     return atomic_load(s->sleepers) > 0 ? IWARP_PARK_ARMED_NS
+           : atomic_load(&s->brief)     ? IWARP_PARK_BRIEF_NS
            : busy >= BUSY_CHECKS        ? IWARP_PARK_BUSY_MS * INT64_C(1000000)
                                         : IWARP_PARK_MS * INT64_C(1000000);
 }

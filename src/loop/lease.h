@@ -41,6 +41,7 @@
 #define IWARP_PARK_MS       2      /* the park time; so long a guest waits for the loop, too */
 #define IWARP_PARK_BUSY_MS  8      /* the same once a guest has visited without a pause for long */
 #define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
+#define IWARP_PARK_BRIEF_NS 500000 /* that of a brief lease */
 
 struct iwarp_loop;
 
@@ -57,6 +58,7 @@ struct iwarp_lease {
                                      * is woken up there.  A visit does not set it; a guest that
                                      * asks the home clears it */
     int nudge;                      /* eventfd that wakes the home while it is parked */
+    _Atomic bool brief;             /* the guest that has taken the loop comes again soon, or not */
     bool open;                      /* every thread may visit at any time; else a thread earns it */
     const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
     const _Atomic unsigned *sleepers; /* queues that somebody sleeps for */

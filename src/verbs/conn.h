@@ -25,6 +25,7 @@
 #include "verbs/addr.h"
 #include "verbs/conn_timer.h"
 #include "verbs/eq.h"
+#include "verbs/spin.h"
 #include "verbs/srq.h"
 #include "verbs/startup.h"
 #include "verbs/stats.h"
@@ -126,6 +127,8 @@ struct iwarp_conn {
     _Atomic bool listed;   /* in worker.list; it and what follows change under worker.defer_lock */
     struct iwarp_conn *list_next;
     unsigned list_pass, idle_ticks;
+
+    struct iwarp_spin spin;
 };
 
 /* Was it ever in Full Operation? */

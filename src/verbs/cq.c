@@ -366,6 +366,13 @@ static bool look_further(struct iwarp_cq *cq)
     return iwarp_progress_poll(cq->device, workers) && !is_empty(cq);
 }
 
+static void note_taken(struct iwarp_cq *cq)
+{
+    unsigned empties = atomic_load_explicit(&cq->empties, memory_order_relaxed);
+
+    atomic_store_explicit(&cq->empties_then, empties, memory_order_relaxed);
+}
+
 /*
  * Not a cancellation point. An empty poll may be a visit of the loop (verbs/progress.h), after
  * which the queue is looked at once more.
@@ -388,6 +395,9 @@ int iwarp_cq_poll(struct iwarp_cq *cq, struct iwarp_wc *wc, int n)
         wc[taken++] = cq->ring[head++ & cq->mask];
     }
     atomic_store_explicit(&cq->head, head, memory_order_relaxed);
+    if (taken > 0) {
+        note_taken(cq);
+    }
     bool overflowed = cq->overflowed && taken == 0 && n > 0;
     iwarp_mutex_unlock(&cq->lock);
     if (overflowed) {

@@ -37,8 +37,9 @@ struct iwarp_cq {
     struct iwarp_wc *ring;
     _Atomic uint32_t size; /* it and the ring change under lock */
     uint32_t mask;
-    _Atomic uint32_t head, tail; /* tail - head completions wait */
-    _Atomic unsigned empties;    /* polls that found it empty, about: streak.h */
+    _Atomic uint32_t head, tail;   /* tail - head completions wait */
+    _Atomic unsigned empties;      /* polls that found it empty, about: streak.h */
+    _Atomic unsigned empties_then; /* when a poll took something last: spin.h */
     enum iwarp_cq_armed armed;
     bool counted;                      /* in device.armed */
     _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */

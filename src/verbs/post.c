@@ -446,6 +446,12 @@ static bool is_same_again(const struct iwarp_qp *qp)
     return same;
 }
 
+/* One request, or a Write with the Read behind it that confirms it. */
+static bool is_lone(const struct iwarp_send_wr *wr)
+{
+    return wr && (!wr->next || (!wr->next->next && (wr->next->flags & IWARP_WR_CONFIRM)));
+}
+
 static bool has_deferred(const struct iwarp_qp *qp)
 {
     return qp->conn && atomic_load_explicit(&qp->conn->deferred, memory_order_relaxed);
@@ -475,7 +481,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
                                            const struct iwarp_send_wr **bad, bool together)
 {
     IWARP_UNCANCELLED;
-    bool single = wr && !wr->next;
+    bool single = wr && !wr->next, lone = is_lone(wr);
 
     if (!may_post(qp)) {
         if (bad) {
@@ -496,9 +502,15 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         iwarp_qp_flush_unconnected(qp);
     }
     enum iwarp_defer defer = IWARP_DEFER_NO;
-    if (single && is_same_again(qp) && status == IWARP_OK && qp->conn &&
-        !qp->pd->device->embedded) {
-        defer = iwarp_defer(qp, next_send(qp) - 1);
+    struct iwarp_conn *stays = NULL;
+    uint64_t writes = 0;
+    if (lone && is_same_again(qp) && status == IWARP_OK && qp->conn && !qp->pd->device->embedded) {
+        defer = single ? iwarp_defer(qp, next_send(qp) - 1) : IWARP_DEFER_NO;
+        if (defer != IWARP_DEFER_YES && iwarp_spin_counts(qp)) {
+            stays = qp->conn;
+            writes = stays->spin.writes;
+            iwarp_conn_get(stays);
+        }
     }
     struct iwarp_conn *conn = defer == IWARP_DEFER_YES ? NULL : iwarp_qp_claim(qp);
     iwarp_mutex_unlock(&qp->post_lock);
@@ -506,6 +518,10 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         *bad = wr;
     }
     iwarp_qp_drive(qp, conn, defer == IWARP_DEFER_TIMED);
+    if (stays) {
+        iwarp_spin_stay(stays, writes);
+        iwarp_conn_put(stays);
+    }
     return status;
 }
 

@@ -36,9 +36,11 @@ struct iwarp_worker {
     pthread_mutex_t wait_lock;
     pthread_cond_t changed; /* some connection has; rare, so spurious wake-ups cost little */
     pthread_mutex_t defer_lock;
-    struct iwarp_conn *list; /* connections that had deferred requests of late */
-    unsigned passes;         /* over the list, to send */
-    uint8_t *staging;        /* where a read puts octets whose place is not known yet */
+    struct iwarp_conn *list;         /* connections that had deferred requests of late */
+    unsigned passes;                 /* over the list, to send */
+    const struct iwarp_conn *served; /* that received last; compared, and never followed */
+    _Atomic unsigned switches;       /* how often that has become another one: spin.h */
+    uint8_t *staging;                /* where a read puts octets whose place is not known yet */
     size_t staging_len;
     struct iwarp_spare spare; /* a send block for its connections */
 };

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/spin.h"
+
+#include "loop/clock.h"
+#include "loop/loop.h"
+#include "rdmap/rdmap_wire.h"
+#include "verbs/conn.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
+
+#define REACT_NS 10000  /* from what came to the post that answers it, if that is quick */
+#define STAY_NS  100000 /* for which a post runs the loop */
+
+/* What came of a stay. */
+enum { STAYED_NOT, STAYED_TO_THE_END, STAYED_IN_VAIN, STAYED_LATE };
+
+/* Those of the peer that are placed whole. */
+static uint64_t writes_of(const struct iwarp_conn *conn)
+{
+    return atomic_load_explicit(&conn->counts.rx.messages[IWARP_OP_WRITE], memory_order_relaxed);
+}
+
+static unsigned switches_of(const struct iwarp_worker *w)
+{
+    return atomic_load_explicit(&w->switches, memory_order_relaxed);
+}
+
+static void note_time(struct iwarp_conn *conn)
+{
+    if (atomic_load_explicit(&conn->spin.asked, memory_order_relaxed)) {
+        atomic_store_explicit(&conn->spin.came_ns, iwarp_now_ns(), memory_order_relaxed);
+    }
+}
+
+/*
+ * The time is noted twice: a program on another processor may react before the turn is over, and one
+ * on the same processor only once it is.
+ */
+void iwarp_spin_comes(struct iwarp_conn *conn)
+{
+    struct iwarp_worker *w = conn->worker;
+
+    if (w->served != conn) {
+        w->served = conn;
+        atomic_store_explicit(&w->switches, switches_of(w) + 1, memory_order_relaxed);
+    }
+    note_time(conn);
+}
+
+void iwarp_spin_came(struct iwarp_conn *conn)
+{
+    note_time(conn);
+}
+
+/* --- posting --------------------------------------------------------------------------------- */
+
+static bool may_stay(const struct iwarp_conn *conn)
+{
+    const struct iwarp_device *device = conn->device;
+
+    return device->options.look && device->workers == 1 && !device->polled && !device->simulated &&
+           atomic_load(&device->armed) == 0 && !iwarp_loop_is_current(&conn->worker->loop) &&
+           iwarp_loop_may_fault();
+}
+
+/*
+ * The last poll of the queue has found something, or there was none. A program that polls in vain
+ * while it waits runs the loop by that.
+ */
+static bool is_left_alone(const struct iwarp_cq *cq)
+{
+    return atomic_load_explicit(&cq->empties, memory_order_relaxed) ==
+           atomic_load_explicit(&cq->empties_then, memory_order_relaxed);
+}
+
+/*
+ * Most programs are nothing of the kind: they pay for one comparison, and the clock is not read for
+ * them.
+ */
+bool iwarp_spin_counts(struct iwarp_qp *qp)
+{
+    struct iwarp_conn *conn = qp->conn;
+    struct iwarp_spin *s = &conn->spin;
+    uint64_t writes = writes_of(conn);
+    unsigned others = switches_of(conn->worker);
+
+    if (writes == s->writes && s->habit.streak == 0) {
+        return false;
+    }
+    bool answers = writes != s->writes && others == s->others &&
+                   is_left_alone(qp->options.send_cq) && is_left_alone(qp->options.recv_cq);
+    s->writes = writes;
+    s->others = others;
+    if (!atomic_load_explicit(&s->asked, memory_order_relaxed)) {
+        atomic_store_explicit(&s->asked, true, memory_order_relaxed);
+        return false;
+    }
+    switch (atomic_exchange(&s->stayed, STAYED_NOT)) {
+    case STAYED_IN_VAIN:
+        iwarp_habit_slip(&s->habit);
+        return false;
+    case STAYED_LATE:
+        iwarp_habit_lost(&s->habit);
+        return false;
+    default:
+        break;
+    }
+    int64_t came_ns = atomic_load_explicit(&s->came_ns, memory_order_relaxed);
+    bool quick = answers && iwarp_now_ns() - came_ns < REACT_NS;
+    return iwarp_habit_unit(&s->habit, quick) && may_stay(conn);
+}
+
+/* --- staying --------------------------------------------------------------------------------- */
+
+/*
+ * The home is asked for the loop if it has it. At a later stay that may be since somebody recalled
+ * the lease, or since there was something to do between two posts that waited for the home.
+ */
+static bool take(struct iwarp_loop *l)
+{
+    if (iwarp_lease_is_out(&l->lease)) {
+        return true;
+    }
+    if (!iwarp_lease_take(l, IWARP_PARK_MS)) {
+        return false;
+    }
+    atomic_store_explicit(&l->lease.brief, true, memory_order_relaxed);
+    iwarp_lease_leave(l);
+    return true;
+}
+
+void iwarp_spin_stay(struct iwarp_conn *conn, uint64_t writes)
+{
+    struct iwarp_loop *l = &conn->worker->loop;
+    unsigned others = switches_of(conn->worker);
+    int64_t now = iwarp_now_ns(), end = now + STAY_NS;
+    unsigned how = take(l) ? STAYED_NOT : STAYED_LATE;
+
+    while (how == STAYED_NOT) {
+        if (writes_of(conn) != writes) {
+            how = STAYED_TO_THE_END;
+        } else if (now >= end || switches_of(conn->worker) != others) {
+            how = STAYED_IN_VAIN;
+        } else if (!iwarp_lease_visit(l)) {
+            how = STAYED_LATE;
+        }
+        now = iwarp_now_ns();
+    }
+    atomic_store_explicit(&conn->spin.came_ns, now, memory_order_relaxed);
+    atomic_store(&conn->spin.stayed, how);
+    if (how != STAYED_TO_THE_END) {
+        iwarp_lease_recall(l);
+    }
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program that spins on memory: it posts a request and then reads its own memory until an RDMA
+ * Write of the peer is there. It makes no call that could run the loop, so the home has to wake up
+ * for each Write, and where both share a processor it waits until the scheduler takes that from the
+ * program. What shows such a program is that it posts right after the peer's Write was placed, time
+ * after time. Then the thread has earned to run the loop (loop/habit.h): its post sends, and goes
+ * on until the next Write is placed, STAY_NS at most.
+ *
+ *   | at a post of a lone request                       | action             |
+ *   |---------------------------------------------------|--------------------|
+ *   | the peer's Write came less than REACT_NS ago      | a quick unit       |
+ *   | it came earlier, or none did since the last post, | a slow unit        |
+ *   | or another connection received, or the last poll  |                    |
+ *   | of a queue was in vain                            |                    |
+ *   | the last stay was in vain                         | slip, and no unit  |
+ *   | the last stay had to ask for the loop in vain     | lost, and no unit  |
+ *   | the lease is earned                               | the post stays     |
+ *
+ * A stay is in vain if no Write comes in time, or if another connection receives: the program may
+ * look at the memory of several. Between two stays nobody runs the loop, so the lease is brief: the
+ * home is back IWARP_PARK_BRIEF_NS after the last stay, or twice that, and at once after one in
+ * vain.
+ *
+ * With threaded progress and one worker. Never with the option `look` off, while a completion queue
+ * of the device is armed, or on a thread that runs the loop.
+ */
+#ifndef IWARP_VERBS_SPIN_H
+#define IWARP_VERBS_SPIN_H
+
+#include "loop/habit.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct iwarp_conn;
+struct iwarp_qp;
+
+struct iwarp_spin {
+    struct iwarp_habit habit; /* the first three with post_lock held */
+    uint64_t writes;          /* of the peer, at the last post */
+    unsigned others;          /* worker.switches then */
+    _Atomic bool asked;       /* came_ns is wanted */
+    _Atomic unsigned stayed;  /* what came of the last stay: spin.c */
+    _Atomic int64_t came_ns;  /* when octets were found last, as a time of iwarp_now_ns */
+};
+
+/* The thread that runs the loop is about to receive, and has received. conn.lock held. */
+void iwarp_spin_comes(struct iwarp_conn *conn);
+void iwarp_spin_came(struct iwarp_conn *conn);
+
+/*
+ * A lone request is posted to qp, which is connected, and goes out at once: count a unit. True: the
+ * post stays. post_lock held.
+ */
+bool iwarp_spin_counts(struct iwarp_qp *qp);
+
+/*
+ * It is sent: run the loop until the peer has placed more than `writes`, which spin.writes was with
+ * post_lock held. No lock held, with a reference.
+ */
+void iwarp_spin_stay(struct iwarp_conn *conn, uint64_t writes);
+
+#endif

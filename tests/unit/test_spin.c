@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program that posts, and spins on memory until its peer's Write is there: its posts run the loop
+ * in the end. Whatever it does next, what comes is placed, though it makes no call.
+ */
+#include "verbs_pair.h"
+
+#include "loop/clock.h"
+#include "verbs/conn.h"
+#include "verbs/qp.h"
+#include "verbs/worker.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define OCTETS 64
+#define MANY   20000u /* posts; a machine that is busy answers late, and then the habit is lost */
+
+/* The peer answers each mark that is written into its memory; 255 is the last one. */
+struct peer {
+    struct pair_side *side, *other;
+    pthread_t thread;
+    _Atomic unsigned more;  /* so many Writes follow that answer, of 250, 249 and so on, */
+    _Atomic unsigned pause; /* so many microseconds apart */
+};
+
+struct game {
+    struct pair p;
+    struct iwarp_device *other;
+    struct peer peer;
+    unsigned char mark;
+};
+
+static void write_mark(const struct pair_side *from, const struct pair_side *to, unsigned char mark)
+{
+    struct iwarp_sge sge = pair_sge(from, OCTETS, 1);
+    struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, 0, &sge);
+
+    from->p[OCTETS] = mark;
+    wr.remote_to = (uintptr_t)to->p;
+    wr.remote_stag = iwarp_mr_stag(to->mr);
+    must(iwarp_post_send(from->qp, &wr, NULL));
+    (void)pair_wc(from->send_cq, 0, IWARP_WC_SUCCESS);
+}
+
+/* As such a program does it: without a call. */
+static void spin_until(const struct pair_side *side, unsigned char mark)
+{
+    const volatile uint8_t *at = side->p;
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+
+    while (*at != mark) {
+        assert_true(iwarp_now_ms() < end);
+    }
+}
+
+static unsigned char next_mark(unsigned char mark)
+{
+    return (unsigned char)(mark % 200 + 1);
+}
+
+static void *answer(void *arg)
+{
+    struct peer *peer = arg;
+    const volatile uint8_t *at = peer->side->p;
+    unsigned char mark = 0;
+
+    do {
+        mark = next_mark(mark);
+        while (*at != mark && *at != 255) {
+            usleep(0);
+        }
+        write_mark(peer->side, peer->other, *at);
+    } while (*at != 255);
+    for (unsigned i = 0; i < atomic_load(&peer->more); i++) {
+        usleep(atomic_load(&peer->pause));
+        write_mark(peer->side, peer->other, (unsigned char)(250 - i));
+    }
+    return NULL;
+}
+
+/* Each end has a device of its own, as in two processes. */
+static void begin(struct game *g, enum iwarp_progress progress)
+{
+    struct pair_options o;
+    struct pair *p = &g->p;
+
+    memset(g, 0, sizeof *g);
+    pair_options_init(&o, PAIR_TCP4);
+    o.device.progress = progress;
+    p->options = o;
+    must(iwarp_device_open(&o.device, &p->device));
+    must(iwarp_device_open(&o.device, &g->other));
+    for (int i = 0; i < 2; i++) {
+        struct iwarp_device *device = i == 0 ? p->device : g->other;
+        must(iwarp_eq_create(device, &p->eq[i]));
+        pair_side_open(&p->side[i], device, &o);
+        memset(p->side[i].p, 0, 2 * OCTETS);
+    }
+    p->listener = pair_listen(g->other, PAIR_TCP4, &o.conn[1], p->eq[1]);
+    pair_connect(p);
+    g->peer.side = &p->side[1];
+    g->peer.other = &p->side[0];
+    assert_int_equal(pthread_create(&g->peer.thread, NULL, answer, &g->peer), 0);
+}
+
+/* The peer has had 255, and ends. */
+static void end(struct game *g)
+{
+    pthread_join(g->peer.thread, NULL);
+    pair_close(&g->p);
+    must(iwarp_device_close(g->other));
+}
+
+static struct iwarp_spin *spin_of(struct game *g)
+{
+    return &g->p.side[0].conn->spin;
+}
+
+/* However slow this build is, the post comes right after the Write. */
+static void react_at_once(struct game *g)
+{
+    atomic_store(&spin_of(g)->came_ns, iwarp_now_ns() + 1000000000);
+}
+
+static void to_and_fro(struct game *g)
+{
+    g->mark = next_mark(g->mark);
+    react_at_once(g);
+    write_mark(&g->p.side[0], &g->p.side[1], g->mark);
+    spin_until(&g->p.side[0], g->mark);
+}
+
+static void earn(struct game *g)
+{
+    for (unsigned i = 0; !spin_of(g)->habit.earned; i++) {
+        assert_true(i < MANY);
+        to_and_fro(g);
+    }
+}
+
+static void last_round(struct game *g)
+{
+    react_at_once(g);
+    write_mark(&g->p.side[0], &g->p.side[1], 255);
+}
+
+static void post__of_a_thread_that_spins_on_memory__runs_the_loop(void **state)
+{
+    struct game g;
+    bool answered = false;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; !answered; i++) {
+        assert_true(i < MANY);
+        earn(&g);
+        g.mark = next_mark(g.mark);
+        react_at_once(&g);
+        write_mark(&g.p.side[0], &g.p.side[1], g.mark);
+        answered = g.p.side[0].p[0] == g.mark;
+        spin_until(&g.p.side[0], g.mark);
+    }
+    last_round(&g);
+    spin_until(&g.p.side[0], 255);
+    end(&g);
+}
+
+/* After the stay nobody runs the loop, and the thread makes no call: the home comes back. */
+static void writes__that_come_later__are_placed_without_a_call(void **state)
+{
+    struct game g;
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        begin(&g, IWARP_PROGRESS_THREADED);
+        atomic_store(&g.peer.more, 3);
+        atomic_store(&g.peer.pause, i * 300);
+        earn(&g);
+        last_round(&g);
+        spin_until(&g.p.side[0], 248);
+        end(&g);
+    }
+}
+
+/* Nobody answers: the post returns all the same, and the habit slips. */
+static void post__that_nobody_answers__returns(void **state)
+{
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    earn(&g);
+    last_round(&g);
+    spin_until(&g.p.side[0], 255);
+    react_at_once(&g);
+    write_mark(&g.p.side[0], &g.p.side[1], 7);
+    react_at_once(&g);
+    write_mark(&g.p.side[0], &g.p.side[1], 8);
+    react_at_once(&g);
+    write_mark(&g.p.side[0], &g.p.side[1], 9);
+    assert_false(spin_of(&g)->habit.earned);
+    write_mark(&g.p.side[1], &g.p.side[0], 10); /* the home serves it */
+    spin_until(&g.p.side[0], 10);
+    end(&g);
+}
+
+static void post__while_a_queue_is_armed__does_not_stay(void **state)
+{
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    earn(&g);
+    must(iwarp_cq_arm(g.p.side[0].recv_cq, false));
+    for (unsigned i = 0; i < 20; i++) {
+        to_and_fro(&g);
+        assert_int_equal(atomic_load(&spin_of(&g)->stayed), 0);
+    }
+    last_round(&g);
+    end(&g);
+}
+
+/* A thread that polls in vain while it waits runs the loop by that. */
+static void post__of_a_thread_that_polls_meanwhile__does_not_stay(void **state)
+{
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 200; i++) {
+        to_and_fro(&g);
+        pair_no_wc(g.p.side[0].send_cq);
+        assert_false(spin_of(&g)->habit.earned);
+    }
+    last_round(&g);
+    end(&g);
+}
+
+/* The program may look at the memory of all its connections, so it is kept in none of its posts. */
+static void post__while_another_connection_receives__does_not_stay(void **state)
+{
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 200; i++) {
+        atomic_fetch_add(&g.p.side[0].conn->worker->switches, 1); /* as iwarp_spin_comes does it */
+        to_and_fro(&g);
+        assert_false(spin_of(&g)->habit.earned);
+    }
+    last_round(&g);
+    end(&g);
+}
+
+static void post__with_polled_progress__does_not_stay(void **state)
+{
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_POLLED);
+    for (unsigned i = 0; i < 30; i++) {
+        to_and_fro(&g);
+        assert_int_equal(atomic_load(&spin_of(&g)->stayed), 0);
+    }
+    last_round(&g);
+    end(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(post__of_a_thread_that_spins_on_memory__runs_the_loop),
+        cmocka_unit_test(writes__that_come_later__are_placed_without_a_call),
+        cmocka_unit_test(post__that_nobody_answers__returns),
+        cmocka_unit_test(post__while_a_queue_is_armed__does_not_stay),
+        cmocka_unit_test(post__of_a_thread_that_polls_meanwhile__does_not_stay),
+        cmocka_unit_test(post__while_another_connection_receives__does_not_stay),
+        cmocka_unit_test(post__with_polled_progress__does_not_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -127,14 +127,20 @@ struct rows {
     uint64_t a, b, c;
 };
 
-/* One turn of them; `len` octets lie between their beginnings. */
+/* A word of each; `len` octets lie between their beginnings. */
+WITH_ROW static inline void word_of_rows(struct rows *r, const unsigned char *at, size_t len)
+{
+    r->a = _mm_crc32_u64(r->a, load8(at));
+    r->b = _mm_crc32_u64(r->b, load8(at + len));
+    r->c = _mm_crc32_u64(r->c, load8(at + 2 * len));
+}
+
+/* One turn of them; compilers left this a loop. */
 WITH_ROW static inline void turn_rows(struct rows *r, const unsigned char *at, size_t len)
 {
-    for (unsigned i = 0; i < TURN_ROW; i += 8) {
-        r->a = _mm_crc32_u64(r->a, load8(at + i));
-        r->b = _mm_crc32_u64(r->b, load8(at + len + i));
-        r->c = _mm_crc32_u64(r->c, load8(at + 2 * len + i));
-    }
+    word_of_rows(r, at, len);
+    word_of_rows(r, at + 8, len);
+    word_of_rows(r, at + 16, len);
 }
 
 /* The register behind a block: x is the last 64 octets of the multiplier's stream, folded. */
@@ -161,21 +167,22 @@ WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *
     const size_t len = (size_t)block->turns * TURN_ROW, ahead = (size_t)block->turns * TURN;
     const unsigned char *v = at + 3 * len, *next = at + ahead;
     const __m128i by_64 = load16(fold_64);
-    __m128i x[4] = {load16(v), load16(v + 16), load16(v + 32), load16(v + 48)};
+    __m128i x0 = load16(v), x1 = load16(v + 16), x2 = load16(v + 32), x3 = load16(v + 48);
     struct rows rows = {state, 0, 0};
 
     for (unsigned turn = 1;; turn++, at += TURN_ROW) {
         turn_rows(&rows, at, len);
         if (turn == block->turns) {
-            return join(&rows, x, block);
+            return join(&rows, (const __m128i[]){x0, x1, x2, x3}, block);
         }
         v += TURN_FOLD;
         __builtin_prefetch(next);
         __builtin_prefetch(v + ahead);
         next += 3 * TURN_ROW;
-        for (unsigned i = 0; i < 4; i++) {
-            x[i] = fold16(x[i], by_64, load16(v + 16ul * i));
-        }
+        x0 = fold16(x0, by_64, load16(v));
+        x1 = fold16(x1, by_64, load16(v + 16));
+        x2 = fold16(x2, by_64, load16(v + 32));
+        x3 = fold16(x3, by_64, load16(v + 48));
     }
 }
 

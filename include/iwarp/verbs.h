@@ -562,15 +562,15 @@ struct iwarp_recv_wr {
  * (verbs draft 6.2.1).
  *
  * A Write or Send that is posted alone, right behind others (within 1 us), may wait for the next
- * one, so that they go out together: until 64 of them, or 120 KiB, have gathered, a completion queue
- * is found empty or armed, the thread waits for anything, or 0.5 ms have passed. A chain, and a
- * request after a pause or after an empty poll, goes out at once. Not with EMBEDDED progress.
+ * one, so that they go out together: until 64 of them, or 120 KiB, have gathered, a completion
+ * queue is found empty or armed, the thread waits for anything, or 0.5 ms have passed. A chain, and
+ * a request after a pause or after an empty poll, goes out at once. Not with EMBEDDED progress.
  *
  * A thread that posts and then spins on memory until its peer's Write is there would have to be
- * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write, with
- * THREADED progress and one worker, its posts of one request run the worker's loop until the next
- * Write is placed, for 100 us at most. Not with the option `look` off, nor while a completion queue is
- * armed. If it does something else later, what comes is placed within 1 ms.
+ * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write,
+ * with THREADED progress and one worker, its posts of one request run the worker's loop until the
+ * next Write is placed, for 100 us at most. Not with the option `look` off, nor while a completion
+ * queue is armed. If it does something else later, what comes is placed within 1 ms.
  *
  * The call stops at the first request that cannot be posted, returns its status and sets *bad to it
  * (bad may be NULL); the requests before it are posted. AGAIN: the send queue is full; poll

@@ -35,8 +35,8 @@ static void note_time(struct iwarp_conn *conn)
 }
 
 /*
- * The time is noted twice: a program on another processor may react before the turn is over, and one
- * on the same processor only once it is.
+ * The time is noted twice: a program on another processor may react before the turn is over, and
+ * one on the same processor only once it is.
  */
 void iwarp_spin_comes(struct iwarp_conn *conn)
 {

@@ -157,6 +157,7 @@ bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
     bool alive = true;
 
     l->late = 0;
+    atomic_store_explicit(&s->brief, false, memory_order_relaxed);
     if (!uv_is_active((uv_handle_t *)&l->limit)) { /* it keeps running after the visit */
         l->limit.data = l;
         uv_timer_start(&l->limit, on_late, IWARP_PARK_MS, IWARP_PARK_MS);

@@ -24,8 +24,8 @@
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
  *      visit, at the latest; beside a guest that had visited without a pause, IWARP_PARK_BUSY_MS
- *      later.  An open lease can be out while a sleeper waits; then the park time is
- *      IWARP_PARK_ARMED_NS.
+ *      later.  The park time of a brief lease is IWARP_PARK_BRIEF_NS.  An open lease can be out
+ *      while a sleeper waits; then the park time is IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.
  *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
@@ -58,7 +58,7 @@ struct iwarp_lease {
                                      * is woken up there.  A visit does not set it; a guest that
                                      * asks the home clears it */
     int nudge;                      /* eventfd that wakes the home while it is parked */
-    _Atomic bool brief;             /* the guest that has taken the loop comes again soon, or not */
+    _Atomic bool brief;             /* its guest comes again soon, or not at all: verbs/spin.h */
     bool open;                      /* every thread may visit at any time; else a thread earns it */
     const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
     const _Atomic unsigned *sleepers; /* queues that somebody sleeps for */

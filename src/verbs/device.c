@@ -344,7 +344,7 @@ static enum iwarp_status open_device(const struct iwarp_device_options *options,
 
     if (iwarp_crc32c_select(IWARP_CRC32C_AUTO) != 0) {
         return iwarp_fail(IWARP_LIMIT, "no usable CRC32c implementation (IWARP_CRC32C in the "
-                                       "environment: x86, isal, evp or auto)");
+                                       "environment: avx512, avx2, x86, isal, arm, evp or auto)");
     }
     struct iwarp_device *d = calloc(1, sizeof *d + o.workers * sizeof d->worker[0]);
     if (!d) {

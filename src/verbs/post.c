@@ -446,10 +446,29 @@ static bool is_same_again(const struct iwarp_qp *qp)
     return same;
 }
 
-/* One request, or a Write with the Read behind it that confirms it. */
+/* A Write or Send alone, or a Write with the Read behind it that confirms it: spin.h. */
 static bool is_lone(const struct iwarp_send_wr *wr)
 {
-    return wr && (!wr->next || (!wr->next->next && (wr->next->flags & IWARP_WR_CONFIRM)));
+    return wr && (wr->opcode == IWARP_WR_WRITE || wr->opcode == IWARP_WR_SEND) &&
+           (!wr->next || (!wr->next->next && (wr->next->flags & IWARP_WR_CONFIRM)));
+}
+
+/*
+ * The post stays. The queue pair is not destroyed meanwhile (await_posters), so the connection, its
+ * worker and the device are there. post_lock held.
+ */
+static struct iwarp_conn *stay_with(struct iwarp_qp *qp)
+{
+    atomic_fetch_add_explicit(&qp->drivers, 1, memory_order_relaxed);
+    iwarp_conn_get(qp->conn);
+    return qp->conn;
+}
+
+static void stay(struct iwarp_qp *qp, struct iwarp_conn *conn, uint64_t writes)
+{
+    iwarp_spin_stay(conn, writes);
+    iwarp_conn_put(conn);
+    atomic_fetch_sub_explicit(&qp->drivers, 1, memory_order_release); /* see await_posters */
 }
 
 static bool has_deferred(const struct iwarp_qp *qp)
@@ -504,13 +523,15 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
     enum iwarp_defer defer = IWARP_DEFER_NO;
     struct iwarp_conn *stays = NULL;
     uint64_t writes = 0;
-    if (lone && is_same_again(qp) && status == IWARP_OK && qp->conn && !qp->pd->device->embedded) {
+    if ((single || lone) && is_same_again(qp) && status == IWARP_OK && qp->conn &&
+        !qp->pd->device->embedded) {
         defer = single ? iwarp_defer(qp, next_send(qp) - 1) : IWARP_DEFER_NO;
-        if (defer != IWARP_DEFER_YES && iwarp_spin_counts(qp)) {
-            stays = qp->conn;
-            writes = stays->spin.writes;
-            iwarp_conn_get(stays);
+        if (lone && defer != IWARP_DEFER_YES && iwarp_spin_counts(qp, &writes)) {
+            stays = stay_with(qp);
         }
+    }
+    if (qp->conn && !stays && qp->conn->spin.leads) {
+        iwarp_spin_end(qp->conn);
     }
     struct iwarp_conn *conn = defer == IWARP_DEFER_YES ? NULL : iwarp_qp_claim(qp);
     iwarp_mutex_unlock(&qp->post_lock);
@@ -519,8 +540,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
     }
     iwarp_qp_drive(qp, conn, defer == IWARP_DEFER_TIMED);
     if (stays) {
-        iwarp_spin_stay(stays, writes);
-        iwarp_conn_put(stays);
+        stay(qp, stays, writes);
     }
     return status;
 }

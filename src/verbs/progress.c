@@ -158,12 +158,17 @@ static bool take_all(struct iwarp_device *device, uint64_t workers)
     }
     for (unsigned i = 0; i < device->workers; i++) {
         struct iwarp_loop *l = &device->worker[i].loop;
-        if (!(workers >> i & 1) || iwarp_lease_is_out(&l->lease)) {
+        if (!(workers >> i & 1)) {
+            continue;
+        }
+        if (iwarp_lease_is_out(&l->lease)) {
+            atomic_store_explicit(&l->lease.brief, false, memory_order_relaxed);
             continue;
         }
         if (iwarp_loop_is_current(l) || !iwarp_lease_take(l, IWARP_PARK_MS)) {
             return false;
         }
+        atomic_store_explicit(&l->lease.brief, false, memory_order_relaxed);
         iwarp_lease_leave(l);
     }
     return true;
@@ -297,10 +302,11 @@ bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers)
 }
 
 /* Entries are looked up and not created: a thread that never polled has nothing to end. */
-void iwarp_progress_pause(const struct iwarp_device *device)
+void iwarp_progress_pause(struct iwarp_device *device)
 {
     struct guest *g = find(device);
 
+    atomic_fetch_add_explicit(&device->pauses, 1, memory_order_relaxed);
     polls_on = false;
     if (g) {
         iwarp_habit_pause(&g->polling);

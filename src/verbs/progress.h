@@ -28,7 +28,7 @@ bool iwarp_progress_poll(struct iwarp_device *device, uint64_t workers);
 void iwarp_progress_look(struct iwarp_device *device, uint64_t workers);
 
 /* Threaded: this thread stops polling, since it is about to arm a queue or to wait. */
-void iwarp_progress_pause(const struct iwarp_device *device);
+void iwarp_progress_pause(struct iwarp_device *device);
 
 /*
  * Threaded progress: waiting by running the loop. may_wait is called once for each wait and says

@@ -75,58 +75,89 @@ static bool is_left_alone(const struct iwarp_cq *cq)
            atomic_load_explicit(&cq->empties_then, memory_order_relaxed);
 }
 
+/* What came of the last stay; false: it did not go well, and no unit is counted. */
+static bool went_well(struct iwarp_spin *s, uint64_t writes)
+{
+    unsigned how = atomic_exchange(&s->stayed, STAYED_NOT);
+
+    if (how == STAYED_IN_VAIN) {
+        iwarp_habit_slip(&s->habit);
+        return false;
+    }
+    if (how == STAYED_LATE || (how == STAYED_TO_THE_END && writes != atomic_load(&s->seen))) {
+        iwarp_habit_lost(&s->habit);
+        return false;
+    }
+    return true;
+}
+
 /*
  * Most programs are nothing of the kind: they pay for one comparison, and the clock is not read for
  * them.
  */
-bool iwarp_spin_counts(struct iwarp_qp *qp)
+bool iwarp_spin_counts(struct iwarp_qp *qp, uint64_t *writes)
 {
     struct iwarp_conn *conn = qp->conn;
     struct iwarp_spin *s = &conn->spin;
-    uint64_t writes = writes_of(conn);
     unsigned others = switches_of(conn->worker);
+    unsigned pauses = atomic_load_explicit(&conn->device->pauses, memory_order_relaxed);
 
-    if (writes == s->writes && s->habit.streak == 0) {
+    *writes = writes_of(conn);
+    if (*writes == s->writes && s->habit.streak == 0) {
         return false;
     }
-    bool answers = writes != s->writes && others == s->others &&
+    bool answers = *writes == s->writes + 1 && others == s->others && pauses == s->pauses &&
                    is_left_alone(qp->options.send_cq) && is_left_alone(qp->options.recv_cq);
-    s->writes = writes;
+    s->writes = *writes;
     s->others = others;
+    s->pauses = pauses;
     if (!atomic_load_explicit(&s->asked, memory_order_relaxed)) {
         atomic_store_explicit(&s->asked, true, memory_order_relaxed);
         return false;
     }
-    switch (atomic_exchange(&s->stayed, STAYED_NOT)) {
-    case STAYED_IN_VAIN:
-        iwarp_habit_slip(&s->habit);
+    if (!went_well(s, *writes)) {
         return false;
-    case STAYED_LATE:
-        iwarp_habit_lost(&s->habit);
-        return false;
-    default:
-        break;
     }
     int64_t came_ns = atomic_load_explicit(&s->came_ns, memory_order_relaxed);
     bool quick = answers && iwarp_now_ns() - came_ns < REACT_NS;
-    return iwarp_habit_unit(&s->habit, quick) && may_stay(conn);
+    s->leads = iwarp_habit_unit(&s->habit, quick) && may_stay(conn);
+    return s->leads;
+}
+
+/* A lease that is not brief is another guest's. */
+static void give_back(struct iwarp_loop *l)
+{
+    if (atomic_load_explicit(&l->lease.brief, memory_order_relaxed)) {
+        iwarp_lease_recall(l);
+    }
+}
+
+void iwarp_spin_end(struct iwarp_conn *conn)
+{
+    struct iwarp_spin *s = &conn->spin;
+
+    s->leads = false;
+    if (s->habit.earned) {
+        iwarp_habit_slip(&s->habit);
+    }
+    give_back(&conn->worker->loop);
 }
 
 /* --- staying --------------------------------------------------------------------------------- */
 
 /*
- * The home is asked for the loop if it has it. At a later stay that may be since somebody recalled
- * the lease, or since there was something to do between two posts that waited for the home.
+ * The home is asked for the loop if it has it: at the first stay, or since somebody has recalled
+ * the lease. `brief` is set first, as the home parks as soon as it has left the loop.
  */
 static bool take(struct iwarp_loop *l)
 {
     if (iwarp_lease_is_out(&l->lease)) {
         return true;
     }
+    atomic_store_explicit(&l->lease.brief, true, memory_order_relaxed);
     if (!iwarp_lease_take(l, IWARP_PARK_MS)) {
         return false;
     }
-    atomic_store_explicit(&l->lease.brief, true, memory_order_relaxed);
     iwarp_lease_leave(l);
     return true;
 }
@@ -135,8 +166,8 @@ void iwarp_spin_stay(struct iwarp_conn *conn, uint64_t writes)
 {
     struct iwarp_loop *l = &conn->worker->loop;
     unsigned others = switches_of(conn->worker);
-    int64_t now = iwarp_now_ns(), end = now + STAY_NS;
     unsigned how = take(l) ? STAYED_NOT : STAYED_LATE;
+    int64_t now = iwarp_now_ns(), end = now + STAY_NS;
 
     while (how == STAYED_NOT) {
         if (writes_of(conn) != writes) {
@@ -149,8 +180,9 @@ void iwarp_spin_stay(struct iwarp_conn *conn, uint64_t writes)
         now = iwarp_now_ns();
     }
     atomic_store_explicit(&conn->spin.came_ns, now, memory_order_relaxed);
+    atomic_store(&conn->spin.seen, writes_of(conn));
     atomic_store(&conn->spin.stayed, how);
     if (how != STAYED_TO_THE_END) {
-        iwarp_lease_recall(l);
+        give_back(l);
     }
 }

@@ -7,20 +7,25 @@
  * after time. Then the thread has earned to run the loop (loop/habit.h): its post sends, and goes
  * on until the next Write is placed, STAY_NS at most.
  *
- *   | at a post of a lone request                       | action             |
- *   |---------------------------------------------------|--------------------|
- *   | the peer's Write came less than REACT_NS ago      | a quick unit       |
- *   | it came earlier, or none did since the last post, | a slow unit        |
- *   | or another connection received, or the last poll  |                    |
- *   | of a queue was in vain                            |                    |
- *   | the last stay was in vain                         | slip, and no unit  |
- *   | the last stay had to ask for the loop in vain     | lost, and no unit  |
- *   | the lease is earned                               | the post stays     |
+ *   | at a post                                         | action                    |
+ *   |---------------------------------------------------|---------------------------|
+ *   | of one Write or Send; the peer's Write, the only  | a quick unit              |
+ *   | one since the last post, came REACT_NS ago at     |                           |
+ *   | most                                              |                           |
+ *   | it came earlier, or there was none, or several,   | a slow unit               |
+ *   | or another connection received, or a queue was    |                           |
+ *   | armed or waited for, or the last poll was in vain |                           |
+ *   | the last stay was in vain                         | slip, and no unit         |
+ *   | a Write came after the last stay, or its lease    | lost, and no unit         |
+ *   | was refused or recalled                           |                           |
+ *   | the lease is earned                               | the post stays            |
+ *   | of anything else while the lease is earned        | slip                      |
+ *   | that does not stay, after one that did            | the home has the loop now |
  *
  * A stay is in vain if no Write comes in time, or if another connection receives: the program may
  * look at the memory of several. Between two stays nobody runs the loop, so the lease is brief: the
  * home is back IWARP_PARK_BRIEF_NS after the last stay, or twice that, and at once after one in
- * vain.
+ * vain. The first stay of a lease waits for the loop, too, IWARP_PARK_MS at most.
  *
  * With threaded progress and one worker. Never with the option `look` off, while a completion queue
  * of the device is armed, or on a thread that runs the loop.
@@ -38,12 +43,15 @@ struct iwarp_conn;
 struct iwarp_qp;
 
 struct iwarp_spin {
-    struct iwarp_habit habit; /* the first three with post_lock held */
-    uint64_t writes;          /* of the peer, at the last post */
-    unsigned others;          /* worker.switches then */
-    _Atomic bool asked;       /* came_ns is wanted */
-    _Atomic unsigned stayed;  /* what came of the last stay: spin.c */
-    _Atomic int64_t came_ns;  /* when octets were found last, as a time of iwarp_now_ns */
+    struct iwarp_habit habit; /* these with post_lock held */
+    bool leads;               /* the last post has stayed, or still does */
+    uint64_t writes;          /* of the peer, at the last post that counted; and so: */
+    unsigned others, pauses;  /* worker.switches, device.pauses */
+
+    _Atomic bool asked;      /* came_ns is wanted */
+    _Atomic int64_t came_ns; /* when octets were found last, as a time of iwarp_now_ns */
+    _Atomic unsigned stayed; /* what came of the last stay: spin.c */
+    _Atomic uint64_t seen;   /* writes of the peer at its end */
 };
 
 /* The thread that runs the loop is about to receive, and has received. conn.lock held. */
@@ -52,14 +60,17 @@ void iwarp_spin_came(struct iwarp_conn *conn);
 
 /*
  * A lone request is posted to qp, which is connected, and goes out at once: count a unit. True: the
- * post stays. post_lock held.
+ * post stays; *writes is for iwarp_spin_stay. post_lock held.
  */
-bool iwarp_spin_counts(struct iwarp_qp *qp);
+bool iwarp_spin_counts(struct iwarp_qp *qp, uint64_t *writes);
 
 /*
- * It is sent: run the loop until the peer has placed more than `writes`, which spin.writes was with
- * post_lock held. No lock held, with a reference.
+ * It is sent: run the loop until the peer has placed more than `writes`. No lock held, with a
+ * reference.
  */
 void iwarp_spin_stay(struct iwarp_conn *conn, uint64_t writes);
+
+/* The post does not stay. `leads` is set. post_lock held. */
+void iwarp_spin_end(struct iwarp_conn *conn);
 
 #endif

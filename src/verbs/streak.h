@@ -23,7 +23,8 @@
  *
  * PAUSED is less than MAX_NEED, since a pause may be the machine's: an interrupt, a look at the
  * loop that brought much, the tick.  With a `need` beyond its rows a program would never have a
- * streak again.  So many requests, sent one by one, take about as long as a pause does.
+ * streak again.  And the next pause of that kind must not come before the requests that go out
+ * alone are sent: 16 take 100 to 150 us, and a tick comes each 250 us.
  * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
  * request that is posted alone always goes out at once, and a program that posts and stays away
  * soon has all of its requests go out at once.  One whose rows are too short for `need`, but begin

@@ -21,6 +21,7 @@
 struct peer {
     struct pair_side *side, *other;
     pthread_t thread;
+    _Atomic bool twice;     /* it answers by two Writes, the second to the next octet */
     _Atomic unsigned more;  /* so many Writes follow that answer, of 250, 249 and so on, */
     _Atomic unsigned pause; /* so many microseconds apart */
 };
@@ -32,27 +33,38 @@ struct game {
     unsigned char mark;
 };
 
-static void write_mark(const struct pair_side *from, const struct pair_side *to, unsigned char mark)
+static void write_mark_at(const struct pair_side *from, const struct pair_side *to, size_t at,
+                          unsigned char mark)
 {
     struct iwarp_sge sge = pair_sge(from, OCTETS, 1);
     struct iwarp_send_wr wr = pair_wr(IWARP_WR_WRITE, 0, &sge);
 
     from->p[OCTETS] = mark;
-    wr.remote_to = (uintptr_t)to->p;
+    wr.remote_to = (uintptr_t)to->p + at;
     wr.remote_stag = iwarp_mr_stag(to->mr);
     must(iwarp_post_send(from->qp, &wr, NULL));
     (void)pair_wc(from->send_cq, 0, IWARP_WC_SUCCESS);
 }
 
-/* As such a program does it: without a call. */
-static void spin_until(const struct pair_side *side, unsigned char mark)
+static void write_mark(const struct pair_side *from, const struct pair_side *to, unsigned char mark)
 {
-    const volatile uint8_t *at = side->p;
+    write_mark_at(from, to, 0, mark);
+}
+
+/* As such a program does it: without a call. */
+static void spin_until_at(const struct pair_side *side, size_t where, unsigned char mark)
+{
+    const volatile uint8_t *at = side->p + where;
     int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
 
     while (*at != mark) {
         assert_true(iwarp_now_ms() < end);
     }
+}
+
+static void spin_until(const struct pair_side *side, unsigned char mark)
+{
+    spin_until_at(side, 0, mark);
 }
 
 static unsigned char next_mark(unsigned char mark)
@@ -72,6 +84,9 @@ static void *answer(void *arg)
             usleep(0);
         }
         write_mark(peer->side, peer->other, *at);
+        if (atomic_load(&peer->twice)) {
+            write_mark_at(peer->side, peer->other, 1, *at);
+        }
     } while (*at != 255);
     for (unsigned i = 0; i < atomic_load(&peer->more); i++) {
         usleep(atomic_load(&peer->pause));
@@ -238,6 +253,74 @@ static void post__of_a_thread_that_polls_meanwhile__does_not_stay(void **state)
     end(&g);
 }
 
+/* A thread that waits for a completion is told of it, and can run the loop by that. */
+static void post__of_a_thread_that_waits_meanwhile__does_not_stay(void **state)
+{
+    struct iwarp_wc wc;
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 200; i++) {
+        to_and_fro(&g);
+        (void)iwarp_cq_wait(g.p.side[0].recv_cq, &wc, 1, 0);
+        assert_false(spin_of(&g)->habit.earned);
+    }
+    last_round(&g);
+    end(&g);
+}
+
+/*
+ * The Write that ended the stay was not all that the program spins for: what it waits for then is
+ * placed by the home, which takes a while, so it is not kept in its posts any longer.
+ */
+static void post__after_a_second_write__does_not_stay(void **state)
+{
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    atomic_store(&g.peer.twice, true);
+    for (unsigned i = 0; i < 200; i++) {
+        to_and_fro(&g);
+        spin_until_at(&g.p.side[0], 1, g.mark);
+        assert_false(spin_of(&g)->habit.earned);
+    }
+    last_round(&g);
+    end(&g);
+}
+
+/* After a request of another kind the home has the loop at once: the answer may be long in coming.
+ */
+static void post__of_a_chain__gives_the_loop_back(void **state)
+{
+    struct iwarp_sge sge;
+    struct iwarp_send_wr wr[2];
+    struct game g;
+
+    (void)state;
+    begin(&g, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 5; i++) {
+        do {
+            earn(&g);
+            to_and_fro(&g);
+        } while (!spin_of(&g)->leads);
+        sge = pair_sge(&g.p.side[0], OCTETS, 1);
+        for (unsigned k = 0; k < 2; k++) {
+            wr[k] = pair_wr(IWARP_WR_WRITE, 0, &sge);
+            wr[k].remote_to = (uintptr_t)g.p.side[1].p + OCTETS / 2;
+            wr[k].remote_stag = iwarp_mr_stag(g.p.side[1].mr);
+        }
+        wr[0].next = &wr[1];
+        must(iwarp_post_send(g.p.side[0].qp, wr, NULL));
+        assert_false(spin_of(&g)->leads || spin_of(&g)->habit.earned);
+        (void)pair_wc(g.p.side[0].send_cq, 0, IWARP_WC_SUCCESS);
+        (void)pair_wc(g.p.side[0].send_cq, 0, IWARP_WC_SUCCESS);
+    }
+    last_round(&g);
+    end(&g);
+}
+
 /* The program may look at the memory of all its connections, so it is kept in none of its posts. */
 static void post__while_another_connection_receives__does_not_stay(void **state)
 {
@@ -276,6 +359,9 @@ int main(void)
         cmocka_unit_test(post__that_nobody_answers__returns),
         cmocka_unit_test(post__while_a_queue_is_armed__does_not_stay),
         cmocka_unit_test(post__of_a_thread_that_polls_meanwhile__does_not_stay),
+        cmocka_unit_test(post__of_a_thread_that_waits_meanwhile__does_not_stay),
+        cmocka_unit_test(post__after_a_second_write__does_not_stay),
+        cmocka_unit_test(post__of_a_chain__gives_the_loop_back),
         cmocka_unit_test(post__while_another_connection_receives__does_not_stay),
         cmocka_unit_test(post__with_polled_progress__does_not_stay),
     };

@@ -4,10 +4,9 @@
 
 #define FIRST    8u     /* posts at once in a row until one waits */
 #define MAX_NEED 65536u /* so a program that has changed its ways has streaks in the end */
-#define PAUSED   16u /* pauses make `need` no larger: 16 go out alone between two ticks, 64 do not \
-                      */
-#define GOOD  4u     /* batches worth it until `need` is halved */
-#define WORTH 4u     /* requests of such a batch */
+#define PAUSED   16u    /* pauses make `need` no larger, see streak.h */
+#define GOOD     4u     /* batches worth it until `need` is halved */
+#define WORTH    4u     /* requests of such a batch */
 
 #define BATCH_REQUESTS 64u
 #define BATCH_OCTETS   (120u * 1024u)

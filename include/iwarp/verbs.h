@@ -569,8 +569,9 @@ struct iwarp_recv_wr {
  * A thread that posts and then spins on memory until its peer's Write is there would have to be
  * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write,
  * with THREADED progress and one worker, its posts of one request run the worker's loop until the
- * next Write is placed, for 100 us at most. Not with the option `look` off, nor while a completion
- * queue is armed. If it does something else later, what comes is placed within 1 ms.
+ * next Write is placed, for 100 us at most; the first of them may wait for the loop for 2 ms. Not
+ * with the option `look` off, nor while a completion queue is armed. If the thread does something
+ * else later, what comes is placed within 1 ms.
  *
  * The call stops at the first request that cannot be posted, returns its status and sets *bad to it
  * (bad may be NULL); the requests before it are posted. AGAIN: the send queue is full; poll

@@ -170,11 +170,8 @@ WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *
     __m128i x0 = load16(v), x1 = load16(v + 16), x2 = load16(v + 32), x3 = load16(v + 48);
     struct rows rows = {state, 0, 0};
 
-    for (unsigned turn = 1;; turn++, at += TURN_ROW) {
+    for (unsigned turn = 1; turn < block->turns; turn++, at += TURN_ROW) {
         turn_rows(&rows, at, len);
-        if (turn == block->turns) {
-            return join(&rows, (const __m128i[]){x0, x1, x2, x3}, block);
-        }
         v += TURN_FOLD;
         __builtin_prefetch(next);
         __builtin_prefetch(v + ahead);
@@ -184,6 +181,8 @@ WITH_BOTH static inline uint32_t sum_block(uint32_t state, const unsigned char *
         x2 = fold16(x2, by_64, load16(v + 32));
         x3 = fold16(x3, by_64, load16(v + 48));
     }
+    turn_rows(&rows, at, len);
+    return join(&rows, (const __m128i[]){x0, x1, x2, x3}, block);
 }
 
 /* --- the same with the multiplier of 32 octets ----------------------------------------------- */

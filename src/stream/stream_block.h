@@ -59,7 +59,7 @@ struct iwarp_tx_block {
     uint32_t used;     /* octets of `bytes` */
     bool open;         /* the last entry ends at bytes + used and may be extended */
     bool lent;         /* the regions in `ref` are lent */
-    uint32_t copy_max; /* TX_COPY_MAX or TX_COPY_SMALL: of what is framed before it is settled */
+    uint32_t copy_max; /* TX_COPY_MAX or TX_COPY_SMALL, chosen when the block is opened */
     unsigned refs;
     struct iwarp_tx_ref *ref; /* IWARP_MAX_LENDS of them, unless moved */
     uint8_t *bytes;           /* TX_BYTES of them, unless moved */

@@ -558,10 +558,10 @@ static void turn_of_loop(struct iwarp_conn *conn, unsigned reasons)
     uint64_t before = conn->stream.rx.pos;
 
     if (reasons & IWARP_TURN_READABLE) {
-        iwarp_spin_comes(conn);
+        iwarp_spin_receives(conn);
     }
     iwarp_conn_turn(conn, reasons);
-    iwarp_spin_came(conn);
+    iwarp_spin_received(conn);
     if (conn->ep && conn->stream.rx.pos != before && conn->tcp) {
         iwarp_hot_received(&conn->worker->loop, &hot_source, conn);
     }

@@ -14,7 +14,7 @@
 #define STAY_NS  100000 /* for which a post runs the loop */
 
 /* What came of a stay. */
-enum { STAYED_NOT, STAYED_TO_THE_END, STAYED_IN_VAIN, STAYED_LATE };
+enum { STAYED_NOT, STAYED_ANSWERED, STAYED_UNANSWERED, STAYED_REFUSED };
 
 /* Those of the peer that are placed whole. */
 static uint64_t writes_of(const struct iwarp_conn *conn)
@@ -38,7 +38,7 @@ static void note_time(struct iwarp_conn *conn)
  * The time is noted twice: a program on another processor may react before the turn is over, and
  * one on the same processor only once it is.
  */
-void iwarp_spin_comes(struct iwarp_conn *conn)
+void iwarp_spin_receives(struct iwarp_conn *conn)
 {
     struct iwarp_worker *w = conn->worker;
 
@@ -49,7 +49,7 @@ void iwarp_spin_comes(struct iwarp_conn *conn)
     note_time(conn);
 }
 
-void iwarp_spin_came(struct iwarp_conn *conn)
+void iwarp_spin_received(struct iwarp_conn *conn)
 {
     note_time(conn);
 }
@@ -65,26 +65,23 @@ static bool may_stay(const struct iwarp_conn *conn)
            iwarp_loop_may_fault();
 }
 
-/*
- * The last poll of the queue has found something, or there was none. A program that polls in vain
- * while it waits runs the loop by that.
- */
-static bool is_left_alone(const struct iwarp_cq *cq)
+/* A program that polls an empty queue while it waits can run the loop by that. */
+static bool was_empty_at_last_poll(const struct iwarp_cq *cq)
 {
-    return atomic_load_explicit(&cq->empties, memory_order_relaxed) ==
+    return atomic_load_explicit(&cq->empties, memory_order_relaxed) !=
            atomic_load_explicit(&cq->empties_then, memory_order_relaxed);
 }
 
-/* What came of the last stay; false: it did not go well, and no unit is counted. */
+/* Count what came of the last stay. False: no unit is counted beside it. */
 static bool went_well(struct iwarp_spin *s, uint64_t writes)
 {
     unsigned how = atomic_exchange(&s->stayed, STAYED_NOT);
 
-    if (how == STAYED_IN_VAIN) {
+    if (how == STAYED_UNANSWERED) {
         iwarp_habit_slip(&s->habit);
         return false;
     }
-    if (how == STAYED_LATE || (how == STAYED_TO_THE_END && writes != atomic_load(&s->seen))) {
+    if (how == STAYED_REFUSED || (how == STAYED_ANSWERED && writes != atomic_load(&s->seen))) {
         iwarp_habit_lost(&s->habit);
         return false;
     }
@@ -107,7 +104,8 @@ bool iwarp_spin_counts(struct iwarp_qp *qp, uint64_t *writes)
         return false;
     }
     bool answers = *writes == s->writes + 1 && others == s->others && pauses == s->pauses &&
-                   is_left_alone(qp->options.send_cq) && is_left_alone(qp->options.recv_cq);
+                   !was_empty_at_last_poll(qp->options.send_cq) &&
+                   !was_empty_at_last_poll(qp->options.recv_cq);
     s->writes = *writes;
     s->others = others;
     s->pauses = pauses;
@@ -166,23 +164,23 @@ void iwarp_spin_stay(struct iwarp_conn *conn, uint64_t writes)
 {
     struct iwarp_loop *l = &conn->worker->loop;
     unsigned others = switches_of(conn->worker);
-    unsigned how = take(l) ? STAYED_NOT : STAYED_LATE;
+    unsigned how = take(l) ? STAYED_NOT : STAYED_REFUSED;
     int64_t now = iwarp_now_ns(), end = now + STAY_NS;
 
     while (how == STAYED_NOT) {
         if (writes_of(conn) != writes) {
-            how = STAYED_TO_THE_END;
+            how = STAYED_ANSWERED;
         } else if (now >= end || switches_of(conn->worker) != others) {
-            how = STAYED_IN_VAIN;
+            how = STAYED_UNANSWERED;
         } else if (!iwarp_lease_visit(l)) {
-            how = STAYED_LATE;
+            how = STAYED_REFUSED;
         }
         now = iwarp_now_ns();
     }
     atomic_store_explicit(&conn->spin.came_ns, now, memory_order_relaxed);
     atomic_store(&conn->spin.seen, writes_of(conn));
     atomic_store(&conn->spin.stayed, how);
-    if (how != STAYED_TO_THE_END) {
+    if (how != STAYED_ANSWERED) {
         give_back(l);
     }
 }

@@ -3,9 +3,9 @@
  * A program that spins on memory: it posts a request and then reads its own memory until an RDMA
  * Write of the peer is there. It makes no call that could run the loop, so the home has to wake up
  * for each Write, and where both share a processor it waits until the scheduler takes that from the
- * program. What shows such a program is that it posts right after the peer's Write was placed, time
- * after time. Then the thread has earned to run the loop (loop/habit.h): its post sends, and goes
- * on until the next Write is placed, STAY_NS at most.
+ * program. Such a program posts right after the peer's Write was placed, time after time. Once it
+ * has done so often enough, the thread has earned to run the loop (loop/habit.h): its post sends,
+ * and goes on until the next Write is placed, STAY_NS at most.
  *
  *   | at a post                                         | action                    |
  *   |---------------------------------------------------|---------------------------|
@@ -14,18 +14,19 @@
  *   | most                                              |                           |
  *   | it came earlier, or there was none, or several,   | a slow unit               |
  *   | or another connection received, or a queue was    |                           |
- *   | armed or waited for, or the last poll was in vain |                           |
- *   | the last stay was in vain                         | slip, and no unit         |
+ *   | armed or waited for, or found empty at the last   |                           |
+ *   | poll                                              |                           |
+ *   | the last stay ended without a Write               | slip, and no unit         |
  *   | a Write came after the last stay, or its lease    | lost, and no unit         |
  *   | was refused or recalled                           |                           |
  *   | the lease is earned                               | the post stays            |
  *   | of anything else while the lease is earned        | slip                      |
  *   | that does not stay, after one that did            | the home has the loop now |
  *
- * A stay is in vain if no Write comes in time, or if another connection receives: the program may
- * look at the memory of several. Between two stays nobody runs the loop, so the lease is brief: the
- * home is back IWARP_PARK_BRIEF_NS after the last stay, or twice that, and at once after one in
- * vain. The first stay of a lease waits for the loop, too, IWARP_PARK_MS at most.
+ * A stay ends without a Write after STAY_NS, or when another connection receives, since the program
+ * may look at the memory of several. Between two stays nobody runs the loop, so the lease is brief:
+ * the home is back IWARP_PARK_BRIEF_NS after the last stay, or twice that, and at once after one
+ * without a Write. The first stay of a lease waits for the loop, too, IWARP_PARK_MS at most.
  *
  * With threaded progress and one worker. Never with the option `look` off, while a completion queue
  * of the device is armed, or on a thread that runs the loop.
@@ -55,8 +56,8 @@ struct iwarp_spin {
 };
 
 /* The thread that runs the loop is about to receive, and has received. conn.lock held. */
-void iwarp_spin_comes(struct iwarp_conn *conn);
-void iwarp_spin_came(struct iwarp_conn *conn);
+void iwarp_spin_receives(struct iwarp_conn *conn);
+void iwarp_spin_received(struct iwarp_conn *conn);
 
 /*
  * A lone request is posted to qp, which is connected, and goes out at once: count a unit. True: the

@@ -95,7 +95,7 @@ static void *answer(void *arg)
     return NULL;
 }
 
-/* Each end has a device of its own, as in two processes. */
+/* The two ends have two devices, as in two processes. */
 static void begin(struct game *g, enum iwarp_progress progress)
 {
     struct pair_options o;
@@ -237,7 +237,7 @@ static void post__while_a_queue_is_armed__does_not_stay(void **state)
     end(&g);
 }
 
-/* A thread that polls in vain while it waits runs the loop by that. */
+/* The thread polls an empty queue while it waits, and its polls can run the loop. */
 static void post__of_a_thread_that_polls_meanwhile__does_not_stay(void **state)
 {
     struct game g;
@@ -329,7 +329,8 @@ static void post__while_another_connection_receives__does_not_stay(void **state)
     (void)state;
     begin(&g, IWARP_PROGRESS_THREADED);
     for (unsigned i = 0; i < 200; i++) {
-        atomic_fetch_add(&g.p.side[0].conn->worker->switches, 1); /* as iwarp_spin_comes does it */
+        atomic_fetch_add(&g.p.side[0].conn->worker->switches,
+                         1); /* as iwarp_spin_receives does it */
         to_and_fro(&g);
         assert_false(spin_of(&g)->habit.earned);
     }

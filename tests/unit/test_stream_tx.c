@@ -648,6 +648,7 @@ static void send__response_whose_source_goes_midway__quotes_what_is_left(void **
 /* The source of a request or of a response is registered but not mapped. */
 static void unmapped_source(size_t n, bool response, bool no_crc, bool refers)
 {
+    const size_t copied = refers ? TX_COPY_SMALL : TX_COPY_MAX;
     struct endpoint e;
     /* Kept as a mapping without rights, so that nobody else gets the addresses. */
     uint8_t *page = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -668,9 +669,7 @@ static void unmapped_source(size_t n, bool response, bool no_crc, bool refers)
     } else {
         post_area(&e, a);
     }
-    if (no_crc &&
-        n > (size_t)(refers ? TX_COPY_SMALL
-                            : TX_COPY_MAX)) { /* nobody looked at it: the write call will see it */
+    if (no_crc && n > copied) { /* nobody looked at it: the write call will see it */
         assert_true(endpoint_send(&e, 10) > 0);
         assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
         iwarp_stream_kill(&e.s, IWARP_FAULT_LOCAL_MEMORY, IWARP_SIDE_LOCAL, 0);

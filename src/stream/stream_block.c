@@ -162,7 +162,9 @@ bool iwarp_tx_block_open(struct iwarp_stream *s)
     struct iwarp_tx_block *b = s->tx.block;
     assert(!b->lent);
     b->lent = true;
-    b->copy_max = s->config.refers || is_scarce(s->config.budget) ? TX_COPY_SMALL : TX_COPY_MAX;
+    bool scarce = is_scarce(s->config.budget);
+    b->copy_max = scarce || s->config.refers ? TX_COPY_SMALL : TX_COPY_MAX;
+    b->most = scarce ? TX_BYTES_SMALL : TX_BYTES;
     for (unsigned i = 0; i < b->refs; i++) {
         if (!lend_again(s, &b->ref[i])) {
             b->refs = i; /* only those before i are lent: settle must not touch the others */

@@ -13,8 +13,7 @@
 
 #include "stream/stream.h"
 
-#define TX_IOV   1024 /* what one sendmsg takes: Linux's UIO_MAXIOV */
-#define TX_BYTES (96 * 1024)
+#define TX_IOV 1024 /* what one sendmsg takes: Linux's UIO_MAXIOV */
 
 /*
  * Payload up to this is copied beside its header, which is cheaper than two iovec entries: TCP
@@ -24,6 +23,10 @@
  */
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
 #define TX_COPY_SMALL 512
+
+/* Octets of a block, and how many of them are used where memory is scarce, for the same reason. */
+#define TX_BYTES       (192 * 1024)
+#define TX_BYTES_SMALL (96 * 1024)
 
 /*
  * The most that one FPDU may take of `bytes` and of `iov`: length field, largest DDP header, RDMAP
@@ -60,6 +63,7 @@ struct iwarp_tx_block {
     bool open;         /* the last entry ends at bytes + used and may be extended */
     bool lent;         /* the regions in `ref` are lent */
     uint32_t copy_max; /* TX_COPY_MAX or TX_COPY_SMALL, chosen when the block is opened */
+    uint32_t most;     /* TX_BYTES or TX_BYTES_SMALL, the same */
     unsigned refs;
     struct iwarp_tx_ref *ref; /* IWARP_MAX_LENDS of them, unless moved */
     uint8_t *bytes;           /* TX_BYTES of them, unless moved */
@@ -97,7 +101,7 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s);
 /* Is there room for one more FPDU? */
 static inline bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
 {
-    return !b->moved && b->used + TX_FPDU_BYTES <= TX_BYTES && b->n + TX_FPDU_IOV <= TX_IOV &&
+    return !b->moved && b->used + TX_FPDU_BYTES <= b->most && b->n + TX_FPDU_IOV <= TX_IOV &&
            b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
 }
 

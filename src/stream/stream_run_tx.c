@@ -179,7 +179,7 @@ unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
         return 0;
     }
     /* An FPDU that begins below the limit fits, since the block has room for TX_FPDU_BYTES then. */
-    run.limit = TX_BYTES - TX_FPDU_BYTES - b->used + 1;
+    run.limit = b->most - TX_FPDU_BYTES - b->used + 1;
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
     (void)iwarp_guard_batch(&run.range, frame_run, &run); /* after a fault run.requests is less */
     settle(&run);

@@ -17,11 +17,13 @@
 #include <assert.h>
 
 /*
- * Octets framed ahead of the transport: two of the largest FPDUs. That few are still in the cache
- * after the CRC when the transport copies them, and the peer can process the first FPDU while this
- * end frames the next.
+ * Octets framed ahead of the transport. A message with nothing behind it begins with two of the
+ * largest FPDUs, so that the peer processes these while this end frames the next. Otherwise calls
+ * of the transport are what counts, and how much stays in the second-level cache between the CRC
+ * and the transport's copy.
  */
-#define TX_BATCH_MAX (124 * 1024)
+#define TX_BATCH_FIRST (124 * 1024)
+#define TX_BATCH_MAX   (500 * 1024)
 
 /* --- messages -------------------------------------------------------------------------------- */
 
@@ -560,13 +562,22 @@ static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
     }
 }
 
+static size_t batch_max(const struct iwarp_stream *s)
+{
+    struct iwarp_wq *sq = s->config.sq;
+    bool lone = s->tx.kind == TX_NONE && iwarp_wq_head(sq) - sq->next + s->reads.in_count <= 1;
+
+    return lone ? TX_BATCH_FIRST : TX_BATCH_MAX;
+}
+
 /*
  * Frame one more FPDU or a run, or carry out one local request. `next` is what iwarp_stream_next
  * has returned. False: the batch is over. Regions whose octets are copied stay lent for the whole
  * batch, since many small requests in a row mostly use the same few regions.
  */
 /* [RDMAP-6.1-01] [MPA2-5-01] [VERBS-6.4-01] */
-static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_lends *batch)
+static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, size_t left,
+                  struct iwarp_lends *batch)
 {
     bool good = true;
 
@@ -583,8 +594,7 @@ static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, struct iwarp_
         return false;
     case TX_REQUEST:
         take_turn(s, next);
-        good = iwarp_stream_frame_writes(s, TX_BATCH_MAX - (s->tx.framed - s->tx.sent)) > 0 ||
-               frame_request(s, batch);
+        good = iwarp_stream_frame_writes(s, left) > 0 || frame_request(s, batch);
         break;
     case TX_RESPONSE:
         take_turn(s, next);
@@ -616,8 +626,9 @@ unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
     struct iwarp_tx_block *b = s->tx.block;
     struct iwarp_lends batch;
     batch.n = 0;
-    while (s->tx.framed - s->tx.sent < TX_BATCH_MAX && iwarp_tx_block_room(b) &&
-           frame(s, next, &batch)) {
+    uint64_t end = s->tx.sent + batch_max(s);
+    while (s->tx.framed < end && iwarp_tx_block_room(b) &&
+           frame(s, next, (size_t)(end - s->tx.framed), &batch)) {
         next = iwarp_stream_next(s);
     }
     iwarp_lends_settle(&batch);

@@ -181,7 +181,7 @@ static void payload__up_to_a_size__is_copied(void **state)
         endpoint_init(&e, &(struct endpoint_options){.refers = cases[i % 4].refers,
                                                      .markers_tx = i / 8 != 0,
                                                      .mulpdu = 8192,
-                                                     .budget = 1 << 20});
+                                                     .budget = 4 << 20});
         size_t others = cases[i % 4].scarce ? TX_SCARCE(e.budget.limit) : 0;
         atomic_fetch_add(&e.budget.used, others);
         struct area *a = endpoint_area(&e, KEY, 0x7000, n, 0, 1);

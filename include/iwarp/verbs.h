@@ -561,10 +561,12 @@ struct iwarp_recv_wr {
  * (spinning on memory, below). Requests posted before ESTABLISHED, in IDLE too, wait until then
  * (verbs draft 6.2.1).
  *
- * A Write or Send that is posted alone, right behind others (within 1 us), may wait for the next
- * one, so that they go out together: until 64 of them, or 120 KiB, have gathered, a completion
- * queue is found empty or armed, the thread waits for anything, or 0.5 ms have passed. A chain, and
- * a request after a pause or after an empty poll, goes out at once. Not with EMBEDDED progress.
+ * Writes and Sends that are posted right behind others (within 1 us, and 20 ns more for each
+ * request of the call) may wait for the next call, so that they go out together: until 64 calls, or
+ * 120 KiB, have gathered, a completion queue is found empty or armed, the thread waits for
+ * anything, or 0.5 ms have passed. What is posted after a pause or after an empty poll goes out at
+ * once, and so does a call of more than 16 KiB, or with any other request in its chain. Not with
+ * EMBEDDED progress.
  *
  * A thread that posts and then spins on memory until its peer's Write is there would have to be
  * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write,

@@ -15,10 +15,25 @@
 
 /* --- posting --------------------------------------------------------------------------------- */
 
-static bool may_be_deferred(const struct iwarp_swqe *w)
+/* The requests at [first, end) of the ring, and their octets.  No clock is read for a long chain.
+ */
+static bool may_be_deferred(struct iwarp_wq *sq, uint32_t first, uint32_t end, uint64_t *octets)
 {
-    return (w->opcode == IWARP_WR_WRITE || w->opcode == IWARP_WR_SEND) &&
-           !(w->flags & IWARP_WR_FENCE);
+    bool chain = end - first > 1;
+
+    *octets = 0;
+    for (uint32_t at = first; at != end; at++) {
+        const struct iwarp_swqe *w = iwarp_sq_at(sq, at);
+        if ((w->opcode != IWARP_WR_WRITE && w->opcode != IWARP_WR_SEND) ||
+            (w->flags & IWARP_WR_FENCE)) {
+            return false;
+        }
+        *octets += w->len;
+        if (chain && *octets > IWARP_STREAK_LARGE) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static unsigned count(_Atomic unsigned *counter)
@@ -27,9 +42,9 @@ static unsigned count(_Atomic unsigned *counter)
 }
 
 /* Half of the ring is left for what follows, so that deferring makes no post fail. */
-static bool has_room(struct iwarp_wq *sq, uint32_t at)
+static bool has_room(struct iwarp_wq *sq, uint32_t end)
 {
-    uint32_t used = at + 1 - atomic_load_explicit(&sq->reaped, memory_order_relaxed);
+    uint32_t used = end - atomic_load_explicit(&sq->reaped, memory_order_relaxed);
 
     return used <= sq->limit / 2;
 }
@@ -64,19 +79,21 @@ static void mark(struct iwarp_conn *conn)
     }
 }
 
-enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t at)
+enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t first, uint32_t end)
 {
-    const struct iwarp_swqe *w = iwarp_sq_at(&qp->sq, at);
     struct iwarp_conn *conn = qp->conn;
     struct iwarp_device *device = qp->pd->device;
     struct iwarp_streak *streak = &qp->streak;
+    uint64_t octets;
 
     iwarp_streak_learn(streak, count(&conn->late));
-    if (!may_be_deferred(w) || count(&device->armed) > 0 || iwarp_qp_state(qp) != IWARP_QP_RTS) {
+    if (!may_be_deferred(&qp->sq, first, end, &octets) || count(&device->armed) > 0 ||
+        iwarp_qp_state(qp) != IWARP_QP_RTS) {
         return IWARP_DEFER_NO;
     }
     bool waiting = atomic_load_explicit(&conn->deferred, memory_order_relaxed) != 0;
-    if (!iwarp_streak_waits(streak, iwarp_now_ns(), w->len, waiting, has_room(&qp->sq, at))) {
+    if (!iwarp_streak_waits(streak, iwarp_now_ns(), end - first, octets, waiting,
+                            has_room(&qp->sq, end))) {
         return IWARP_DEFER_TIMED;
     }
     mark(conn);

@@ -25,8 +25,9 @@
  *   3. The list holds a reference of each connection in it.
  *
  * Never deferred: with embedded progress, where no thread would tick; while a completion queue of
- * the device is armed, since the program is about to sleep; and what is no Write or Send, has a
- * fence, or was posted in a chain, which is a batch already.
+ * the device is armed, since the program is about to sleep; a call of whose requests one is no
+ * Write or Send, or has a fence; and a chain over another transport than TCP, where calls are
+ * cheap.
  */
 #ifndef IWARP_VERBS_DEFER_H
 #define IWARP_VERBS_DEFER_H
@@ -38,20 +39,26 @@
 #include "verbs/worker.h"
 
 /*
- * One request was posted to qp, which is connected, and it lies at `at`.  TIMED: it is to be sent,
- * and when that was done is to be noted (iwarp_streak_posted).  post_lock held.
+ * The requests at [first, end) of the ring were posted to qp in one call; it is connected.  TIMED:
+ * they are to be sent, and when that was done is to be noted (iwarp_streak_posted).  post_lock
+ * held.
  */
 enum iwarp_defer { IWARP_DEFER_NO, IWARP_DEFER_TIMED, IWARP_DEFER_YES };
-enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t at);
-static inline enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t at)
+enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t first, uint32_t end);
+static inline enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t first, uint32_t end)
 {
     const struct iwarp_cq *send = qp->options.send_cq, *recv = qp->options.recv_cq;
+
+    if (end - first > 1 && !qp->conn->tcp) {
+        return IWARP_DEFER_NO;
+    }
     unsigned empties = atomic_load_explicit(&send->empties, memory_order_relaxed);
 
     if (recv != send) {
         empties += atomic_load_explicit(&recv->empties, memory_order_relaxed);
     }
-    return iwarp_streak_goes_on(&qp->streak, empties) ? iwarp_defer_in_row(qp, at) : IWARP_DEFER_NO;
+    return iwarp_streak_goes_on(&qp->streak, empties) ? iwarp_defer_in_row(qp, first, end)
+                                                      : IWARP_DEFER_NO;
 }
 
 /* The send queue is about to be read and sent.  conn.lock held. */

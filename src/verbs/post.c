@@ -487,7 +487,7 @@ static inline bool may_post(struct iwarp_qp *qp)
 
 /*
  * Six steps: write the requests into the ring with post_lock held; flush them if the queue pair is
- * in ERROR and has no connection; if a lone request is one of a streak, leave it at that (defer.h);
+ * in ERROR and has no connection; if they are of a streak, leave it at that (defer.h);
  * claim the connection; give post_lock back; send with conn.lock
  * held. The claim is made with post_lock held, as that keeps qp.conn from being separated. Requests
  * that were posted before a wrong one are sent all the same. In IDLE requests wait until the queue
@@ -500,7 +500,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
                                            const struct iwarp_send_wr **bad, bool together)
 {
     IWARP_UNCANCELLED;
-    bool single = wr && !wr->next, lone = is_lone(wr);
+    bool lone = is_lone(wr), confirmed = lone && wr->next;
 
     if (!may_post(qp)) {
         if (bad) {
@@ -509,6 +509,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         return IWARP_MISUSE;
     }
     iwarp_mutex_lock(&qp->post_lock);
+    uint32_t first = next_send(qp);
     enum iwarp_status status = put(qp, &wr, together);
     if (status == IWARP_AGAIN && has_deferred(qp)) { /* sending them may make room */
         struct iwarp_conn *full = iwarp_qp_claim(qp);
@@ -523,9 +524,8 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
     enum iwarp_defer defer = IWARP_DEFER_NO;
     struct iwarp_conn *stays = NULL;
     uint64_t writes = 0;
-    if ((single || lone) && is_same_again(qp) && status == IWARP_OK && qp->conn &&
-        !qp->pd->device->embedded) {
-        defer = single ? iwarp_defer(qp, next_send(qp) - 1) : IWARP_DEFER_NO;
+    if (is_same_again(qp) && status == IWARP_OK && qp->conn && !qp->pd->device->embedded) {
+        defer = confirmed ? IWARP_DEFER_NO : iwarp_defer(qp, first, next_send(qp));
         if (lone && defer != IWARP_DEFER_YES && iwarp_spin_counts(qp, &writes)) {
             stays = stay_with(qp);
         }

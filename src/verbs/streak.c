@@ -6,13 +6,13 @@
 #define MAX_NEED 65536u /* so a program that has changed its ways has streaks in the end */
 #define PAUSED   16u    /* pauses make `need` no larger, see streak.h */
 #define GOOD     4u     /* batches worth it until `need` is halved */
-#define WORTH    4u     /* requests of such a batch */
+#define WORTH    4u     /* posts of such a batch */
 
-#define BATCH_REQUESTS 64u
-#define BATCH_OCTETS   (120u * 1024u)
-#define LARGE_OCTETS   (16u * 1024u) /* more than that is a batch of its own */
+#define BATCH_POSTS  64u
+#define BATCH_OCTETS (120u * 1024u)
 
-#define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause */
+#define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause, */
+#define FILL_NS  20    /* and so much more for each request, since the program fills them in */
 #define SOON_NS  50000 /* from the last post of a row to the next row, if that is soon */
 #define AGE_NS   20000
 
@@ -27,12 +27,12 @@ static void multiply_need(struct iwarp_streak *b, unsigned by, unsigned most)
 /* The requests that waited have gone out, in time. */
 static void end_batch(struct iwarp_streak *b)
 {
-    b->good += b->requests >= WORTH;
+    b->good += b->posts >= WORTH;
     if (b->good >= GOOD) {
         b->good = 0;
         b->need -= b->need / 2;
     }
-    b->requests = 0;
+    b->posts = 0;
     b->octets = 0;
 }
 
@@ -55,21 +55,21 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
     b->need = b->need ? b->need : FIRST;
     if (b->late != late) {
         b->late = late;
-        b->requests = 0;
+        b->posts = 0;
         b->octets = 0;
         b->row = 0;
         multiply_need(b, 4, MAX_NEED);
     }
 }
 
-bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets, bool waiting,
-                        bool has_room)
+bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint64_t octets,
+                        bool waiting, bool has_room)
 {
     int64_t last = atomic_load_explicit(&b->posted_ns, memory_order_relaxed);
-    bool at_once = b->row > 0 && now_ns - last < PAUSE_NS;
+    bool at_once = b->row > 0 && now_ns - last < PAUSE_NS + (int64_t)n * FILL_NS;
 
     iwarp_streak_posted(b, now_ns);
-    if (b->requests > 0 && !waiting) {
+    if (b->posts > 0 && !waiting) {
         end_batch(b);
     }
     if (!at_once) {
@@ -77,7 +77,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets,
         if (waiting) {
             multiply_need(b, 2, PAUSED);
         }
-        b->requests = 0;
+        b->posts = 0;
         b->octets = 0;
         b->row = 1;
         return false;
@@ -87,10 +87,10 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets,
         forgive(b);
         return false;
     }
-    b->since_ns = b->requests == 0 ? now_ns : b->since_ns;
-    b->requests++;
+    b->since_ns = b->posts == 0 ? now_ns : b->since_ns;
+    b->posts++;
     b->octets += octets;
-    bool waits = b->requests < BATCH_REQUESTS && octets <= LARGE_OCTETS &&
+    bool waits = b->posts < BATCH_POSTS && octets <= IWARP_STREAK_LARGE &&
                  b->octets + octets <= BATCH_OCTETS && has_room && now_ns - b->since_ns < AGE_NS;
     if (!waits) {
         end_batch(b);

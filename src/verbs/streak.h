@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is a request one of a streak, so that it may wait for the next one and go out together with it? A
- * policy without clock, I/O and locks, one for each send queue.  A program is *in a streak* while
- * it posts one request after the other without a pause, and asks for completions only where it
- * finds some.  It has *caught up* when it finds a queue empty, or waits: then it waits for the
- * answer to what it has posted, and everything goes out.
+ * Is a post one of a streak, so that its requests may wait for the next one and go out together
+ * with those? A post is a call, of one request or a chain. A policy without clock, I/O and locks,
+ * one for each send queue.  A program is *in a streak* while it posts one call after the other
+ * without a pause, and asks for completions only where it finds some.  It has *caught up* when it
+ * finds a queue empty, or waits: then it waits for the answer to what it has posted, and everything
+ * goes out.
  *
  *   | state  | event                                 | the requests         | next state |
  *   |--------|---------------------------------------|----------------------|------------|
@@ -14,7 +15,7 @@
  *   | streak | a post at once, and there is room     | wait                 | streak     |
  *   | streak | the same, but what waits is a batch,  | go out               | streak     |
  *   |        | AGE_NS old, or half of the ring       |                      |            |
- *   | streak | the same, of more than LARGE_OCTETS   | go out               | streak     |
+ *   | streak | the same, of more than STREAK_LARGE   | go out               | streak     |
  *   | streak | a post after a pause                  | go out; need times   | alone      |
  *   |        |                                       | 2, up to PAUSED      |            |
  *   | any    | the program has caught up             | go out               | alone      |
@@ -40,6 +41,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* More octets than that go out at once. */
+#define IWARP_STREAK_LARGE (16u * 1024u)
+
 struct iwarp_streak {
     unsigned caught_up;        /* how often the program had, at the last post */
     unsigned late;             /* how often a tick had found a late request */
@@ -47,10 +51,10 @@ struct iwarp_streak {
     bool soon;                 /* the row began soon after the one before */
     unsigned need;             /* so many before one waits; 0: FIRST */
     unsigned good;             /* batches that were worth it, or rows too short to wait, so far */
-    unsigned requests;         /* that wait, or have waited in the last batch */
-    uint32_t octets;           /* of these */
+    unsigned posts;            /* that wait, or have waited in the last batch */
+    uint64_t octets;           /* of these */
     _Atomic int64_t posted_ns; /* when the last post was over; without a lock */
-    int64_t since_ns;          /* when the first one that waits was posted */
+    int64_t since_ns;          /* when the first one that waits came */
 };
 
 /*
@@ -70,11 +74,11 @@ static inline bool iwarp_streak_goes_on(struct iwarp_streak *b, unsigned caught_
 void iwarp_streak_learn(struct iwarp_streak *b, unsigned late);
 
 /*
- * The second one: does it wait?  waiting: the requests before are still unsent.  has_room: there is
- * room in the ring for as many again.
+ * The second one: does it wait?  n: its requests.  waiting: the requests before are still unsent.
+ * has_room: there is room in the ring for as many again.
  */
-bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t octets, bool waiting,
-                        bool has_room);
+bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint64_t octets,
+                        bool waiting, bool has_room);
 
 /* The post of a request that went out is over; only if the clock had to be read before. */
 static inline void iwarp_streak_posted(struct iwarp_streak *b, int64_t now_ns)

@@ -15,6 +15,7 @@
 
 #define OCTETS 64
 #define RING   256
+#define CHAIN  12
 #define MANY   100000u /* posts; a streak is broken where the system takes the processor away */
 
 /* Which progress; the tests are run with both. */
@@ -184,6 +185,64 @@ static void post__of_as_many_as_the_ring_holds__is_never_refused(void **state)
     pair_close(&p);
 }
 
+/* Chains of Writes to the same octets, one after the other: the last one is there in the end. */
+static void chains__of_a_streak__are_deferred_and_arrive(void **state)
+{
+    struct pair p = pair_with(progress_of(state));
+    struct iwarp_send_wr wr[CHAIN];
+    struct iwarp_sge sge[CHAIN];
+    unsigned deferred = 0;
+
+    for (unsigned i = 0; i < 50; i++) {
+        for (unsigned k = 0; k < CHAIN; k++) {
+            sge[k] = pair_sge(&p.side[0], k, 1);
+            p.side[0].p[k] = (uint8_t)(i + k);
+            wr[k] = pair_wr(IWARP_WR_WRITE, i, &sge[k]);
+            wr[k].flags = k + 1 < CHAIN ? 0 : IWARP_WR_SIGNALED;
+            wr[k].remote_to = (uintptr_t)p.side[1].p + k;
+            wr[k].remote_stag = iwarp_mr_stag(p.side[1].mr);
+            wr[k].next = k + 1 < CHAIN ? &wr[k + 1] : NULL;
+        }
+        come_at_once(&p);
+        must(iwarp_post_send(p.side[0].qp, wr, NULL));
+        deferred += is_deferred(&p);
+        if (i % 10 == 9) { /* until here the memory is lent: it may go out at any time */
+            for (unsigned c = i - 9; c <= i; c++) {
+                (void)pair_wc(p.side[0].send_cq, c, IWARP_WC_SUCCESS);
+            }
+            wait_for_octet(&p, (uint8_t)i);
+            assert_memory_equal(p.side[0].p, p.side[1].p, CHAIN);
+        }
+    }
+    assert_true(deferred > 0);
+    pair_close(&p);
+}
+
+/* A Read waits for nothing, nor does what was posted with it. */
+static void chain__with_a_read__is_never_deferred(void **state)
+{
+    struct pair p = pair_with(progress_of(state));
+    struct iwarp_sge sge = pair_sge(&p.side[0], 0, 8);
+    struct iwarp_send_wr read = pair_wr(IWARP_WR_READ, 2, &sge);
+    struct iwarp_send_wr writes[2] = {pair_wr(IWARP_WR_WRITE, 0, &sge),
+                                      pair_wr(IWARP_WR_WRITE, 1, &sge)};
+
+    read.remote_to = writes[0].remote_to = writes[1].remote_to = (uintptr_t)p.side[1].p;
+    read.remote_stag = writes[0].remote_stag = writes[1].remote_stag = iwarp_mr_stag(p.side[1].mr);
+    writes[0].next = &writes[1];
+    writes[1].next = &read;
+    for (unsigned i = 0; i < 20; i++) {
+        post_until_deferred(&p);
+        come_at_once(&p);
+        must(iwarp_post_send(p.side[0].qp, writes, NULL));
+        wait_until_sent(&p);
+        for (unsigned k = 0; k < 3; k++) {
+            (void)pair_wc(p.side[0].send_cq, k, IWARP_WC_SUCCESS);
+        }
+    }
+    pair_close(&p);
+}
+
 static void requests__deferred_when_the_connection_closes_in_order__arrive(void **state)
 {
     struct pair p = pair_with(progress_of(state));
@@ -245,11 +304,14 @@ int main(void)
             WITH(request__once_the_program_arms_a_queue__is_sent_and_none_waits_meanwhile),
             WITH(request__behind_a_streak_that_is_over__is_sent_by_its_post),
             WITH(post__of_as_many_as_the_ring_holds__is_never_refused),
+            WITH(chains__of_a_streak__are_deferred_and_arrive),
+            WITH(chain__with_a_read__is_never_deferred),
             WITH(requests__deferred_when_the_connection_closes_in_order__arrive),
             WITH(sends__of_a_streak__arrive_in_order),
             WITH(connections__with_deferred_requests__are_destroyed_at_any_time),
         };
-        failed += _cmocka_run_group_tests(i == 0 ? "threaded" : "polled", tests, 8, NULL, NULL);
+        failed += _cmocka_run_group_tests(i == 0 ? "threaded" : "polled", tests,
+                                          sizeof tests / sizeof *tests, NULL, NULL);
     }
     return failed;
 }

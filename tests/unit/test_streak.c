@@ -23,8 +23,8 @@ struct program {
     unsigned waiting;
 };
 
-/* Post so many nanoseconds after the last one.  True: it waits. */
-static bool post_of(struct program *p, int64_t after, uint32_t octets, bool has_room)
+/* Post n requests so many nanoseconds after the last one.  True: they wait. */
+static bool post_chain(struct program *p, int64_t after, uint32_t n, uint32_t octets, bool has_room)
 {
     p->now += after;
     if (!iwarp_streak_goes_on(&p->streak, p->caught_up)) {
@@ -32,12 +32,17 @@ static bool post_of(struct program *p, int64_t after, uint32_t octets, bool has_
         return false;
     }
     iwarp_streak_learn(&p->streak, p->late);
-    bool waits = iwarp_streak_waits(&p->streak, p->now, octets, p->waiting > 0, has_room);
+    bool waits = iwarp_streak_waits(&p->streak, p->now, n, octets, p->waiting > 0, has_room);
     p->waiting = waits ? p->waiting + 1 : 0;
     if (!waits) {
         iwarp_streak_posted(&p->streak, p->now);
     }
     return waits;
+}
+
+static bool post_of(struct program *p, int64_t after, uint32_t octets, bool has_room)
+{
+    return post_chain(p, after, 1, octets, has_room);
 }
 
 static bool post(struct program *p, int64_t after)
@@ -150,6 +155,19 @@ static void post__into_a_ring_that_is_half_full__goes_out(void **state)
     (void)state;
     (void)posts_until_one_waits(&p);
     assert_false(post_of(&p, 1, 64, false));
+}
+
+/* A program fills 128 requests in before it posts them: 2.56 us more are no pause. */
+static void post__of_many_requests__may_come_later_and_waits(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < FIRST; i++) {
+        assert_false(post_chain(&p, 1000 + 128 * 20 - 1, 128, 128 * 64, true));
+    }
+    assert_true(post_chain(&p, 1000 + 128 * 20 - 1, 128, 128 * 64, true));
+    assert_false(post_chain(&p, 1000 + 128 * 20, 128, 128 * 64, true));
 }
 
 static void post__behind_one_that_has_waited_20_us__goes_out(void **state)
@@ -271,6 +289,7 @@ int main(void)
         cmocka_unit_test(post__behind_a_batch__goes_out),
         cmocka_unit_test(post__of_much__goes_out_with_what_waited),
         cmocka_unit_test(post__into_a_ring_that_is_half_full__goes_out),
+        cmocka_unit_test(post__of_many_requests__may_come_later_and_waits),
         cmocka_unit_test(post__behind_one_that_has_waited_20_us__goes_out),
         cmocka_unit_test(post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row),
         cmocka_unit_test(

@@ -565,8 +565,8 @@ struct iwarp_recv_wr {
  * request of the call) may wait for the next call, so that they go out together: until 64 calls, or
  * 120 KiB, have gathered, a completion queue is found empty or armed, the thread waits for
  * anything, or 0.5 ms have passed. What is posted after a pause or after an empty poll goes out at
- * once, and so does a call of more than 16 KiB, or with any other request in its chain. Not with
- * EMBEDDED progress.
+ * once, the latter unless many such rows have begun so; and so does a call of more than 16 KiB, or
+ * with any other request in its chain. Not with EMBEDDED progress.
  *
  * A thread that posts and then spins on memory until its peer's Write is there would have to be
  * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write,

@@ -22,14 +22,19 @@ static void multiply_need(struct iwarp_streak *b, unsigned by, unsigned most)
         b->need = b->need < most / by ? b->need * by : most;
     }
     b->good = 0;
+    b->known = false;
 }
 
 /* The requests that waited have gone out, in time. */
 static void end_batch(struct iwarp_streak *b)
 {
-    b->good += b->posts >= WORTH;
+    bool worth_it = b->posts >= WORTH;
+
+    b->good += worth_it;
+    b->known = b->known && worth_it;
     if (b->good >= GOOD) {
         b->good = 0;
+        b->known = b->need == 1;
         b->need -= b->need / 2;
     }
     b->posts = 0;
@@ -66,12 +71,12 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
                         bool waiting, bool has_room)
 {
     int64_t last = atomic_load_explicit(&b->posted_ns, memory_order_relaxed);
-    bool at_once = b->row > 0 && now_ns - last < PAUSE_NS + (int64_t)n * FILL_NS;
 
     iwarp_streak_posted(b, now_ns);
     if (b->posts > 0 && !waiting) {
         end_batch(b);
     }
+    bool at_once = b->row > 0 ? now_ns - last < PAUSE_NS + (int64_t)n * FILL_NS : b->known;
     if (!at_once) {
         b->soon = b->row == 0 && now_ns - last < SOON_NS;
         if (waiting) {
@@ -83,7 +88,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
         return false;
     }
     b->row += b->row < MAX_NEED;
-    if (b->row <= b->need) {
+    if (b->row <= b->need && !b->known) {
         forgive(b);
         return false;
     }

@@ -10,6 +10,7 @@
  *   | state  | event                                 | the requests         | next state |
  *   |--------|---------------------------------------|----------------------|------------|
  *   | alone  | the first post after it has caught up | go out               | alone      |
+ *   | alone  | the same, of a known program          | wait                 | streak     |
  *   | alone  | a post after a pause                  | go out               | alone      |
  *   | alone  | a post at once, the need-th in a row  | wait                 | streak     |
  *   | streak | a post at once, and there is room     | wait                 | streak     |
@@ -26,11 +27,12 @@
  * loop that brought much, the tick.  With a `need` beyond its rows a program would never have a
  * streak again.  And the next pause of that kind must not come before the requests that go out
  * alone are sent: 16 take 100 to 150 us, and a tick comes each 250 us.
- * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  So a
- * request that is posted alone always goes out at once, and a program that posts and stays away
- * soon has all of its requests go out at once.  One whose rows are too short for `need`, but begin
- * soon after each other, has it halved, down to FIRST, after `need` such rows of FIRST posts or
- * more.
+ * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  After
+ * GOOD more a program is *known*, until a batch is not worth it or `need` becomes larger.  So a
+ * request that is posted alone goes out at once, but for the first one behind many streaks, which
+ * its next look sends; and a program that posts and stays away soon has all of its requests go out
+ * at once.  One whose rows are too short for `need`, but begin soon after each other, has it
+ * halved, down to FIRST, after `need` such rows of FIRST posts or more.
  *
  * A zeroed struct is a queue that nobody knows yet.  One thread at a time; it owns no memory.
  */
@@ -50,6 +52,7 @@ struct iwarp_streak {
     unsigned row;              /* posts at once in a row; 0: it has caught up since */
     bool soon;                 /* the row began soon after the one before */
     unsigned need;             /* so many before one waits; 0: FIRST */
+    bool known;                /* the first post after it has caught up waits, too */
     unsigned good;             /* batches that were worth it, or rows too short to wait, so far */
     unsigned posts;            /* that wait, or have waited in the last batch */
     uint64_t octets;           /* of these */
@@ -67,7 +70,7 @@ static inline bool iwarp_streak_goes_on(struct iwarp_streak *b, unsigned caught_
 
     b->caught_up = caught_up;
     b->row = on ? b->row : 0;
-    return on;
+    return on || b->known;
 }
 
 /* How often a tick has found a late request so far. */

@@ -67,20 +67,25 @@ static unsigned posts_until_one_waits(struct program *p)
     return 0;
 }
 
-/* Streaks until the very third post waits: the first is that after catching up, the second reads
- * the clock. */
-static void become_known(struct program *p)
+static void have_streaks(struct program *p, unsigned rows)
 {
-    for (unsigned i = 0; i < 100; i++) {
+    for (unsigned i = 0; i < rows; i++) {
         catch_up(p);
         for (unsigned k = 0; k < 40; k++) {
             (void)post(p, 100);
         }
     }
     catch_up(p);
-    assert_false(post(p, 100));
-    assert_false(post(p, 100));
-    assert_true(post(p, 100));
+}
+
+/* Streaks until the first post after catching up waits, however long after. */
+static void become_known(struct program *p)
+{
+    have_streaks(p, 100);
+    for (unsigned k = 0; k < 10; k++) {
+        assert_true(post(p, k == 0 ? 1000000 : 100));
+    }
+    catch_up(p);
 }
 
 static void post__in_a_row_without_a_pause__waits_from_the_ninth_on(void **state)
@@ -91,12 +96,14 @@ static void post__in_a_row_without_a_pause__waits_from_the_ninth_on(void **state
     assert_int_equal(posts_until_one_waits(&p), FIRST + 1);
 }
 
+/* But for the very first, behind which a streak was to be expected. */
 static void post__after_each_of_which_the_program_catches_up__never_waits(void **state)
 {
     struct program p = {0};
 
     (void)state;
     become_known(&p);
+    assert_true(post(&p, 100));
     for (unsigned i = 0; i < 1000; i++) {
         catch_up(&p);
         assert_false(post(&p, 100));
@@ -113,12 +120,35 @@ static void post__with_pauses_between__never_waits(void **state)
     }
 }
 
-static void post__in_streaks__waits_from_the_third_on_in_the_end(void **state)
+static void post__in_streaks__waits_from_the_first_on_in_the_end(void **state)
 {
     struct program p = {0};
 
     (void)state;
+    have_streaks(&p, 15);
+    assert_false(post(&p, 100)); /* after catching up */
+    assert_false(post(&p, 100)); /* the clock is read */
+    assert_true(post(&p, 100));
     become_known(&p);
+}
+
+/* What shows that streaks are over: a pause, a late request, a row that is too short. */
+static void post__of_a_known_program_whose_streaks_end__goes_out(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct program p = {0};
+        become_known(&p);
+        for (unsigned k = 0; k < (i == 2 ? 3 : 10); k++) {
+            assert_true(post(&p, 100));
+        }
+        if (i == 0) {
+            assert_false(post(&p, SLOW));
+        }
+        p.late += i == 1;
+        catch_up(&p);
+        assert_false(post(&p, 100));
+    }
 }
 
 static void post__behind_a_batch__goes_out(void **state)
@@ -285,7 +315,8 @@ int main(void)
         cmocka_unit_test(post__in_a_row_without_a_pause__waits_from_the_ninth_on),
         cmocka_unit_test(post__after_each_of_which_the_program_catches_up__never_waits),
         cmocka_unit_test(post__with_pauses_between__never_waits),
-        cmocka_unit_test(post__in_streaks__waits_from_the_third_on_in_the_end),
+        cmocka_unit_test(post__in_streaks__waits_from_the_first_on_in_the_end),
+        cmocka_unit_test(post__of_a_known_program_whose_streaks_end__goes_out),
         cmocka_unit_test(post__behind_a_batch__goes_out),
         cmocka_unit_test(post__of_much__goes_out_with_what_waited),
         cmocka_unit_test(post__into_a_ring_that_is_half_full__goes_out),

@@ -15,7 +15,7 @@
  *   |      | time is over, iwarp_cq_arm_to_sleep    |                                 |
  *   |      | and as on the right                    |                                 |
  *
- * A queue that is armed to lead does not count as armed (device.armed, invariant 4 of
+ * A queue that is armed to lead does not count as armed (device.sleepers, invariant 4 of
  * loop/lease.h), since nobody sleeps for it yet.  A program that then stays away is served by the
  * home, once that has missed its visits (invariant 3).  The same holds for a queue that was armed
  * before the thread had earned the lease, once that thread waits for it: a program with two queues,

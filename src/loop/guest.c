@@ -61,8 +61,8 @@ void iwarp_lease_leave(struct iwarp_loop *l)
  */
 static bool is_over(const struct iwarp_lease *s)
 {
-    return !s->open &&
-           (atomic_load(s->sleepers) > 0 || (iwarp_lease_is_out(s) && atomic_load(&s->wanted) > 0));
+    return !s->open && (iwarp_sleepers_any(s->sleepers) ||
+                        (iwarp_lease_is_out(s) && atomic_load(&s->wanted) > 0));
 }
 
 /*

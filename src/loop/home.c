@@ -75,23 +75,26 @@ static bool live(struct iwarp_loop *l)
  */
 static bool is_recalled(const struct iwarp_lease *s)
 {
-    return atomic_load(&s->wanted) > 0 || (!s->open && atomic_load(s->sleepers) > 0);
+    return atomic_load(&s->wanted) > 0 || (!s->open && iwarp_sleepers_any(s->sleepers));
 }
 
 /*
  * A guest that visits without a pause is disturbed by each check: the home wakes up on a processor
  * that the guest may be using.  After BUSY_CHECKS checks in a row that found BUSY_VISITS visits
- * each, the home checks less often, until one finds fewer.
+ * each, the home checks less often, until one finds fewer.  Not while a queue is armed, even if it
+ * is passed over.
  */
 #define BUSY_VISITS 500
 #define BUSY_CHECKS 16
 
 static int64_t park_ns(const struct iwarp_lease *s, unsigned busy)
 {
-    return atomic_load(s->sleepers) > 0 ? IWARP_PARK_ARMED_NS
-           : atomic_load(&s->brief)     ? IWARP_PARK_BRIEF_NS
-           : busy >= BUSY_CHECKS        ? IWARP_PARK_BUSY_MS * INT64_C(1000000)
-                                        : IWARP_PARK_MS * INT64_C(1000000);
+    bool is_busy = busy >= BUSY_CHECKS && !iwarp_sleepers_armed(s->sleepers);
+
+    return iwarp_sleepers_any(s->sleepers) ? IWARP_PARK_ARMED_NS
+           : atomic_load(&s->brief)        ? IWARP_PARK_BRIEF_NS
+           : is_busy                       ? IWARP_PARK_BUSY_MS * INT64_C(1000000)
+                                           : IWARP_PARK_MS * INT64_C(1000000);
 }
 
 /* Sleep for so long, or until a nudge; the alarm is served here, too. */

@@ -27,11 +27,14 @@
  *      later.  The park time of a brief lease is IWARP_PARK_BRIEF_NS.  An open lease can be out
  *      while a sleeper waits; then the park time is IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
- *      completion, since the sleeper would wait for the guest's next visit.
+ *      completion, since the sleeper would wait for the guest's next visit.  But sleepers may be
+ *      passed over (sleepers.h): then the park time is IWARP_PARK_MS, and no longer.
  *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
  */
 #ifndef IWARP_LOOP_LEASE_H
 #define IWARP_LOOP_LEASE_H
+
+#include "loop/sleepers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -61,7 +64,7 @@ struct iwarp_lease {
     _Atomic bool brief;             /* its guest comes again soon, or not at all: verbs/spin.h */
     bool open;                      /* every thread may visit at any time; else a thread earns it */
     const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
-    const _Atomic unsigned *sleepers; /* queues that somebody sleeps for */
+    const struct iwarp_sleepers *sleepers;
 };
 
 static inline bool iwarp_lease_is_out(const struct iwarp_lease *s)

@@ -96,10 +96,10 @@ void iwarp_cq_set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed, bool cou
 {
     bool counts = count && armed != CQ_QUIET;
 
-    if (counts && !cq->counted) {
-        atomic_fetch_add(&cq->device->armed, 1);
-    } else if (!counts && cq->counted) {
-        atomic_fetch_sub(&cq->device->armed, 1);
+    if (counts) {
+        iwarp_sleepers_begin(&cq->device->sleepers, cq->counted);
+    } else if (cq->counted) {
+        iwarp_sleepers_end(&cq->device->sleepers);
     }
     cq->armed = armed;
     cq->counted = counts;

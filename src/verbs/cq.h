@@ -41,7 +41,7 @@ struct iwarp_cq {
     _Atomic unsigned empties;      /* polls that found it empty, about: streak.h */
     _Atomic unsigned empties_then; /* when a poll took something last: spin.h */
     enum iwarp_cq_armed armed;
-    bool counted;                      /* in device.armed */
+    bool counted;                      /* in device.sleepers */
     _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */
     bool armed_to_wait;                /* armed by one of them, and not by the application */
     unsigned leaders;                  /* threads that run the loop while they wait for the queue */
@@ -77,7 +77,7 @@ void iwarp_cq_tell(struct iwarp_cq_due due);
 
 /*
  * Every change of `armed` goes through here.  count: a thread sleeps for it, or is about to, so it
- * counts in device.armed (invariant 4 in loop/lease.h).  cq.lock held.
+ * counts in device.sleepers (invariant 4 in loop/lease.h).  cq.lock held.
  */
 void iwarp_cq_set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed, bool count);
 

@@ -28,7 +28,7 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
 
 bool iwarp_cq_is_kept(const struct iwarp_device *device)
 {
-    return iwarp_progress_earned(device) && atomic_load(&device->armed) > 0;
+    return iwarp_progress_earned(device) && iwarp_sleepers_any(&device->sleepers);
 }
 
 void iwarp_cq_lead_for(struct iwarp_cq *cq)

@@ -87,7 +87,7 @@ enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t first, uint32_
     uint64_t octets;
 
     iwarp_streak_learn(streak, count(&conn->late));
-    if (!may_be_deferred(&qp->sq, first, end, &octets) || count(&device->armed) > 0 ||
+    if (!may_be_deferred(&qp->sq, first, end, &octets) || iwarp_sleepers_any(&device->sleepers) ||
         iwarp_qp_state(qp) != IWARP_QP_RTS) {
         return IWARP_DEFER_NO;
     }

@@ -48,10 +48,10 @@ struct iwarp_device {
     struct iwarp_conn *conns;        /* all connections */
     struct iwarp_listener *listening;
     unsigned conn_count;
-    struct iwarp_crowd startups; /* inbound start-ups, and rejected peers that have not closed */
-    _Atomic unsigned leaving;    /* connections turned away, and not ended by their worker yet */
-    _Atomic unsigned armed;      /* completion queues that are armed: the loops' `sleepers` */
-    _Atomic unsigned pauses;     /* how often a thread has armed a queue or waited: spin.h */
+    struct iwarp_crowd startups;    /* inbound start-ups, and rejected peers that have not closed */
+    _Atomic unsigned leaving;       /* connections turned away, and not ended by their worker yet */
+    struct iwarp_sleepers sleepers; /* completion queues that are armed */
+    _Atomic unsigned pauses;        /* how often a thread has armed a queue or waited: spin.h */
     _Atomic unsigned pds, cqs, eqs, listeners;
     _Atomic uint32_t next_qp_num;
     _Atomic unsigned next_worker;

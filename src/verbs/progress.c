@@ -14,10 +14,11 @@
 #define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
-#define ROUND_NS 128000 /* of a quick round */
-#define AWAY_NS  50000  /* from a wait to the next, if that is quick */
-#define PAUSE_NS 200000 /* from a poll with the lease to the next, if that is slow */
-#define FEW      4      /* empty polls between two waits that do not count as polling */
+#define ROUND_NS 128000   /* of a quick round */
+#define AWAY_NS  50000    /* from a wait to the next, if that is quick */
+#define PAUSE_NS 200000   /* from a poll with the lease to the next, if that is slow */
+#define ARMED_NS 10000000 /* a queue that is armed for longer is passed over */
+#define FEW      4        /* empty polls between two waits that do not count as polling */
 
 /* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {
@@ -26,6 +27,8 @@ struct guest {
     uint64_t taken;    /* workers whose loops this thread visits as it polls, a bit each */
     unsigned polls;    /* empty ones */
     int64_t round_ns;  /* when the last round was over */
+    unsigned arms;     /* sleepers.arms then */
+    int64_t armed_ns;  /* since when it is that */
     int64_t polled_ns; /* when the last poll was over, if it was a sample; else 0 */
     int64_t waited_ns; /* when the last wait was over */
     bool led;          /* the last wait ran the loop, and nobody has needed it since */
@@ -174,20 +177,36 @@ static bool take_all(struct iwarp_device *device, uint64_t workers)
     return true;
 }
 
+/* Has nobody armed a queue for long?  At each round, so that the time of the last one is known. */
+static bool none_armed_lately(struct guest *g, unsigned arms, int64_t now)
+{
+    if (g->arms != arms) {
+        g->arms = arms;
+        g->armed_ns = now;
+    }
+    return now - g->armed_ns > ARMED_NS;
+}
+
 /*
- * A round of empty polls is over: rounds without a pause earn the lease.  Never while a queue is
- * armed (invariant 4), nor with the option `look` off.
+ * A round of empty polls is over: rounds without a pause earn the lease.  Not while a thread sleeps
+ * for a queue, or may be about to (invariant 4), and never with the option `look` off.
  */
 static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers)
 {
-    if (!device->options.look || atomic_load(&device->armed) > 0) {
+    struct iwarp_sleepers *s = &device->sleepers;
+
+    if (!device->options.look) {
         return false;
     }
+    unsigned arms = atomic_load(&s->arms);
     int64_t now = iwarp_now_ns();
-    bool quick = now - g->round_ns < ROUND_NS;
+    bool quick = now - g->round_ns < ROUND_NS, quiet = none_armed_lately(g, arms, now);
 
     g->round_ns = now;
-    if (!iwarp_habit_unit(&g->polling, quick)) {
+    if ((iwarp_sleepers_any(s) && !quiet) || !iwarp_habit_unit(&g->polling, quick)) {
+        return false;
+    }
+    if (iwarp_sleepers_any(s) && !iwarp_sleepers_pass_over(s, arms)) {
         return false;
     }
     if (!take_all(device, workers)) {
@@ -343,7 +362,7 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
     /* Another guest polls: a thread that slept in the loop would hold `run` against its visits. */
     bool mine = !out || g->led;
     g->led = false;
-    return g->waiting.earned && mine && atomic_load(&device->armed) == 0;
+    return g->waiting.earned && mine && !iwarp_sleepers_any(&device->sleepers);
 }
 
 /* An entry is looked up and not created: a thread that never waited has earned nothing. */
@@ -356,7 +375,7 @@ bool iwarp_progress_earned(const struct iwarp_device *device)
 
 bool iwarp_progress_leads(const struct iwarp_device *device)
 {
-    return iwarp_progress_earned(device) && atomic_load(&device->armed) == 0;
+    return iwarp_progress_earned(device) && !iwarp_sleepers_any(&device->sleepers);
 }
 
 /*

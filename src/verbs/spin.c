@@ -61,7 +61,7 @@ static bool may_stay(const struct iwarp_conn *conn)
     const struct iwarp_device *device = conn->device;
 
     return device->options.look && device->workers == 1 && !device->polled && !device->simulated &&
-           atomic_load(&device->armed) == 0 && !iwarp_loop_is_current(&conn->worker->loop) &&
+           !iwarp_sleepers_any(&device->sleepers) && !iwarp_loop_is_current(&conn->worker->loop) &&
            iwarp_loop_may_fault();
 }
 

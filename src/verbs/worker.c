@@ -44,7 +44,7 @@ enum iwarp_status iwarp_worker_start(struct iwarp_worker *w, struct iwarp_device
                                                .simulated = device->simulated,
                                                .open = device->polled,
                                                .look = device->options.look,
-                                               .sleepers = &device->armed,
+                                               .sleepers = &device->sleepers,
                                                .ending = close_handles,
                                                .ring = iwarp_defer_tick,
                                                .arg = w};

@@ -87,7 +87,7 @@ static unsigned waits_until_it_leads(struct waiter *w, unsigned at_most)
         if (arm(w)) {
             return n;
         }
-        assert_int_equal(atomic_load(&w->p->device->armed), 1);
+        assert_int_equal(atomic_load(&w->p->device->sleepers.armed), 1);
         send_one(w);
         sleep_until_told(w);
         take_one(w);
@@ -104,7 +104,7 @@ static void wait__that_has_been_earned__runs_the_loop_itself(void **state)
     open_waiter(&w, &p, IWARP_PROGRESS_THREADED);
     for (unsigned tries = 0; w.asked == 0 && tries < 1000; tries++) { /* it may be late */
         assert_true(waits_until_it_leads(&w, 100000) >= (tries == 0 ? FIRST : 1));
-        assert_int_equal(atomic_load(&p.device->armed), 0);
+        assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
         send_one(&w);
         iwarp_progress_waited(p.device);
         bool led = iwarp_cq_lead(p.device, is_told, &w);
@@ -146,13 +146,13 @@ static void arming__for_good__counts_once(void **state)
     assert_true(waits_until_it_leads(&w, 100000) > 0);
     iwarp_cq_arm_to_sleep(p.side[1].recv_cq);
     iwarp_cq_arm_to_sleep(p.side[1].recv_cq);
-    assert_int_equal(atomic_load(&p.device->armed), 1);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
     iwarp_progress_recall(p.device);
     send_one(&w);
     sleep_until_told(&w);
-    assert_int_equal(atomic_load(&p.device->armed), 0);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
     iwarp_cq_arm_to_sleep(p.side[1].recv_cq); /* nothing is armed any more */
-    assert_int_equal(atomic_load(&p.device->armed), 0);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
     take_one(&w);
     pair_close(&p);
 }
@@ -175,19 +175,19 @@ static void queue__that_was_armed_before__does_not_keep_its_own_thread_from_the_
         assert_false(iwarp_progress_may_wait(p.device, -1)); /* somebody sleeps for `other` */
     }
     assert_true(n >= FIRST);
-    assert_int_equal(atomic_load(&p.device->armed), 1);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
     iwarp_cq_lead_for(other);
-    assert_int_equal(atomic_load(&p.device->armed), 0);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
     assert_false(iwarp_cq_is_kept(p.device));
     assert_true(arm(&w));
     assert_true(iwarp_cq_arm_to_sleep(other));
     assert_true(iwarp_cq_arm_to_sleep(p.side[1].recv_cq));
     assert_false(iwarp_cq_arm_to_sleep(other)); /* it counts already */
-    assert_int_equal(atomic_load(&p.device->armed), 2);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 2);
     iwarp_progress_recall(p.device);
     send_one(&w);
     sleep_until_told(&w);
-    assert_int_equal(atomic_load(&p.device->armed), 1);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
     take_one(&w);
     pair_close(&p);
 }

@@ -11,6 +11,7 @@
 #include "verbs/device.h"
 #include "verbs/worker.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -237,6 +238,70 @@ static void polled__with_a_queue_armed__has_the_home_back_sooner(void **state)
     pair_close(&p);
 }
 
+/* --- a queue that stays armed for good ------------------------------------------------------- */
+
+#define ARMED_NS 10000000 /* until it is passed over */
+
+/* Poll an empty queue until the thread has the loop.  Returns when it had it first. */
+static int64_t poll_until_out(const struct iwarp_loop *l, struct iwarp_cq *cq)
+{
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+
+    while (!iwarp_lease_is_out(&l->lease)) {
+        assert_true(iwarp_now_ms() < end);
+        poll_in_vain(cq, 1);
+    }
+    return iwarp_now_ns();
+}
+
+/*
+ * Queue after queue, armed ones among them: who polls has the loop in the end, and not before the
+ * last arming is long ago.  A completion for the armed queue is told meanwhile.
+ */
+static void polled__beside_a_queue_armed_for_long__leads_and_that_queue_is_told(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    struct iwarp_cq *armed = p.side[1].recv_cq, *polled = p.side[0].recv_cq;
+    struct pollfd told = {.fd = iwarp_cq_fd(armed), .events = POLLIN};
+    for (unsigned i = 0; i < 5; i++) {
+        int64_t begin = iwarp_now_ns();
+        must(iwarp_cq_arm(armed, false));
+        pair_await_homes(p.device);
+        assert_true(poll_until_out(l, polled) - begin >= ARMED_NS);
+        assert_int_equal(poll(&told, 1, 0), 0);
+        pair_recv(&p.side[1], i, 0, 100);
+        pair_send(&p.side[0], i, 0, 100);
+        for (int64_t end = iwarp_now_ms() + PAIR_WAIT_MS; poll(&told, 1, 0) == 0;) {
+            assert_true(iwarp_now_ms() < end);
+            poll_in_vain(polled, 1);
+        }
+        iwarp_cq_drain(armed);
+        pair_wc(armed, i, IWARP_WC_SUCCESS);
+        pair_wc(p.side[0].send_cq, i, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
+}
+
+/* Arming anew takes the loop from the thread that polls, also if the queue is armed already. */
+static void polled__beside_a_queue_armed_for_long__loses_the_loop_to_one_armed_now(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    struct iwarp_cq *polled = p.side[0].recv_cq;
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t begin = iwarp_now_ns();
+        must(iwarp_cq_arm(i < 2 ? p.side[1].recv_cq : p.side[1].send_cq, false));
+        pair_await_homes(p.device);
+        assert_true(poll_until_out(l, polled) - begin >= ARMED_NS);
+    }
+    pair_close(&p);
+}
+
 /* --- faults blocked by a thread that has earned the lease ------------------------------------ */
 
 static void block_faults(sigset_t *before)
@@ -379,6 +444,8 @@ int main(void)
         cmocka_unit_test(ask__too_late__leaves_a_guest_known_as_asleep),
         cmocka_unit_test(polled__once_before_sleeping__leaves_the_loop_to_its_home),
         cmocka_unit_test(polled__with_a_queue_armed__has_the_home_back_sooner),
+        cmocka_unit_test(polled__beside_a_queue_armed_for_long__leads_and_that_queue_is_told),
+        cmocka_unit_test(polled__beside_a_queue_armed_for_long__loses_the_loop_to_one_armed_now),
         cmocka_unit_test(blocked__after_leading__never_leads_again),
         cmocka_unit_test(blocked__after_polling__visits_no_more),
         cmocka_unit_test(blocked__after_helping__helps_no_more),

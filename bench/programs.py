@@ -109,16 +109,51 @@ def mpi_row():
     def by_fabric(wrap, provider):
         return mpi(wrap, ['--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi'],
                    {'OMPI_MCA_mtl_ofi_provider_include': f'{provider};ofi_rxm'})
+    by_ucx = mpi(as_roce, ['--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '--mca', 'pml_ucx_devices', 'any', '--mca',
+                           'pml_ucx_tls', 'any'], ROCE)
     others = {', btl': mpi(plain, ['--mca', 'pml', 'ob1', '--mca', 'btl', 'tcp,self', '--mca', 'btl_tcp_if_include', 'lo'],
                                {}),
               ', libfabric': by_fabric(plain, 'tcp')}
     figures = (('conjugate gradients', 'rate'), ('8 octets to and fro', 'latency'), ('windows of 64 KiB', 'medium'),
                ('windows of 1 MiB', 'large'))
-    one = row('mpi', 'Open MPI, two ranks: libfabric verbs, btl tcp, and libfabric tcp', '', ({'': by_fabric(ours, 'verbs')},
-                                                                                           others), 'MPI')
+    one = row('mpi', 'Open MPI, two ranks: libfabric verbs and UCX rc_verbs, btl tcp and libfabric tcp', '',
+              ({'': by_fabric(ours, 'verbs'), ', UCX': by_ucx}, others), 'MPI')
     one.targets = [Target(f'MPI, {text}, of {key[2:]} tcp', '>=', LEAST, 'libiwarp', (f'TCP{key}',), figure)
                    for text, figure in figures for key in others]
+    one.targets += [Target(f'MPI on UCX, {text}, of btl tcp', '>=', LEAST, 'libiwarp, UCX', ('TCP, btl',), figure)
+                    for text, figure in figures]
     return one
+
+
+ROCE = {'UCX_TLS': 'rc_verbs,ud_verbs', 'UCX_WARN_UNUSED_ENV_VARS': 'n'}
+
+
+def as_roce(command):
+    """UCX leaves devices of type iWARP aside."""
+    return [built('bin', 'iwarp-run'), '--persona=roce', *command]
+
+
+def ucx_perftest(wrap, env, words):
+    def play(_):
+        need('ucx_perftest')
+        port = any_port()
+        command = ['ucx_perftest', *words.split(), '-p', port]
+        with Server(wrap([*command, '-c', '0']), port, env):
+            out = client(wrap([*command, '-c', '1', outer_address()]), env)
+        final = [line.split() for line in out.splitlines() if line.startswith('Final:')]
+        if not final:
+            raise Missing('ucx_perftest told nothing')
+        return {'rate': float(final[-1][-1])}
+    return whole(play)
+
+
+def ucx_rows():
+    for name, text, words in (('lat', '8 octets to and fro', '-t tag_lat -s 8 -n 100000 -w 20000'),
+                              ('bw', 'messages of 8 octets', '-t tag_bw -s 8 -n 1000000 -w 100000'),
+                              ('bw-64k', 'messages of 64 KiB', '-t tag_bw -s 65536 -n 30000 -w 10000')):
+        yield row(f'ucx-{name}', f'ucx_perftest, {text}: rc_verbs, and tcp', '',
+                  ({'': ucx_perftest(as_roce, ROCE, words)}, {'': ucx_perftest(plain, {**ROCE, 'UCX_TLS': 'tcp'}, words)}),
+                  f'UCX, {text}')
 
 
 def fi_pingpong(wrap, provider, size, count):
@@ -260,6 +295,6 @@ def prepare():
 
 
 def make(quick, ceph):
-    return [*fio_rows(), mpi_row(), *fabric_rows(), *copy_rows(quick), *sockets.rows(row, quick),
+    return [*fio_rows(), mpi_row(), *fabric_rows(), *ucx_rows(), *copy_rows(quick), *sockets.rows(row, quick),
             *guests.rows(row, quick),
             *storage.rows(row, ceph)]

@@ -85,9 +85,10 @@ struct iwarp_srq; /* srq.h */
  *   A thread that spins on memory takes over as well: iwarp_post_send.
  *   After a short takeover the same thread needs more waits or polls for the next one. The number
  *   doubles with each short takeover, and long ones halve it. No thread takes over while a
- *   completion queue is armed. The worker takes its loop back at once when another
- *   thread arms a queue, waits or needs the loop for a call, after some pauses of 200 us between
- *   polls, and in all other cases within about 4 ms.
+ *   completion queue is armed, but for a thread that polls, 10 ms after one was armed last: from
+ *   then on the completions of that queue are told by the polls. The worker takes its loop back at
+ *   once when another thread arms a queue, waits or needs the loop for a call, after some pauses of
+ *   200 us between polls, and in all other cases within about 4 ms.
  *     A thread that runs a loop sleeps when there is nothing to do. While its sleeps are short, it
  *   may spin for up to 100 us first (option `look`).
  *

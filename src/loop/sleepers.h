@@ -2,9 +2,10 @@
 /*
  * Who waits to be told about a completion?  A thread that arms a queue is about to sleep, so no
  * guest may keep the loop from its home (loop/lease.h, invariant 4).  But a queue may stay armed
- * for good, because nothing ever completes there: UCX has such a one for datagrams, beside those
- * that it polls.  So queues that were armed for long are *passed over* while a thread polls without
- * a pause.  They are told all the same, as the guest visits the loop, or soon after its last visit.
+ * for good, because nothing ever completes there: one of the library's own is that, while a program
+ * has a queue pair for datagrams, as UCX does to meet its peers.  So queues that were armed for
+ * long are *passed over* while a thread polls without a pause.  They are told all the same, as the
+ * guest visits the loop, or soon after its last visit.
  *
  * Invariant: whoever arms a queue counts as a sleeper when `begin` returns, whatever other threads
  * pass over meanwhile (tests/model/sleepers.pml).

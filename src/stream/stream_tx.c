@@ -18,11 +18,12 @@
 
 /*
  * Octets framed ahead of the transport. A message with nothing behind it begins with two of the
- * largest FPDUs, so that the peer processes these while this end frames the next. Otherwise calls
- * of the transport are what counts, and how much stays in the second-level cache between the CRC
- * and the transport's copy.
+ * largest FPDUs, so that the peer processes these while this end frames the next. Otherwise fewer
+ * calls are worth more, as long as what is framed stays in the second-level cache between the CRC
+ * and the transport's copy. A transport that refers to payload makes no such copy, and its calls
+ * are cheap.
  */
-#define TX_BATCH_FIRST (124 * 1024)
+#define TX_BATCH_SMALL (124 * 1024)
 #define TX_BATCH_MAX   (500 * 1024)
 
 /* --- messages -------------------------------------------------------------------------------- */
@@ -567,7 +568,7 @@ static size_t batch_max(const struct iwarp_stream *s)
     struct iwarp_wq *sq = s->config.sq;
     bool lone = s->tx.kind == TX_NONE && iwarp_wq_head(sq) - sq->next + s->reads.in_count <= 1;
 
-    return lone ? TX_BATCH_FIRST : TX_BATCH_MAX;
+    return lone || s->config.refers ? TX_BATCH_SMALL : TX_BATCH_MAX;
 }
 
 /*

@@ -36,6 +36,12 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only);
 /* The thread has earned the lease, and queues that count as armed keep it from the loop. */
 bool iwarp_cq_is_kept(const struct iwarp_device *device);
 
+/*
+ * Arm for a thread of the library that may be told late: the queue does not count, so a thread of
+ * the program may run the loop all the time.  The caller polls once more before it sleeps.
+ */
+void iwarp_cq_arm_aside(struct iwarp_cq *cq);
+
 /* The queue counts as armed no more, until it is armed anew or iwarp_cq_arm_to_sleep. */
 void iwarp_cq_lead_for(struct iwarp_cq *cq);
 

@@ -8,6 +8,7 @@
  *
  * The head in front of a datagram is written anew in place at each step.
  */
+#include "base/lead.h"
 #include "base/log.h"
 #include "compat/ud.h"
 
@@ -231,7 +232,8 @@ bool ud_move(struct ud *ud)
             return false;
         }
         if (got == 0) {
-            armed = iwarp_cq_arm(ud->cq, false) == IWARP_OK;
+            iwarp_cq_arm_aside(ud->cq);
+            armed = true;
         }
         moved += got > 0 ? got : 1;
     }

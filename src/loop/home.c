@@ -134,6 +134,7 @@ static void park(struct iwarp_loop *l)
         if (left > 0) {
             doze(l, left);
         } else if (atomic_load(&s->visits) == before && !atomic_load(&s->asleep)) {
+            iwarp_sleepers_missed(s->sleepers);
             return;
         } else {
             /* A guest that visits rarely must not pass over the loop's other sources (hot.h). */

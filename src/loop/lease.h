@@ -64,7 +64,7 @@ struct iwarp_lease {
     _Atomic bool brief;             /* its guest comes again soon, or not at all: verbs/spin.h */
     bool open;                      /* every thread may visit at any time; else a thread earns it */
     const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
-    const struct iwarp_sleepers *sleepers;
+    struct iwarp_sleepers *sleepers;
 };
 
 static inline bool iwarp_lease_is_out(const struct iwarp_lease *s)

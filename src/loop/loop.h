@@ -25,9 +25,9 @@ struct iwarp_loop_options {
     bool simulated; /* embedded, and libuv only keeps its handles: base/virtual.h */
     bool open;      /* every thread may visit: lease.h */
     bool look;      /* it may spin before it sleeps: look.h */
-    const struct iwarp_sleepers *sleepers; /* outlives the loop */
-    void (*ending)(void *arg);             /* the loop ends: close the owner's handles */
-    void (*ring)(void *arg);               /* the alarm's; not embedded */
+    struct iwarp_sleepers *sleepers; /* outlives the loop */
+    void (*ending)(void *arg);       /* the loop ends: close the owner's handles */
+    void (*ring)(void *arg);         /* the alarm's; not embedded */
     void *arg;
 };
 

@@ -2,13 +2,14 @@
 /*
  * Who waits to be told about a completion?  A thread that arms a queue is about to sleep, so no
  * guest may keep the loop from its home (loop/lease.h, invariant 4).  But a queue may stay armed
- * for good, because nothing ever completes there: one of the library's own is that, while a program
- * has a queue pair for datagrams, as UCX does to meet its peers.  So queues that were armed for
- * long are *passed over* while a thread polls without a pause.  They are told all the same, as the
- * guest visits the loop, or soon after its last visit.
+ * for good, because nothing completes there: UCX leaves its queues armed, those that it polls too.
+ * So while a thread polls without a pause, queues are *passed over* once no queue was armed for
+ * long; any arming makes all of them count again.  Those that are passed over are told all the
+ * same, as the guest visits the loop, or 4 ms after its last visit; after each time that this was
+ * the way, "long" is twice as long, up to a limit.
  *
- * Invariant: whoever arms a queue counts as a sleeper when `begin` returns, whatever other threads
- * pass over meanwhile (tests/model/sleepers.pml).
+ * Invariant: whoever arms a queue counts as a sleeper, once `begin` has returned and no thread is
+ * in `pass_over` that was when it began (tests/model/sleepers.pml).
  *
  * Any thread, no lock.  It owns no memory; zeroed, nobody sleeps.
  */
@@ -22,6 +23,7 @@ struct iwarp_sleepers {
     _Atomic unsigned armed;  /* queues */
     _Atomic unsigned arms;   /* how often one was armed */
     _Atomic unsigned passed; /* so many of `armed` are passed over, or more */
+    _Atomic unsigned missed; /* how often a guest stayed away while they were */
 };
 
 /*
@@ -54,6 +56,14 @@ static inline bool iwarp_sleepers_any(const struct iwarp_sleepers *s)
     unsigned armed = atomic_load(&s->armed);
 
     return armed > 0 && armed > atomic_load(&s->passed);
+}
+
+/* A guest has stayed away, without a word. */
+static inline void iwarp_sleepers_missed(struct iwarp_sleepers *s)
+{
+    if (iwarp_sleepers_armed(s) && !iwarp_sleepers_any(s)) {
+        atomic_fetch_add(&s->missed, 1);
+    }
 }
 
 /* Pass over what is armed, unless one was armed since `arms` was read.  False: it was. */

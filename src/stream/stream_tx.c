@@ -17,14 +17,12 @@
 #include <assert.h>
 
 /*
- * Octets framed ahead of the transport. A message with nothing behind it begins with two of the
- * largest FPDUs, so that the peer processes these while this end frames the next. Otherwise fewer
- * calls are worth more, as long as what is framed stays in the second-level cache between the CRC
- * and the transport's copy. A transport that refers to payload makes no such copy, and its calls
- * are cheap.
+ * Octets framed ahead of the transport. Small batches are two of the largest FPDUs, so the peer
+ * processes these while this end frames the next. With kernel TCP fewer calls are worth more, as
+ * long as what is framed stays in the second-level cache between the CRC and TCP's copy.
  */
 #define TX_BATCH_SMALL (124 * 1024)
-#define TX_BATCH_MAX   (500 * 1024)
+#define TX_BATCH_LARGE (500 * 1024)
 
 /* --- messages -------------------------------------------------------------------------------- */
 
@@ -563,12 +561,25 @@ static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
     }
 }
 
-static size_t batch_max(const struct iwarp_stream *s)
+/* Octets of the message that comes next, if nothing is behind it; else SIZE_MAX. */
+static size_t lone_len(struct iwarp_stream *s)
 {
     struct iwarp_wq *sq = s->config.sq;
-    bool lone = s->tx.kind == TX_NONE && iwarp_wq_head(sq) - sq->next + s->reads.in_count <= 1;
+    uint32_t requests = iwarp_wq_head(sq) - sq->next;
 
-    return lone || s->config.refers ? TX_BATCH_SMALL : TX_BATCH_MAX;
+    if (s->tx.kind != TX_NONE || requests + s->reads.in_count != 1) {
+        return SIZE_MAX;
+    }
+    return requests ? iwarp_sq_at(sq, sq->next)->len
+                    : iwarp_rdmap_in_oldest(&s->reads)->request.size;
+}
+
+/* A lone message that would be one large batch goes in small ones: it would arrive at once else. */
+static size_t batch_max(struct iwarp_stream *s)
+{
+    bool large = s->config.large_batches && lone_len(s) > TX_BATCH_LARGE;
+
+    return large ? TX_BATCH_LARGE : TX_BATCH_SMALL;
 }
 
 /*

@@ -26,6 +26,18 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
     return true;
 }
 
+void iwarp_cq_arm_aside(struct iwarp_cq *cq)
+{
+    IWARP_UNCANCELLED;
+
+    iwarp_mutex_lock(&cq->lock);
+    cq->armed_to_wait = false;
+    iwarp_cq_set_armed(cq, CQ_ANY, false);
+    iwarp_mutex_unlock(&cq->lock);
+    iwarp_progress_pause(cq->device);
+    iwarp_defer_flush_all(cq->device);
+}
+
 bool iwarp_cq_is_kept(const struct iwarp_device *device)
 {
     return iwarp_progress_earned(device) && iwarp_sleepers_any(&device->sleepers);

@@ -516,6 +516,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         iwarp_mutex_unlock(&qp->post_lock);
         iwarp_qp_drive(qp, full, false);
         iwarp_mutex_lock(&qp->post_lock);
+        first = next_send(qp);
         status = put(qp, &wr, together);
     }
     if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {

@@ -14,11 +14,12 @@
 #define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
-#define ROUND_NS 128000   /* of a quick round */
-#define AWAY_NS  50000    /* from a wait to the next, if that is quick */
-#define PAUSE_NS 200000   /* from a poll with the lease to the next, if that is slow */
-#define ARMED_NS 10000000 /* a queue that is armed for longer is passed over */
-#define FEW      4        /* empty polls between two waits that do not count as polling */
+#define ROUND_NS 128000    /* of a quick round */
+#define AWAY_NS  50000     /* from a wait to the next, if that is quick */
+#define PAUSE_NS 200000    /* from a poll with the lease to the next, if that is slow */
+#define ARMED_NS 100000000 /* a queue that is armed for longer is passed over, at first */
+#define DOUBLED  7         /* times at most */
+#define FEW      4         /* empty polls between two waits that do not count as polling */
 
 /* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {
@@ -178,13 +179,16 @@ static bool take_all(struct iwarp_device *device, uint64_t workers)
 }
 
 /* Has nobody armed a queue for long?  At each round, so that the time of the last one is known. */
-static bool none_armed_lately(struct guest *g, unsigned arms, int64_t now)
+static bool none_armed_lately(struct guest *g, const struct iwarp_sleepers *s, unsigned arms,
+                              int64_t now)
 {
+    unsigned missed = atomic_load_explicit(&s->missed, memory_order_relaxed);
+
     if (g->arms != arms) {
         g->arms = arms;
         g->armed_ns = now;
     }
-    return now - g->armed_ns > ARMED_NS;
+    return now - g->armed_ns > (int64_t)ARMED_NS << (missed < DOUBLED ? missed : DOUBLED);
 }
 
 /*
@@ -200,7 +204,7 @@ static bool earns(struct iwarp_device *device, struct guest *g, uint64_t workers
     }
     unsigned arms = atomic_load(&s->arms);
     int64_t now = iwarp_now_ns();
-    bool quick = now - g->round_ns < ROUND_NS, quiet = none_armed_lately(g, arms, now);
+    bool quick = now - g->round_ns < ROUND_NS, quiet = none_armed_lately(g, s, arms, now);
 
     g->round_ns = now;
     if ((iwarp_sleepers_any(s) && !quiet) || !iwarp_habit_unit(&g->polling, quick)) {

@@ -25,16 +25,31 @@ static void multiply_need(struct iwarp_streak *b, unsigned by, unsigned most)
     b->known = false;
 }
 
+/* A first post has waited for nothing: the next one costs four times as many good batches. */
+static void lose_trust(struct iwarp_streak *b)
+{
+    unsigned price = b->price ? b->price : GOOD;
+
+    b->price = price < MAX_NEED / 4 ? price * 4 : MAX_NEED;
+    b->trust = 0;
+    b->known = false;
+}
+
 /* The requests that waited have gone out, in time. */
 static void end_batch(struct iwarp_streak *b)
 {
     bool worth_it = b->posts >= WORTH;
 
+    if (b->known && !worth_it) {
+        lose_trust(b);
+    }
+    if (b->need == 1 && worth_it) {
+        b->trust += b->trust < MAX_NEED;
+        b->known = b->trust >= (b->price ? b->price : GOOD);
+    }
     b->good += worth_it;
-    b->known = b->known && worth_it;
     if (b->good >= GOOD) {
         b->good = 0;
-        b->known = b->need == 1;
         b->need -= b->need / 2;
     }
     b->posts = 0;
@@ -60,6 +75,9 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
     b->need = b->need ? b->need : FIRST;
     if (b->late != late) {
         b->late = late;
+        if (b->known && b->posts == 1) {
+            lose_trust(b);
+        }
         b->posts = 0;
         b->octets = 0;
         b->row = 0;
@@ -76,7 +94,8 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
     if (b->posts > 0 && !waiting) {
         end_batch(b);
     }
-    bool at_once = b->row > 0 ? now_ns - last < PAUSE_NS + (int64_t)n * FILL_NS : b->known;
+    bool at_once = b->row > 0 ? now_ns - last < PAUSE_NS + (int64_t)n * FILL_NS
+                              : b->known && now_ns - last < SOON_NS;
     if (!at_once) {
         b->soon = b->row == 0 && now_ns - last < SOON_NS;
         if (waiting) {

@@ -53,6 +53,8 @@ struct iwarp_streak {
     bool soon;                 /* the row began soon after the one before */
     unsigned need;             /* so many before one waits; 0: FIRST */
     bool known;                /* the first post after it has caught up waits, too */
+    unsigned trust;            /* batches that were worth it with `need` 1 */
+    unsigned price;            /* so many until it is known; 0: GOOD */
     unsigned good;             /* batches that were worth it, or rows too short to wait, so far */
     unsigned posts;            /* that wait, or have waited in the last batch */
     uint64_t octets;           /* of these */

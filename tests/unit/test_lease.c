@@ -240,7 +240,7 @@ static void polled__with_a_queue_armed__has_the_home_back_sooner(void **state)
 
 /* --- a queue that stays armed for good ------------------------------------------------------- */
 
-#define ARMED_NS 10000000 /* until it is passed over */
+#define ARMED_NS 100000000 /* until it is passed over */
 
 /* Poll an empty queue until the thread has the loop.  Returns when it had it first. */
 static int64_t poll_until_out(const struct iwarp_loop *l, struct iwarp_cq *cq)

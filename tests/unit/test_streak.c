@@ -78,12 +78,12 @@ static void have_streaks(struct program *p, unsigned rows)
     catch_up(p);
 }
 
-/* Streaks until the first post after catching up waits, however long after. */
+/* Streaks until the first post after catching up waits, if it comes soon. */
 static void become_known(struct program *p)
 {
     have_streaks(p, 100);
     for (unsigned k = 0; k < 10; k++) {
-        assert_true(post(p, k == 0 ? 1000000 : 100));
+        assert_true(post(p, k == 0 ? 10000 : 100));
     }
     catch_up(p);
 }
@@ -271,6 +271,33 @@ static void post__of_a_program_that_stays_away_time_after_time__hardly_ever_wait
     assert_in_range(waited, 1, 10);
 }
 
+/* As a program does that puts much and then a flag, for which it looks at no queue. */
+static void post__alone_behind_streaks_time_after_time__hardly_ever_waits(void **state)
+{
+    struct program p = {0};
+    unsigned waited = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 400; i++) {
+        have_streaks(&p, 16);
+        if (post(&p, 5000)) {
+            waited++;
+            p.late++;
+            p.waiting = 0;
+        }
+    }
+    assert_in_range(waited, 1, 8);
+}
+
+static void post__of_a_known_program_after_a_pause__goes_out(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    become_known(&p);
+    assert_false(post(&p, 60000));
+}
+
 /* As fio does with 16 requests in flight: it posts them all, and then takes all completions. */
 static unsigned wait_in_rows_of_16(struct program *p, unsigned rows, int64_t away)
 {
@@ -327,6 +354,8 @@ int main(void)
             post__in_rows_of_16_after_a_pause_while_one_waited__waits_again_if_it_is_soon_back),
         cmocka_unit_test(
             post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away),
+        cmocka_unit_test(post__alone_behind_streaks_time_after_time__hardly_ever_waits),
+        cmocka_unit_test(post__of_a_known_program_after_a_pause__goes_out),
         cmocka_unit_test(post__in_long_rows_with_many_pauses__goes_on_to_wait),
         cmocka_unit_test(post__in_rows_of_38__mostly_waits),
         cmocka_unit_test(post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits),

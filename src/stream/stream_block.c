@@ -13,21 +13,18 @@
 #include <assert.h>
 
 /*
- * One allocation holds the block and its three arrays. `moved`: a block of exactly the size that
- * the unsent octets need; it never comes from or goes to the worker's spare, which has the full
- * size.
+ * One allocation holds the block and its three arrays. `spare`: where the worker keeps a block of
+ * full size; NULL for others.
  */
-static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c, bool moved,
-                                        unsigned iov, unsigned refs, size_t bytes, size_t *size,
-                                        bool *over)
+static struct iwarp_tx_block *block_new(const struct iwarp_stream_config *c,
+                                        struct iwarp_spare *spare, unsigned iov, unsigned refs,
+                                        size_t bytes, size_t *size, bool *over)
 {
     *size = sizeof(struct iwarp_tx_block) + iov * sizeof(struct iovec) +
             refs * sizeof(struct iwarp_tx_ref) + bytes;
-    struct iwarp_tx_block *b =
-        iwarp_budget_alloc_kept(c->budget, moved ? NULL : c->spare, *size, over);
+    struct iwarp_tx_block *b = iwarp_budget_alloc_kept(c->budget, spare, *size, over);
     if (b) {
-        *b = (struct iwarp_tx_block){
-            .size = *size, .moved = moved, .iov = (struct iovec *)(void *)(b + 1)};
+        *b = (struct iwarp_tx_block){.size = *size, .iov = (struct iovec *)(void *)(b + 1)};
         b->ref = (struct iwarp_tx_ref *)(void *)(b->iov + iov);
         b->bytes = (uint8_t *)(b->ref + refs);
     }
@@ -51,15 +48,20 @@ static bool is_scarce(const struct iwarp_budget *budget)
 
 static bool begin(struct iwarp_stream *s)
 {
-    bool over = false;
+    bool over = false, small = false;
     size_t size;
     struct iwarp_tx_block *b =
-        block_new(&s->config, false, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
+        block_new(&s->config, s->config.spare, TX_IOV, IWARP_MAX_LENDS, TX_BYTES, &size, &over);
 
+    if (over) {
+        small = true;
+        b = block_new(&s->config, NULL, TX_IOV, IWARP_MAX_LENDS, TX_BYTES_SMALL, &size, &over);
+    }
     if (!b) {
         return found(s, over ? IWARP_FAULT_LOCAL_BUFFER_LIMIT : IWARP_FAULT_LOCAL_NO_MEMORY, size,
                      s->config.budget->limit);
     }
+    b->small = small;
     s->tx.block = b;
     return true;
 }
@@ -89,10 +91,11 @@ void iwarp_tx_block_shrink(struct iwarp_stream *s)
         bytes += is_inside(b, &b->iov[i]) ? b->iov[i].iov_len : 0;
     }
     struct iwarp_tx_block *m =
-        block_new(&s->config, true, b->n - b->first, b->refs, bytes, &size, &over);
+        block_new(&s->config, NULL, b->n - b->first, b->refs, bytes, &size, &over);
     if (!m) {
         return; /* the stream goes on with the large block */
     }
+    m->moved = true;
     for (unsigned i = b->first; i < b->n; i++) {
         const struct iovec *from = &b->iov[i];
         struct iovec *to = &m->iov[m->n++];
@@ -128,7 +131,7 @@ void iwarp_stream_tx_fini(struct iwarp_stream *s)
 {
     if (s->tx.block) {
         iwarp_tx_block_settle(s->tx.block);
-        if (s->tx.block->moved) {
+        if (s->tx.block->moved || s->tx.block->small) {
             iwarp_budget_free(s->config.budget, s->tx.block, s->tx.block->size);
         } else {
             iwarp_budget_keep(s->config.budget, s->config.spare, s->tx.block, s->tx.block->size);
@@ -164,7 +167,7 @@ bool iwarp_tx_block_open(struct iwarp_stream *s)
     b->lent = true;
     bool scarce = is_scarce(s->config.budget);
     b->copy_max = scarce || s->config.refers ? TX_COPY_SMALL : TX_COPY_MAX;
-    b->most = scarce ? TX_BYTES_SMALL : TX_BYTES;
+    b->most = scarce || b->small ? TX_BYTES_SMALL : TX_BYTES;
     for (unsigned i = 0; i < b->refs; i++) {
         if (!lend_again(s, &b->ref[i])) {
             b->refs = i; /* only those before i are lent: settle must not touch the others */

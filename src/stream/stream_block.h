@@ -24,7 +24,10 @@
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
 #define TX_COPY_SMALL 512
 
-/* Octets of a block, and how many of them are used where memory is scarce, for the same reason. */
+/*
+ * Octets of a block. The small ones are for where max_buffer_bytes has no room for one of full
+ * size; where memory is scarce, no more of a block is used.
+ */
 #define TX_BYTES       (192 * 1024)
 #define TX_BYTES_SMALL (96 * 1024)
 
@@ -57,6 +60,7 @@ struct iwarp_tx_ref {
 struct iwarp_tx_block {
     size_t size;       /* octets of the allocation, with the three arrays behind */
     bool moved;        /* allocated at the exact size: no further FPDU fits */
+    bool small;        /* TX_BYTES_SMALL of `bytes` */
     struct iovec *iov; /* TX_IOV of them, unless moved */
     unsigned first, n; /* entries first..n-1 are unsent */
     uint32_t used;     /* octets of `bytes` */
@@ -66,7 +70,7 @@ struct iwarp_tx_block {
     uint32_t most;     /* TX_BYTES or TX_BYTES_SMALL, the same */
     unsigned refs;
     struct iwarp_tx_ref *ref; /* IWARP_MAX_LENDS of them, unless moved */
-    uint8_t *bytes;           /* TX_BYTES of them, unless moved */
+    uint8_t *bytes;           /* TX_BYTES of them, unless small or moved */
 };
 
 /* A point to go back to when an FPDU cannot be finished. */

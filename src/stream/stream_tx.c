@@ -574,10 +574,15 @@ static size_t lone_len(struct iwarp_stream *s)
                     : iwarp_rdmap_in_oldest(&s->reads)->request.size;
 }
 
-/* A lone message that would be one large batch goes in small ones: it would arrive at once else. */
+/*
+ * A lone message that would be one large batch goes in small ones, so that it does not arrive all
+ * at once. Where memory is scarce batches are small, since a peer that stops leaves one unsent:
+ * half the size of a block tells so.
+ */
 static size_t batch_max(struct iwarp_stream *s)
 {
-    bool large = s->config.large_batches && lone_len(s) > TX_BATCH_LARGE;
+    bool large =
+        s->config.large_batches && s->tx.block->most == TX_BYTES && lone_len(s) > TX_BATCH_LARGE;
 
     return large ? TX_BATCH_LARGE : TX_BATCH_SMALL;
 }

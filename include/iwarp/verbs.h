@@ -85,12 +85,13 @@ struct iwarp_srq; /* srq.h */
  *   A thread that spins on memory takes over as well: iwarp_post_send.
  *   After a short takeover the same thread needs more waits or polls for the next one. The number
  *   doubles with each short takeover, and long ones halve it. No thread takes over while a
- *   completion queue is armed, but for a thread that polls, 10 ms after one was armed last: from
- *   then on the completions of that queue are told by the polls. The worker takes its loop back at
- *   once when another thread arms a queue, waits or needs the loop for a call, after some pauses of
- *   200 us between polls, and in all other cases within about 4 ms.
- *     A thread that runs a loop sleeps when there is nothing to do. While its sleeps are short, it
- *   may spin for up to 100 us first (option `look`).
+ *   completion queue is armed, but for a thread that polls, 100 ms after one was armed last. From
+ *   then on the completions of armed queues are told by its polls, or 4 ms after the last of these:
+ *   a thread that polls for long before it sleeps arms its queue anew. The worker takes its loop
+ * back at once when another thread arms a queue, waits or needs the loop for a call, after some
+ * pauses of 200 us between polls, and in all other cases within about 4 ms. A thread that runs a
+ * loop sleeps when there is nothing to do. While its sleeps are short, it may spin for up to 100 us
+ * first (option `look`).
  *
  * - POLLED: as THREADED, but a thread that polls (iwarp_cq_poll, or iwarp_eq_get with time-out 0)
  *   moves the octets itself and pays no thread switch. The workers sleep meanwhile. They take over
@@ -565,9 +566,10 @@ struct iwarp_recv_wr {
  * Writes and Sends that are posted right behind others (within 1 us, and 20 ns more for each
  * request of the call) may wait for the next call, so that they go out together: until 64 calls, or
  * 120 KiB, have gathered, a completion queue is found empty or armed, the thread waits for
- * anything, or 0.5 ms have passed. What is posted after a pause or after an empty poll goes out at
- * once, the latter unless many such rows have begun so; and so does a call of more than 16 KiB, or
- * with any other request in its chain. Not with EMBEDDED progress.
+ * anything, or 0.5 ms have passed. What is posted after a pause goes out at once. So does the first
+ * call after an empty poll, unless many rows of calls have begun that way within 50 us; a call of
+ * more than 16 KiB; one with any other request in its chain; and a chain over another transport
+ * than TCP. Not with EMBEDDED progress.
  *
  * A thread that posts and then spins on memory until its peer's Write is there would have to be
  * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write,

@@ -23,12 +23,12 @@
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
- *      visit, at the latest; beside a guest that had visited without a pause, IWARP_PARK_BUSY_MS
- *      later.  The park time of a brief lease is IWARP_PARK_BRIEF_NS.  An open lease can be out
- *      while a sleeper waits; then the park time is IWARP_PARK_ARMED_NS.
+ *      visit, at the latest; beside a guest that had visited without a pause, while no queue is
+ *      armed, IWARP_PARK_BUSY_MS later.  The park time of a brief lease is IWARP_PARK_BRIEF_NS.  An
+ * open lease can be out while a sleeper waits; then the park time is IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.  But sleepers may be
- *      passed over (sleepers.h): then the park time is IWARP_PARK_MS, and no longer.
+ *      passed over (sleepers.h): then the park time is IWARP_PARK_MS at most.
  *   5. A recall ends: the home runs the loop as soon as the visit in progress is over.
  */
 #ifndef IWARP_LOOP_LEASE_H

@@ -177,7 +177,9 @@ ssize_t iwarp_tls_io_writev(struct iwarp_endpoint *ep, const struct iovec *iov, 
 
 /* --- what waits to be written below: tls_out.c ------------------------------------------------ */
 
-enum { TLS_BLOCK_RECORDS = 16 }; /* that one write fills: more than a batch of the stream has */
+enum {
+    TLS_BLOCK_RECORDS = 16
+}; /* that one write fills: more than a small batch of the stream has */
 
 /* A block for so many records; nothing waits. False: no memory. */
 bool iwarp_tls_out_block(struct iwarp_tls *t);

@@ -25,9 +25,9 @@
  *   3. The list holds a reference of each connection in it.
  *
  * Never deferred: with embedded progress, where no thread would tick; while a completion queue of
- * the device is armed, since the program is about to sleep; a call of whose requests one is no
- * Write or Send, or has a fence; and a chain over another transport than TCP, where calls are
- * cheap.
+ * the device is armed and not passed over, since the program is about to sleep; a call of whose
+ * requests one is no Write or Send, or has a fence; and a chain over another transport than TCP,
+ * where calls are cheap.
  */
 #ifndef IWARP_VERBS_DEFER_H
 #define IWARP_VERBS_DEFER_H

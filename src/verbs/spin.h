@@ -29,7 +29,7 @@
  * without a Write. The first stay of a lease waits for the loop, too, IWARP_PARK_MS at most.
  *
  * With threaded progress and one worker. Never with the option `look` off, while a completion queue
- * of the device is armed, or on a thread that runs the loop.
+ * of the device is armed and not passed over, or on a thread that runs the loop.
  */
 #ifndef IWARP_VERBS_SPIN_H
 #define IWARP_VERBS_SPIN_H

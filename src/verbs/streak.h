@@ -10,7 +10,7 @@
  *   | state  | event                                 | the requests         | next state |
  *   |--------|---------------------------------------|----------------------|------------|
  *   | alone  | the first post after it has caught up | go out               | alone      |
- *   | alone  | the same, of a known program          | wait                 | streak     |
+ *   | alone  | the same, of a known program, soon    | wait                 | streak     |
  *   | alone  | a post after a pause                  | go out               | alone      |
  *   | alone  | a post at once, the need-th in a row  | wait                 | streak     |
  *   | streak | a post at once, and there is room     | wait                 | streak     |
@@ -27,12 +27,17 @@
  * loop that brought much, the tick.  With a `need` beyond its rows a program would never have a
  * streak again.  And the next pause of that kind must not come before the requests that go out
  * alone are sent: 16 take 100 to 150 us, and a tick comes each 250 us.
- * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  After
- * GOOD more a program is *known*, until a batch is not worth it or `need` becomes larger.  So a
- * request that is posted alone goes out at once, but for the first one behind many streaks, which
- * its next look sends; and a program that posts and stays away soon has all of its requests go out
- * at once.  One whose rows are too short for `need`, but begin soon after each other, has it
- * halved, down to FIRST, after `need` such rows of FIRST posts or more.
+ * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  A
+ * program that posts and stays away soon has all of its requests go out at once.  One whose rows
+ * are too short for `need`, but begin soon after each other, has it halved, down to FIRST, after
+ * `need` such rows of FIRST posts or more.
+ *
+ * After GOOD batches that were worth it with a `need` of 1 a program is *known*.  Then the first
+ * post after it has caught up waits, if it comes within SOON_NS of the last post; the program's
+ * next look sends it, or the tick.  If that batch is not worth it, or only this post was late, the
+ * program is known no more, and the price, GOOD batches at first, is four times as high from then
+ * on.  So a program that posts much and then one request for which it does not look has few of
+ * these late.
  *
  * A zeroed struct is a queue that nobody knows yet.  One thread at a time; it owns no memory.
  */

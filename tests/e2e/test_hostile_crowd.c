@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 
 #define PEERS  40u
-#define LIMIT  ((size_t)1 << 20) /* of 40 whole blocks 14 would fit */
+#define LIMIT  ((size_t)1 << 20) /* of 40 whole blocks 4 would fit */
 #define OCTETS ((size_t)1 << 20)
 #define WRITES 2u /* of OCTETS to each */
 #define MULPDU 1442u

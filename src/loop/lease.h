@@ -25,7 +25,7 @@
  *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
  *      visit, at the latest; beside a guest that had visited without a pause, while no queue is
  *      armed, IWARP_PARK_BUSY_MS later.  The park time of a brief lease is IWARP_PARK_BRIEF_NS.  An
- * open lease can be out while a sleeper waits; then the park time is IWARP_PARK_ARMED_NS.
+ *      open lease can be out while a sleeper waits; then it is IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.  But sleepers may be
  *      passed over (sleepers.h): then the park time is IWARP_PARK_MS at most.

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who waits to be told about a completion?  A thread that arms a queue is about to sleep, so no
- * guest may keep the loop from its home (loop/lease.h, invariant 4).  But a queue may stay armed
- * for good, because nothing completes there: UCX leaves its queues armed, those that it polls too.
- * So while a thread polls without a pause, queues are *passed over* once no queue was armed for
- * long; any arming makes all of them count again.  Those that are passed over are told all the
- * same, as the guest visits the loop, or 4 ms after its last visit; after each time that this was
- * the way, "long" is twice as long, up to a limit.
+ * The threads that wait to be told about a completion.  A thread that arms a queue is about to
+ * sleep, so no guest may keep the loop from its home (loop/lease.h, invariant 4).  But a queue may
+ * stay armed for good, because nothing completes there: UCX leaves its queues armed, those that it
+ * polls too.  So while a thread polls without a pause, queues are *passed over* once no queue was
+ * armed for long; any arming makes all of them count again.  A queue that is passed over is told as
+ * the guest visits the loop, or by the home 4 ms after the guest's last visit.  Each time that the
+ * home has to do it, "long" becomes twice as long, up to a limit.
  *
- * Invariant: whoever arms a queue counts as a sleeper, once `begin` has returned and no thread is
- * in `pass_over` that was when it began (tests/model/sleepers.pml).
+ * Invariant: a thread that arms a queue counts as a sleeper once `begin` has returned, and with it
+ * each call of `pass_over` that was under way then (tests/model/sleepers.pml).
  *
  * Any thread, no lock.  It owns no memory; zeroed, nobody sleeps.
  */
@@ -27,8 +27,8 @@ struct iwarp_sleepers {
 };
 
 /*
- * A queue is armed, which was or was not.  `arms` is counted up first: a thread that passes over
- * what is armed looks at it last.
+ * A queue is armed, perhaps again.  `arms` is counted up first, since a thread that passes over
+ * queues looks at it last.
  */
 static inline void iwarp_sleepers_begin(struct iwarp_sleepers *s, bool was_armed)
 {

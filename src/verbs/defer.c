@@ -15,7 +15,9 @@
 
 /* --- posting --------------------------------------------------------------------------------- */
 
-/* The requests at [first, end) of the ring, and their octets.  No clock is read for a long chain.
+/*
+ * The requests at [first, end) of the ring, and their octets.  No clock is read for a chain of more
+ * octets than may wait.
  */
 static bool may_be_deferred(struct iwarp_wq *sq, uint32_t first, uint32_t end, uint64_t *octets)
 {

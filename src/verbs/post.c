@@ -487,12 +487,12 @@ static inline bool may_post(struct iwarp_qp *qp)
 
 /*
  * Six steps: write the requests into the ring with post_lock held; flush them if the queue pair is
- * in ERROR and has no connection; if they are of a streak, leave it at that (defer.h);
- * claim the connection; give post_lock back; send with conn.lock
- * held. The claim is made with post_lock held, as that keeps qp.conn from being separated. Requests
- * that were posted before a wrong one are sent all the same. In IDLE requests wait until the queue
- * pair is connected. *bad is written while the queue pair is certain to exist: completions of these
- * requests may be polled, and the queue pair destroyed, as soon as they are sent.
+ * in ERROR and has no connection; if they are of a streak, leave it at that (defer.h); claim the
+ * connection; give post_lock back; send with conn.lock held. The claim is made with post_lock held,
+ * as that keeps qp.conn from being separated. Requests that were posted before a wrong one are sent
+ * all the same. In IDLE requests wait until the queue pair is connected. *bad is written while the
+ * queue pair is certain to exist: completions of these requests may be polled, and the queue pair
+ * destroyed, as soon as they are sent.
  */
 /* [VERBS-6.2.1-01] */
 /* [DDP-6.2.1-02] [VERBS-8.1.1-01] [VERBS-8.2.1-01] [VERBS-8.3.1-01] */

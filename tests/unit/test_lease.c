@@ -255,8 +255,8 @@ static int64_t poll_until_out(const struct iwarp_loop *l, struct iwarp_cq *cq)
 }
 
 /*
- * Queue after queue, armed ones among them: who polls has the loop in the end, and not before the
- * last arming is long ago.  A completion for the armed queue is told meanwhile.
+ * A thread polls one queue while another one is armed. It has the loop in the end, and not before
+ * the last arming is long ago.  Then the armed queue is told of its completion all the same.
  */
 static void polled__beside_a_queue_armed_for_long__leads_and_that_queue_is_told(void **state)
 {

@@ -393,13 +393,13 @@ static void receive__over_the_budget__is_a_limit_fault(void **state)
     struct endpoint e;
 
     (void)state;
-    endpoint_init(&e, &(struct endpoint_options){.budget = 400000});
-    atomic_fetch_add(&e.budget.used, 400000 - 31); /* others have most of it */
+    endpoint_init(&e, &(struct endpoint_options){.budget = 200000});
+    atomic_fetch_add(&e.budget.used, 200000 - 31); /* others have most of it */
     feed_hex(&e, "00174143 00000000 00000000 00000001 00000000");
-    atomic_fetch_sub(&e.budget.used, 400000 - 31);
+    atomic_fetch_sub(&e.budget.used, 200000 - 31);
     assert_string_equal(iwarp_fault_name(e.s.fault.code), "LOCAL_BUFFER_LIMIT");
     assert_int_equal(e.s.fault.detail[0], 32);
-    assert_int_equal(e.s.fault.detail[1], 400000);
+    assert_int_equal(e.s.fault.detail[1], 200000);
     endpoint_drain(&e);
     endpoint_expect_sent(&e, V17);
     endpoint_fini(&e);

@@ -37,8 +37,8 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only);
 bool iwarp_cq_is_kept(const struct iwarp_device *device);
 
 /*
- * Arm for a thread of the library that may be told late: the queue does not count, so a thread of
- * the program may run the loop all the time.  The caller polls once more before it sleeps.
+ * Arm for somebody who may be told late, or whose thread counts itself (iwarp_cq_begin_sleep): the
+ * queue does not count, unless it did so before.  The caller polls once more before it sleeps.
  */
 void iwarp_cq_arm_aside(struct iwarp_cq *cq);
 
@@ -55,9 +55,24 @@ bool iwarp_cq_arm_to_sleep(struct iwarp_cq *cq);
  * Run the loop until done(arg).  False: the thread has not earned it, or time is over.  A thread
  * that makes done(arg) true calls iwarp_cq_wake_leader after that.  When the wait is over, however
  * it was made: iwarp_cq_waited.  No lock held.
+ *
+ * With `beside` (else NULL) the thread waits for descriptors of its own and until a time, too: the
+ * loop is run once at least, and done(arg) looks at beside->ready and at the clock.
  */
-bool iwarp_cq_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
+struct iwarp_beside;
+bool iwarp_cq_lead(struct iwarp_device *device, struct iwarp_beside *beside,
+                   bool (*done)(void *arg), void *arg);
 void iwarp_cq_wake_leader(struct iwarp_device *device);
+
+/* Does this thread run the loop now? */
+bool iwarp_cq_runs_loop(struct iwarp_device *device);
+
+/*
+ * A thread that waits for completions is about to sleep elsewhere, for queues that do not count.
+ * It counts itself, until `end`, which may be called by a handler of cancellation.
+ */
+void iwarp_cq_begin_sleep(struct iwarp_device *device);
+void iwarp_cq_end_sleep(struct iwarp_device *device);
 
 /* The homes run the loops, since this thread is about to sleep.  No lock held. */
 void iwarp_cq_recall(struct iwarp_device *device);

@@ -266,8 +266,13 @@ struct iwarp_task;
 bool iwarp_compat_arm(struct iwarp_cq *cq); /* true: to lead */
 void iwarp_compat_arm_to_sleep(struct iwarp_cq *cq);
 /* 0, EAGAIN: not done, or EINTR. restarts: handlers with SA_RESTART do not end the call. */
-int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
-                      bool restarts);
+struct iwarp_beside;
+int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
+                      bool (*done)(void *arg), void *arg, bool restarts);
+bool iwarp_compat_runs_loop(struct iwarp_device *device);
+void iwarp_compat_arm_aside(struct iwarp_cq *cq);
+void iwarp_compat_begin_sleep(struct iwarp_device *device);
+void iwarp_compat_end_sleep(struct iwarp_device *device);
 void iwarp_compat_wake_leader(struct iwarp_device *device);
 void iwarp_compat_recall(struct iwarp_device *device);
 void iwarp_compat_waited(struct iwarp_device *device);

@@ -46,15 +46,16 @@ static bool is_interrupted(const sigset_t *before, bool restarts)
  * Signals wait meanwhile: a handler may leave by siglongjmp, and the lease would stay with this
  * thread for ever; and a signal that came here would not end the sleep that follows.
  */
-int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
-                      bool restarts)
+int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
+                      bool (*done)(void *arg), void *arg, bool restarts)
 {
     sigset_t most, before;
     int error = 0;
 
     iwarp_guard_block_set(&most);
     pthread_sigmask(SIG_BLOCK, &most, &before);
-    if (!iwarp_cq_lead(device, done, arg)) {
+    if (sigismember(&before, SIGSEGV) || sigismember(&before, SIGBUS) ||
+        !iwarp_cq_lead(device, beside, done, arg)) {
         error = is_interrupted(&before, restarts) ? EINTR : EAGAIN;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -64,6 +65,26 @@ int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void
 void iwarp_compat_wake_leader(struct iwarp_device *device)
 {
     iwarp_cq_wake_leader(device);
+}
+
+bool iwarp_compat_runs_loop(struct iwarp_device *device)
+{
+    return iwarp_cq_runs_loop(device);
+}
+
+void iwarp_compat_arm_aside(struct iwarp_cq *cq)
+{
+    iwarp_cq_arm_aside(cq);
+}
+
+void iwarp_compat_begin_sleep(struct iwarp_device *device)
+{
+    iwarp_cq_begin_sleep(device);
+}
+
+void iwarp_compat_end_sleep(struct iwarp_device *device)
+{
+    iwarp_cq_end_sleep(device);
 }
 
 void iwarp_compat_recall(struct iwarp_device *device)

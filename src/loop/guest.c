@@ -151,10 +151,11 @@ static void on_late(uv_timer_t *limit)
  * before each sleep: a guest that had asked the home, and came too late, may clear it and wakes
  * this thread up.
  */
-bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
+bool iwarp_lease_stay(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*done)(void *arg),
+                      void *arg)
 {
     struct iwarp_lease *s = &l->lease;
-    bool alive = true;
+    bool alive = true, first = beside != NULL;
 
     l->late = 0;
     atomic_store_explicit(&s->brief, false, memory_order_relaxed);
@@ -162,9 +163,10 @@ bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg)
         l->limit.data = l;
         uv_timer_start(&l->limit, on_late, IWARP_PARK_MS, IWARP_PARK_MS);
     }
-    while (l->late < 2 && alive && !done(arg)) {
+    while (l->late < 2 && alive && (first || !done(arg))) {
+        first = false;
         atomic_store(&s->asleep, true);
-        alive = iwarp_loop_await(l, done, arg);
+        alive = iwarp_loop_await(l, beside, done, arg);
         iwarp_loop_end_turn(l);
     }
     bool in_time = l->late < 2;

@@ -57,7 +57,7 @@ static bool live(struct iwarp_loop *l)
     while (alive && !is_asked(s)) {
         /* Again: a guest that asked for an earlier lease may have cleared it.  is_asked follows. */
         atomic_store(&s->asleep, true);
-        alive = iwarp_loop_await(l, is_asked, s);
+        alive = iwarp_loop_await(l, NULL, is_asked, s);
         iwarp_loop_end_turn(l);
     }
     atomic_store(&s->asleep, false);

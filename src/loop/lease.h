@@ -46,6 +46,7 @@
 #define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
 #define IWARP_PARK_BRIEF_NS 500000 /* that of a brief lease */
 
+struct iwarp_beside;
 struct iwarp_loop;
 
 enum iwarp_lease_owner { IWARP_LEASE_HOME, IWARP_LEASE_GUEST };
@@ -95,10 +96,13 @@ void iwarp_lease_ask(struct iwarp_loop *l);
 void iwarp_lease_help(struct iwarp_loop *l);
 
 /*
- * After take: run the loop until done(arg), sleeping in it, and leave it.  False: patience, 2 to 4
- * ms, was over first.  A thread that makes done(arg) true, and does not run the loop, wakes it up.
+ * After take: run the loop until done(arg), sleeping in it, and leave it.  With `beside` (else
+ * NULL) the loop is run once at least, and the caller's done(arg) looks whether the wait is over.
+ * False: patience, 2 to 4 ms, was over first.  A thread that makes done(arg) true, and does not run
+ * the loop, wakes it up.
  */
-bool iwarp_lease_stay(struct iwarp_loop *l, bool (*done)(void *arg), void *arg);
+bool iwarp_lease_stay(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*done)(void *arg),
+                      void *arg);
 
 /* --- home.c ---------------------------------------------------------------------------------- */
 

@@ -12,7 +12,9 @@
 #include "loop/clock.h"
 #include "loop/loop.h"
 
+#include <poll.h>
 #include <sched.h>
+#include <time.h>
 
 #define SHORT_NS    100000 /* of a short wait, and of a spin */
 #define SHORT_WAITS 8      /* short waits in a row before a spin; a long one halves the count */
@@ -119,7 +121,8 @@ static bool yield(int64_t now)
  * Spin until the loop has found something ready, over(arg), or `end`.  The clock is read at each
  * round: it costs less than the system call in uv_run.  False: the loop has no handles any more.
  */
-static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64_t end)
+static bool look(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*over)(void *arg),
+                 void *arg, int64_t end)
 {
     uint64_t before = l->found;
 
@@ -128,7 +131,13 @@ static bool look(struct iwarp_loop *l, bool (*over)(void *arg), void *arg, int64
         if (l->found != before || over(arg) || now >= end) {
             return true;
         }
-        if (i % YIELD_EVERY == 0 && !yield(now)) {
+        if (i % YIELD_EVERY > 0) {
+            continue;
+        }
+        if (beside) {
+            beside->ready = poll(beside->fds, beside->count, 0);
+        }
+        if (!yield(now)) {
             iwarp_look_hindered(&l->look);
             return true;
         }
@@ -145,20 +154,49 @@ static uint64_t moved(const struct iwarp_loop *l)
 }
 
 /*
+ * Sleep until the loop has something to run, or what is beside it.  The loop's own descriptor is
+ * good for that once libuv has told the kernel what it watches; its time-out is 0 before.
+ */
+static bool sleep_beside(struct iwarp_loop *l, struct iwarp_beside *beside)
+{
+    uv_update_time(l->uv);
+    int ms = l->soon ? 0 : uv_backend_timeout(l->uv);
+
+    if (ms != 0) {
+        int64_t ns = ms < 0 ? INT64_MAX : ms * INT64_C(1000000);
+        int64_t left =
+            beside->until_ns == INT64_MAX ? INT64_MAX : beside->until_ns - iwarp_now_ns();
+        ns = left < ns ? left : ns;
+        ns = ns > 0 ? ns : 0;
+        struct pollfd *loop = &beside->fds[beside->count];
+        struct timespec wait = {ns / 1000000000, (long)(ns % 1000000000)};
+        *loop = (struct pollfd){.fd = uv_backend_fd(l->uv), .events = POLLIN};
+        int ready = ppoll(beside->fds, beside->count + 1, ns == INT64_MAX ? NULL : &wait, NULL);
+        beside->ready = ready > 0 ? ready - (loop->revents != 0) : 0;
+    }
+    return uv_run(l->uv, UV_RUN_NOWAIT) != 0;
+}
+
+/*
  * The hot source ends first: a thread that sleeps in the loop is woken up by watched sources only.
  */
-bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg)
+bool iwarp_loop_await(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*over)(void *arg),
+                      void *arg)
 {
     int64_t begin = iwarp_now_ns();
     uint64_t before = l->found;
     bool alive = true;
 
     iwarp_hot_end(l);
-    if (l->options.look && iwarp_look_due(&l->look)) {
-        alive = look(l, over, arg, begin + SHORT_NS);
+    if (beside) {
+        alive = uv_run(l->uv, UV_RUN_NOWAIT) != 0;
+        iwarp_loop_end_turn(l);
+    }
+    if (alive && l->found == before && !over(arg) && l->options.look && iwarp_look_due(&l->look)) {
+        alive = look(l, beside, over, arg, begin + SHORT_NS);
     }
     if (alive && l->found == before && !over(arg)) {
-        alive = uv_run(l->uv, UV_RUN_ONCE) != 0;
+        alive = beside ? sleep_beside(l, beside) : uv_run(l->uv, UV_RUN_ONCE) != 0;
     }
     int64_t now = iwarp_now_ns();
     uint64_t octets = moved(l), since = l->awaited_octets;

@@ -9,6 +9,7 @@
 #ifndef IWARP_LOOP_LOOP_H
 #define IWARP_LOOP_LOOP_H
 
+#include "base/beside.h"
 #include "base/task.h"
 #include "loop/alarm.h"
 #include "loop/hot.h"
@@ -126,8 +127,10 @@ bool iwarp_loop_run_until(struct iwarp_loop *l, bool (*done)(void *arg), void *a
 
 /*
  * Sleep in the loop until something comes, or spin before that if it pays (look.h); not if
- * over(arg).  On the current thread.  False: the loop has no handles any more.
+ * over(arg).  With `beside` (else NULL) what is ready in the loop is run first, and the sleep ends
+ * with what is said there, too.  On the current thread.  False: the loop has no handles any more.
  */
-bool iwarp_loop_await(struct iwarp_loop *l, bool (*over)(void *arg), void *arg);
+bool iwarp_loop_await(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*over)(void *arg),
+                      void *arg);
 
 #endif

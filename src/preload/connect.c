@@ -124,6 +124,7 @@ static void settle(struct sock *s, enum sock_state state)
         sock_plain(s);
     } else {
         s->state = state;
+        sock_tell_watches(s);
     }
     while (real()->recv(pair, octets, sizeof octets, MSG_DONTWAIT) > 0) {
     }

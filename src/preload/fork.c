@@ -323,6 +323,7 @@ static void orphan(struct sock *s, void *arg)
 
     pthread_mutex_init(&s->start, NULL);
     pthread_cond_init(&s->settled, NULL);
+    pthread_mutex_init(&s->sets, NULL);
     if (s->state == SOCK_RDMA || s->state == SOCK_CONNECTING) {
         s->state = SOCK_PARENTS;
         s->owner = asks;

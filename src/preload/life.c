@@ -2,6 +2,7 @@
 /* Sockets from socket() or accept() to close(). */
 #include "preload/fork.h"
 #include "preload/start.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <link.h>
@@ -95,6 +96,7 @@ __attribute__((constructor)) static void begin(void)
 {
     (void)dl_iterate_phdr(note_library, NULL);
     fork_watch();
+    iwarp_rs_lead_with(real()->epoll_ctl);
     for (int fd = 0; fd < 16; fd++) {
         adopt_inherited(fd);
     }
@@ -187,8 +189,12 @@ EXPORT int close(int fd)
 
     if (!s || !sock_mine()) {
         sock_put(s);
+        if (!s && sock_mine()) {
+            sock_set_closed(fd);
+        }
         return real()->close(fd);
     }
+    sock_closing(s);
     const bool last = sock_remove(fd); /* first: another thread may get this number at once */
     const int result = real()->close(fd);
     if (last) {
@@ -205,6 +211,8 @@ EXPORT int close_range(unsigned from, unsigned to, int flags)
         if (s) {
             sock_put(s);
             (void)close((int)fd);
+        } else {
+            sock_set_closed((int)fd);
         }
     }
     return real()->close_range(from, to, flags);

@@ -166,6 +166,7 @@ static int named(struct sock *s, int number)
         errno = EMFILE;
         return -1;
     }
+    sock_tell_watches(s);
     return number;
 }
 
@@ -277,10 +278,15 @@ EXPORT int dup3(int fd, int to, int flags)
     if ((!s && !replaced) || fd == to || !sock_mine()) {
         sock_put(s);
         sock_put(replaced);
+        if (fd != to) {
+            sock_set_closed(to);
+        }
         return real()->dup3(fd, to, flags);
     }
     if (replaced && real()->fcntl(fd, F_GETFD) >= 0) {
         close(to);
+    } else if (!replaced) {
+        sock_set_closed(to);
     }
     sock_put(replaced);
     int result = real()->dup3(fd, to, flags);

@@ -5,6 +5,7 @@
  */
 #include "preload/fork.h"
 #include "preload/start.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -138,6 +139,7 @@ int relay_start(struct sock *s)
     real()->close(pair[1]);
     r->directions = 2;
     atomic_fetch_add(&relays, 1);
+    iwarp_rs_unwatched(s->rs);
     s->state = SOCK_PIPE;
     s->rs = -1;
     (void)sock_swap(s, pair[0]);

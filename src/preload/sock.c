@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/sock.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ static void sock_free(struct sock *s)
 {
     pthread_mutex_destroy(&s->start);
     pthread_cond_destroy(&s->settled);
+    pthread_mutex_destroy(&s->sets);
     free(s);
 }
 
@@ -88,6 +90,7 @@ struct sock *sock_new(int number, enum sock_state state)
     s->rs = s->pair = s->owner = -1;
     pthread_mutex_init(&s->start, NULL);
     pthread_cond_init(&s->settled, NULL);
+    pthread_mutex_init(&s->sets, NULL);
     pthread_mutex_lock(&lock);
     s->serial = ++last_serial;
     s->next = all;
@@ -248,6 +251,22 @@ void sock_forget_watches(struct sock *s)
     forget_watches(s, -1);
 }
 
+/* Numbers that are epoll sets, as far as it is known, and what they have watched. */
+enum { NO_SET, HAS_SOCKETS, HAS_RSOCKETS };
+static _Atomic unsigned char sets[SOCK_NUMBERS];
+
+static void note_set(int epoll, unsigned char what)
+{
+    if (in_table(epoll) && atomic_load(&sets[epoll]) < what) {
+        atomic_store(&sets[epoll], what);
+    }
+}
+
+bool sock_set_waits(int epoll)
+{
+    return in_table(epoll) && atomic_load(&sets[epoll]) == HAS_RSOCKETS;
+}
+
 static struct sock_watch **find_watch(struct sock *s, int epoll, int number)
 {
     struct sock_watch **w = &s->watches;
@@ -258,31 +277,161 @@ static struct sock_watch **find_watch(struct sock *s, int epoll, int number)
     return w;
 }
 
-int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event)
+/* The rsocket of s, if it has a face to be watched. The lock is held. */
+static int watched_rs(const struct sock *s)
+{
+    return s->state == SOCK_RDMA && s->watched ? s->rs : -1;
+}
+
+/* One set watches it, by its only number, and in a way that is known. The lock is held. */
+static bool is_simple(const struct sock *s)
+{
+    return s->numbers == 1 && s->watches && !s->watches->next &&
+           !(s->watches->event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE));
+}
+
+/* -1: errno. */
+static int change_watches(struct sock *s, int epoll, int op, int number,
+                          const struct epoll_event *event)
+{
+    struct sock_watch **w = find_watch(s, epoll, number);
+
+    if (op == EPOLL_CTL_ADD && !*w) {
+        *w = calloc(1, sizeof **w);
+        if (!*w) {
+            errno = ENOMEM;
+            return -1;
+        }
+        **w = (struct sock_watch){.epoll = epoll, .number = number};
+    }
+    if (*w && op == EPOLL_CTL_DEL) {
+        struct sock_watch *gone = *w;
+        *w = gone->next;
+        free(gone);
+    } else if (*w) {
+        (*w)->event = *event;
+    }
+    return 0;
+}
+
+/* The rsocket is told how the kernel watches its face. `sets` is held. */
+static void tell_watches(struct sock *s)
 {
     pthread_mutex_lock(&lock);
-    struct sock_watch **w = find_watch(s, epoll, number);
-    struct sock_watch *new_one = op == EPOLL_CTL_ADD && !*w ? calloc(1, sizeof **w) : NULL;
-    const int result = op == EPOLL_CTL_ADD && !*w && !new_one
-                           ? (errno = ENOMEM, -1)
-                           : real()->epoll_ctl(epoll, op, number, event);
-    if (result == 0 && new_one) {
-        *new_one = (struct sock_watch){.epoll = epoll, .number = number};
-        *w = new_one;
-        new_one = NULL;
-    }
-    if (result == 0 && *w) {
-        if (op == EPOLL_CTL_DEL) {
-            struct sock_watch *gone = *w;
-            *w = gone->next;
-            free(gone);
-        } else {
-            (*w)->event = *event;
-        }
+    const int rs = watched_rs(s);
+    const bool simple = is_simple(s), any = s->watches;
+    const struct sock_watch w = simple ? *s->watches : (struct sock_watch){0};
+    for (const struct sock_watch *one = s->watches; one && rs >= 0; one = one->next) {
+        note_set(one->epoll, HAS_RSOCKETS);
     }
     pthread_mutex_unlock(&lock);
-    free(new_one);
+    if (rs >= 0 && simple) {
+        iwarp_rs_watched(rs, w.epoll, w.number, &w.event);
+    } else if (rs >= 0 && any) {
+        iwarp_rs_to_kernel(rs);
+    } else if (rs >= 0) {
+        iwarp_rs_unwatched(rs);
+    }
+}
+
+/*
+ * A thread that leads looks at simple sockets itself (rspreload/lead.c), and rspreload asks the
+ * kernel if need be; the others are the kernel's. The rsocket is told without the table's lock.
+ */
+int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event)
+{
+    const uint32_t events = op == EPOLL_CTL_DEL || !event ? 0 : event->events;
+
+    pthread_mutex_lock(&s->sets);
+    pthread_mutex_lock(&lock);
+    const int rs = watched_rs(s);
+    const bool simple = s->numbers == 1 && !(events & (EPOLLONESHOT | EPOLLEXCLUSIVE)) &&
+                        (s->watches ? is_simple(s) && *find_watch(s, epoll, number) : true);
+    pthread_mutex_unlock(&lock);
+    if (rs >= 0 && !simple) {
+        iwarp_rs_to_kernel(rs);
+    }
+    int result = rs >= 0 && simple ? iwarp_rs_ctl(rs, op, epoll, number, event)
+                                   : real()->epoll_ctl(epoll, op, number, event);
+    if (result == 0) {
+        pthread_mutex_lock(&lock);
+        result = change_watches(s, epoll, op, number, event);
+        pthread_mutex_unlock(&lock);
+        note_set(epoll, rs >= 0 ? HAS_RSOCKETS : HAS_SOCKETS);
+    }
+    if (rs >= 0 && !simple) {
+        tell_watches(s);
+    }
+    pthread_mutex_unlock(&s->sets);
     return result;
+}
+
+static struct sock_watch *watch_of(const struct sock *s, int set)
+{
+    struct sock_watch *w = s->watches;
+
+    while (w && w->epoll != set) {
+        w = w->next;
+    }
+    return w;
+}
+
+/* One that this set watches, with a reference. */
+static struct sock *watched_by(int set)
+{
+    pthread_mutex_lock(&lock);
+    struct sock *s = all;
+    while (s && !watch_of(s, set)) {
+        s = s->next;
+    }
+    if (s) {
+        s->refs++;
+    }
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void sock_set_closed(int number)
+{
+    struct sock *s;
+
+    if (!in_table(number) || atomic_exchange(&sets[number], NO_SET) == NO_SET) {
+        return;
+    }
+    while ((s = watched_by(number))) {
+        struct sock_watch *w;
+        pthread_mutex_lock(&s->sets);
+        pthread_mutex_lock(&lock);
+        const int rs = watched_rs(s);
+        while ((w = watch_of(s, number))) {
+            (void)change_watches(s, number, EPOLL_CTL_DEL, w->number, NULL);
+        }
+        const bool others = s->watches;
+        pthread_mutex_unlock(&lock);
+        if (rs >= 0 && !others) {
+            iwarp_rs_unwatched(rs);
+        }
+        pthread_mutex_unlock(&s->sets);
+        sock_put(s);
+    }
+}
+
+/* If the number is the last one, nobody is to watch it by that any more. */
+void sock_closing(struct sock *s)
+{
+    pthread_mutex_lock(&lock);
+    const int rs = s->numbers == 1 ? watched_rs(s) : -1;
+    pthread_mutex_unlock(&lock);
+    if (rs >= 0) {
+        iwarp_rs_unwatched(rs);
+    }
+}
+
+void sock_tell_watches(struct sock *s)
+{
+    pthread_mutex_lock(&s->sets);
+    tell_watches(s);
+    pthread_mutex_unlock(&s->sets);
 }
 
 /* --- others ---------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  *
  * What a number is in the kernel, its *face*, changes: the TCP socket, then, once the connection is
  * an rsocket, a descriptor that poll, select and epoll show readable and writable when that is. So
- * the kernel does all waiting, and this library does none. sock_swap exchanges the face and has
- * epoll sets watch the new one.
+ * the kernel can do all waiting; a thread that has earned it looks at rsockets itself (wait.c,
+ * rspreload/lead.h). sock_swap exchanges the face and has epoll sets watch the new one.
  *
  *   state       | face                     | who moves data | next
  *   ------------+--------------------------+----------------+------------------------------------
@@ -22,8 +22,9 @@
  *   GONE        | as it was                | nobody         | -
  *   PLAIN       | TCP                      | the kernel     | (no number is known any more)
  *
- * Lock order: sock.start, then the table's lock, which is innermost. Neither is held while
- * anything waits, but sock.start while the state changes at first use, and while a peer is asked.
+ * Lock order: sock.start, sock.sets, then the table's lock, which is innermost. Neither is held
+ * while anything waits, but sock.start while the state changes at first use, and while a peer is
+ * asked.
  */
 #ifndef IWARP_PRELOAD_SOCK_H
 #define IWARP_PRELOAD_SOCK_H
@@ -70,6 +71,7 @@ struct sock {
     atomic_bool broken; /* a call that writes has told that the connection is lost */
     pthread_mutex_t start;
     pthread_cond_t settled; /* no longer CONNECTING; with `start` */
+    pthread_mutex_t sets;   /* held while `watches` change */
     int rs;                 /* the rsocket; while CONNECTING the TCP socket; else -1 */
     int pair;               /* CONNECTING: the other end of the face; else -1 */
     int64_t arrived_ms;
@@ -109,6 +111,18 @@ void sock_forget_watches(struct sock *s);
 
 /* epoll_ctl for a number of s, which is remembered. */
 int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event);
+
+/* The rsocket is told how its face is watched in the kernel now. */
+void sock_tell_watches(struct sock *s);
+
+/* A number of it is about to be closed, perhaps the last one. */
+void sock_closing(struct sock *s);
+
+/* Has this epoll set watched an rsocket? */
+bool sock_set_waits(int epoll);
+
+/* An epoll set, perhaps, is about to be closed. */
+void sock_set_closed(int number);
 
 /* Calls for each socket, with the table's lock held. */
 void sock_each(void (*call)(struct sock *s, void *arg), void *arg);

@@ -72,6 +72,7 @@ int start_watching(struct sock *s)
         return -1;
     }
     s->watched = true;
+    sock_tell_watches(s);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #define IWARP_PRELOAD_START_H
 
 #include "preload/sock.h"
+#include "rspreload/adopt.h"
 
 /* Seconds for which a listener waits for a client's first octets (0: it takes no RDMA), and
  * milliseconds for which a client waits for the Reply (0: it asks for none). */

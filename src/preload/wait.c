@@ -1,101 +1,106 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * poll, select and epoll: the kernel's. All that is done here is to give each socket, before
- * anything waits for it, the face that shows what it is ready for.
+ * Waiting for several: each socket is given its face before anything waits for it, so the kernel
+ * can do all waiting. A thread that has earned it leads instead (rspreload/lead.c).
  */
-#include "preload/start.h"
+#include "preload/wait.h"
 
 #include <errno.h>
 
+/* --- times ----------------------------------------------------------------------------------- */
+
+int64_t wait_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+int64_t wait_end_of(int64_t timeout_ns)
+{
+    const int64_t now = wait_now_ns();
+
+    return timeout_ns < 0 || timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
+}
+
+int64_t wait_ns_of(const struct timespec *t)
+{
+    return !t || t->tv_sec > INT64_MAX / 1000000000 - 1
+               ? -1
+               : t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
+}
+
+struct timespec wait_left_of(int64_t end)
+{
+    const int64_t left = end - wait_now_ns();
+
+    return left > 0 ? (struct timespec){left / 1000000000, (long)(left % 1000000000)}
+                    : (struct timespec){0};
+}
+
+bool wait_is_time(const struct timespec *t)
+{
+    return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000);
+}
+
+/* --- faces ----------------------------------------------------------------------------------- */
+
 /* A socket that fails here is shown as it is: the call that comes next says what is wrong. */
-static void prepare(int number)
+bool wait_prepare(int number)
+{
+    const int error = errno;
+    struct sock *s = sock_get(number);
+
+    if (!s) {
+        return false;
+    }
+    const bool is_rsocket = start_use(s, number, USE_WAIT, false) == USE_RSOCKET;
+    sock_put(s);
+    errno = error;
+    return is_rsocket;
+}
+
+struct sock *wait_rsocket(int number)
 {
     struct sock *s = sock_get(number);
 
+    if (s && (s->state != SOCK_RDMA || !s->watched)) {
+        sock_put(s);
+        s = NULL;
+    }
+    return s;
+}
+
+void wait_follow(int number)
+{
+    struct sock *s = wait_rsocket(number);
+
     if (s) {
-        (void)start_use(s, number, USE_WAIT, false);
+        iwarp_rs_follow(s->rs);
         sock_put(s);
     }
 }
 
-static void prepare_all(const struct pollfd *fds, nfds_t n)
+/* --- waiting in the kernel ------------------------------------------------------------------- */
+
+static void end_sleep(void *sleeps)
 {
     const int error = errno;
 
-    for (nfds_t i = 0; i < n; i++) {
-        prepare(fds[i].fd);
+    if (*(bool *)sleeps) {
+        iwarp_rs_end_sleep();
     }
     errno = error;
 }
 
-EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
+int wait_in_kernel(int (*call)(void *arg), void *arg)
 {
-    prepare_all(fds, n);
-    return real()->poll(fds, n, timeout);
-}
+    bool sleeps = iwarp_rs_begin_sleep();
+    int result;
 
-EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-                 const sigset_t *signals)
-{
-    prepare_all(fds, n);
-    return real()->ppoll(fds, n, timeout, signals);
-}
-
-static void prepare_sets(int n, const fd_set *readable, const fd_set *writable)
-{
-    const int error = errno;
-
-    for (int i = 0; i < n && i < FD_SETSIZE; i++) {
-        if ((readable && FD_ISSET(i, readable)) || (writable && FD_ISSET(i, writable))) {
-            prepare(i);
-        }
-    }
-    errno = error;
-}
-
-EXPORT int select(int n, fd_set *restrict readable, fd_set *restrict writable,
-                  fd_set *restrict urgent, struct timeval *restrict timeout)
-{
-    prepare_sets(n, readable, writable);
-    return real()->select(n, readable, writable, urgent, timeout);
-}
-
-EXPORT int pselect(int n, fd_set *restrict readable, fd_set *restrict writable,
-                   fd_set *restrict urgent, const struct timespec *restrict timeout,
-                   const sigset_t *restrict signals)
-{
-    prepare_sets(n, readable, writable);
-    return real()->pselect(n, readable, writable, urgent, timeout, signals);
-}
-
-EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
-{
-    struct sock *s = sock_get(number);
-
-    if (!s) {
-        return real()->epoll_ctl(epoll, op, number, event);
-    }
-    if (op != EPOLL_CTL_DEL) {
-        (void)start_use(s, number, USE_WAIT, false);
-    }
-    const int result = s->state == SOCK_PLAIN ? real()->epoll_ctl(epoll, op, number, event)
-                                              : sock_watch(s, epoll, op, number, event);
-    sock_put(s);
+    pthread_cleanup_push(end_sleep, &sleeps);
+    result = call(arg);
+    pthread_cleanup_pop(1);
     return result;
-}
-
-int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
-int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-                const sigset_t *signals, size_t room);
-_Noreturn void __chk_fail(void);
-
-EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
-{
-    return n <= room / sizeof *fds ? poll(fds, n, timeout) : (__chk_fail(), -1);
-}
-
-EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-                       const sigset_t *signals, size_t room)
-{
-    return n <= room / sizeof *fds ? ppoll(fds, n, timeout, signals) : (__chk_fail(), -1);
 }

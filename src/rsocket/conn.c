@@ -9,13 +9,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Completions wake up. Called with locks of the library held. */
+_Thread_local const struct rs *rs_posting;
+
+/*
+ * Completions wake up. Called with locks of the library held. A call that posts holds the socket's
+ * lock, and looks when it gives that back.
+ */
 static void on_completion(void *arg)
 {
     struct rs *s = arg;
 
     rs_wake(s);
-    if (atomic_load(&s->watched)) {
+    if (rs_posting == s) {
+        atomic_store(&s->look, true);
+    } else if (atomic_load(&s->watched)) {
         rs_due(s);
     }
 }
@@ -214,7 +221,8 @@ void rs_connected(struct rs *s, const struct rs_hello *peer)
     s->spare = peer->credits > 2 * RS_SPARE ? RS_SPARE : peer->credits / 2;
     s->state = RS_CONNECTED;
     if (atomic_load(&s->watched)) {
-        iwarp_cq_arm(s->cq, false);
+        rs_watched(s);
+        iwarp_compat_arm_aside(s->cq);
     }
     rs_progress(s);
     rs_wake(s);

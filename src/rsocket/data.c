@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 
 /* Octets of one message: the peer reads the first while the next comes. */
-#define PIECE_MAX 65536u
+#define PIECE_MAX 131072u
 
 static size_t octets_of(const struct iovec *iov, size_t count)
 {
@@ -93,14 +93,14 @@ static bool write_refused(struct rs *s)
 static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
 {
     size_t left = octets_of(iov, count), done = 0;
-    uint64_t until = rs_call_until(s, SO_SNDTIMEO, flags);
+    struct rs_limit limit = {SO_SNDTIMEO, flags, false, 0};
 
     while (!write_refused(s)) {
         ssize_t went;
         if (left == 0 && done == 0) {
             return 0;
         }
-        if (rs_wait(s, rs_may_send, until) != 0) {
+        if (rs_wait_as_asked(s, rs_may_send, &limit) != 0) {
             break;
         }
         if (s->state != RS_CONNECTED || s->write_over) {
@@ -210,13 +210,13 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
 {
     bool peek = (flags & MSG_PEEK) != 0;
     size_t wanted = octets_of(iov, count), done = 0;
-    uint64_t until = rs_call_until(s, SO_RCVTIMEO, flags);
+    struct rs_limit limit = {SO_RCVTIMEO, flags, false, 0};
 
     if (s->state == RS_OPEN || s->state == RS_LISTENING) {
         return rs_fail(ENOTCONN);
     }
     do {
-        if (wanted > 0 && rs_wait(s, rs_may_read, until) != 0) {
+        if (wanted > 0 && rs_wait_as_asked(s, rs_may_read, &limit) != 0) {
             return done > 0 ? (ssize_t)done : -1;
         }
         if (s->unread == 0) {

@@ -73,7 +73,10 @@ int rs_post(struct rs *s, uint64_t id, const void *from, uint32_t len, const str
         write.remote_stag = to->stag;
         write.remote_to = to->addr;
     }
-    return iwarp_post_send_together(s->qp, len > 0 ? &write : &send, NULL) == IWARP_OK ? 0 : -1;
+    rs_posting = s;
+    enum iwarp_status status = iwarp_post_send_together(s->qp, len > 0 ? &write : &send, NULL);
+    rs_posting = NULL;
+    return status == IWARP_OK ? 0 : -1;
 }
 
 bool rs_tell_control(struct rs *s, enum rs_control control)

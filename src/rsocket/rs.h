@@ -30,12 +30,14 @@
 
 #include "compat/compat.h"
 #include "rsocket/wire.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <iwarp/iwarp.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 
 /* Messages that take no credit (credits, control): so many are under way at once, and so many
  * credits a sender leaves unused for them, since a stock receiver has no receives beyond its
@@ -49,6 +51,17 @@ struct rs_request { /* at a listener: raccept has not taken it yet */
     struct rs_request *next;
     struct iwarp_conn *conn;
     struct rs_hello hello;
+};
+
+/* `set`: that of no epoll set, or of a thread that polls. */
+#define RS_NO_SET  IWARP_RS_NO_SET
+#define RS_POLLED  IWARP_RS_POLLED
+#define RS_IN_SETS IWARP_RS_IN_SETS
+
+struct rs_list;
+struct rs_link {
+    struct rs_link *next, **at;
+    struct rs_list *list; /* NULL: in none */
 };
 
 struct rs_watcher { /* a thread that waits for several sockets, in the list of one of them */
@@ -129,9 +142,17 @@ struct rs {
     bool shows_readable, shows_writable, shows_read_over, shows_over;
     uint64_t arrived, shown; /* messages, for edges */
 
-    struct rs *next_due; /* due_lock, as the next two */
-    bool due;
-    unsigned showing;
+    /* The one epoll set that watches it, or RS_POLLED; what that is to be told (rspreload/lead.c).
+     */
+    _Atomic int set;
+    int number; /* of the program, there */
+    struct epoll_event wanted;
+    bool in_kernel;        /* the kernel's set watches the face */
+    uint32_t told;         /* with EPOLLET */
+    uint64_t told_arrived; /* `arrived` then */
+
+    struct rs_link due, led; /* rspreload/due.c: with its lock, as the next */
+    unsigned seeing;
 
     struct rs *next_dead; /* engine lock */
     bool ended;           /* the last event has come */
@@ -154,6 +175,7 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
+void rs_look(struct rs *s);   /* at what has come since it was watched last */
 void rs_unlock(struct rs *s); /* its face shows what has changed */
 void rs_give_back(struct rs *s);
 
@@ -177,6 +199,15 @@ void rs_wake(struct rs *s);
  * rs_now_ms; 0: do not wait. 0, or -1: EAGAIN, EINTR, EBADF (closed meanwhile).
  */
 int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until);
+
+/* The same within the time that the program has chosen for all waits of a call: rs_call_until,
+ * which is asked once one is needed. */
+struct rs_limit {
+    int option, flags;
+    bool known;
+    uint64_t until;
+};
+int rs_wait_as_asked(struct rs *s, bool (*ready)(struct rs *s), struct rs_limit *limit);
 
 #define RS_FOR_EVER UINT64_MAX
 uint64_t rs_now_ms(void);
@@ -224,6 +255,7 @@ short rs_events(struct rs *s);
 bool rs_take_error(struct rs *s);
 
 /* Post a Write of `len` octets, if there are any, and the message behind it. */
+extern _Thread_local const struct rs *rs_posting; /* this thread posts to it, with its lock */
 int rs_post(struct rs *s, uint64_t wr_id, const void *from, uint32_t len, const struct rs_entry *to,
             bool is_inline, uint32_t message);
 bool rs_tell_control(struct rs *s, enum rs_control control);
@@ -247,6 +279,7 @@ uint64_t rs_call_until(const struct rs *s, int option, int flags);
 
 /* --- rspreload: sockets that are watched ------------------------------------------------------ */
 
+void rs_watched(struct rs *s);
 void rs_show(struct rs *s); /* the face follows */
 void rs_hide(struct rs *s); /* no face any more */
 

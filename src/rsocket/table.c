@@ -3,6 +3,7 @@
  * Sockets by their numbers. The numbers are descriptors of the system, so that none is given twice.
  */
 #include "rsocket/rs.h"
+#include "rspreload/lead.h"
 
 #include "base/process.h"
 
@@ -18,6 +19,7 @@ static struct rs **pages[1024]; /* a million descriptors */
 /* A fork waits for the table, so that the child has one that can be used. */
 static void before_fork(void)
 {
+    rs_lead_for(RS_NO_SET); /* a child has the epoll sets, too */
     pthread_mutex_lock(&table_lock);
 }
 
@@ -77,6 +79,7 @@ struct rs *rs_new(int fd, int family, const struct rs *like)
     s->fd = fd;
     s->family = family;
     s->face = s->behind = -1;
+    s->set = RS_NO_SET;
     s->born = iwarp_compat_generation();
     s->last_request = &s->requests;
     defaults(s, like);
@@ -120,6 +123,14 @@ struct rs *rs_take(int fd)
     return s;
 }
 
+void rs_look(struct rs *s)
+{
+    if (atomic_exchange(&s->look, false) && s->cq && !s->closed) {
+        iwarp_compat_arm_aside(s->cq); /* before the look: what comes later makes it due again */
+        rs_progress(s);
+    }
+}
+
 /* Something may come between the look and the unlocking, whose thread has not waited (due.c). The
  * caller's errno stays. */
 void rs_unlock(struct rs *s)
@@ -127,10 +138,7 @@ void rs_unlock(struct rs *s)
     int error = errno;
 
     do {
-        if (atomic_exchange(&s->look, false) && s->cq && !s->closed) {
-            iwarp_cq_arm(s->cq, false); /* before the look: what comes later makes it due again */
-            rs_progress(s);
-        }
+        rs_look(s);
         rs_show(s);
         pthread_mutex_unlock(&s->lock);
     } while (atomic_load(&s->look) && pthread_mutex_trylock(&s->lock) == 0);

@@ -92,7 +92,7 @@ static int lead(struct turn *turn, struct iwarp_device *device, uint64_t until)
         return EAGAIN;
     }
     atomic_fetch_add(&turn->s->leaders, 1);
-    error = iwarp_compat_lead(device, is_over, turn, until == RS_FOR_EVER);
+    error = iwarp_compat_lead(device, NULL, is_over, turn, until == RS_FOR_EVER);
     atomic_fetch_sub(&turn->s->leaders, 1);
     return error;
 }
@@ -122,6 +122,19 @@ static int wait_turn(struct turn *turn, bool to_lead, uint64_t until)
     }
     pthread_mutex_lock(&s->lock);
     return error;
+}
+
+int rs_wait_as_asked(struct rs *s, bool (*ready)(struct rs *s), struct rs_limit *limit)
+{
+    rs_progress(s);
+    if (!s->closed && ready(s)) {
+        return 0;
+    }
+    if (!limit->known) {
+        limit->until = rs_call_until(s, limit->option, limit->flags);
+        limit->known = true;
+    }
+    return rs_wait(s, ready, limit->until);
 }
 
 int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until)

@@ -12,8 +12,11 @@
 #ifndef IWARP_RSPRELOAD_ADOPT_H
 #define IWARP_RSPRELOAD_ADOPT_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
 
 enum iwarp_rs_role {
     IWARP_RS_CLIENT, /* sends the MPA Request at once */
@@ -63,5 +66,56 @@ int iwarp_rs_watch(int fd);
  * connected, with the options that were set. So a client whose peer has no RDMA connects anew.
  */
 int iwarp_rs_forget(int fd);
+
+/* --- waiting for several: lead.c ------------------------------------------------------------- */
+
+/*
+ * How the face is watched. The preload library knows the epoll sets; the rsocket has to know the
+ * one that watches it, if there is one, since a thread that leads looks at it instead of the
+ * kernel. `number` is that of the program in the set.
+ *
+ * The preload library gives the kernel's epoll_ctl once. iwarp_rs_ctl is epoll_ctl for an rsocket
+ * that no other set watches, as this one perhaps does; 0 or -1, as the kernel's. iwarp_rs_watched:
+ * the kernel's set watches it so now, and no other one does. iwarp_rs_to_kernel: it is watched as
+ * only the kernel knows. iwarp_rs_unwatched: nobody watches it.
+ */
+void iwarp_rs_lead_with(int (*epoll_ctl)(int set, int op, int number, struct epoll_event *event));
+int iwarp_rs_ctl(int fd, int op, int set, int number, const struct epoll_event *event);
+void iwarp_rs_watched(int fd, int set, int number, const struct epoll_event *event);
+void iwarp_rs_to_kernel(int fd);
+void iwarp_rs_unwatched(int fd);
+
+/* In the place of a set's number: none; a thread that polls; several, or in ways that only the
+ * kernel knows. */
+#define IWARP_RS_NO_SET  (-1)
+#define IWARP_RS_POLLED  (-2)
+#define IWARP_RS_IN_SETS (-3)
+
+/* May this thread have to wait for rsockets? Not if there are none, nor inside the library. */
+bool iwarp_rs_waits(void);
+
+/*
+ * Run the loop, once at least, until a socket of the set has something to tell, one of `fds` is
+ * ready, or it is until_ns by CLOCK_MONOTONIC (INT64_MAX: for ever). 0: it is worth looking at both
+ * and at the time. EAGAIN: the thread has not earned the loop, or nothing came for 4 ms: it waits
+ * in the kernel. EINTR: a signal's handler is about to run. fds has room for one more; revents are
+ * set only where the thread slept. seen: for IWARP_RS_POLLED, iwarp_rs_news before the sockets were
+ * looked at.
+ */
+int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns);
+unsigned iwarp_rs_news(void);
+
+/* What a leader's sockets have to tell, as epoll_wait would, each once; without waiting. */
+int iwarp_rs_take(int set, struct epoll_event *events, int most);
+
+/* What poll would say of one. From now on it is the leader's, if no set watches it. */
+short iwarp_rs_glance(int fd, short events);
+
+/* Around a wait in the kernel for rsockets: threads that lead stop, and the faces are right but for
+ * those that were glanced at: these follow by iwarp_rs_follow in between. begin: false: no end. The
+ * end may be called by a handler of cancellation. */
+bool iwarp_rs_begin_sleep(void);
+void iwarp_rs_end_sleep(void);
+void iwarp_rs_follow(int fd);
 
 #endif

@@ -1,93 +1,218 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faces follow their sockets on the thread that runs the loop, at the end of the turn in which a
- * completion came: a program that sleeps in the kernel is woken up by that thread, and by no other
- * in between. The thread does not wait for a socket that a call uses; that call looks on its way
- * out (rs_unlock).
+ * Sockets that may have something new are due. Their faces follow on the thread that runs the loop,
+ * at the end of the turn in which a completion came: a program that sleeps in the kernel is woken
+ * up by that thread, and by no other in between. Nothing here waits for a socket that a call uses;
+ * that call looks on its way out (rs_unlock). What is due to a leader (lead.c) is in a list of its
+ * own, which the leader takes itself.
  */
 #include "base/task.h"
 #include "rsocket/rs.h"
+#include "rspreload/lead.h"
 
 #include <sched.h>
+#include <stddef.h>
+
+struct rs_list {
+    struct rs_link *first, **last;
+    _Atomic unsigned count;
+};
 
 static void show_due(void *arg);
 
-static pthread_mutex_t due_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rs *due;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rs_list due, /* whose faces are to follow */
+    led_due, led;          /* of the leader: what is due to it; all that it looks at itself */
+static _Atomic int leading = RS_NO_SET;
+static _Atomic unsigned news; /* how often one became due to a leader */
 static _Atomic unsigned refs;
 static struct iwarp_task task = {.run = show_due, .refs = &refs};
 
-void rs_due(struct rs *s)
+/* --- lists, with the lock held --------------------------------------------------------------- */
+
+static void take_out(struct rs_link *link)
 {
-    pthread_mutex_lock(&due_lock);
-    if (!s->due) {
-        s->due = true;
-        s->next_due = due;
-        due = s;
+    if (link->list) {
+        *link->at = link->next;
+        *(link->next ? &link->next->at : &link->list->last) = link->at;
+        atomic_fetch_sub(&link->list->count, 1);
+        link->list = NULL;
     }
-    pthread_mutex_unlock(&due_lock);
-    atomic_fetch_add(&refs, 1);
-    iwarp_compat_post_task(s->device, &task);
 }
 
-/* The next one that is due, which stays in memory until it is shown. */
-static struct rs *next(struct rs *shown)
+static void put_into(struct rs_list *list, struct rs_link *link)
 {
-    struct rs *s;
+    if (link->list == list) {
+        return;
+    }
+    take_out(link);
+    link->list = list;
+    link->next = NULL;
+    link->at = list->first ? list->last : &list->first;
+    *link->at = link;
+    list->last = &link->next;
+    atomic_fetch_add(&list->count, 1);
+    atomic_fetch_add(&news, list == &led_due);
+}
 
-    pthread_mutex_lock(&due_lock);
-    if (shown) {
-        shown->showing--;
+/* The next one, which stays in memory until it is `seen`. offset: of its link. */
+static struct rs *next(struct rs_list *list, size_t offset, struct rs *seen)
+{
+    struct rs *s = NULL;
+
+    pthread_mutex_lock(&lock);
+    if (seen) {
+        seen->seeing--;
     }
-    s = due;
-    if (s) {
-        due = s->next_due;
-        s->due = false;
-        s->showing++;
+    if (list->first) {
+        s = (struct rs *)(void *)((char *)list->first - offset);
+        s->seeing++;
+        take_out(list->first);
     }
-    pthread_mutex_unlock(&due_lock);
+    pthread_mutex_unlock(&lock);
     return s;
+}
+
+/* --- the leader ------------------------------------------------------------------------------ */
+
+bool rs_is_led(const struct rs *s)
+{
+    int set = atomic_load(&s->set);
+
+    return set != RS_NO_SET && set == atomic_load(&leading);
+}
+
+bool rs_lead_it(struct rs *s, bool is_due)
+{
+    bool is_led;
+
+    pthread_mutex_lock(&lock);
+    is_led = rs_is_led(s);
+    if (is_led) {
+        put_into(&led, &s->led);
+    }
+    if (is_led && is_due) {
+        put_into(&led_due, &s->due);
+    } else if (s->due.list == &led_due) {
+        take_out(&s->due);
+    }
+    pthread_mutex_unlock(&lock);
+    return is_led;
+}
+
+void rs_lead_not(struct rs *s)
+{
+    pthread_mutex_lock(&lock);
+    take_out(&s->led);
+    if (s->due.list == &led_due) {
+        take_out(&s->due);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+struct rs *rs_led_next(struct rs *seen)
+{
+    return next(&led_due, offsetof(struct rs, due), seen);
+}
+
+void rs_led_seen(struct rs *s)
+{
+    pthread_mutex_lock(&lock);
+    s->seeing--;
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned rs_led_count(void)
+{
+    return atomic_load(&led_due.count);
+}
+
+unsigned rs_led_news(void)
+{
+    return atomic_load(&news);
+}
+
+static void look(struct rs *s)
+{
+    atomic_store(&s->look, true);
+    if (pthread_mutex_trylock(&s->lock) == 0) {
+        rs_unlock(s);
+    }
+}
+
+/* Some of the leader's sockets may be of the new set already, and come into the list again. */
+void rs_lead_for(int set)
+{
+    struct rs *s = NULL;
+
+    pthread_mutex_lock(&lock);
+    unsigned left = atomic_exchange(&leading, set) != set ? atomic_load(&led.count) : 0;
+    pthread_mutex_unlock(&lock);
+    for (; left > 0 && (s = next(&led, offsetof(struct rs, led), s)); left--) {
+        look(s);
+    }
+    if (s) {
+        rs_led_seen(s);
+    }
+}
+
+/* --- faces ----------------------------------------------------------------------------------- */
+
+/* `look` comes first: a call that uses the socket now, and so takes it out again, has to look. */
+void rs_due(struct rs *s)
+{
+    bool is_led;
+
+    atomic_store(&s->look, true);
+    pthread_mutex_lock(&lock);
+    is_led = rs_is_led(s);
+    put_into(is_led ? &led_due : &due, &s->due);
+    if (is_led) {
+        put_into(&led, &s->led);
+    }
+    pthread_mutex_unlock(&lock);
+    if (is_led) {
+        iwarp_compat_wake_leader(s->device);
+    } else {
+        atomic_fetch_add(&refs, 1);
+        iwarp_compat_post_task(s->device, &task);
+    }
 }
 
 static void show_due(void *arg)
 {
     (void)arg;
     atomic_fetch_sub(&refs, 1);
-    for (struct rs *s = next(NULL); s; s = next(s)) {
-        atomic_store(&s->look, true);
-        if (pthread_mutex_trylock(&s->lock) == 0) {
-            rs_unlock(s);
-        }
+    for (struct rs *s = NULL; (s = next(&due, offsetof(struct rs, due), s));) {
+        look(s);
     }
 }
+
+/* --- the end of a socket --------------------------------------------------------------------- */
 
 /* Its completion queue is gone, so nothing makes it due again. */
 void rs_forget_due(struct rs *s)
 {
-    bool shown = true;
+    bool seen = false;
 
-    while (shown) {
-        pthread_mutex_lock(&due_lock);
-        for (struct rs **at = &due; s->due; at = &(*at)->next_due) {
-            if (*at == s) {
-                *at = s->next_due;
-                s->due = false;
-                break;
-            }
-        }
-        shown = s->showing > 0;
-        pthread_mutex_unlock(&due_lock);
-        if (shown) {
+    while (!seen) {
+        pthread_mutex_lock(&lock);
+        take_out(&s->led);
+        take_out(&s->due);
+        seen = s->seeing == 0;
+        pthread_mutex_unlock(&lock);
+        if (!seen) {
             sched_yield();
         }
     }
 }
 
-/* The lock may be held by a thread that the child has not; the list is the parent's. */
+/* The lock may be held by a thread that the child has not; the lists are the parent's. */
 void rs_due_in_child(void)
 {
-    pthread_mutex_init(&due_lock, NULL);
-    due = NULL;
+    pthread_mutex_init(&lock, NULL);
+    due = led_due = led = (struct rs_list){0};
+    leading = RS_NO_SET;
     refs = 0;
     task.queued = false;
 }

@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "rsocket/rs.h"
 #include "rspreload/adopt.h"
+#include "rspreload/lead.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -34,14 +35,16 @@ static void fill(int fd)
     }
 }
 
-static void show(struct rs *s)
+bool rs_face_follow(struct rs *s)
 {
     short events = rs_events(s);
-    bool readable, fresh;
+    bool readable, fresh, follows;
 
     readable = (events & POLLIN) != 0;
     fresh = readable && s->shown != s->arrived; /* an edge for EPOLLET */
     s->shown = s->arrived;
+    follows = fresh || readable != s->shows_readable ||
+              ((events & POLLOUT) != 0) != s->shows_writable || (events & POLLRDHUP);
     if (s->shows_readable && !readable) {
         empty(s->face);
     }
@@ -64,14 +67,7 @@ static void show(struct rs *s)
         s->shows_over = true;
         shutdown(s->behind, SHUT_RDWR);
     }
-}
-
-void rs_show(struct rs *s)
-{
-    if (atomic_load(&s->watched) && s->behind >= 0) {
-        IWARP_UNCANCELLED;
-        show(s);
-    }
+    return follows;
 }
 
 void rs_hide(struct rs *s)
@@ -102,8 +98,9 @@ int iwarp_rs_watch(int fd)
         s->shows_writable = true;
         s->shown = s->arrived;
         atomic_store(&s->watched, true);
+        rs_watched(s);
         if (s->cq) {
-            iwarp_cq_arm(s->cq, false);
+            iwarp_compat_arm_aside(s->cq);
         }
         rs_progress(s);
     }

@@ -501,13 +501,13 @@ static bool has_some(void *cq)
  */
 static bool lead(struct iwarp_cq *cq, int timeout_ms)
 {
-    if (!iwarp_progress_may_wait(cq->device, timeout_ms)) {
+    if (!iwarp_progress_may_wait(cq->device, timeout_ms, false) || !iwarp_loop_may_fault()) {
         return false;
     }
     iwarp_mutex_lock(&cq->lock);
     cq->leaders++;
     iwarp_mutex_unlock(&cq->lock);
-    bool led = iwarp_progress_wait(cq->device, has_some, cq);
+    bool led = iwarp_progress_wait(cq->device, NULL, has_some, cq);
     iwarp_mutex_lock(&cq->lock);
     cq->leaders--;
     iwarp_mutex_unlock(&cq->lock);

@@ -32,7 +32,7 @@ void iwarp_cq_arm_aside(struct iwarp_cq *cq)
 
     iwarp_mutex_lock(&cq->lock);
     cq->armed_to_wait = false;
-    iwarp_cq_set_armed(cq, CQ_ANY, false);
+    iwarp_cq_set_armed(cq, CQ_ANY, cq->counted);
     iwarp_mutex_unlock(&cq->lock);
     iwarp_progress_pause(cq->device);
     iwarp_defer_flush_all(cq->device);
@@ -59,19 +59,43 @@ bool iwarp_cq_arm_to_sleep(struct iwarp_cq *cq)
     return begins;
 }
 
-bool iwarp_cq_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
+bool iwarp_cq_lead(struct iwarp_device *device, struct iwarp_beside *beside,
+                   bool (*done)(void *arg), void *arg)
 {
     IWARP_UNCANCELLED;
 
     iwarp_defer_flush_all(device);
-    return iwarp_progress_may_wait(device, -1) && iwarp_progress_wait(device, done, arg);
+    return iwarp_progress_may_wait(device, -1, beside != NULL) &&
+           iwarp_progress_wait(device, beside, done, arg);
+}
+
+bool iwarp_cq_runs_loop(struct iwarp_device *device)
+{
+    return iwarp_loop_is_current(&device->worker[0].loop);
+}
+
+void iwarp_cq_begin_sleep(struct iwarp_device *device)
+{
+    IWARP_UNCANCELLED;
+
+    iwarp_sleepers_begin(&device->sleepers, false);
+    iwarp_progress_pause(device);
+    iwarp_defer_flush_all(device);
+    iwarp_progress_recall(device);
+}
+
+void iwarp_cq_end_sleep(struct iwarp_device *device)
+{
+    iwarp_sleepers_end(&device->sleepers);
 }
 
 void iwarp_cq_wake_leader(struct iwarp_device *device)
 {
     struct iwarp_loop *l = &device->worker[0].loop;
 
-    if (!iwarp_loop_is_current(l)) {
+    /* A leader that does not sleep yet looks at what it waits for before it does. */
+    if (atomic_load(&l->lease.owner) == IWARP_LEASE_GUEST && atomic_load(&l->lease.asleep) &&
+        !iwarp_loop_is_current(l)) {
         iwarp_loop_wake(l);
     }
 }

@@ -14,12 +14,14 @@
 #define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
-#define ROUND_NS 128000    /* of a quick round */
-#define AWAY_NS  50000     /* from a wait to the next, if that is quick */
-#define PAUSE_NS 200000    /* from a poll with the lease to the next, if that is slow */
-#define ARMED_NS 100000000 /* a queue that is armed for longer is passed over, at first */
-#define DOUBLED  7         /* times at most */
-#define FEW      4         /* empty polls between two waits that do not count as polling */
+#define ROUND_NS  128000    /* of a quick round */
+#define AWAY_NS   50000     /* from a wait to the next, if that is quick */
+#define BESIDE_NS 2000000   /* the same, if the thread waits for many things at once: a park time */
+#define PAUSE_NS  200000    /* from a poll with the lease to the next, if that is slow */
+#define ARMED_NS  100000000 /* a queue that is armed for longer is passed over, at first */
+#define DOUBLED   7         /* times at most */
+#define FEW       4         /* empty polls between two waits that do not count as polling */
+#define MANY      20        /* the same of a thread whose last wait ran the loop */
 
 /* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {
@@ -279,10 +281,13 @@ static bool help_guest(struct iwarp_device *device, struct guest *g)
     if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
         return false;
     }
-    if (++g->idle % SAMPLE == FEW) {
+    if (++g->idle < (g->led ? MANY : FEW)) {
+        return false;
+    }
+    if (g->idle % SAMPLE == FEW) {
         g->helps = !iwarp_loop_is_current(l) && iwarp_loop_may_fault();
     }
-    if (g->idle < FEW || !g->helps) {
+    if (!g->helps) {
         return false;
     }
     iwarp_lease_help(l);
@@ -341,11 +346,14 @@ void iwarp_progress_pause(struct iwarp_device *device)
 /* --- threaded, waiting ----------------------------------------------------------------------- */
 
 /*
- * Count one unit for this thread: quick, if its last wait ended less than AWAY_NS ago.  With
+ * Count one unit for this thread: quick, if its last wait ended less than AWAY_NS ago.  A thread
+ * that waits for many things at once finds many ready, and comes back later: BESIDE_NS is the park
+ * time, and that the home has had the loop meanwhile is no loss then, since no other thread waited
+ * for it.  With
  * several workers no thread runs a loop while it waits, as it would serve one and sleep through the
  * others; with less than two park times to wait, the lease could come too late.
  */
-bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
+bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool beside)
 {
     const struct iwarp_worker *w = &device->worker[0];
 
@@ -355,13 +363,13 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms)
     }
     struct guest *g = guest_of(device);
     bool had = g->waiting.earned, out = iwarp_lease_is_out(&w->loop.lease);
-    bool quick = iwarp_now_ns() - g->waited_ns < AWAY_NS;
-    if (g->led && !out) {
+    bool quick = iwarp_now_ns() - g->waited_ns < (beside ? BESIDE_NS : AWAY_NS);
+    if (g->led && !out && !beside) {
         iwarp_habit_lost(&g->waiting);
     } else if (had && !quick) {
         iwarp_habit_slip(&g->waiting);
-    } else if (iwarp_habit_unit(&g->waiting, quick) && !iwarp_loop_may_fault()) {
-        iwarp_habit_lost(&g->waiting);
+    } else {
+        (void)iwarp_habit_unit(&g->waiting, quick);
     }
     /* Another guest polls: a thread that slept in the loop would hold `run` against its visits. */
     bool mine = !out || g->led;
@@ -386,14 +394,15 @@ bool iwarp_progress_leads(const struct iwarp_device *device)
  * If the loop is out on lease already, its `run` is tried without waiting: it is free, or in use by
  * another guest, which may keep it for long.
  */
-bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg)
+bool iwarp_progress_wait(struct iwarp_device *device, struct iwarp_beside *beside,
+                         bool (*done)(void *arg), void *arg)
 {
     struct iwarp_loop *l = &device->worker[0].loop;
 
     if (!iwarp_lease_take(l, iwarp_lease_is_out(&l->lease) ? 0 : IWARP_PARK_MS)) {
         return false;
     }
-    bool in_time = iwarp_lease_stay(l, done, arg);
+    bool in_time = iwarp_lease_stay(l, beside, done, arg);
     struct guest *g = guest_of(device); /* after stay: callbacks may poll and replace entries */
     g->led = in_time;
     if (!in_time) {
@@ -408,6 +417,7 @@ void iwarp_progress_waited(const struct iwarp_device *device)
 
     polls_on = false;
     if (g) {
+        g->idle = 0;
         g->waited_ns = iwarp_now_ns();
     }
 }

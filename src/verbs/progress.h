@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct iwarp_beside;
 struct iwarp_device;
 
 /*
@@ -32,15 +33,17 @@ void iwarp_progress_pause(struct iwarp_device *device);
 
 /*
  * Threaded progress: waiting by running the loop. may_wait is called once for each wait and says
- * whether the thread has earned the lease. wait then runs the loop until done(arg); a thread that
- * makes done(arg) true without running the loop has to wake up the loop.  False: the caller waits
- * by sleeping. waited: the wait is over and the thread returns to the application; the time until
- * its next wait decides whether it keeps the lease.
+ * whether the thread has earned the lease; `beside`: it waits for other things, too. The caller
+ * asks iwarp_loop_may_fault, or knows the answer. wait then runs the loop until done(arg); a thread
+ * that makes done(arg) true without running the loop has to wake up the loop.  False: the caller
+ * waits by sleeping. waited: the wait is over and the thread returns to the application; the time
+ * until its next wait decides whether it keeps the lease.
  */
-bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms);
+bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool beside);
 bool iwarp_progress_earned(const struct iwarp_device *device); /* by this thread's waits */
 bool iwarp_progress_leads(const struct iwarp_device *device);  /* would the next wait run it? */
-bool iwarp_progress_wait(struct iwarp_device *device, bool (*done)(void *arg), void *arg);
+bool iwarp_progress_wait(struct iwarp_device *device, struct iwarp_beside *beside,
+                         bool (*done)(void *arg), void *arg);
 void iwarp_progress_waited(const struct iwarp_device *device);
 
 /* This thread is about to sleep until another one tells it something: the homes run the loops. */

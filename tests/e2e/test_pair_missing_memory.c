@@ -35,6 +35,14 @@ static bool is_remote(enum role role)
     return role == WRITE_TARGET || role == RECV_BUFFER || role == READ_SOURCE;
 }
 
+/* AddressSanitizer has its heap among the addresses that the kernel gives, and would fill the gap.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define FAR_OFF ((void *)0x100100000000)
+#else
+#define FAR_OFF NULL
+#endif
+
 /* Memory whose octets from `there` on go away; a file behind it if that is cut. */
 static uint8_t *map_area(enum kind kind, int *fd)
 {
@@ -42,7 +50,7 @@ static uint8_t *map_area(enum kind kind, int *fd)
     if (*fd >= 0) {
         assert_int_equal(ftruncate(*fd, AREA), 0);
     }
-    uint8_t *p = mmap(NULL, AREA, PROT_READ | PROT_WRITE,
+    uint8_t *p = mmap(FAR_OFF, AREA, PROT_READ | PROT_WRITE,
                       *fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, *fd, 0);
     assert_ptr_not_equal(p, MAP_FAILED);
     memset(p, 0x11, AREA);

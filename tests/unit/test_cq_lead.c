@@ -83,7 +83,7 @@ static unsigned waits_until_it_leads(struct waiter *w, unsigned at_most)
 {
     for (unsigned n = 1; n <= at_most; n++) {
         iwarp_progress_waited(w->p->device);
-        (void)iwarp_progress_may_wait(w->p->device, -1);
+        (void)iwarp_progress_may_wait(w->p->device, -1, false);
         if (arm(w)) {
             return n;
         }
@@ -107,7 +107,7 @@ static void wait__that_has_been_earned__runs_the_loop_itself(void **state)
         assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
         send_one(&w);
         iwarp_progress_waited(p.device);
-        bool led = iwarp_cq_lead(p.device, is_told, &w);
+        bool led = iwarp_cq_lead(p.device, NULL, is_told, &w);
         assert_true(!led || atomic_load(&w.told));
         if (!led) {
             iwarp_cq_arm_to_sleep(p.side[1].recv_cq);
@@ -157,6 +157,32 @@ static void arming__for_good__counts_once(void **state)
     pair_close(&p);
 }
 
+/* It waits for queues that do not count, say for a descriptor that shows several of them. */
+static void thread__that_sleeps_elsewhere__counts_until_it_is_back(void **state)
+{
+    struct waiter w;
+    struct pair p;
+
+    (void)state;
+    open_waiter(&w, &p, IWARP_PROGRESS_THREADED);
+    assert_true(waits_until_it_leads(&w, 100000) > 0);
+    iwarp_cq_begin_sleep(p.device);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
+    assert_true(iwarp_cq_is_kept(p.device));
+    assert_false(iwarp_cq_lead(p.device, NULL, is_told, &w));
+    iwarp_cq_arm_aside(p.side[1].recv_cq);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
+    send_one(&w);
+    sleep_until_told(&w); /* the home has the loop at once */
+    iwarp_cq_end_sleep(p.device);
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
+    iwarp_cq_arm_to_sleep(p.side[1].recv_cq);
+    iwarp_cq_arm_aside(p.side[1].recv_cq); /* a queue that counts goes on to count */
+    assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
+    take_one(&w);
+    pair_close(&p);
+}
+
 static void queue__that_was_armed_before__does_not_keep_its_own_thread_from_the_loop(void **state)
 {
     struct iwarp_cq *other;
@@ -172,7 +198,8 @@ static void queue__that_was_armed_before__does_not_keep_its_own_thread_from_the_
     for (; !iwarp_cq_is_kept(p.device); n++) {
         assert_true(n < 100000);
         iwarp_progress_waited(p.device);
-        assert_false(iwarp_progress_may_wait(p.device, -1)); /* somebody sleeps for `other` */
+        assert_false(
+            iwarp_progress_may_wait(p.device, -1, false)); /* somebody sleeps for `other` */
     }
     assert_true(n >= FIRST);
     assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
@@ -209,6 +236,7 @@ int main(void)
         cmocka_unit_test(wait__that_has_been_earned__runs_the_loop_itself),
         cmocka_unit_test(program__that_armed_to_lead_and_sleeps_elsewhere__is_told_all_the_same),
         cmocka_unit_test(arming__for_good__counts_once),
+        cmocka_unit_test(thread__that_sleeps_elsewhere__counts_until_it_is_back),
         cmocka_unit_test(queue__that_was_armed_before__does_not_keep_its_own_thread_from_the_loop),
         cmocka_unit_test(arming__with_polled_progress__is_never_to_lead),
     };

@@ -151,7 +151,7 @@ static void *stay(void *arg)
     struct stayer *s = arg;
 
     if (iwarp_lease_take(s->loop, IWARP_PARK_MS)) {
-        (void)iwarp_lease_stay(s->loop, is_done, s);
+        (void)iwarp_lease_stay(s->loop, NULL, is_done, s);
     }
     atomic_store(&s->ended, true);
     return NULL;

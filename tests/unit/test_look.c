@@ -7,6 +7,7 @@
  */
 #include "verbs_pair.h"
 
+#include "loop/clock.h"
 #include "loop/loop.h"
 #include "verbs/device.h"
 #include "verbs/worker.h"
@@ -212,7 +213,7 @@ static void await__that_finds_nothing__looks_for_a_while_and_sleeps(void **state
         struct lone l;
         lone_open(&l, look == 1, 30);
         double began = seconds(CLOCK_MONOTONIC), busy = -seconds(CLOCK_THREAD_CPUTIME_ID);
-        assert_true(iwarp_loop_await(&l.l, never, NULL));
+        assert_true(iwarp_loop_await(&l.l, NULL, never, NULL));
         busy += seconds(CLOCK_THREAD_CPUTIME_ID);
         assert_true(seconds(CLOCK_MONOTONIC) - began > 0.025);
         assert_true(busy < 0.01);
@@ -251,12 +252,82 @@ static void await__that_looks_and_finds__does_not_sleep(void **state)
         uv_timer_start(&soon, found ? on_find : on_over, 0, 0);
         over = false;
         double began = seconds(CLOCK_MONOTONIC);
-        assert_true(iwarp_loop_await(&l.l, is_set, &over));
+        assert_true(iwarp_loop_await(&l.l, NULL, is_set, &over));
         assert_true(seconds(CLOCK_MONOTONIC) - began < 2);
         assert_int_equal(l.turns, 1);
         uv_close((uv_handle_t *)&soon, NULL);
         lone_close(&l);
     }
+}
+
+static bool is_ready(void *beside)
+{
+    return ((struct iwarp_beside *)beside)->ready != 0;
+}
+
+/* Whether the descriptor is ready before, or becomes so while the thread sleeps or looks. */
+static void await__with_a_descriptor_beside__runs_the_loop_and_ends_with_it(void **state)
+{
+    int ends[2];
+    char octet = 1;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    for (int look = 0; look < 2; look++) {
+        struct lone l;
+        struct pollfd fds[2] = {{.fd = ends[0], .events = POLLIN}};
+        struct iwarp_beside beside = {fds, 1, INT64_MAX, 0};
+        lone_open(&l, look == 1, 3000);
+        double began = seconds(CLOCK_MONOTONIC);
+        assert_int_equal(write(ends[1], &octet, 1), 1);
+        while (!is_ready(&beside)) {
+            assert_true(iwarp_loop_await(&l.l, &beside, is_ready, &beside));
+        }
+        assert_true(seconds(CLOCK_MONOTONIC) - began < 2);
+        assert_true(l.turns > 0);
+        assert_int_equal(beside.ready, 1);
+        assert_int_equal(fds[0].revents, POLLIN);
+        assert_int_equal(read(ends[0], &octet, 1), 1);
+        lone_close(&l);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void await__with_a_time_beside__ends_with_it(void **state)
+{
+    (void)state;
+    for (int look = 0; look < 2; look++) {
+        struct lone l;
+        struct pollfd none;
+        struct iwarp_beside beside = {&none, 0, iwarp_now_ns() + 30000000, 0};
+        lone_open(&l, look == 1, 3000);
+        while (iwarp_now_ns() < beside.until_ns) {
+            assert_true(iwarp_loop_await(&l.l, &beside, is_ready, &beside));
+        }
+        assert_true(iwarp_now_ns() < beside.until_ns + 2000000000);
+        assert_int_equal(beside.ready, 0);
+        lone_close(&l);
+    }
+}
+
+static void await__with_something_in_the_loop__does_not_sleep_beside_it(void **state)
+{
+    struct lone l;
+    struct pollfd none;
+    struct iwarp_beside beside = {&none, 0, INT64_MAX, 0};
+
+    (void)state;
+    lone_open(&l, false, 3000);
+    uv_timer_t soon;
+    uv_timer_init(&l.loop, &soon);
+    soon.data = &l.l;
+    uv_timer_start(&soon, on_find, 0, 0);
+    double began = seconds(CLOCK_MONOTONIC);
+    assert_true(iwarp_loop_await(&l.l, &beside, never, NULL));
+    assert_true(seconds(CLOCK_MONOTONIC) - began < 2);
+    uv_close((uv_handle_t *)&soon, NULL);
+    lone_close(&l);
 }
 
 static void on_idle(uv_idle_t *idle)
@@ -277,10 +348,10 @@ static void await__when_the_count_of_what_was_sent_goes_back__counts_nothing(voi
     uv_idle_init(&l.loop, &idle);
     uv_idle_start(&idle, on_idle);
     atomic_store(&l.l.sent, 1000000);
-    assert_true(iwarp_loop_await(&l.l, never, NULL));
+    assert_true(iwarp_loop_await(&l.l, NULL, never, NULL));
     while (l.l.look.ns[0] == 0) { /* idle times do not count */
         atomic_fetch_sub(&l.l.sent, 1);
-        assert_true(iwarp_loop_await(&l.l, never, NULL));
+        assert_true(iwarp_loop_await(&l.l, NULL, never, NULL));
     }
     assert_int_equal(l.l.look.octets[0], 0);
     uv_close((uv_handle_t *)&idle, NULL);
@@ -333,6 +404,9 @@ int main(void)
         cmocka_unit_test(look__with_idle_times_between__compares_the_rest),
         cmocka_unit_test(await__that_finds_nothing__looks_for_a_while_and_sleeps),
         cmocka_unit_test(await__that_looks_and_finds__does_not_sleep),
+        cmocka_unit_test(await__with_a_descriptor_beside__runs_the_loop_and_ends_with_it),
+        cmocka_unit_test(await__with_a_time_beside__ends_with_it),
+        cmocka_unit_test(await__with_something_in_the_loop__does_not_sleep_beside_it),
         cmocka_unit_test(await__when_the_count_of_what_was_sent_goes_back__counts_nothing),
         cmocka_unit_test(await__in_either_way__loses_nothing),
     };

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* select and pselect: led as a poll of the same numbers. */
+#include "preload/wait.h"
+
+#include <errno.h>
+
+struct select_call {
+    int n;
+    fd_set *sets[3]; /* readable, writable, urgent; each may be NULL */
+    int64_t end;
+    const sigset_t *signals;
+};
+
+static bool has(const fd_set *set, int number)
+{
+    return set && FD_ISSET(number, set);
+}
+
+static unsigned prepare_sets(const struct select_call *c)
+{
+    unsigned rsockets = 0;
+
+    for (int i = 0; i < c->n && i < FD_SETSIZE; i++) {
+        if (has(c->sets[0], i) || has(c->sets[1], i)) {
+            rsockets += wait_prepare(i);
+        }
+    }
+    return rsockets;
+}
+
+/* The numbers in the sets, as for poll. More than WAIT_MOST: too many. */
+static nfds_t as_poll(const struct select_call *c, struct pollfd *fds)
+{
+    static const short events[3] = {POLLIN, POLLOUT, POLLPRI};
+    nfds_t n = 0;
+
+    for (int number = 0; number < c->n && number < FD_SETSIZE && n <= WAIT_MOST; number++) {
+        short wanted = 0;
+        for (int i = 0; i < 3; i++) {
+            wanted = (short)(wanted | (has(c->sets[i], number) ? events[i] : 0));
+        }
+        if (wanted && n < WAIT_MOST) {
+            fds[n] = (struct pollfd){number, wanted, 0};
+        }
+        n += wanted != 0;
+    }
+    return n;
+}
+
+static int from_poll(const struct select_call *c, const struct pollfd *fds, nfds_t n)
+{
+    static const short shown[3] = {POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR, POLLPRI};
+    int ready = 0;
+
+    for (nfds_t at = 0; at < n; at++) {
+        if (fds[at].revents & POLLNVAL) {
+            errno = EBADF;
+            return -1;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        for (nfds_t at = 0; at < n; at++) {
+            if (has(c->sets[i], fds[at].fd) && !(fds[at].revents & shown[i])) {
+                FD_CLR(fds[at].fd, c->sets[i]);
+            }
+            ready += has(c->sets[i], fds[at].fd);
+        }
+    }
+    return ready;
+}
+
+static bool lead_select(const struct select_call *c, int *result)
+{
+    struct pollfd fds[WAIT_MOST];
+    const nfds_t n = as_poll(c, fds);
+    const struct wait_poll poll = {fds, n, c->end, NULL};
+
+    if (c->signals || n > WAIT_MOST || !wait_lead_poll(&poll, result)) {
+        return false;
+    }
+    if (*result >= 0) {
+        *result = from_poll(c, fds, n);
+    }
+    return true;
+}
+
+static int kernel_select(void *arg)
+{
+    const struct select_call *c = arg;
+
+    for (int i = 0; i < c->n && i < FD_SETSIZE; i++) {
+        if (has(c->sets[0], i) || has(c->sets[1], i)) {
+            wait_follow(i);
+        }
+    }
+    const struct timespec left = wait_left_of(c->end);
+
+    return real()->pselect(c->n, c->sets[0], c->sets[1], c->sets[2],
+                           c->end == INT64_MAX ? NULL : &left, c->signals);
+}
+
+static int select_until(struct select_call *c)
+{
+    int result;
+
+    pthread_testcancel();
+    return lead_select(c, &result) ? result : wait_in_kernel(kernel_select, c);
+}
+
+EXPORT int select(int n, fd_set *restrict readable, fd_set *restrict writable,
+                  fd_set *restrict urgent, struct timeval *restrict timeout)
+{
+    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, NULL};
+
+    if (prepare_sets(&c) == 0 || !iwarp_rs_waits() ||
+        (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
+        return real()->select(n, readable, writable, urgent, timeout);
+    }
+    if (timeout) {
+        const struct timespec t = {timeout->tv_sec + timeout->tv_usec / 1000000,
+                                   timeout->tv_usec % 1000000 * 1000};
+        c.end = wait_end_of(wait_ns_of(&t));
+    }
+    const int result = select_until(&c);
+    if (timeout) { /* as Linux does */
+        const struct timespec left = wait_left_of(c.end);
+        *timeout = (struct timeval){left.tv_sec, left.tv_nsec / 1000};
+    }
+    return result;
+}
+
+EXPORT int pselect(int n, fd_set *restrict readable, fd_set *restrict writable,
+                   fd_set *restrict urgent, const struct timespec *restrict timeout,
+                   const sigset_t *restrict signals)
+{
+    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, signals};
+
+    if (prepare_sets(&c) == 0 || !iwarp_rs_waits() || !wait_is_time(timeout)) {
+        return real()->pselect(n, readable, writable, urgent, timeout, signals);
+    }
+    c.end = wait_end_of(wait_ns_of(timeout));
+    return select_until(&c);
+}

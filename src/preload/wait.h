@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What poll.c, select.c and epoll.c share. */
+#ifndef IWARP_PRELOAD_WAIT_H
+#define IWARP_PRELOAD_WAIT_H
+
+#include "preload/start.h"
+
+#include <time.h>
+
+/* Of so many looks that found something, one runs the loop and asks the kernel, too. */
+#define WAIT_EVERY 8
+
+/* Times are nanoseconds of CLOCK_MONOTONIC; INT64_MAX is for ever. */
+int64_t wait_now_ns(void);
+int64_t wait_end_of(int64_t timeout_ns);      /* < 0: for ever */
+int64_t wait_ns_of(const struct timespec *t); /* NULL, or longer than that goes: -1 */
+struct timespec wait_left_of(int64_t end);
+bool wait_is_time(const struct timespec *t); /* as the kernel takes it; or NULL */
+
+/* The face is right, and true if the number is an rsocket. errno stays. */
+bool wait_prepare(int number);
+
+/* Is it an rsocket that is watched? With a reference, for sock_put. */
+struct sock *wait_rsocket(int number);
+
+/* A wait in the kernel for rsockets. It may be cancelled. */
+int wait_in_kernel(int (*call)(void *arg), void *arg);
+
+/* For such calls: the face of a number that this process has glanced at follows. */
+void wait_follow(int number);
+
+struct wait_poll {
+    struct pollfd *fds;
+    nfds_t n; /* WAIT_MOST at most, to be led */
+    int64_t end;
+    const sigset_t *signals;
+};
+#define WAIT_MOST 64
+
+/* poll, by leading. True: it is over, with its result. */
+bool wait_lead_poll(const struct wait_poll *c, int *result);
+
+#endif

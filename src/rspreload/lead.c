@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads that wait for several sockets, in poll, select or epoll_wait. A thread that has earned it
+ * runs the loop meanwhile (base/lead.h), and looks itself at the sockets of the epoll set for which
+ * it waits, or which it polls: it *leads* for the set. That saves a change of threads and five
+ * system calls a message: two for the face, and those of epoll_ctl.
+ *
+ *   | event                                     | action                                          |
+ *   |-------------------------------------------|-------------------------------------------------|
+ *   | a socket of the set has something new, or | it becomes one of the leader's: the kernel's    |
+ *   | is watched in another way                 | set does not watch it, and its face stays as it |
+ *   |                                           | is. If there is something to tell, it is due.   |
+ *   | the leader looks                          | it takes what is due; a socket that is ready    |
+ *   |                                           | without EPOLLET is due again at once            |
+ *   | a call has used up what was there         | the socket is due no more                       |
+ *   | the leader waits for another set, or has  | nobody leads: the kernel's set watches the      |
+ *   | not earned the loop, or waits in vain for | leader's sockets again, and their faces follow  |
+ *   | 4 ms; another thread waits in the kernel; |                                                 |
+ *   | the process forks                         |                                                 |
+ *
+ * A socket that several sets watch, or that has several numbers, EPOLLONESHOT or EPOLLEXCLUSIVE, is
+ * never the leader's.
+ *
+ * Invariant: the kernel's sets and the faces are right while a thread waits in the kernel for an
+ * rsocket, but for the leader, which finds its sockets due.
+ */
+#include "rspreload/lead.h"
+
+#include "base/beside.h"
+#include "base/process.h"
+#include "rspreload/adopt.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define ALWAYS ((uint32_t)(EPOLLERR | EPOLLHUP))
+
+static struct iwarp_device *_Atomic device; /* of all rsockets, */
+static _Atomic unsigned born;               /* in this process */
+static _Atomic unsigned shown;              /* how often a face has followed */
+
+static struct iwarp_device *watched_device(void)
+{
+    return atomic_load(&born) == iwarp_compat_generation() ? atomic_load(&device) : NULL;
+}
+
+void rs_watched(struct rs *s)
+{
+    if (s->device) {
+        atomic_store(&device, s->device);
+        atomic_store(&born, iwarp_compat_generation());
+    }
+}
+
+/* --- sockets of the set ---------------------------------------------------------------------- */
+
+static int (*kernel_ctl)(int set, int op, int number, struct epoll_event *event);
+
+void iwarp_rs_lead_with(int (*epoll_ctl)(int set, int op, int number, struct epoll_event *event))
+{
+    kernel_ctl = epoll_ctl;
+}
+
+/* The kernel's set watches the face as the socket is watched, or not. 0 or -1: errno. */
+static int watch_in_kernel(struct rs *s, bool watch)
+{
+    struct epoll_event event = s->wanted;
+    int op = !watch ? EPOLL_CTL_DEL : s->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+    if (atomic_load(&s->set) < 0 || (!watch && !s->in_kernel)) {
+        return 0;
+    }
+    int result = kernel_ctl(atomic_load(&s->set), op, s->number, &event);
+    s->in_kernel = result == 0 ? watch : s->in_kernel;
+    return result;
+}
+
+/* What the set is to be told: with EPOLLET, what it was not told before. */
+static uint32_t news_of(struct rs *s)
+{
+    uint32_t events = (uint32_t)(unsigned short)rs_events(s) & (s->wanted.events | ALWAYS);
+
+    s->told &= events;
+    if (!(s->wanted.events & EPOLLET)) {
+        return events;
+    }
+    if (s->told_arrived != s->arrived) {
+        s->told &= ~(uint32_t)(EPOLLIN | EPOLLRDNORM);
+    }
+    return events & ~s->told ? events : 0;
+}
+
+void rs_show(struct rs *s)
+{
+    if (!atomic_load(&s->watched) || s->behind < 0) {
+        return;
+    }
+    IWARP_UNCANCELLED;
+    if (rs_is_led(s) && watch_in_kernel(s, false) == 0 && rs_lead_it(s, news_of(s) != 0)) {
+        return;
+    }
+    rs_lead_not(s);
+    if (!s->in_kernel) {
+        (void)watch_in_kernel(s, true);
+    }
+    atomic_fetch_add(&shown, rs_face_follow(s));
+}
+
+/* From here on the leader tells nothing of it, until rs_show. */
+static void watched(struct rs *s, int set, int number, const struct epoll_event *event,
+                    bool in_kernel)
+{
+    rs_lead_not(s);
+    s->told = 0;
+    s->number = number;
+    s->wanted = *event;
+    s->in_kernel = in_kernel;
+    atomic_store(&s->set, set);
+}
+
+void iwarp_rs_watched(int fd, int set, int number, const struct epoll_event *event)
+{
+    struct rs *s = rs_take(fd);
+
+    if (s) {
+        watched(s, set, number, event, true);
+        rs_give_back(s);
+    }
+}
+
+void iwarp_rs_to_kernel(int fd)
+{
+    struct rs *s = rs_take(fd);
+
+    if (s) {
+        if (!s->in_kernel) {
+            (void)watch_in_kernel(s, true);
+        }
+        watched(s, RS_IN_SETS, -1, &s->wanted, true);
+        rs_give_back(s);
+    }
+}
+
+void iwarp_rs_unwatched(int fd)
+{
+    struct rs *s = rs_take(fd);
+
+    if (s) {
+        (void)watch_in_kernel(s, false);
+        watched(s, RS_NO_SET, -1, &s->wanted, false);
+        rs_give_back(s);
+    }
+}
+
+/* The kernel's answer where it is asked, else the same. */
+static int control(struct rs *s, int op, int set, int number, const struct epoll_event *event)
+{
+    const bool is_there = atomic_load(&s->set) == set;
+
+    if (op == EPOLL_CTL_DEL) {
+        int result = is_there ? watch_in_kernel(s, false) : rs_fail(ENOENT);
+        watched(s, RS_NO_SET, -1, &s->wanted, false);
+        return result;
+    }
+    if (op == EPOLL_CTL_MOD && !is_there) {
+        return rs_fail(ENOENT);
+    }
+    if (op == EPOLL_CTL_ADD && is_there && !s->in_kernel) {
+        return rs_fail(EEXIST);
+    }
+    struct epoll_event before = s->wanted;
+    watched(s, set, number, event, s->in_kernel && op == EPOLL_CTL_MOD);
+    if (rs_is_led(s) || watch_in_kernel(s, true) == 0) {
+        return 0;
+    }
+    watched(s, is_there ? set : RS_NO_SET, number, &before, is_there);
+    return -1;
+}
+
+int iwarp_rs_ctl(int fd, int op, int set, int number, const struct epoll_event *event)
+{
+    struct rs *s = rs_take(fd);
+    int result = -1, error;
+
+    if (s) {
+        result = control(s, op, set, number, event);
+        error = errno;
+        rs_give_back(s);
+        errno = error;
+    }
+    return result;
+}
+
+/* Its lock is held. */
+static bool tell(struct rs *s, struct epoll_event *event)
+{
+    rs_look(s);
+    if (s->closed) {
+        return false;
+    }
+    event->events = news_of(s);
+    event->data = s->wanted.data;
+    s->told = event->events;
+    s->told_arrived = s->arrived;
+    return event->events != 0;
+}
+
+/* What the kernel may tell of in the same wait becomes the leader's first, and is due to it then.
+ */
+int iwarp_rs_take(int set, struct epoll_event *events, int most)
+{
+    struct rs *s = NULL;
+    int n = 0;
+
+    for (unsigned left = rs_led_count(); n < most && left > 0 && (s = rs_led_next(s)); left--) {
+        pthread_mutex_lock(&s->lock);
+        n += atomic_load(&s->set) == set && !s->in_kernel && tell(s, &events[n]);
+        rs_unlock(s);
+    }
+    if (s) {
+        rs_led_seen(s);
+    }
+    return n;
+}
+
+short iwarp_rs_glance(int fd, short events)
+{
+    const uint32_t all = (uint32_t)(unsigned short)events | ALWAYS;
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        return POLLNVAL;
+    }
+    rs_look(s);
+    if (atomic_load(&s->set) == RS_NO_SET || atomic_load(&s->set) == RS_POLLED) {
+        s->wanted.events = all;
+        atomic_store(&s->set, RS_POLLED);
+    }
+    events = (short)((uint32_t)(unsigned short)rs_events(s) & all);
+    rs_give_back(s);
+    return events;
+}
+
+void iwarp_rs_follow(int fd)
+{
+    struct rs *s = rs_take(fd);
+
+    if (s) {
+        if (atomic_load(&s->set) == RS_POLLED) {
+            atomic_store(&s->set, RS_NO_SET);
+        }
+        rs_give_back(s);
+    }
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+struct wait {
+    struct iwarp_beside beside;
+    int set;
+    unsigned shown, news;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static bool is_over(void *arg)
+{
+    const struct wait *w = arg;
+
+    return w->beside.ready != 0 ||
+           (w->set == RS_POLLED ? rs_led_news() != w->news : rs_led_count() > 0) ||
+           atomic_load(&shown) != w->shown ||
+           (w->beside.until_ns != INT64_MAX && now_ns() >= w->beside.until_ns);
+}
+
+bool iwarp_rs_waits(void)
+{
+    struct iwarp_device *d = watched_device();
+
+    return d && !iwarp_compat_runs_loop(d);
+}
+
+unsigned iwarp_rs_news(void)
+{
+    return rs_led_news();
+}
+
+int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns)
+{
+    struct wait w = {{fds, n, until_ns, 0}, set, atomic_load(&shown), seen};
+    struct iwarp_device *d = watched_device();
+    int error = EAGAIN;
+
+    if (d) {
+        rs_lead_for(set);
+        error = iwarp_compat_lead(d, &w.beside, is_over, &w, false);
+        if (error) {
+            rs_lead_for(RS_NO_SET);
+        } else {
+            iwarp_compat_waited(d);
+        }
+    }
+    return error;
+}
+
+bool iwarp_rs_begin_sleep(void)
+{
+    struct iwarp_device *d = watched_device();
+
+    if (d) {
+        iwarp_compat_begin_sleep(d);
+        rs_lead_for(RS_NO_SET);
+    }
+    return d != NULL;
+}
+
+void iwarp_rs_end_sleep(void)
+{
+    struct iwarp_device *d = watched_device();
+
+    if (d) {
+        iwarp_compat_end_sleep(d);
+        iwarp_compat_waited(d);
+    }
+}

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Programs of sockets under iwarp-run --sockets: waiting for several of them in every way, against a model that
+# the kernel's own TCP has to fit as well; and that the octets went by RDMA. Others are in tests/programs.
+set -u
+: "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
+[ -e "$BUILD/lib/compat/librspreload.so" ] || { echo "the headers of libibverbs are not installed"; exit 77; }
+
+. tests/support/check.bash
+run=$BUILD/bin/iwarp-run
+seed=${SEED:-$((RANDOM + 1))}
+export IWARP_CONFIG=
+unset LD_PRELOAD LD_LIBRARY_PATH
+wait=$TMPDIR/wait
+
+waits()
+{
+    local i
+    for i in 1 2 3; do
+        timeout 120 "$@" "$wait" "${SECONDS_TO_RUN:-1}" $((seed + i)) || { echo "seed $((seed + i)): status $?"; return 1; }
+    done
+}
+
+by_rdma()
+{
+    timeout 120 "$run" --sockets --pcap="$TMPDIR/x.%p.pcapng" "$wait" 0.3 "$seed" || return 1
+    cat "$TMPDIR"/x.*.pcapng | grep -aqF 'MPA ID Req Frame'
+}
+
+check 'the program for it' "${CC:-cc}" -O2 -o "$wait" tests/programs/sockets_wait.c -lpthread
+check 'waits by the kernel, as the model says' waits
+check 'waits over RDMA, as the model says' waits "$run" --sockets
+check 'they go by RDMA' by_rdma
+echo "# seed $seed"
+echo "1..$number"
+exit "$failed"

@@ -52,9 +52,18 @@ void iwarp_cq_lead_for(struct iwarp_cq *cq);
 bool iwarp_cq_arm_to_sleep(struct iwarp_cq *cq);
 
 /*
- * Run the loop until done(arg).  False: the thread has not earned it, or time is over.  A thread
- * that makes done(arg) true calls iwarp_cq_wake_leader after that.  When the wait is over, however
- * it was made: iwarp_cq_waited.  No lock held.
+ * Called once for each wait: may this thread run the loop?  beside: it waits for other things, too.
+ */
+bool iwarp_cq_may_lead(struct iwarp_device *device, bool beside);
+
+/* Could it at its last wait, and does nobody sleep for a queue? */
+bool iwarp_cq_leads(const struct iwarp_device *device);
+
+/*
+ * After iwarp_cq_may_lead, with SIGSEGV and SIGBUS not blocked: run the loop until done(arg).
+ * False: it cannot be had, or time is over.  A thread that makes done(arg) true calls
+ * iwarp_cq_wake_leader after that.  When the wait is over, however it was made: iwarp_cq_waited. No
+ * lock held.
  *
  * With `beside` (else NULL) the thread waits for descriptors of its own and until a time, too: the
  * loop is run once at least, and done(arg) looks at beside->ready and at the clock.

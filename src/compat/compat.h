@@ -269,6 +269,7 @@ void iwarp_compat_arm_to_sleep(struct iwarp_cq *cq);
 struct iwarp_beside;
 int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
                       bool (*done)(void *arg), void *arg, bool restarts);
+bool iwarp_compat_leads(const struct iwarp_device *device);
 bool iwarp_compat_runs_loop(struct iwarp_device *device);
 void iwarp_compat_arm_aside(struct iwarp_cq *cq);
 void iwarp_compat_begin_sleep(struct iwarp_device *device);

@@ -52,6 +52,9 @@ int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
     sigset_t most, before;
     int error = 0;
 
+    if (!iwarp_cq_may_lead(device, beside != NULL)) {
+        return EAGAIN;
+    }
     iwarp_guard_block_set(&most);
     pthread_sigmask(SIG_BLOCK, &most, &before);
     if (sigismember(&before, SIGSEGV) || sigismember(&before, SIGBUS) ||
@@ -65,6 +68,11 @@ int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
 void iwarp_compat_wake_leader(struct iwarp_device *device)
 {
     iwarp_cq_wake_leader(device);
+}
+
+bool iwarp_compat_leads(const struct iwarp_device *device)
+{
+    return iwarp_cq_leads(device);
 }
 
 bool iwarp_compat_runs_loop(struct iwarp_device *device)

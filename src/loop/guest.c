@@ -155,7 +155,7 @@ bool iwarp_lease_stay(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*
                       void *arg)
 {
     struct iwarp_lease *s = &l->lease;
-    bool alive = true, first = beside != NULL;
+    bool alive = true;
 
     l->late = 0;
     atomic_store_explicit(&s->brief, false, memory_order_relaxed);
@@ -163,8 +163,12 @@ bool iwarp_lease_stay(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*
         l->limit.data = l;
         uv_timer_start(&l->limit, on_late, IWARP_PARK_MS, IWARP_PARK_MS);
     }
-    while (l->late < 2 && alive && (first || !done(arg))) {
-        first = false;
+    if (beside) { /* all that is ready, so that the thread comes back with many at once */
+        iwarp_hot_end(l);
+        alive = uv_run(l->uv, UV_RUN_NOWAIT) != 0;
+        iwarp_loop_end_turn(l);
+    }
+    while (l->late < 2 && alive && !done(arg)) {
         atomic_store(&s->asleep, true);
         alive = iwarp_loop_await(l, beside, done, arg);
         iwarp_loop_end_turn(l);

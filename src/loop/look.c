@@ -188,11 +188,7 @@ bool iwarp_loop_await(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*
     bool alive = true;
 
     iwarp_hot_end(l);
-    if (beside) {
-        alive = uv_run(l->uv, UV_RUN_NOWAIT) != 0;
-        iwarp_loop_end_turn(l);
-    }
-    if (alive && l->found == before && !over(arg) && l->options.look && iwarp_look_due(&l->look)) {
+    if (l->options.look && iwarp_look_due(&l->look)) {
         alive = look(l, beside, over, arg, begin + SHORT_NS);
     }
     if (alive && l->found == before && !over(arg)) {

@@ -127,8 +127,8 @@ bool iwarp_loop_run_until(struct iwarp_loop *l, bool (*done)(void *arg), void *a
 
 /*
  * Sleep in the loop until something comes, or spin before that if it pays (look.h); not if
- * over(arg).  With `beside` (else NULL) what is ready in the loop is run first, and the sleep ends
- * with what is said there, too.  On the current thread.  False: the loop has no handles any more.
+ * over(arg).  With `beside` (else NULL) the sleep ends with what is said there, too.  On the
+ * current thread.  False: the loop has no handles any more.
  */
 bool iwarp_loop_await(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*over)(void *arg),
                       void *arg);

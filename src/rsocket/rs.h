@@ -30,7 +30,6 @@
 
 #include "compat/compat.h"
 #include "rsocket/wire.h"
-#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <iwarp/iwarp.h>
@@ -54,9 +53,9 @@ struct rs_request { /* at a listener: raccept has not taken it yet */
 };
 
 /* `set`: that of no epoll set, or of a thread that polls. */
-#define RS_NO_SET  IWARP_RS_NO_SET
-#define RS_POLLED  IWARP_RS_POLLED
-#define RS_IN_SETS IWARP_RS_IN_SETS
+#define RS_NO_SET  (-1)
+#define RS_POLLED  (-2)
+#define RS_IN_SETS (-3)
 
 struct rs_list;
 struct rs_link {
@@ -279,14 +278,18 @@ uint64_t rs_call_until(const struct rs *s, int option, int flags);
 
 /* --- rspreload: sockets that are watched ------------------------------------------------------ */
 
-void rs_watched(struct rs *s);
-void rs_show(struct rs *s); /* the face follows */
-void rs_hide(struct rs *s); /* no face any more */
+/* Its state may have changed: the leader is told, or the face follows. */
+void rs_show(struct rs *s);
+void rs_watched(struct rs *s); /* it has a device, and a face */
+void rs_hide(struct rs *s);    /* no face any more */
 
 /* A completion of it has come. Called with locks of the library held. */
 void rs_due(struct rs *s);
 void rs_forget_due(struct rs *s);
 void rs_due_in_child(void);
+
+/* A thread leads for that set from now on (rspreload/lead.c); RS_NO_SET: none does. */
+void rs_lead_for(int set);
 
 /* --- life.c ---------------------------------------------------------------------------------- */
 

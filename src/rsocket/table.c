@@ -3,7 +3,6 @@
  * Sockets by their numbers. The numbers are descriptors of the system, so that none is given twice.
  */
 #include "rsocket/rs.h"
-#include "rspreload/lead.h"
 
 #include "base/process.h"
 

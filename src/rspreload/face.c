@@ -12,6 +12,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+static struct iwarp_device *_Atomic device; /* of all rsockets, */
+static _Atomic unsigned born;               /* in this process */
+static _Atomic unsigned shown;              /* how often a face has followed */
+
 static void empty(int fd)
 {
     char octets[4096];
@@ -35,7 +39,8 @@ static void fill(int fd)
     }
 }
 
-bool rs_face_follow(struct rs *s)
+/* The face shows what poll would say. True: that is news. */
+static bool follow(struct rs *s)
 {
     short events = rs_events(s);
     bool readable, fresh, follows;
@@ -44,7 +49,9 @@ bool rs_face_follow(struct rs *s)
     fresh = readable && s->shown != s->arrived; /* an edge for EPOLLET */
     s->shown = s->arrived;
     follows = fresh || readable != s->shows_readable ||
-              ((events & POLLOUT) != 0) != s->shows_writable || (events & POLLRDHUP);
+              ((events & POLLOUT) != 0) != s->shows_writable ||
+              ((events & POLLRDHUP) && !s->shows_read_over) ||
+              ((events & POLLHUP) && s->state != RS_OPEN && !s->shows_over);
     if (s->shows_readable && !readable) {
         empty(s->face);
     }
@@ -69,6 +76,81 @@ bool rs_face_follow(struct rs *s)
     }
     return follows;
 }
+
+/* --- the kernel's set, or the leader --------------------------------------------------------- */
+
+struct iwarp_device *rs_watched_device(void)
+{
+    return atomic_load(&born) == iwarp_compat_generation() ? atomic_load(&device) : NULL;
+}
+
+void rs_watched(struct rs *s)
+{
+    if (s->device) {
+        atomic_store(&device, s->device);
+        atomic_store(&born, iwarp_compat_generation());
+    }
+}
+
+unsigned rs_shown(void)
+{
+    return atomic_load(&shown);
+}
+
+static int (*kernel_ctl)(int set, int op, int number, struct epoll_event *event);
+
+void iwarp_rs_lead_with(int (*epoll_ctl)(int set, int op, int number, struct epoll_event *event))
+{
+    kernel_ctl = epoll_ctl;
+}
+
+int rs_watch_in_kernel(struct rs *s, bool watch)
+{
+    struct epoll_event event = s->wanted;
+    int op = !watch ? EPOLL_CTL_DEL : s->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+    if (atomic_load(&s->set) < 0 || (!watch && !s->in_kernel)) {
+        return 0;
+    }
+    if (watch) { /* first: another thread may be asleep there, and is told what the face shows */
+        atomic_fetch_add(&shown, follow(s));
+    }
+    int result = kernel_ctl(atomic_load(&s->set), op, s->number, &event);
+    s->in_kernel = result == 0 ? watch : s->in_kernel;
+    return result;
+}
+
+uint32_t rs_news_of(struct rs *s)
+{
+    uint32_t events = (uint32_t)(unsigned short)rs_events(s) & (s->wanted.events | RS_ALWAYS);
+
+    s->told &= events;
+    if (!(s->wanted.events & EPOLLET)) {
+        return events;
+    }
+    if (s->told_arrived != s->arrived) {
+        s->told &= ~(uint32_t)(EPOLLIN | EPOLLRDNORM);
+    }
+    return events & ~s->told ? events : 0;
+}
+
+void rs_show(struct rs *s)
+{
+    if (!atomic_load(&s->watched) || s->behind < 0) {
+        return;
+    }
+    IWARP_UNCANCELLED;
+    if (rs_is_led(s) && rs_watch_in_kernel(s, false) == 0 && rs_lead_it(s, rs_news_of(s) != 0)) {
+        return;
+    }
+    rs_lead_not(s);
+    if (!s->in_kernel) {
+        (void)rs_watch_in_kernel(s, true);
+    }
+    atomic_fetch_add(&shown, follow(s));
+}
+
+/* --- its life -------------------------------------------------------------------------------- */
 
 void rs_hide(struct rs *s)
 {

@@ -27,84 +27,16 @@
 #include "rspreload/lead.h"
 
 #include "base/beside.h"
-#include "base/process.h"
 #include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <time.h>
 
-#define ALWAYS ((uint32_t)(EPOLLERR | EPOLLHUP))
-
-static struct iwarp_device *_Atomic device; /* of all rsockets, */
-static _Atomic unsigned born;               /* in this process */
-static _Atomic unsigned shown;              /* how often a face has followed */
-
-static struct iwarp_device *watched_device(void)
-{
-    return atomic_load(&born) == iwarp_compat_generation() ? atomic_load(&device) : NULL;
-}
-
-void rs_watched(struct rs *s)
-{
-    if (s->device) {
-        atomic_store(&device, s->device);
-        atomic_store(&born, iwarp_compat_generation());
-    }
-}
+_Static_assert(RS_NO_SET == IWARP_RS_NO_SET && RS_POLLED == IWARP_RS_POLLED &&
+                   RS_IN_SETS == IWARP_RS_IN_SETS,
+               "the preload library and rsockets name sets in the same way");
 
 /* --- sockets of the set ---------------------------------------------------------------------- */
-
-static int (*kernel_ctl)(int set, int op, int number, struct epoll_event *event);
-
-void iwarp_rs_lead_with(int (*epoll_ctl)(int set, int op, int number, struct epoll_event *event))
-{
-    kernel_ctl = epoll_ctl;
-}
-
-/* The kernel's set watches the face as the socket is watched, or not. 0 or -1: errno. */
-static int watch_in_kernel(struct rs *s, bool watch)
-{
-    struct epoll_event event = s->wanted;
-    int op = !watch ? EPOLL_CTL_DEL : s->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-
-    if (atomic_load(&s->set) < 0 || (!watch && !s->in_kernel)) {
-        return 0;
-    }
-    int result = kernel_ctl(atomic_load(&s->set), op, s->number, &event);
-    s->in_kernel = result == 0 ? watch : s->in_kernel;
-    return result;
-}
-
-/* What the set is to be told: with EPOLLET, what it was not told before. */
-static uint32_t news_of(struct rs *s)
-{
-    uint32_t events = (uint32_t)(unsigned short)rs_events(s) & (s->wanted.events | ALWAYS);
-
-    s->told &= events;
-    if (!(s->wanted.events & EPOLLET)) {
-        return events;
-    }
-    if (s->told_arrived != s->arrived) {
-        s->told &= ~(uint32_t)(EPOLLIN | EPOLLRDNORM);
-    }
-    return events & ~s->told ? events : 0;
-}
-
-void rs_show(struct rs *s)
-{
-    if (!atomic_load(&s->watched) || s->behind < 0) {
-        return;
-    }
-    IWARP_UNCANCELLED;
-    if (rs_is_led(s) && watch_in_kernel(s, false) == 0 && rs_lead_it(s, news_of(s) != 0)) {
-        return;
-    }
-    rs_lead_not(s);
-    if (!s->in_kernel) {
-        (void)watch_in_kernel(s, true);
-    }
-    atomic_fetch_add(&shown, rs_face_follow(s));
-}
 
 /* From here on the leader tells nothing of it, until rs_show. */
 static void watched(struct rs *s, int set, int number, const struct epoll_event *event,
@@ -134,7 +66,7 @@ void iwarp_rs_to_kernel(int fd)
 
     if (s) {
         if (!s->in_kernel) {
-            (void)watch_in_kernel(s, true);
+            (void)rs_watch_in_kernel(s, true);
         }
         watched(s, RS_IN_SETS, -1, &s->wanted, true);
         rs_give_back(s);
@@ -146,7 +78,7 @@ void iwarp_rs_unwatched(int fd)
     struct rs *s = rs_take(fd);
 
     if (s) {
-        (void)watch_in_kernel(s, false);
+        (void)rs_watch_in_kernel(s, false);
         watched(s, RS_NO_SET, -1, &s->wanted, false);
         rs_give_back(s);
     }
@@ -158,7 +90,7 @@ static int control(struct rs *s, int op, int set, int number, const struct epoll
     const bool is_there = atomic_load(&s->set) == set;
 
     if (op == EPOLL_CTL_DEL) {
-        int result = is_there ? watch_in_kernel(s, false) : rs_fail(ENOENT);
+        int result = is_there ? rs_watch_in_kernel(s, false) : rs_fail(ENOENT);
         watched(s, RS_NO_SET, -1, &s->wanted, false);
         return result;
     }
@@ -170,7 +102,7 @@ static int control(struct rs *s, int op, int set, int number, const struct epoll
     }
     struct epoll_event before = s->wanted;
     watched(s, set, number, event, s->in_kernel && op == EPOLL_CTL_MOD);
-    if (rs_is_led(s) || watch_in_kernel(s, true) == 0) {
+    if (rs_is_led(s) || rs_watch_in_kernel(s, true) == 0) {
         return 0;
     }
     watched(s, is_there ? set : RS_NO_SET, number, &before, is_there);
@@ -198,7 +130,7 @@ static bool tell(struct rs *s, struct epoll_event *event)
     if (s->closed) {
         return false;
     }
-    event->events = news_of(s);
+    event->events = rs_news_of(s);
     event->data = s->wanted.data;
     s->told = event->events;
     s->told_arrived = s->arrived;
@@ -225,7 +157,7 @@ int iwarp_rs_take(int set, struct epoll_event *events, int most)
 
 short iwarp_rs_glance(int fd, short events)
 {
-    const uint32_t all = (uint32_t)(unsigned short)events | ALWAYS;
+    const uint32_t all = (uint32_t)(unsigned short)events | RS_ALWAYS;
     struct rs *s = rs_take(fd);
 
     if (!s) {
@@ -275,13 +207,13 @@ static bool is_over(void *arg)
 
     return w->beside.ready != 0 ||
            (w->set == RS_POLLED ? rs_led_news() != w->news : rs_led_count() > 0) ||
-           atomic_load(&shown) != w->shown ||
+           rs_shown() != w->shown ||
            (w->beside.until_ns != INT64_MAX && now_ns() >= w->beside.until_ns);
 }
 
 bool iwarp_rs_waits(void)
 {
-    struct iwarp_device *d = watched_device();
+    struct iwarp_device *d = rs_watched_device();
 
     return d && !iwarp_compat_runs_loop(d);
 }
@@ -293,12 +225,12 @@ unsigned iwarp_rs_news(void)
 
 int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns)
 {
-    struct wait w = {{fds, n, until_ns, 0}, set, atomic_load(&shown), seen};
-    struct iwarp_device *d = watched_device();
+    struct wait w = {{fds, n, until_ns, 0}, set, rs_shown(), seen};
+    struct iwarp_device *d = rs_watched_device();
     int error = EAGAIN;
 
     if (d) {
-        rs_lead_for(set);
+        rs_lead_for(iwarp_compat_leads(d) ? set : RS_NO_SET);
         error = iwarp_compat_lead(d, &w.beside, is_over, &w, false);
         if (error) {
             rs_lead_for(RS_NO_SET);
@@ -311,7 +243,7 @@ int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_
 
 bool iwarp_rs_begin_sleep(void)
 {
-    struct iwarp_device *d = watched_device();
+    struct iwarp_device *d = rs_watched_device();
 
     if (d) {
         iwarp_compat_begin_sleep(d);
@@ -322,7 +254,7 @@ bool iwarp_rs_begin_sleep(void)
 
 void iwarp_rs_end_sleep(void)
 {
-    struct iwarp_device *d = watched_device();
+    struct iwarp_device *d = rs_watched_device();
 
     if (d) {
         iwarp_compat_end_sleep(d);

@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Between due.c, where the lists are, lead.c, where the tables are, and face.c. */
+/* What lead.c, where the table is, needs of face.c and due.c. */
 #ifndef IWARP_RSPRELOAD_LEAD_H
 #define IWARP_RSPRELOAD_LEAD_H
 
 #include "rsocket/rs.h"
 
-/* The face shows what poll would say. True: that is news. The socket's lock is held. */
-bool rs_face_follow(struct rs *s);
+/* --- face.c, with the socket's lock held ----------------------------------------------------- */
+
+#define RS_ALWAYS ((uint32_t)(EPOLLERR | EPOLLHUP))
+
+/* The kernel's set watches the face as the socket is watched, or not. 0 or -1: errno. */
+int rs_watch_in_kernel(struct rs *s, bool watch);
+
+/* What the set is to be told: with EPOLLET, if there is more than it was told before. */
+uint32_t rs_news_of(struct rs *s);
+
+/* Without the lock: how often a face has followed; the device of all rsockets, NULL: there are
+ * none. */
+unsigned rs_shown(void);
+struct iwarp_device *rs_watched_device(void);
+
+/* --- due.c ----------------------------------------------------------------------------------- */
 
 /* Is its set the one that a thread leads for? */
 bool rs_is_led(const struct rs *s);
@@ -25,8 +39,5 @@ struct rs *rs_led_next(struct rs *seen);
 void rs_led_seen(struct rs *s);
 unsigned rs_led_count(void); /* how many are due */
 unsigned rs_led_news(void);  /* how often one became due */
-
-/* A thread leads for that set from now on; RS_NO_SET: none does. */
-void rs_lead_for(int set);
 
 #endif

@@ -59,14 +59,25 @@ bool iwarp_cq_arm_to_sleep(struct iwarp_cq *cq)
     return begins;
 }
 
+bool iwarp_cq_may_lead(struct iwarp_device *device, bool beside)
+{
+    IWARP_UNCANCELLED;
+
+    iwarp_defer_flush_all(device);
+    return iwarp_progress_may_wait(device, -1, beside);
+}
+
 bool iwarp_cq_lead(struct iwarp_device *device, struct iwarp_beside *beside,
                    bool (*done)(void *arg), void *arg)
 {
     IWARP_UNCANCELLED;
 
-    iwarp_defer_flush_all(device);
-    return iwarp_progress_may_wait(device, -1, beside != NULL) &&
-           iwarp_progress_wait(device, beside, done, arg);
+    return iwarp_progress_wait(device, beside, done, arg);
+}
+
+bool iwarp_cq_leads(const struct iwarp_device *device)
+{
+    return iwarp_progress_leads(device);
 }
 
 bool iwarp_cq_runs_loop(struct iwarp_device *device)

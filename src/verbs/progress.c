@@ -347,11 +347,10 @@ void iwarp_progress_pause(struct iwarp_device *device)
 
 /*
  * Count one unit for this thread: quick, if its last wait ended less than AWAY_NS ago.  A thread
- * that waits for many things at once finds many ready, and comes back later: BESIDE_NS is the park
- * time, and that the home has had the loop meanwhile is no loss then, since no other thread waited
- * for it.  With
- * several workers no thread runs a loop while it waits, as it would serve one and sleep through the
- * others; with less than two park times to wait, the lease could come too late.
+ * that waits for many things at once (`beside`) finds many ready, and comes back later. It may be
+ * late some times in a row, and the home may have had the loop meanwhile: no other thread waited.
+ * With several workers no thread runs a loop while it waits, as it would serve one and sleep
+ * through the others; with less than two park times to wait, the lease could come too late.
  */
 bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool beside)
 {
@@ -366,7 +365,7 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool b
     bool quick = iwarp_now_ns() - g->waited_ns < (beside ? BESIDE_NS : AWAY_NS);
     if (g->led && !out && !beside) {
         iwarp_habit_lost(&g->waiting);
-    } else if (had && !quick) {
+    } else if (had && !quick && !beside) {
         iwarp_habit_slip(&g->waiting);
     } else {
         (void)iwarp_habit_unit(&g->waiting, quick);

@@ -107,7 +107,7 @@ static void wait__that_has_been_earned__runs_the_loop_itself(void **state)
         assert_int_equal(atomic_load(&p.device->sleepers.armed), 0);
         send_one(&w);
         iwarp_progress_waited(p.device);
-        bool led = iwarp_cq_lead(p.device, NULL, is_told, &w);
+        bool led = iwarp_cq_may_lead(p.device, false) && iwarp_cq_lead(p.device, NULL, is_told, &w);
         assert_true(!led || atomic_load(&w.told));
         if (!led) {
             iwarp_cq_arm_to_sleep(p.side[1].recv_cq);
@@ -169,7 +169,8 @@ static void thread__that_sleeps_elsewhere__counts_until_it_is_back(void **state)
     iwarp_cq_begin_sleep(p.device);
     assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
     assert_true(iwarp_cq_is_kept(p.device));
-    assert_false(iwarp_cq_lead(p.device, NULL, is_told, &w));
+    assert_false(iwarp_cq_may_lead(p.device, true));
+    assert_false(iwarp_cq_leads(p.device));
     iwarp_cq_arm_aside(p.side[1].recv_cq);
     assert_int_equal(atomic_load(&p.device->sleepers.armed), 1);
     send_one(&w);

@@ -3,6 +3,7 @@
  * Running the loop while waiting, and tasks for its thread, for rsockets: base/lead.h is inside
  * libibverbs.so.1, and these functions take it to librdmacm.so.1.
  */
+#include "base/beside.h"
 #include "base/guard.h"
 #include "base/lead.h"
 #include "compat/compat.h"
@@ -60,6 +61,8 @@ int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
     if (sigismember(&before, SIGSEGV) || sigismember(&before, SIGBUS) ||
         !iwarp_cq_lead(device, beside, done, arg)) {
         error = is_interrupted(&before, restarts) ? EINTR : EAGAIN;
+    } else if (beside) {
+        beside->interrupted = is_interrupted(&before, restarts);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;

@@ -123,8 +123,7 @@ static void settle(struct sock *s, enum sock_state state)
     if (state == SOCK_PLAIN) {
         sock_plain(s);
     } else {
-        s->state = state;
-        sock_tell_watches(s);
+        sock_becomes(s, state, s->watched);
     }
     while (real()->recv(pair, octets, sizeof octets, MSG_DONTWAIT) > 0) {
     }

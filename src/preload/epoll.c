@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* epoll_ctl, epoll_wait and its kin. */
+/* epoll_wait and its kin; epoll_ctl, and sets that are made. */
 #include "preload/wait.h"
+
+#include "preload/sets.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,41 +11,47 @@ struct epoll_call {
     int epoll, most;
     struct epoll_event *events;
     int64_t end;
+    bool at_once; /* no time was given: a signal ends nothing */
     const sigset_t *signals;
 };
 
-/* What is ready now. */
-static int kernel_has(const struct epoll_call *c, int n)
+static int kernel_has(const struct epoll_call *c)
 {
-    return real()->epoll_wait(c->epoll, c->events + n, c->most - n, 0);
+    return real()->epoll_wait(c->epoll, c->events, c->most, 0);
 }
 
-/* Sockets are taken here; what else is in the set is the kernel's. True: it is over. */
+/*
+ * Sockets are taken here; what else is in the set is the kernel's, and has its turn now and then.
+ * Not both for one call: a socket may go from one to the other meanwhile, and would be told of
+ * twice. True: it is over.
+ */
 static bool lead_epoll(const struct epoll_call *c, int *result)
 {
-    static _Thread_local unsigned calls;
+    static _Thread_local unsigned char calls[16]; /* of sets with the same last bits */
+    bool interrupted = false, over = false;
     int error = 0, n = 0;
 
-    do {
+    while (error == 0 && n == 0 && !over && !interrupted) {
         struct pollfd set[2] = {{.fd = c->epoll, .events = POLLIN}}; /* one more for the loop */
-        const bool looks = ++calls % WAIT_EVERY == 0;
-        n = looks ? 0 : iwarp_rs_take(c->epoll, c->events, c->most);
+        const bool turn = ++calls[c->epoll % 16] % WAIT_EVERY == 0;
+        pthread_testcancel();
+        n = turn ? 0 : iwarp_rs_take(c->epoll, c->events, c->most);
         if (n == 0) {
-            error = iwarp_rs_lead(c->epoll, 0, set, 1, c->end);
-            /* Now and then the kernel's go first, so that the others do not take all the room. */
-            n = error || !(looks || set[0].revents) ? 0 : kernel_has(c, 0);
-            n = error || n < 0 ? n : n + iwarp_rs_take(c->epoll, c->events + n, c->most - n);
+            error = iwarp_rs_lead(c->epoll, 0, set, 1, c->end, &interrupted);
+            n = error == 0 && (turn || set[0].revents) ? kernel_has(c) : 0;
         }
-    } while (error == 0 && n == 0 && wait_now_ns() < c->end);
-    if (error == 0 && n == 0) {
-        n = kernel_has(c, 0);
+        if (error == 0 && n == 0) {
+            n = iwarp_rs_take(c->epoll, c->events, c->most);
+        }
+        over = wait_now_ns() >= c->end;
     }
-    if (error == EINTR) {
-        errno = EINTR;
-        n = -1;
-    }
+    n = error == 0 && n == 0 ? kernel_has(c) : n;
     *result = n;
-    return error == 0 || error == EINTR;
+    if (n == 0 && !c->at_once && (error == EINTR || interrupted)) {
+        errno = EINTR;
+        *result = -1;
+    }
+    return n != 0 || error != EAGAIN;
 }
 
 static int kernel_epoll(void *arg)
@@ -59,49 +67,112 @@ static int kernel_epoll(void *arg)
                                c->signals);
 }
 
+static void end_wait(void *set)
+{
+    set_end_wait(*(const int *)set);
+}
+
+/* A set without rsockets may come to have some meanwhile: nobody leads for it then. */
+static int wait_and_count(struct epoll_call *c)
+{
+    int n;
+
+    set_begin_wait(c->epoll);
+    pthread_cleanup_push(end_wait, &c->epoll);
+    n = set_kind(c->epoll) == SET_HAS_RSOCKETS ? wait_in_kernel(kernel_epoll, c) : kernel_epoll(c);
+    pthread_cleanup_pop(1);
+    return n;
+}
+
+static bool may_lead(const struct epoll_call *c)
+{
+    return set_kind(c->epoll) == SET_HAS_RSOCKETS && !set_is_shared(c->epoll) &&
+           !set_is_waited_for(c->epoll) && !c->signals && c->most > 0;
+}
+
 static int epoll_until(struct epoll_call *c)
 {
     int result;
 
     pthread_testcancel();
-    return !c->signals && c->most > 0 && lead_epoll(c, &result) ? result
-                                                                : wait_in_kernel(kernel_epoll, c);
+    return may_lead(c) && lead_epoll(c, &result) ? result : wait_and_count(c);
+}
+
+/* The library's own threads, and numbers that are no set, are the kernel's. */
+static bool is_ours(int epoll)
+{
+    return set_kind(epoll) != SET_NONE && !iwarp_rs_is_inside();
 }
 
 EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
-    if (!sock_set_waits(epoll) || !iwarp_rs_waits()) {
+    if (!is_ours(epoll)) {
         return real()->epoll_wait(epoll, events, most, timeout);
     }
-    return epoll_until(
-        &(struct epoll_call){epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), NULL});
+    return epoll_until(&(struct epoll_call){
+        epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, NULL});
 }
 
 EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
                        const sigset_t *signals)
 {
-    if (!sock_set_waits(epoll) || !iwarp_rs_waits()) {
+    if (!is_ours(epoll)) {
         return real()->epoll_pwait(epoll, events, most, timeout, signals);
     }
-    return epoll_until(&(struct epoll_call){epoll, most, events,
-                                            wait_end_of(timeout * INT64_C(1000000)), signals});
+    return epoll_until(&(struct epoll_call){
+        epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, signals});
 }
 
 EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
                         const struct timespec *timeout, const sigset_t *signals)
 {
-    if (!sock_set_waits(epoll) || !iwarp_rs_waits() || !wait_is_time(timeout)) {
+    if (!is_ours(epoll) || !wait_is_time(timeout)) {
         return real()->epoll_pwait2(epoll, events, most, timeout, signals);
     }
-    return epoll_until(
-        &(struct epoll_call){epoll, most, events, wait_end_of(wait_ns_of(timeout)), signals});
+    const bool at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    return epoll_until(&(struct epoll_call){epoll, most, events, wait_end_of(wait_ns_of(timeout)),
+                                            at_once, signals});
+}
+
+/* --- sets ------------------------------------------------------------------------------------ */
+
+static int made(int epoll)
+{
+    if (epoll >= 0 && sock_mine()) {
+        sock_set_closed(epoll); /* where this library did not see it */
+        set_has(epoll, SET_EMPTY);
+    }
+    return epoll;
+}
+
+EXPORT int epoll_create(int size)
+{
+    return made(real()->epoll_create(size));
+}
+
+EXPORT int epoll_create1(int flags)
+{
+    return made(real()->epoll_create1(flags));
+}
+
+/* A set in another one. */
+static void note_nested(int epoll, int op, int number)
+{
+    if (op == EPOLL_CTL_ADD && set_kind(number) != SET_NONE && sock_mine()) {
+        sock_set_shared(number);
+        set_has(epoll, SET_HAS_RSOCKETS);
+    }
 }
 
 EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
 {
     struct sock *s = sock_get(number);
+    const bool is_valid = epoll >= 0 && (op == EPOLL_CTL_DEL ||
+                                         (event && (op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD)));
 
-    if (!s) {
+    if (!s || !is_valid) {
+        sock_put(s);
+        note_nested(epoll, op, number);
         return real()->epoll_ctl(epoll, op, number, event);
     }
     if (op != EPOLL_CTL_DEL) {

@@ -199,6 +199,8 @@ EXPORT int close(int fd)
     const int result = real()->close(fd);
     if (last) {
         start_end(s);
+    } else {
+        sock_tell_watches(s);
     }
     sock_put(s);
     return result;

@@ -3,6 +3,8 @@
 #include "preload/fork.h"
 #include "preload/start.h"
 
+#include "preload/sets.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -170,13 +172,25 @@ static int named(struct sock *s, int number)
     return number;
 }
 
+/* The same for a number that is an epoll set, perhaps: from now on it has several. */
+static int named_set(int set, int number)
+{
+    if (number >= 0 && set_kind(set) != SET_NONE && sock_mine()) {
+        sock_set_shared(set);
+        set_has(number, set_kind(set));
+        set_mark_shared(number);
+    }
+    return number;
+}
+
 static int control(int fd, int command, void *argument)
 {
     struct sock *s = sock_get(fd);
     int result;
 
     if (!s) {
-        return real()->fcntl(fd, command, argument);
+        result = real()->fcntl(fd, command, argument);
+        return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? named_set(fd, result) : result;
     }
     switch (command) {
     case F_GETFL:
@@ -262,7 +276,7 @@ EXPORT int dup(int fd)
     struct sock *s = sock_get(fd);
 
     if (!s) {
-        return real()->dup(fd);
+        return named_set(fd, real()->dup(fd));
     }
     const int number = real()->dup(fd);
     const int result = sock_mine() ? named(s, number) : number;
@@ -278,10 +292,10 @@ EXPORT int dup3(int fd, int to, int flags)
     if ((!s && !replaced) || fd == to || !sock_mine()) {
         sock_put(s);
         sock_put(replaced);
-        if (fd != to) {
+        if (fd != to && sock_mine()) {
             sock_set_closed(to);
         }
-        return real()->dup3(fd, to, flags);
+        return named_set(fd, real()->dup3(fd, to, flags));
     }
     if (replaced && real()->fcntl(fd, F_GETFD) >= 0) {
         close(to);
@@ -290,7 +304,7 @@ EXPORT int dup3(int fd, int to, int flags)
     }
     sock_put(replaced);
     int result = real()->dup3(fd, to, flags);
-    result = s ? named(s, result) : result;
+    result = s ? named(s, result) : named_set(fd, result);
     sock_put(s);
     return result;
 }

@@ -34,50 +34,41 @@ static int look_at_sockets(const struct wait_poll *c, struct others *others)
     return ready;
 }
 
-/* As the leader has seen them while it slept; ask: or as they are now. */
-static int look_at_others(const struct wait_poll *c, struct others *others, bool ask)
+static int look_at_others(const struct wait_poll *c, struct others *others)
 {
-    int ready = 0;
+    int ready = others->count > 0 ? real()->poll(others->fds, others->count, 0) : 0;
 
-    for (unsigned i = 0; i < others->count; i++) {
-        ready += others->fds[i].revents != 0;
-    }
-    if (ask && ready == 0 && others->count > 0) {
-        ready = real()->poll(others->fds, others->count, 0);
-    }
     for (unsigned i = 0; i < others->count && ready > 0; i++) {
         c->fds[others->at[i]].revents = others->fds[i].revents;
     }
-    return ready;
+    return ready > 0 ? ready : 0;
 }
 
 bool wait_lead_poll(const struct wait_poll *c, int *result)
 {
     static _Thread_local unsigned calls;
     struct others others, same;
+    bool interrupted = false, over;
     int error = 0, ready;
-    bool over;
 
     do {
         const unsigned seen = iwarp_rs_news();
-        const bool turn = ++calls % WAIT_EVERY == 0;
+        pthread_testcancel();
         ready = look_at_sockets(c, &others);
-        if (ready == 0 || turn) {
+        if (ready == 0 || ++calls % WAIT_EVERY == 0) {
             error = iwarp_rs_lead(IWARP_RS_POLLED, seen, others.fds, others.count,
-                                  ready > 0 ? 0 : c->end);
+                                  ready > 0 ? 0 : c->end, &interrupted);
         }
         over = wait_now_ns() >= c->end;
-        if (error == 0) {
-            ready = ready > 0 ? ready : look_at_sockets(c, &same);
-            ready += look_at_others(c, &others, turn || over);
-        }
-    } while (error == 0 && ready == 0 && !over);
-    if (error == EINTR) {
-        errno = EINTR;
-        ready = -1;
-    }
+        ready = ready > 0 ? ready : look_at_sockets(c, &same);
+        ready += look_at_others(c, &others);
+    } while (error == 0 && ready == 0 && !over && !interrupted);
     *result = ready;
-    return error == 0 || error == EINTR;
+    if (ready == 0 && !c->at_once && (error == EINTR || interrupted)) {
+        errno = EINTR;
+        *result = -1;
+    }
+    return ready > 0 || error != EAGAIN;
 }
 
 static int kernel_poll(void *arg)
@@ -118,7 +109,8 @@ EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
     if (prepare(fds, n) == 0 || !iwarp_rs_waits()) {
         return real()->poll(fds, n, timeout);
     }
-    return poll_until(&(struct wait_poll){fds, n, wait_end_of(timeout * INT64_C(1000000)), NULL});
+    return poll_until(
+        &(struct wait_poll){fds, n, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, NULL});
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -127,7 +119,9 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
     if (prepare(fds, n) == 0 || !iwarp_rs_waits()) {
         return real()->ppoll(fds, n, timeout, signals);
     }
-    return poll_until(&(struct wait_poll){fds, n, wait_end_of(wait_ns_of(timeout)), signals});
+    const bool at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    return poll_until(
+        &(struct wait_poll){fds, n, wait_end_of(wait_ns_of(timeout)), at_once, signals});
 }
 
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);

@@ -29,7 +29,7 @@
     X(socket) X(bind) X(listen) X(accept) X(accept4) X(connect) X(shutdown) X(close) \
     X(getsockname) X(getpeername) X(getsockopt) X(setsockopt) X(read) X(readv) X(recv) \
     X(recvfrom) X(recvmsg) X(recvmmsg) X(write) X(writev) X(send) X(sendto) X(sendmsg) \
-    X(sendmmsg) X(sendfile) X(splice) X(poll) X(ppoll) X(select) X(pselect) X(epoll_ctl) X(epoll_wait) X(epoll_pwait) \
+    X(sendmmsg) X(sendfile) X(splice) X(poll) X(ppoll) X(select) X(pselect) X(epoll_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(epoll_pwait) \
     X(epoll_pwait2) X(dup) \
     X(dup2) X(dup3) X(fcntl) X(ioctl) X(close_range) X(fdopen) X(_exit)
 /* clang-format on */

@@ -8,6 +8,7 @@ struct select_call {
     int n;
     fd_set *sets[3]; /* readable, writable, urgent; each may be NULL */
     int64_t end;
+    bool at_once;
     const sigset_t *signals;
 };
 
@@ -47,9 +48,17 @@ static nfds_t as_poll(const struct select_call *c, struct pollfd *fds)
     return n;
 }
 
-static int from_poll(const struct select_call *c, const struct pollfd *fds, nfds_t n)
+/* A hang-up, say, is nothing for a number that is only in `urgent`. */
+static bool shows(const struct pollfd *p, int i)
 {
     static const short shown[3] = {POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR, POLLPRI};
+
+    return p->revents & shown[i];
+}
+
+/* How many are in the sets that are to come out? -1: errno. */
+static int count_ready(const struct select_call *c, const struct pollfd *fds, nfds_t n)
+{
     int ready = 0;
 
     for (nfds_t at = 0; at < n; at++) {
@@ -57,13 +66,8 @@ static int from_poll(const struct select_call *c, const struct pollfd *fds, nfds
             errno = EBADF;
             return -1;
         }
-    }
-    for (int i = 0; i < 3; i++) {
-        for (nfds_t at = 0; at < n; at++) {
-            if (has(c->sets[i], fds[at].fd) && !(fds[at].revents & shown[i])) {
-                FD_CLR(fds[at].fd, c->sets[i]);
-            }
-            ready += has(c->sets[i], fds[at].fd);
+        for (int i = 0; i < 3; i++) {
+            ready += has(c->sets[i], fds[at].fd) && shows(&fds[at], i);
         }
     }
     return ready;
@@ -73,13 +77,23 @@ static bool lead_select(const struct select_call *c, int *result)
 {
     struct pollfd fds[WAIT_MOST];
     const nfds_t n = as_poll(c, fds);
-    const struct wait_poll poll = {fds, n, c->end, NULL};
+    const struct wait_poll poll = {fds, n, c->end, c->at_once, NULL};
 
     if (c->signals || n > WAIT_MOST || !wait_lead_poll(&poll, result)) {
         return false;
     }
-    if (*result >= 0) {
-        *result = from_poll(c, fds, n);
+    if (*result > 0) {
+        *result = count_ready(c, fds, n);
+        if (*result == 0) {
+            return false; /* what poll tells of would be told again and again: the kernel waits */
+        }
+    }
+    for (int i = 0; i < 3 && *result >= 0; i++) {
+        for (nfds_t at = 0; at < n; at++) {
+            if (has(c->sets[i], fds[at].fd) && !shows(&fds[at], i)) {
+                FD_CLR(fds[at].fd, c->sets[i]);
+            }
+        }
     }
     return true;
 }
@@ -110,7 +124,7 @@ static int select_until(struct select_call *c)
 EXPORT int select(int n, fd_set *restrict readable, fd_set *restrict writable,
                   fd_set *restrict urgent, struct timeval *restrict timeout)
 {
-    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, NULL};
+    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, false, NULL};
 
     if (prepare_sets(&c) == 0 || !iwarp_rs_waits() ||
         (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
@@ -120,6 +134,7 @@ EXPORT int select(int n, fd_set *restrict readable, fd_set *restrict writable,
         const struct timespec t = {timeout->tv_sec + timeout->tv_usec / 1000000,
                                    timeout->tv_usec % 1000000 * 1000};
         c.end = wait_end_of(wait_ns_of(&t));
+        c.at_once = t.tv_sec == 0 && t.tv_nsec == 0;
     }
     const int result = select_until(&c);
     if (timeout) { /* as Linux does */
@@ -133,11 +148,12 @@ EXPORT int pselect(int n, fd_set *restrict readable, fd_set *restrict writable,
                    fd_set *restrict urgent, const struct timespec *restrict timeout,
                    const sigset_t *restrict signals)
 {
-    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, signals};
+    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, false, signals};
 
     if (prepare_sets(&c) == 0 || !iwarp_rs_waits() || !wait_is_time(timeout)) {
         return real()->pselect(n, readable, writable, urgent, timeout, signals);
     }
     c.end = wait_end_of(wait_ns_of(timeout));
+    c.at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
     return select_until(&c);
 }

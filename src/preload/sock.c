@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/sock.h"
+#include "preload/sets.h"
 #include "rspreload/adopt.h"
 
 #include <errno.h>
@@ -251,22 +252,6 @@ void sock_forget_watches(struct sock *s)
     forget_watches(s, -1);
 }
 
-/* Numbers that are epoll sets, as far as it is known, and what they have watched. */
-enum { NO_SET, HAS_SOCKETS, HAS_RSOCKETS };
-static _Atomic unsigned char sets[SOCK_NUMBERS];
-
-static void note_set(int epoll, unsigned char what)
-{
-    if (in_table(epoll) && atomic_load(&sets[epoll]) < what) {
-        atomic_store(&sets[epoll], what);
-    }
-}
-
-bool sock_set_waits(int epoll)
-{
-    return in_table(epoll) && atomic_load(&sets[epoll]) == HAS_RSOCKETS;
-}
-
 static struct sock_watch **find_watch(struct sock *s, int epoll, int number)
 {
     struct sock_watch **w = &s->watches;
@@ -283,14 +268,31 @@ static int watched_rs(const struct sock *s)
     return s->state == SOCK_RDMA && s->watched ? s->rs : -1;
 }
 
-/* One set watches it, by its only number, and in a way that is known. The lock is held. */
-static bool is_simple(const struct sock *s)
+static bool is_plain(int epoll, uint32_t events)
 {
-    return s->numbers == 1 && s->watches && !s->watches->next &&
-           !(s->watches->event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE));
+    return !set_is_shared(epoll) && !(events & (EPOLLONESHOT | EPOLLEXCLUSIVE));
 }
 
-/* -1: errno. */
+/*
+ * What a thread that leads may look at itself: one set watches it, by its only number, in a way
+ * that is known. The lock is held.
+ */
+static bool is_simple(const struct sock *s)
+{
+    const struct sock_watch *w = s->watches;
+
+    return s->numbers == 1 && w && !w->next && is_plain(w->epoll, w->event.events);
+}
+
+/* Was it so, or was it watched by none, and is it so after the call? The lock is held. */
+static bool stays_simple(struct sock *s, int epoll, int number, uint32_t events)
+{
+    const bool was = s->watches ? is_simple(s) && *find_watch(s, epoll, number) : s->numbers == 1;
+
+    return was && is_plain(epoll, events);
+}
+
+/* -1: errno. The lock is held. */
 static int change_watches(struct sock *s, int epoll, int op, int number,
                           const struct epoll_event *event)
 {
@@ -322,7 +324,7 @@ static void tell_watches(struct sock *s)
     const bool simple = is_simple(s), any = s->watches;
     const struct sock_watch w = simple ? *s->watches : (struct sock_watch){0};
     for (const struct sock_watch *one = s->watches; one && rs >= 0; one = one->next) {
-        note_set(one->epoll, HAS_RSOCKETS);
+        set_has(one->epoll, SET_HAS_RSOCKETS);
     }
     pthread_mutex_unlock(&lock);
     if (rs >= 0 && simple) {
@@ -340,25 +342,24 @@ static void tell_watches(struct sock *s)
  */
 int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event)
 {
-    const uint32_t events = op == EPOLL_CTL_DEL || !event ? 0 : event->events;
-
     pthread_mutex_lock(&s->sets);
     pthread_mutex_lock(&lock);
     const int rs = watched_rs(s);
-    const bool simple = s->numbers == 1 && !(events & (EPOLLONESHOT | EPOLLEXCLUSIVE)) &&
-                        (s->watches ? is_simple(s) && *find_watch(s, epoll, number) : true);
+    const bool simple = stays_simple(s, epoll, number, op == EPOLL_CTL_DEL ? 0 : event->events);
     pthread_mutex_unlock(&lock);
     if (rs >= 0 && !simple) {
         iwarp_rs_to_kernel(rs);
     }
-    int result = rs >= 0 && simple ? iwarp_rs_ctl(rs, op, epoll, number, event)
-                                   : real()->epoll_ctl(epoll, op, number, event);
-    if (result == 0) {
-        pthread_mutex_lock(&lock);
-        result = change_watches(s, epoll, op, number, event);
-        pthread_mutex_unlock(&lock);
-        note_set(epoll, rs >= 0 ? HAS_RSOCKETS : HAS_SOCKETS);
+    int result = rs >= 0 && simple ? iwarp_rs_ctl(rs, op, epoll, number, event) : 0;
+    pthread_mutex_lock(&lock); /* a face that changes meanwhile is in no set for a moment */
+    if (rs < 0 || !simple) {
+        result = real()->epoll_ctl(epoll, op, number, event);
     }
+    if (result == 0) {
+        result = change_watches(s, epoll, op, number, event);
+        set_has(epoll, rs >= 0 ? SET_HAS_RSOCKETS : SET_HAS_SOCKETS);
+    }
+    pthread_mutex_unlock(&lock);
     if (rs >= 0 && !simple) {
         tell_watches(s);
     }
@@ -366,54 +367,20 @@ int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event
     return result;
 }
 
-static struct sock_watch *watch_of(const struct sock *s, int set)
+void sock_tell_watches(struct sock *s)
 {
-    struct sock_watch *w = s->watches;
-
-    while (w && w->epoll != set) {
-        w = w->next;
-    }
-    return w;
+    pthread_mutex_lock(&s->sets);
+    tell_watches(s);
+    pthread_mutex_unlock(&s->sets);
 }
 
-/* One that this set watches, with a reference. */
-static struct sock *watched_by(int set)
+void sock_becomes(struct sock *s, enum sock_state state, bool watched)
 {
-    pthread_mutex_lock(&lock);
-    struct sock *s = all;
-    while (s && !watch_of(s, set)) {
-        s = s->next;
-    }
-    if (s) {
-        s->refs++;
-    }
-    pthread_mutex_unlock(&lock);
-    return s;
-}
-
-void sock_set_closed(int number)
-{
-    struct sock *s;
-
-    if (!in_table(number) || atomic_exchange(&sets[number], NO_SET) == NO_SET) {
-        return;
-    }
-    while ((s = watched_by(number))) {
-        struct sock_watch *w;
-        pthread_mutex_lock(&s->sets);
-        pthread_mutex_lock(&lock);
-        const int rs = watched_rs(s);
-        while ((w = watch_of(s, number))) {
-            (void)change_watches(s, number, EPOLL_CTL_DEL, w->number, NULL);
-        }
-        const bool others = s->watches;
-        pthread_mutex_unlock(&lock);
-        if (rs >= 0 && !others) {
-            iwarp_rs_unwatched(rs);
-        }
-        pthread_mutex_unlock(&s->sets);
-        sock_put(s);
-    }
+    pthread_mutex_lock(&s->sets);
+    s->watched = watched;
+    s->state = state;
+    tell_watches(s);
+    pthread_mutex_unlock(&s->sets);
 }
 
 /* If the number is the last one, nobody is to watch it by that any more. */
@@ -427,11 +394,102 @@ void sock_closing(struct sock *s)
     }
 }
 
-void sock_tell_watches(struct sock *s)
+/* --- sets ------------------------------------------------------------------------------------ */
+
+static struct sock_watch *watch_of(const struct sock *s, int set)
 {
-    pthread_mutex_lock(&s->sets);
+    struct sock_watch *w = s->watches;
+
+    while (w && w->epoll != set) {
+        w = w->next;
+    }
+    return w;
+}
+
+#define AT_A_TIME 64
+
+/* Some members of a set that are older than a serial number, each with a reference; `all` has the
+ * newest first. */
+static size_t members(int set, uint64_t serial, struct sock *some[AT_A_TIME])
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&lock);
+    for (struct sock *s = all; s && n < AT_A_TIME; s = s->next) {
+        if (s->serial < serial && watch_of(s, set)) {
+            s->refs++;
+            some[n++] = s;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* `sets` of the member is held. */
+static void each_member(int set, void (*call)(struct sock *s, int set))
+{
+    struct sock *some[AT_A_TIME];
+    uint64_t serial = UINT64_MAX;
+    size_t n;
+
+    do {
+        n = members(set, serial, some);
+        for (size_t i = 0; i < n; i++) {
+            pthread_mutex_lock(&some[i]->sets);
+            call(some[i], set);
+            pthread_mutex_unlock(&some[i]->sets);
+            serial = some[i]->serial;
+            sock_put(some[i]);
+        }
+    } while (n == AT_A_TIME);
+}
+
+static void forget_set(struct sock *s, int set)
+{
+    struct sock_watch *w;
+
+    pthread_mutex_lock(&lock);
+    while ((w = watch_of(s, set))) {
+        (void)change_watches(s, set, EPOLL_CTL_DEL, w->number, NULL);
+    }
+    pthread_mutex_unlock(&lock);
     tell_watches(s);
-    pthread_mutex_unlock(&s->sets);
+}
+
+/* The set may live on under another number, where nobody sees what becomes of it. */
+static void forget_shared(struct sock *s, int set)
+{
+    forget_set(s, set);
+    pthread_mutex_lock(&lock);
+    const int rs = watched_rs(s);
+    pthread_mutex_unlock(&lock);
+    if (rs >= 0) {
+        iwarp_rs_to_kernel(rs);
+    }
+}
+
+/* It is told that its set is the kernel's. */
+static void share(struct sock *s, int set)
+{
+    (void)set;
+    tell_watches(s);
+}
+
+void sock_set_closed(int number)
+{
+    bool shared;
+
+    if (set_forget(number, &shared) >= SET_HAS_SOCKETS) {
+        each_member(number, shared ? forget_shared : forget_set);
+    }
+}
+
+void sock_set_shared(int number)
+{
+    if (set_kind(number) != SET_NONE && !set_is_shared(number)) {
+        set_mark_shared(number);
+        each_member(number, share);
+    }
 }
 
 /* --- others ---------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ struct sock {
     unsigned holders;              /* families (fork.c) that may ask for it; table lock */
     uint64_t since;                /* the first of these */
     bool kept;                     /* it lives on for them alone; table lock */
-    bool watched;                  /* start: the face shows readable and writable */
+    atomic_bool watched;           /* the face shows readable and writable; written with `sets` */
     bool elsewhere;                /* another process has the rsocket */
     atomic_bool nonblock;
     atomic_bool closed; /* by the program: before `start` is tried */
@@ -112,17 +112,17 @@ void sock_forget_watches(struct sock *s);
 /* epoll_ctl for a number of s, which is remembered. */
 int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event *event);
 
-/* The rsocket is told how its face is watched in the kernel now. */
+/* The rsocket is told how its face is watched in the kernel now. becomes: and with it changes. */
 void sock_tell_watches(struct sock *s);
+void sock_becomes(struct sock *s, enum sock_state state, bool watched);
 
 /* A number of it is about to be closed, perhaps the last one. */
 void sock_closing(struct sock *s);
 
-/* Has this epoll set watched an rsocket? */
-bool sock_set_waits(int epoll);
-
-/* An epoll set, perhaps, is about to be closed. */
+/* The number of an epoll set is about to be closed; the set is shared from now on (sets.h). Nothing
+ * happens for other numbers. */
 void sock_set_closed(int number);
+void sock_set_shared(int number);
 
 /* Calls for each socket, with the table's lock held. */
 void sock_each(void (*call)(struct sock *s, void *arg), void *arg);

@@ -71,8 +71,7 @@ int start_watching(struct sock *s)
     if (face < 0 || sock_swap(s, face) != 0) {
         return -1;
     }
-    s->watched = true;
-    sock_tell_watches(s);
+    sock_becomes(s, s->state, true);
     return 0;
 }
 

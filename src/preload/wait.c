@@ -5,6 +5,8 @@
  */
 #include "preload/wait.h"
 
+#include "preload/sets.h"
+
 #include <errno.h>
 
 /* --- times ----------------------------------------------------------------------------------- */
@@ -52,6 +54,10 @@ bool wait_prepare(int number)
     const int error = errno;
     struct sock *s = sock_get(number);
 
+    if (!s && set_kind(number) != SET_NONE && !iwarp_rs_is_inside()) {
+        sock_set_shared(number);
+        return set_kind(number) == SET_HAS_RSOCKETS;
+    }
     if (!s) {
         return false;
     }
@@ -84,22 +90,21 @@ void wait_follow(int number)
 
 /* --- waiting in the kernel ------------------------------------------------------------------- */
 
-static void end_sleep(void *sleeps)
+static void end_sleep(void *unused)
 {
     const int error = errno;
 
-    if (*(bool *)sleeps) {
-        iwarp_rs_end_sleep();
-    }
+    (void)unused;
+    iwarp_rs_end_sleep();
     errno = error;
 }
 
 int wait_in_kernel(int (*call)(void *arg), void *arg)
 {
-    bool sleeps = iwarp_rs_begin_sleep();
     int result;
 
-    pthread_cleanup_push(end_sleep, &sleeps);
+    iwarp_rs_begin_sleep();
+    pthread_cleanup_push(end_sleep, NULL);
     result = call(arg);
     pthread_cleanup_pop(1);
     return result;

@@ -7,8 +7,9 @@
 
 #include <time.h>
 
-/* Of so many looks that found something, one runs the loop and asks the kernel, too. */
-#define WAIT_EVERY 8
+/* Of so many looks one runs the loop and asks the kernel, whatever it finds. Odd, since programs
+ * wait in turn for two sets. */
+#define WAIT_EVERY 7
 
 /* Times are nanoseconds of CLOCK_MONOTONIC; INT64_MAX is for ever. */
 int64_t wait_now_ns(void);
@@ -17,7 +18,8 @@ int64_t wait_ns_of(const struct timespec *t); /* NULL, or longer than that goes:
 struct timespec wait_left_of(int64_t end);
 bool wait_is_time(const struct timespec *t); /* as the kernel takes it; or NULL */
 
-/* The face is right, and true if the number is an rsocket. errno stays. */
+/* For a wait in poll or select: the face is right. True: it is an rsocket, or a set that has some.
+ * errno stays. */
 bool wait_prepare(int number);
 
 /* Is it an rsocket that is watched? With a reference, for sock_put. */
@@ -33,6 +35,7 @@ struct wait_poll {
     struct pollfd *fds;
     nfds_t n; /* WAIT_MOST at most, to be led */
     int64_t end;
+    bool at_once; /* no time was given: a signal ends nothing */
     const sigset_t *signals;
 };
 #define WAIT_MOST 64

@@ -20,9 +20,12 @@ static void on_completion(void *arg)
     struct rs *s = arg;
 
     rs_wake(s);
+    if (!atomic_load(&s->watched)) {
+        return;
+    }
     if (rs_posting == s) {
         atomic_store(&s->look, true);
-    } else if (atomic_load(&s->watched)) {
+    } else {
         rs_due(s);
     }
 }

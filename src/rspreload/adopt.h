@@ -91,18 +91,21 @@ void iwarp_rs_unwatched(int fd);
 #define IWARP_RS_POLLED  (-2)
 #define IWARP_RS_IN_SETS (-3)
 
-/* May this thread have to wait for rsockets? Not if there are none, nor inside the library. */
+/* Does this thread run the loop, as the library's own or as a leader? May it have to wait for
+ * rsockets? Not if there are none, nor inside. */
+bool iwarp_rs_is_inside(void);
 bool iwarp_rs_waits(void);
 
 /*
  * Run the loop, once at least, until a socket of the set has something to tell, one of `fds` is
- * ready, or it is until_ns by CLOCK_MONOTONIC (INT64_MAX: for ever). 0: it is worth looking at both
- * and at the time. EAGAIN: the thread has not earned the loop, or nothing came for 4 ms: it waits
- * in the kernel. EINTR: a signal's handler is about to run. fds has room for one more; revents are
- * set only where the thread slept. seen: for IWARP_RS_POLLED, iwarp_rs_news before the sockets were
- * looked at.
+ * ready, or it is until_ns by CLOCK_MONOTONIC (INT64_MAX: for ever). 0: look at these; if there is
+ * nothing, *interrupted says whether a signal's handler has run, which ends the wait. EAGAIN: the
+ * thread has not earned the loop, or nothing came for 4 ms: it waits in the kernel. EINTR: that,
+ * and a handler has run. fds has room for one more; revents are set only where the thread slept.
+ * seen: for IWARP_RS_POLLED, iwarp_rs_news before the sockets were looked at.
  */
-int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns);
+int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns,
+                  bool *interrupted);
 unsigned iwarp_rs_news(void);
 
 /* What a leader's sockets have to tell, as epoll_wait would, each once; without waiting. */
@@ -111,10 +114,12 @@ int iwarp_rs_take(int set, struct epoll_event *events, int most);
 /* What poll would say of one. From now on it is the leader's, if no set watches it. */
 short iwarp_rs_glance(int fd, short events);
 
-/* Around a wait in the kernel for rsockets: threads that lead stop, and the faces are right but for
- * those that were glanced at: these follow by iwarp_rs_follow in between. begin: false: no end. The
- * end may be called by a handler of cancellation. */
-bool iwarp_rs_begin_sleep(void);
+/*
+ * Around a wait in the kernel for rsockets. From begin on no thread leads, and the faces are right,
+ * but for those that were glanced at: iwarp_rs_follow has one follow. The end may be called by a
+ * handler of cancellation.
+ */
+void iwarp_rs_begin_sleep(void);
 void iwarp_rs_end_sleep(void);
 void iwarp_rs_follow(int fd);
 

@@ -104,6 +104,11 @@ void iwarp_rs_lead_with(int (*epoll_ctl)(int set, int op, int number, struct epo
     kernel_ctl = epoll_ctl;
 }
 
+int rs_ask_kernel(int set, int op, int number, struct epoll_event *event)
+{
+    return kernel_ctl(set, op, number, event);
+}
+
 int rs_watch_in_kernel(struct rs *s, bool watch)
 {
     struct epoll_event event = s->wanted;
@@ -116,7 +121,10 @@ int rs_watch_in_kernel(struct rs *s, bool watch)
         atomic_fetch_add(&shown, follow(s));
     }
     int result = kernel_ctl(atomic_load(&s->set), op, s->number, &event);
-    s->in_kernel = result == 0 ? watch : s->in_kernel;
+    if (result == 0) {
+        s->in_kernel = watch;
+        s->told = 0; /* what the kernel has told, nobody knows here */
+    }
     return result;
 }
 

@@ -19,7 +19,7 @@
  *   | the process forks                         |                                                 |
  *
  * A socket that several sets watch, or that has several numbers, EPOLLONESHOT or EPOLLEXCLUSIVE, is
- * never the leader's.
+ * never the leader's, nor is one of a set that is shared (preload/sets.h).
  *
  * Invariant: the kernel's sets and the faces are right while a thread waits in the kernel for an
  * rsocket, but for the leader, which finds its sockets due.
@@ -89,23 +89,24 @@ static int control(struct rs *s, int op, int set, int number, const struct epoll
 {
     const bool is_there = atomic_load(&s->set) == set;
 
+    if (op == EPOLL_CTL_ADD && is_there) {
+        return rs_fail(EEXIST);
+    }
+    if (op != EPOLL_CTL_ADD && !is_there) { /* ENOENT, or something is wrong with the set */
+        struct epoll_event none = {0};
+        return rs_ask_kernel(set, op, number, &none);
+    }
     if (op == EPOLL_CTL_DEL) {
-        int result = is_there ? rs_watch_in_kernel(s, false) : rs_fail(ENOENT);
+        int result = rs_watch_in_kernel(s, false);
         watched(s, RS_NO_SET, -1, &s->wanted, false);
         return result;
     }
-    if (op == EPOLL_CTL_MOD && !is_there) {
-        return rs_fail(ENOENT);
-    }
-    if (op == EPOLL_CTL_ADD && is_there && !s->in_kernel) {
-        return rs_fail(EEXIST);
-    }
     struct epoll_event before = s->wanted;
-    watched(s, set, number, event, s->in_kernel && op == EPOLL_CTL_MOD);
+    watched(s, set, number, event, s->in_kernel);
     if (rs_is_led(s) || rs_watch_in_kernel(s, true) == 0) {
         return 0;
     }
-    watched(s, is_there ? set : RS_NO_SET, number, &before, is_there);
+    watched(s, is_there ? set : RS_NO_SET, number, &before, s->in_kernel);
     return -1;
 }
 
@@ -211,11 +212,16 @@ static bool is_over(void *arg)
            (w->beside.until_ns != INT64_MAX && now_ns() >= w->beside.until_ns);
 }
 
-bool iwarp_rs_waits(void)
+bool iwarp_rs_is_inside(void)
 {
     struct iwarp_device *d = rs_watched_device();
 
-    return d && !iwarp_compat_runs_loop(d);
+    return d && iwarp_compat_runs_loop(d);
+}
+
+bool iwarp_rs_waits(void)
+{
+    return rs_watched_device() && !iwarp_rs_is_inside();
 }
 
 unsigned iwarp_rs_news(void)
@@ -223,12 +229,19 @@ unsigned iwarp_rs_news(void)
     return rs_led_news();
 }
 
-int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns)
+/* This thread counts as one that sleeps. A handler may have left the sleep by siglongjmp. */
+static _Thread_local bool sleeps;
+
+int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns,
+                  bool *interrupted)
 {
-    struct wait w = {{fds, n, until_ns, 0}, set, rs_shown(), seen};
+    struct wait w = {{fds, n, until_ns, 0, false}, set, rs_shown(), seen};
     struct iwarp_device *d = rs_watched_device();
     int error = EAGAIN;
 
+    if (sleeps) {
+        iwarp_rs_end_sleep();
+    }
     if (d) {
         rs_lead_for(iwarp_compat_leads(d) ? set : RS_NO_SET);
         error = iwarp_compat_lead(d, &w.beside, is_over, &w, false);
@@ -238,26 +251,32 @@ int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_
             iwarp_compat_waited(d);
         }
     }
+    *interrupted = w.beside.interrupted;
     return error;
 }
 
-bool iwarp_rs_begin_sleep(void)
+void iwarp_rs_begin_sleep(void)
 {
     struct iwarp_device *d = rs_watched_device();
 
-    if (d) {
+    if (d && !sleeps) {
+        sleeps = true;
         iwarp_compat_begin_sleep(d);
+    }
+    if (d) {
         rs_lead_for(RS_NO_SET);
     }
-    return d != NULL;
 }
 
 void iwarp_rs_end_sleep(void)
 {
     struct iwarp_device *d = rs_watched_device();
 
-    if (d) {
-        iwarp_compat_end_sleep(d);
-        iwarp_compat_waited(d);
+    if (sleeps) {
+        sleeps = false;
+        if (d) { /* in a child there is none that it was counted at */
+            iwarp_compat_end_sleep(d);
+            iwarp_compat_waited(d);
+        }
     }
 }

@@ -12,6 +12,8 @@
 /* The kernel's set watches the face as the socket is watched, or not. 0 or -1: errno. */
 int rs_watch_in_kernel(struct rs *s, bool watch);
 
+int rs_ask_kernel(int set, int op, int number, struct epoll_event *event); /* its epoll_ctl */
+
 /* What the set is to be told: with EPOLLET, if there is more than it was told before. */
 uint32_t rs_news_of(struct rs *s);
 

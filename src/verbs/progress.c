@@ -35,6 +35,7 @@ struct guest {
     int64_t polled_ns; /* when the last poll was over, if it was a sample; else 0 */
     int64_t waited_ns; /* when the last wait was over */
     bool led;          /* the last wait ran the loop, and nobody has needed it since */
+    uint64_t recalls;  /* of the lease, when it began */
     unsigned idle;     /* empty polls while a loop was out on lease and no thread ran it */
     bool helps;        /* from now on each of those polls runs the loop */
 };
@@ -348,7 +349,8 @@ void iwarp_progress_pause(struct iwarp_device *device)
 /*
  * Count one unit for this thread: quick, if its last wait ended less than AWAY_NS ago.  A thread
  * that waits for many things at once (`beside`) finds many ready, and comes back later. It may be
- * late some times in a row, and the home may have had the loop meanwhile: no other thread waited.
+ * late some times in a row, and that the home has had the loop meanwhile is no loss, unless another
+ * thread called for it.
  * With several workers no thread runs a loop while it waits, as it would serve one and sleep
  * through the others; with less than two park times to wait, the lease could come too late.
  */
@@ -363,7 +365,9 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool b
     struct guest *g = guest_of(device);
     bool had = g->waiting.earned, out = iwarp_lease_is_out(&w->loop.lease);
     bool quick = iwarp_now_ns() - g->waited_ns < (beside ? BESIDE_NS : AWAY_NS);
-    if (g->led && !out && !beside) {
+    if (g->led && !out &&
+        (!beside ||
+         g->recalls != atomic_load_explicit(&w->loop.lease.recalls, memory_order_relaxed))) {
         iwarp_habit_lost(&g->waiting);
     } else if (had && !quick && !beside) {
         iwarp_habit_slip(&g->waiting);
@@ -401,8 +405,10 @@ bool iwarp_progress_wait(struct iwarp_device *device, struct iwarp_beside *besid
     if (!iwarp_lease_take(l, iwarp_lease_is_out(&l->lease) ? 0 : IWARP_PARK_MS)) {
         return false;
     }
+    uint64_t recalls = atomic_load_explicit(&l->lease.recalls, memory_order_relaxed);
     bool in_time = iwarp_lease_stay(l, beside, done, arg);
     struct guest *g = guest_of(device); /* after stay: callbacks may poll and replace entries */
+    g->recalls = recalls;
     g->led = in_time;
     if (!in_time) {
         iwarp_habit_end(&g->waiting);

@@ -12,7 +12,7 @@ run=$BUILD/bin/iwarp-run
 seed=${SEED:-$((RANDOM + 1))}
 export IWARP_CONFIG=
 unset LD_PRELOAD LD_LIBRARY_PATH
-wait=$TMPDIR/wait
+wait=$TMPDIR/wait sets=$TMPDIR/sets
 
 waits()
 {
@@ -28,10 +28,19 @@ by_rdma()
     cat "$TMPDIR"/x.*.pcapng | grep -aqF 'MPA ID Req Frame'
 }
 
-check 'the program for it' "${CC:-cc}" -O2 -o "$wait" tests/programs/sockets_wait.c -lpthread
+both()
+{
+    timeout 60 "$sets" "$1" && timeout 60 "$run" --sockets "$sets" "$1"
+}
+
+check 'programs for it' eval '"${CC:-cc}" -O2 -o "$wait" tests/programs/sockets_wait.c -lpthread &&
+    "${CC:-cc}" -O2 -o "$sets" tests/programs/sockets_sets.c -lpthread'
 check 'waits by the kernel, as the model says' waits
 check 'waits over RDMA, as the model says' waits "$run" --sockets
 check 'they go by RDMA' by_rdma
+for case in $("$sets"); do
+    check "by the kernel and over RDMA: ${case//_/ }" both "$case"
+done
 echo "# seed $seed"
 echo "1..$number"
 exit "$failed"

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/sets.h"
+
+#include "preload/sock.h"
+
+static struct {
+    _Atomic unsigned char kind;
+    atomic_bool shared;
+    _Atomic unsigned short waits;
+} sets[SOCK_NUMBERS];
+
+static bool is_known(int number)
+{
+    return number >= 0 && number < SOCK_NUMBERS;
+}
+
+void set_has(int number, enum set_kind what)
+{
+    unsigned char before = is_known(number) ? atomic_load(&sets[number].kind) : SET_HAS_RSOCKETS;
+
+    while (before < what &&
+           !atomic_compare_exchange_weak(&sets[number].kind, &before, (unsigned char)what)) {
+    }
+}
+
+enum set_kind set_kind(int number)
+{
+    return is_known(number) ? atomic_load(&sets[number].kind) : SET_NONE;
+}
+
+void set_mark_shared(int number)
+{
+    if (is_known(number)) {
+        sets[number].shared = true;
+    }
+}
+
+bool set_is_shared(int number)
+{
+    return !is_known(number) || sets[number].shared;
+}
+
+enum set_kind set_forget(int number, bool *shared)
+{
+    *shared = false;
+    if (set_kind(number) == SET_NONE) {
+        return SET_NONE;
+    }
+    *shared = atomic_exchange(&sets[number].shared, false);
+    return atomic_exchange(&sets[number].kind, SET_NONE);
+}
+
+void set_begin_wait(int number)
+{
+    if (is_known(number)) {
+        atomic_fetch_add(&sets[number].waits, 1);
+    }
+}
+
+void set_end_wait(int number)
+{
+    if (is_known(number)) {
+        atomic_fetch_sub(&sets[number].waits, 1);
+    }
+}
+
+bool set_is_waited_for(int number)
+{
+    return is_known(number) && atomic_load(&sets[number].waits) > 0;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Epoll sets that are used in unusual ways, and what waits in the kernel beside a thread that is
+ * quick to come back. Each case first has many short waits. The kernel's TCP passes as well.
+ *
+ *   sockets_sets CASE
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONNS     4
+#define CHECK(is) ((is) ? (void)0 : fail(#is, __LINE__))
+
+static void fail(const char *what, int line)
+{
+    fprintf(stderr, "line %d: %s, errno %d\n", line, what, errno);
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* --- the peer: it echoes each octet, after so many milliseconds ------------------------------- */
+
+static void *echo(void *arg)
+{
+    const int fd = *(const int *)arg;
+    unsigned char ms;
+
+    while (read(fd, &ms, 1) == 1 && usleep(1000u * ms) == 0 && write(fd, &ms, 1) == 1) {
+    }
+    return NULL;
+}
+
+static int c[CONNS];
+
+static void connect_all(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int ends[2];
+    char octet;
+
+    CHECK(bind(listener, (struct sockaddr *)&at, len) == 0 && listen(listener, CONNS) == 0 &&
+          getsockname(listener, (struct sockaddr *)&at, &len) == 0 && pipe(ends) == 0);
+    if (fork() == 0) {
+        static int theirs[CONNS];
+        pthread_t thread;
+        close(ends[1]);
+        for (int i = 0; i < CONNS; i++) {
+            theirs[i] = socket(AF_INET, SOCK_STREAM, 0);
+            CHECK(connect(theirs[i], (struct sockaddr *)&at, len) == 0 &&
+                  write(theirs[i], "", 1) == 1 &&
+                  pthread_create(&thread, NULL, echo, &theirs[i]) == 0);
+        }
+        _exit(read(ends[0], &octet, 1) != 0); /* the end of the parent */
+    }
+    close(ends[0]);
+    for (int i = 0; i < CONNS; i++) {
+        c[i] = accept(listener, NULL, NULL);
+        CHECK(c[i] >= 0 && read(c[i], &octet, 1) == 1 && fcntl(c[i], F_SETFL, O_NONBLOCK) == 0);
+    }
+    close(listener);
+}
+
+static void ask(int fd, unsigned char ms)
+{
+    CHECK(write(fd, &ms, 1) == 1);
+}
+
+static bool get(int fd)
+{
+    char octet;
+
+    return read(fd, &octet, 1) == 1;
+}
+
+static int control(int set, int op, int fd, uint32_t events)
+{
+    struct epoll_event e = {.events = events, .data.fd = fd};
+
+    return epoll_ctl(set, op, fd, &e);
+}
+
+static int add(int set, int fd, uint32_t events)
+{
+    return control(set, EPOLL_CTL_ADD, fd, events);
+}
+
+/* The number of what is told, or -1. */
+static int told(int set, int timeout_ms)
+{
+    struct epoll_event e;
+    const int n = epoll_wait(set, &e, 1, timeout_ms);
+
+    CHECK(n >= 0);
+    return n == 1 ? e.data.fd : -1;
+}
+
+/* To and fro until a thread surely has the loop. */
+static void warm(int set, int fd)
+{
+    for (int i = 0; i < 100; i++) {
+        ask(fd, 0);
+        do {
+            CHECK(told(set, 2000) == fd);
+        } while (!get(fd));
+    }
+}
+
+static int warm_set(void)
+{
+    const int set = epoll_create1(0);
+
+    CHECK(add(set, c[0], EPOLLIN) == 0);
+    warm(set, c[0]);
+    return set;
+}
+
+/* --- cases ----------------------------------------------------------------------------------- */
+
+#define FAILS(call, error) (errno = 0, CHECK((call) == -1), CHECK(errno == (error)))
+
+static void answers_of_epoll_ctl(void)
+{
+    const int set = warm_set(), other = epoll_create1(0);
+
+    CHECK(add(set, c[1], EPOLLIN) == 0);
+    FAILS(add(set, c[1], EPOLLOUT), EEXIST);
+    warm(set, c[0]);
+    FAILS(add(set, c[1], EPOLLOUT), EEXIST);
+    CHECK(told(set, 20) == -1);
+    CHECK(control(set, EPOLL_CTL_DEL, c[1], 0) == 0);
+    FAILS(control(set, EPOLL_CTL_DEL, c[1], 0), ENOENT);
+    FAILS(control(set, EPOLL_CTL_MOD, c[1], EPOLLIN), ENOENT);
+    ask(c[1], 5);
+    CHECK(told(set, 50) == -1 && get(c[1]));
+    warm(set, c[0]);
+    for (int wrong = -3; wrong < 0; wrong++) {
+        FAILS(add(wrong, c[1], EPOLLIN), EBADF);
+        FAILS(control(wrong, EPOLL_CTL_MOD, c[1], EPOLLIN), EBADF);
+    }
+    FAILS(add(999, c[1], EPOLLIN), EBADF);
+    FAILS(add(c[2], c[1], EPOLLIN), EINVAL);
+    FAILS(control(c[2], EPOLL_CTL_DEL, c[1], 0), EINVAL);
+    FAILS(control(set, 77, c[0], EPOLLIN), EINVAL);
+    FAILS(epoll_ctl(set, EPOLL_CTL_ADD, c[1], NULL), EFAULT);
+
+    const int twin = dup(c[2]); /* and then it has one number again */
+    CHECK(add(set, twin, EPOLLIN) == 0 && close(c[2]) == 0);
+    CHECK(control(set, EPOLL_CTL_MOD, twin, EPOLLIN | EPOLLOUT) == 0 && told(set, 100) == twin);
+    CHECK(control(set, EPOLL_CTL_DEL, twin, 0) == 0);
+    ask(twin, 5);
+    CHECK(told(set, 50) == -1);
+
+    CHECK(add(set, c[3], EPOLLIN) == 0 && add(other, c[3], EPOLLIN) == 0 && close(other) == 0);
+    CHECK(control(set, EPOLL_CTL_MOD, c[3], EPOLLIN | EPOLLOUT) == 0 && told(set, 100) == c[3]);
+    CHECK(control(set, EPOLL_CTL_DEL, c[3], 0) == 0 && told(set, 50) == -1);
+}
+
+static void set_within_a_set(void)
+{
+    const int set = warm_set(), outer = epoll_create1(0);
+
+    CHECK(add(outer, set, EPOLLIN) == 0);
+    for (int i = 0; i < 100; i++) {
+        ask(c[0], 0);
+        do {
+            CHECK(told(outer, 2000) == set);
+        } while (told(set, 0) != c[0]);
+        CHECK(get(c[0]));
+    }
+}
+
+static void set_that_is_polled(void)
+{
+    const int set = warm_set();
+    struct pollfd p = {set, POLLIN, 0};
+
+    for (int i = 0; i < 100; i++) {
+        ask(c[0], 0);
+        do {
+            CHECK(poll(&p, 1, 2000) == 1);
+        } while (told(set, 0) != c[0]);
+        CHECK(get(c[0]));
+    }
+}
+
+static void set_with_two_numbers(void)
+{
+    const int set = warm_set(), twin = fcntl(set, F_DUPFD_CLOEXEC, 100);
+
+    warm(set, c[0]);
+    ask(c[0], 5);
+    CHECK(told(twin, 2000) == c[0] && get(c[0]));
+    CHECK(close(set) == 0);
+    ask(c[0], 20);
+    CHECK(told(twin, 2000) == c[0]);
+}
+
+static int pool;
+static atomic_bool awake;
+
+static void *sleep_in_pool(void *arg)
+{
+    (void)arg;
+    CHECK(told(pool, -1) == c[1]);
+    awake = true;
+    return NULL;
+}
+
+/* A thread sleeps in a set since before there was a connection in it. */
+static void set_that_others_sleep_in(void)
+{
+    pthread_t thread;
+    const int bell = eventfd(0, 0);
+
+    pool = epoll_create1(0);
+    CHECK(add(pool, bell, EPOLLIN) == 0);
+    CHECK(pthread_create(&thread, NULL, sleep_in_pool, NULL) == 0);
+    usleep(50000);
+    (void)warm_set();
+    CHECK(add(pool, c[1], EPOLLIN) == 0);
+    (void)told(pool, 0);
+    ask(c[1], 20);
+    for (const double until = now() + 2; !awake && now() < until;) { /* it computes */
+    }
+    CHECK(awake && pthread_join(thread, NULL) == 0);
+}
+
+static void pipe_beside_what_is_ready(void)
+{
+    int ends[2];
+
+    CHECK(pipe(ends) == 0);
+    struct pollfd first = {c[0], POLLOUT, 0}, both[2] = {{ends[0], POLLIN, 0}, {c[1], POLLOUT, 0}};
+    for (int i = 0; i < 100; i++) {
+        CHECK(poll(&first, 1, 1000) == 1);
+    }
+    CHECK(write(ends[1], "", 1) == 1);
+    for (int i = 0; i < 100; i++) {
+        CHECK(poll(&first, 1, 1000) == 1);
+        CHECK(poll(both, 2, 1000) == 2 && both[0].revents == POLLIN);
+    }
+
+    const int set = epoll_create1(0);
+    CHECK(add(set, c[0], EPOLLOUT) == 0 && add(set, c[1], EPOLLOUT) == 0 &&
+          add(set, ends[0], EPOLLIN) == 0);
+    int seen = 0;
+    for (int i = 0; i < 200; i++) {
+        seen += told(set, 1000) == ends[0];
+    }
+    CHECK(seen > 0);
+}
+
+/* Nobody hears of a hang-up in a set of urgent data. */
+static void select_of_a_hang_up(void)
+{
+    int ends[2];
+    struct timeval second = {0, 100000};
+    fd_set readable, urgent;
+
+    (void)warm_set();
+    CHECK(pipe(ends) == 0 && close(ends[1]) == 0);
+    for (int i = 0; i < 50; i++) {
+        FD_ZERO(&readable);
+        FD_SET(c[0], &readable);
+        ask(c[0], 0);
+        CHECK(select(c[0] + 1, &readable, NULL, NULL, NULL) == 1 && get(c[0]));
+    }
+    FD_ZERO(&readable);
+    FD_ZERO(&urgent);
+    FD_SET(c[0], &readable);
+    FD_SET(ends[0], &urgent);
+    const double began = now();
+    CHECK(select(FD_SETSIZE, &readable, NULL, &urgent, &second) == 0 && now() - began > 0.09);
+    CHECK(!FD_ISSET(c[0], &readable) && !FD_ISSET(ends[0], &urgent));
+}
+
+static volatile sig_atomic_t rang;
+
+static void on_alarm(int n)
+{
+    (void)n;
+    rang++;
+}
+
+static void *trickle(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 200; i++) { /* echoes come, for which nobody asks the set */
+        ask(c[1], 0);
+        usleep(1000);
+    }
+    return NULL;
+}
+
+static void signal_while_others_receive(void)
+{
+    const struct itimerval soon = {.it_value.tv_usec = 60000};
+    const struct sigaction action = {.sa_handler = on_alarm};
+    const int set = warm_set();
+    struct epoll_event e;
+    pthread_t thread;
+    sigset_t alarm;
+
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    CHECK(add(set, c[1], EPOLLRDHUP) == 0 && sigaction(SIGALRM, &action, NULL) == 0);
+    warm(set, c[0]);
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* it is for this thread */
+    CHECK(pthread_create(&thread, NULL, trickle, NULL) == 0);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    CHECK(epoll_wait(set, &e, 1, 5000) == -1 && errno == EINTR && rang == 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void cancelled_while_it_waits(void)
+{
+    (void)warm_set();
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        pool = epoll_create1(0);
+        CHECK(add(pool, c[1], EPOLLIN) == 0);
+        CHECK(pthread_create(&thread, NULL, sleep_in_pool, NULL) == 0);
+        usleep(1000u * (unsigned)(i % 5));
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+        CHECK(close(pool) == 0);
+    }
+    (void)warm_set();
+}
+
+/* --- main ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+#define CASE(name) {#name, name}
+    CASE(answers_of_epoll_ctl),     CASE(set_within_a_set),
+    CASE(set_that_is_polled),       CASE(set_with_two_numbers),
+    CASE(set_that_others_sleep_in), CASE(pipe_beside_what_is_ready),
+    CASE(select_of_a_hang_up),      CASE(signal_while_others_receive),
+    CASE(cancelled_while_it_waits),
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (argc < 2) {
+            puts(cases[i].name);
+        } else if (strcmp(argv[1], cases[i].name) == 0) {
+            connect_all();
+            cases[i].run();
+            return 0;
+        }
+    }
+    return argc > 1;
+}

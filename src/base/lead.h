@@ -59,6 +59,9 @@ bool iwarp_cq_may_lead(struct iwarp_device *device, bool beside);
 /* Could it at its last wait, and does nobody sleep for a queue? */
 bool iwarp_cq_leads(const struct iwarp_device *device);
 
+/* It may not after all: a fault would end the process.  It is not asked again soon. */
+void iwarp_cq_lose(struct iwarp_device *device);
+
 /*
  * After iwarp_cq_may_lead, with SIGSEGV and SIGBUS not blocked: run the loop until done(arg).
  * False: it cannot be had, or time is over.  A thread that makes done(arg) true calls

@@ -58,8 +58,11 @@ int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
     }
     iwarp_guard_block_set(&most);
     pthread_sigmask(SIG_BLOCK, &most, &before);
-    if (sigismember(&before, SIGSEGV) || sigismember(&before, SIGBUS) ||
-        !iwarp_cq_lead(device, beside, done, arg)) {
+    bool faults_end = sigismember(&before, SIGSEGV) || sigismember(&before, SIGBUS);
+    if (faults_end) {
+        iwarp_cq_lose(device);
+    }
+    if (faults_end || !iwarp_cq_lead(device, beside, done, arg)) {
         error = is_interrupted(&before, restarts) ? EINTR : EAGAIN;
     } else if (beside) {
         beside->interrupted = is_interrupted(&before, restarts);

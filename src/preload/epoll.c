@@ -11,7 +11,8 @@ struct epoll_call {
     int epoll, most;
     struct epoll_event *events;
     int64_t end;
-    bool at_once; /* no time was given: a signal ends nothing */
+    bool at_once; /* the time-out is 0: a signal does not end the call */
+    bool fine;    /* the time-out is finer than milliseconds */
     const sigset_t *signals;
 };
 
@@ -58,6 +59,10 @@ static int kernel_epoll(void *arg)
 {
     const struct epoll_call *c = arg;
     const struct timespec left = wait_left_of(c->end);
+    if (c->fine) {
+        return real()->epoll_pwait2(c->epoll, c->events, c->most,
+                                    c->end == INT64_MAX ? NULL : &left, c->signals);
+    }
     const int64_t ms = left.tv_sec * INT64_C(1000) + (left.tv_nsec + 999999) / 1000000;
 
     return real()->epoll_pwait(c->epoll, c->events, c->most,
@@ -110,7 +115,7 @@ EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeo
         return real()->epoll_wait(epoll, events, most, timeout);
     }
     return epoll_until(&(struct epoll_call){
-        epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, NULL});
+        epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, false, NULL});
 }
 
 EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
@@ -119,8 +124,9 @@ EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int time
     if (!is_ours(epoll)) {
         return real()->epoll_pwait(epoll, events, most, timeout, signals);
     }
-    return epoll_until(&(struct epoll_call){
-        epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, signals});
+    return epoll_until(&(struct epoll_call){epoll, most, events,
+                                            wait_end_of(timeout * INT64_C(1000000)), timeout == 0,
+                                            false, signals});
 }
 
 EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
@@ -131,7 +137,7 @@ EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
     }
     const bool at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
     return epoll_until(&(struct epoll_call){epoll, most, events, wait_end_of(wait_ns_of(timeout)),
-                                            at_once, signals});
+                                            at_once, true, signals});
 }
 
 /* --- sets ------------------------------------------------------------------------------------ */

@@ -47,7 +47,7 @@ static int look_at_others(const struct wait_poll *c, struct others *others)
 bool wait_lead_poll(const struct wait_poll *c, int *result)
 {
     static _Thread_local unsigned calls;
-    struct others others, same;
+    struct others others;
     bool interrupted = false, over;
     int error = 0, ready;
 
@@ -60,7 +60,7 @@ bool wait_lead_poll(const struct wait_poll *c, int *result)
                                   ready > 0 ? 0 : c->end, &interrupted);
         }
         over = wait_now_ns() >= c->end;
-        ready = ready > 0 ? ready : look_at_sockets(c, &same);
+        ready = ready > 0 ? ready : look_at_sockets(c, &others);
         ready += look_at_others(c, &others);
     } while (error == 0 && ready == 0 && !over && !interrupted);
     *result = ready;
@@ -116,7 +116,7 @@ EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
                  const sigset_t *signals)
 {
-    if (prepare(fds, n) == 0 || !iwarp_rs_waits()) {
+    if (prepare(fds, n) == 0 || !iwarp_rs_waits() || !wait_is_time(timeout)) {
         return real()->ppoll(fds, n, timeout, signals);
     }
     const bool at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;

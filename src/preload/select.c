@@ -79,7 +79,7 @@ static bool lead_select(const struct select_call *c, int *result)
     const nfds_t n = as_poll(c, fds);
     const struct wait_poll poll = {fds, n, c->end, c->at_once, NULL};
 
-    if (c->signals || n > WAIT_MOST || !wait_lead_poll(&poll, result)) {
+    if (c->signals || c->n > FD_SETSIZE || n > WAIT_MOST || !wait_lead_poll(&poll, result)) {
         return false;
     }
     if (*result > 0) {

@@ -478,8 +478,12 @@ static void share(struct sock *s, int set)
 void sock_set_closed(int number)
 {
     bool shared;
+    const enum set_kind kind = set_forget(number, &shared);
 
-    if (set_forget(number, &shared) >= SET_HAS_SOCKETS) {
+    if (kind != SET_NONE) {
+        iwarp_rs_set_closed(number);
+    }
+    if (kind >= SET_HAS_SOCKETS) {
         each_member(number, shared ? forget_shared : forget_set);
     }
 }

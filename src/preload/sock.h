@@ -71,7 +71,7 @@ struct sock {
     atomic_bool broken; /* a call that writes has told that the connection is lost */
     pthread_mutex_t start;
     pthread_cond_t settled; /* no longer CONNECTING; with `start` */
-    pthread_mutex_t sets;   /* held while `watches` change */
+    pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
     int rs;                 /* the rsocket; while CONNECTING the TCP socket; else -1 */
     int pair;               /* CONNECTING: the other end of the face; else -1 */
     int64_t arrived_ms;

@@ -56,6 +56,7 @@ bool wait_prepare(int number)
 
     if (!s && set_kind(number) != SET_NONE && !iwarp_rs_is_inside()) {
         sock_set_shared(number);
+        errno = error;
         return set_kind(number) == SET_HAS_RSOCKETS;
     }
     if (!s) {

@@ -35,7 +35,7 @@ struct wait_poll {
     struct pollfd *fds;
     nfds_t n; /* WAIT_MOST at most, to be led */
     int64_t end;
-    bool at_once; /* no time was given: a signal ends nothing */
+    bool at_once; /* the time-out is 0: a signal does not end the call */
     const sigset_t *signals;
 };
 #define WAIT_MOST 64

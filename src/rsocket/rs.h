@@ -141,8 +141,7 @@ struct rs {
     bool shows_readable, shows_writable, shows_read_over, shows_over;
     uint64_t arrived, shown; /* messages, for edges */
 
-    /* The one epoll set that watches it, or RS_POLLED; what that is to be told (rspreload/lead.c).
-     */
+    /* The one epoll set that watches it, or RS_POLLED; what it is to be told: rspreload/lead.c */
     _Atomic int set;
     int number; /* of the program, there */
     struct epoll_event wanted;

@@ -155,7 +155,8 @@ int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until)
         } else if (ready(s)) {
             return 0;
         }
-        if (error) {
+        if (error) { /* an edge comes after what the program learns now, whatever rs_unlock finds */
+            rs_show(s);
             errno = error;
             return -1;
         }

@@ -85,6 +85,9 @@ void iwarp_rs_watched(int fd, int set, int number, const struct epoll_event *eve
 void iwarp_rs_to_kernel(int fd);
 void iwarp_rs_unwatched(int fd);
 
+/* That set is about to be closed, and nobody leads for it any more. */
+void iwarp_rs_set_closed(int set);
+
 /* In the place of a set's number: none; a thread that polls; several, or in ways that only the
  * kernel knows. */
 #define IWARP_RS_NO_SET  (-1)

@@ -75,19 +75,23 @@ static struct rs *next(struct rs_list *list, size_t offset, struct rs *seen)
 
 /* --- the leader ------------------------------------------------------------------------------ */
 
+bool rs_leads_for(int set)
+{
+    return set != RS_NO_SET && set == atomic_load(&leading);
+}
+
 bool rs_is_led(const struct rs *s)
 {
-    int set = atomic_load(&s->set);
-
-    return set != RS_NO_SET && set == atomic_load(&leading);
+    return rs_leads_for(atomic_load(&s->set));
 }
 
 bool rs_lead_it(struct rs *s, bool is_due)
 {
-    bool is_led;
+    bool is_led, begins;
 
     pthread_mutex_lock(&lock);
     is_led = rs_is_led(s);
+    begins = is_led && is_due && s->due.list != &led_due;
     if (is_led) {
         put_into(&led, &s->led);
     }
@@ -97,11 +101,19 @@ bool rs_lead_it(struct rs *s, bool is_due)
         take_out(&s->due);
     }
     pthread_mutex_unlock(&lock);
+    if (begins && s->device) {
+        iwarp_compat_wake_leader(s->device);
+    }
     return is_led;
 }
 
+/* On the way of each call on a socket, so not by the lock if nobody leads. What becomes the
+ * leader's meanwhile by rs_due is looked at once more (`look`). */
 void rs_lead_not(struct rs *s)
 {
+    if (atomic_load(&led.count) == 0 && atomic_load(&led_due.count) == 0) {
+        return;
+    }
     pthread_mutex_lock(&lock);
     take_out(&s->led);
     if (s->due.list == &led_due) {

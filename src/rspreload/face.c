@@ -111,6 +111,7 @@ int rs_ask_kernel(int set, int op, int number, struct epoll_event *event)
 
 int rs_watch_in_kernel(struct rs *s, bool watch)
 {
+    IWARP_UNCANCELLED;
     struct epoll_event event = s->wanted;
     int op = !watch ? EPOLL_CTL_DEL : s->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 

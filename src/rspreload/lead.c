@@ -2,8 +2,8 @@
 /*
  * Threads that wait for several sockets, in poll, select or epoll_wait. A thread that has earned it
  * runs the loop meanwhile (base/lead.h), and looks itself at the sockets of the epoll set for which
- * it waits, or which it polls: it *leads* for the set. That saves a change of threads and five
- * system calls a message: two for the face, and those of epoll_ctl.
+ * it waits, or which it polls: it *leads* for the set. That saves a change of threads, the two
+ * system calls for the face of each message, and those of epoll_ctl.
  *
  *   | event                                     | action                                          |
  *   |-------------------------------------------|-------------------------------------------------|
@@ -70,6 +70,13 @@ void iwarp_rs_to_kernel(int fd)
         }
         watched(s, RS_IN_SETS, -1, &s->wanted, true);
         rs_give_back(s);
+    }
+}
+
+void iwarp_rs_set_closed(int set)
+{
+    if (rs_leads_for(set)) {
+        rs_lead_for(RS_NO_SET);
     }
 }
 
@@ -229,8 +236,8 @@ unsigned iwarp_rs_news(void)
     return rs_led_news();
 }
 
-/* This thread counts as one that sleeps. A handler may have left the sleep by siglongjmp. */
-static _Thread_local bool sleeps;
+/* Where this thread counts as one that sleeps. A handler may have left the sleep by siglongjmp. */
+static _Thread_local struct iwarp_device *sleeps;
 
 int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns,
                   bool *interrupted)
@@ -259,8 +266,8 @@ void iwarp_rs_begin_sleep(void)
 {
     struct iwarp_device *d = rs_watched_device();
 
-    if (d && !sleeps) {
-        sleeps = true;
+    if (d && sleeps != d) {
+        sleeps = d;
         iwarp_compat_begin_sleep(d);
     }
     if (d) {
@@ -272,11 +279,9 @@ void iwarp_rs_end_sleep(void)
 {
     struct iwarp_device *d = rs_watched_device();
 
-    if (sleeps) {
-        sleeps = false;
-        if (d) { /* in a child there is none that it was counted at */
-            iwarp_compat_end_sleep(d);
-            iwarp_compat_waited(d);
-        }
+    if (d && sleeps == d) { /* in a child it is another one */
+        iwarp_compat_end_sleep(d);
+        iwarp_compat_waited(d);
     }
+    sleeps = NULL;
 }

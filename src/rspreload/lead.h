@@ -24,7 +24,8 @@ struct iwarp_device *rs_watched_device(void);
 
 /* --- due.c ----------------------------------------------------------------------------------- */
 
-/* Is its set the one that a thread leads for? */
+/* Does a thread lead for that set? For its set? */
+bool rs_leads_for(int set);
 bool rs_is_led(const struct rs *s);
 
 /*

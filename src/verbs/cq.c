@@ -501,7 +501,11 @@ static bool has_some(void *cq)
  */
 static bool lead(struct iwarp_cq *cq, int timeout_ms)
 {
-    if (!iwarp_progress_may_wait(cq->device, timeout_ms, false) || !iwarp_loop_may_fault()) {
+    if (!iwarp_progress_may_wait(cq->device, timeout_ms, false)) {
+        return false;
+    }
+    if (!iwarp_loop_may_fault()) {
+        iwarp_progress_lost(cq->device);
         return false;
     }
     iwarp_mutex_lock(&cq->lock);

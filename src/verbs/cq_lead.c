@@ -77,7 +77,12 @@ bool iwarp_cq_lead(struct iwarp_device *device, struct iwarp_beside *beside,
 
 bool iwarp_cq_leads(const struct iwarp_device *device)
 {
-    return iwarp_progress_leads(device);
+    return iwarp_progress_leads(device) && iwarp_progress_is_mine(device);
+}
+
+void iwarp_cq_lose(struct iwarp_device *device)
+{
+    iwarp_progress_lost(device);
 }
 
 bool iwarp_cq_runs_loop(struct iwarp_device *device)

@@ -388,6 +388,18 @@ bool iwarp_progress_earned(const struct iwarp_device *device)
     return g && g->waiting.earned && device->workers == 1 && !device->polled;
 }
 
+void iwarp_progress_lost(struct iwarp_device *device)
+{
+    iwarp_habit_lost(&guest_of(device)->waiting);
+}
+
+bool iwarp_progress_is_mine(const struct iwarp_device *device)
+{
+    const struct guest *g = find(device);
+
+    return !iwarp_lease_is_out(&device->worker[0].loop.lease) || (g && g->led);
+}
+
 bool iwarp_progress_leads(const struct iwarp_device *device)
 {
     return iwarp_progress_earned(device) && !iwarp_sleepers_any(&device->sleepers);

@@ -40,6 +40,11 @@ void iwarp_progress_pause(struct iwarp_device *device);
  * until its next wait decides whether it keeps the lease.
  */
 bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool beside);
+/* The thread does not run the loop after all, and is not to try again soon. */
+void iwarp_progress_lost(struct iwarp_device *device);
+
+/* Does no other guest have the loop? */
+bool iwarp_progress_is_mine(const struct iwarp_device *device);
 bool iwarp_progress_earned(const struct iwarp_device *device); /* by this thread's waits */
 bool iwarp_progress_leads(const struct iwarp_device *device);  /* would the next wait run it? */
 bool iwarp_progress_wait(struct iwarp_device *device, struct iwarp_beside *beside,

@@ -104,7 +104,7 @@ static void have_echoed(const int *conns, unsigned times)
             usleep(1000 * below(20));
         }
     }
-    if (longest > 1000) {
+    if (longest > PATIENCE) {
         FAIL("an echo took %lld ms", (long long)longest);
     }
 }
@@ -600,7 +600,8 @@ static void on_alarm(int n)
 /* A handler ends a wait that has no other end. */
 static void wait_for_a_signal(void)
 {
-    const struct itimerval soon = {.it_value.tv_usec = 30000};
+    /* Again: the first one may come before the wait begins. */
+    const struct itimerval soon = {{.tv_usec = 30000}, {.tv_usec = 30000}}, never = {{0}, {0}};
     struct sigaction action = {.sa_handler = on_alarm};
     struct epoll_event e;
 
@@ -613,7 +614,8 @@ static void wait_for_a_signal(void)
         }
     }
     MUST(setitimer(ITIMER_REAL, &soon, NULL));
-    CHECK(epoll_wait(set, &e, 1, PATIENCE) == -1 && errno == EINTR && rang == 1);
+    CHECK(epoll_wait(set, &e, 1, PATIENCE) == -1 && errno == EINTR && rang > 0);
+    MUST(setitimer(ITIMER_REAL, &never, NULL));
 }
 
 int main(int argc, char **argv)

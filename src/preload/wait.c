@@ -28,9 +28,9 @@ int64_t wait_end_of(int64_t timeout_ns)
 
 int64_t wait_ns_of(const struct timespec *t)
 {
-    return !t || t->tv_sec > INT64_MAX / 1000000000 - 1
-               ? -1
-               : t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
+    const int64_t seconds = t ? t->tv_sec : INT64_MAX;
+
+    return seconds > INT64_MAX / 1000000000 - 1 ? -1 : seconds * 1000000000 + t->tv_nsec;
 }
 
 struct timespec wait_left_of(int64_t end)

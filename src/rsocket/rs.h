@@ -21,7 +21,7 @@
  * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
  *
  * Locks, outermost first: lock of a socket (of a listener before one that it accepts), then native
- * locks; engine lock; due_lock (rspreload/due.c); wake_lock of a socket. The table lock comes last:
+ * locks; engine lock; that of rspreload/due.c; wake_lock of a socket. The table lock comes last:
  * nothing is locked under it but by a fork. A thread that holds a socket's lock does not wait for
  * the peer.
  */

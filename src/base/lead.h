@@ -68,8 +68,9 @@ void iwarp_cq_lose(struct iwarp_device *device);
  * iwarp_cq_wake_leader after that.  When the wait is over, however it was made: iwarp_cq_waited. No
  * lock held.
  *
- * With `beside` (else NULL) the thread waits for descriptors of its own and until a time, too: the
- * loop is run once at least, and done(arg) looks at beside->ready and at the clock.
+ * `beside` (or NULL) names descriptors for which the thread waits as well, and a time until which
+ * it waits.  The loop is run once at least then, and done(arg) looks at beside->ready and the
+ * clock.
  */
 struct iwarp_beside;
 bool iwarp_cq_lead(struct iwarp_device *device, struct iwarp_beside *beside,

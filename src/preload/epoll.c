@@ -44,7 +44,7 @@ static bool lead_epoll(const struct epoll_call *c, int *result)
         if (error == 0 && n == 0) {
             n = iwarp_rs_take(c->epoll, c->events, c->most);
         }
-        over = wait_now_ns() >= c->end;
+        over = sock_now_ns() >= c->end;
     }
     n = error == 0 && n == 0 ? kernel_has(c) : n;
     *result = n;
@@ -135,7 +135,7 @@ EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
     if (!is_ours(epoll) || !wait_is_time(timeout)) {
         return real()->epoll_pwait2(epoll, events, most, timeout, signals);
     }
-    const bool at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    const bool at_once = wait_is_at_once(timeout);
     return epoll_until(&(struct epoll_call){epoll, most, events, wait_end_of(wait_ns_of(timeout)),
                                             at_once, true, signals});
 }

@@ -59,7 +59,7 @@ bool wait_lead_poll(const struct wait_poll *c, int *result)
             error = iwarp_rs_lead(IWARP_RS_POLLED, seen, others.fds, others.count,
                                   ready > 0 ? 0 : c->end, &interrupted);
         }
-        over = wait_now_ns() >= c->end;
+        over = sock_now_ns() >= c->end;
         ready = ready > 0 ? ready : look_at_sockets(c, &others);
         ready += look_at_others(c, &others);
     } while (error == 0 && ready == 0 && !over && !interrupted);
@@ -119,7 +119,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
     if (prepare(fds, n) == 0 || !iwarp_rs_waits() || !wait_is_time(timeout)) {
         return real()->ppoll(fds, n, timeout, signals);
     }
-    const bool at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    const bool at_once = wait_is_at_once(timeout);
     return poll_until(
         &(struct wait_poll){fds, n, wait_end_of(wait_ns_of(timeout)), at_once, signals});
 }

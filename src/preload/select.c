@@ -134,7 +134,7 @@ EXPORT int select(int n, fd_set *restrict readable, fd_set *restrict writable,
         const struct timespec t = {timeout->tv_sec + timeout->tv_usec / 1000000,
                                    timeout->tv_usec % 1000000 * 1000};
         c.end = wait_end_of(wait_ns_of(&t));
-        c.at_once = t.tv_sec == 0 && t.tv_nsec == 0;
+        c.at_once = wait_is_at_once(&t);
     }
     const int result = select_until(&c);
     if (timeout) { /* as Linux does */
@@ -154,6 +154,6 @@ EXPORT int pselect(int n, fd_set *restrict readable, fd_set *restrict writable,
         return real()->pselect(n, readable, writable, urgent, timeout, signals);
     }
     c.end = wait_end_of(wait_ns_of(timeout));
-    c.at_once = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    c.at_once = wait_is_at_once(timeout);
     return select_until(&c);
 }

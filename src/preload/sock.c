@@ -540,10 +540,15 @@ void sock_begin_child(void)
     }
 }
 
-int64_t sock_now_ms(void)
+int64_t sock_now_ns(void)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+int64_t sock_now_ms(void)
+{
+    return sock_now_ns() / 1000000;
 }

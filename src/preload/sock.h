@@ -134,7 +134,8 @@ int sock_high(int fd);
  */
 bool sock_mine(void);
 
-/* Milliseconds of a clock that does not go back. */
+/* Of CLOCK_MONOTONIC. */
+int64_t sock_now_ns(void);
 int64_t sock_now_ms(void);
 
 /* For the handlers of fork. */

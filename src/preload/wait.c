@@ -11,17 +11,9 @@
 
 /* --- times ----------------------------------------------------------------------------------- */
 
-int64_t wait_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 int64_t wait_end_of(int64_t timeout_ns)
 {
-    const int64_t now = wait_now_ns();
+    const int64_t now = sock_now_ns();
 
     return timeout_ns < 0 || timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
@@ -35,7 +27,7 @@ int64_t wait_ns_of(const struct timespec *t)
 
 struct timespec wait_left_of(int64_t end)
 {
-    const int64_t left = end - wait_now_ns();
+    const int64_t left = end - sock_now_ns();
 
     return left > 0 ? (struct timespec){left / 1000000000, (long)(left % 1000000000)}
                     : (struct timespec){0};
@@ -44,6 +36,11 @@ struct timespec wait_left_of(int64_t end)
 bool wait_is_time(const struct timespec *t)
 {
     return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000);
+}
+
+bool wait_is_at_once(const struct timespec *t)
+{
+    return t && t->tv_sec == 0 && t->tv_nsec == 0;
 }
 
 /* --- faces ----------------------------------------------------------------------------------- */

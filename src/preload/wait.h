@@ -12,11 +12,11 @@
 #define WAIT_EVERY 7
 
 /* Times are nanoseconds of CLOCK_MONOTONIC; INT64_MAX is for ever. */
-int64_t wait_now_ns(void);
 int64_t wait_end_of(int64_t timeout_ns);      /* < 0: for ever */
 int64_t wait_ns_of(const struct timespec *t); /* NULL, or longer than that goes: -1 */
 struct timespec wait_left_of(int64_t end);
-bool wait_is_time(const struct timespec *t); /* as the kernel takes it; or NULL */
+bool wait_is_time(const struct timespec *t);    /* as the kernel takes it; or NULL */
+bool wait_is_at_once(const struct timespec *t); /* no time at all; not NULL */
 
 /* For a wait in poll or select: the face is right. True: it is an rsocket, or a set that has some.
  * errno stays. */

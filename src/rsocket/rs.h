@@ -52,10 +52,8 @@ struct rs_request { /* at a listener: raccept has not taken it yet */
     struct rs_hello hello;
 };
 
-/* `set`: that of no epoll set, or of a thread that polls. */
-#define RS_NO_SET  (-1)
-#define RS_POLLED  (-2)
-#define RS_IN_SETS (-3)
+/* `set`: none. For the others that are no number see rspreload/adopt.h. */
+#define RS_NO_SET (-1)
 
 struct rs_list;
 struct rs_link {
@@ -141,7 +139,8 @@ struct rs {
     bool shows_readable, shows_writable, shows_read_over, shows_over;
     uint64_t arrived, shown; /* messages, for edges */
 
-    /* The one epoll set that watches it, or RS_POLLED; what it is to be told: rspreload/lead.c */
+    /* The one epoll set that watches it, or IWARP_RS_POLLED; what it is to be told:
+     * rspreload/lead.c */
     _Atomic int set;
     int number; /* of the program, there */
     struct epoll_event wanted;
@@ -208,6 +207,7 @@ struct rs_limit {
 int rs_wait_as_asked(struct rs *s, bool (*ready)(struct rs *s), struct rs_limit *limit);
 
 #define RS_FOR_EVER UINT64_MAX
+int64_t rs_now_ns(void); /* of CLOCK_MONOTONIC */
 uint64_t rs_now_ms(void);
 uint64_t rs_until(int timeout_ms); /* < 0: for ever */
 
@@ -252,8 +252,10 @@ short rs_events(struct rs *s);
 /* Tell of an error once: errno is set. False: there is none. */
 bool rs_take_error(struct rs *s);
 
+/* This thread posts to it, with its lock held; else NULL. */
+extern _Thread_local const struct rs *rs_posting;
+
 /* Post a Write of `len` octets, if there are any, and the message behind it. */
-extern _Thread_local const struct rs *rs_posting; /* this thread posts to it, with its lock */
 int rs_post(struct rs *s, uint64_t wr_id, const void *from, uint32_t len, const struct rs_entry *to,
             bool is_inline, uint32_t message);
 bool rs_tell_control(struct rs *s, enum rs_control control);

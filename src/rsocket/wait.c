@@ -24,12 +24,17 @@
 #define FUTEX SYS_futex
 #endif
 
-uint64_t rs_now_ms(void)
+int64_t rs_now_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+uint64_t rs_now_ms(void)
+{
+    return (uint64_t)rs_now_ns() / 1000000;
 }
 
 uint64_t rs_until(int timeout_ms)

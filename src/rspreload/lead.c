@@ -13,10 +13,11 @@
  *   | the leader looks                          | it takes what is due; a socket that is ready    |
  *   |                                           | without EPOLLET is due again at once            |
  *   | a call has used up what was there         | the socket is due no more                       |
- *   | the leader waits for another set, or has  | nobody leads: the kernel's set watches the      |
- *   | not earned the loop, or waits in vain for | leader's sockets again, and their faces follow  |
- *   | 4 ms; another thread waits in the kernel; |                                                 |
- *   | the process forks                         |                                                 |
+ *   | the leader waits for another set          | nobody leads: the kernel's set watches the      |
+ *   | it has lost the loop                      | leader's sockets again, and their faces follow  |
+ *   | it has waited for 4 ms in vain            |                                                 |
+ *   | another thread waits in the kernel        |                                                 |
+ *   | the process forks; the set is closed      |                                                 |
  *
  * A socket that several sets watch, or that has several numbers, EPOLLONESHOT or EPOLLEXCLUSIVE, is
  * never the leader's, nor is one of a set that is shared (preload/sets.h).
@@ -30,11 +31,8 @@
 #include "rspreload/adopt.h"
 
 #include <errno.h>
-#include <time.h>
 
-_Static_assert(RS_NO_SET == IWARP_RS_NO_SET && RS_POLLED == IWARP_RS_POLLED &&
-                   RS_IN_SETS == IWARP_RS_IN_SETS,
-               "the preload library and rsockets name sets in the same way");
+_Static_assert(RS_NO_SET == IWARP_RS_NO_SET, "the preload library and rsockets mean the same");
 
 /* --- sockets of the set ---------------------------------------------------------------------- */
 
@@ -68,7 +66,7 @@ void iwarp_rs_to_kernel(int fd)
         if (!s->in_kernel) {
             (void)rs_watch_in_kernel(s, true);
         }
-        watched(s, RS_IN_SETS, -1, &s->wanted, true);
+        watched(s, IWARP_RS_IN_SETS, -1, &s->wanted, true);
         rs_give_back(s);
     }
 }
@@ -172,9 +170,9 @@ short iwarp_rs_glance(int fd, short events)
         return POLLNVAL;
     }
     rs_look(s);
-    if (atomic_load(&s->set) == RS_NO_SET || atomic_load(&s->set) == RS_POLLED) {
+    if (atomic_load(&s->set) == RS_NO_SET || atomic_load(&s->set) == IWARP_RS_POLLED) {
         s->wanted.events = all;
-        atomic_store(&s->set, RS_POLLED);
+        atomic_store(&s->set, IWARP_RS_POLLED);
     }
     events = (short)((uint32_t)(unsigned short)rs_events(s) & all);
     rs_give_back(s);
@@ -186,7 +184,7 @@ void iwarp_rs_follow(int fd)
     struct rs *s = rs_take(fd);
 
     if (s) {
-        if (atomic_load(&s->set) == RS_POLLED) {
+        if (atomic_load(&s->set) == IWARP_RS_POLLED) {
             atomic_store(&s->set, RS_NO_SET);
         }
         rs_give_back(s);
@@ -201,22 +199,14 @@ struct wait {
     unsigned shown, news;
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static bool is_over(void *arg)
 {
     const struct wait *w = arg;
 
     return w->beside.ready != 0 ||
-           (w->set == RS_POLLED ? rs_led_news() != w->news : rs_led_count() > 0) ||
+           (w->set == IWARP_RS_POLLED ? rs_led_news() != w->news : rs_led_count() > 0) ||
            rs_shown() != w->shown ||
-           (w->beside.until_ns != INT64_MAX && now_ns() >= w->beside.until_ns);
+           (w->beside.until_ns != INT64_MAX && rs_now_ns() >= w->beside.until_ns);
 }
 
 bool iwarp_rs_is_inside(void)

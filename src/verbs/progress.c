@@ -346,6 +346,11 @@ void iwarp_progress_pause(struct iwarp_device *device)
 
 /* --- threaded, waiting ----------------------------------------------------------------------- */
 
+static bool is_mine(const struct guest *g, bool out)
+{
+    return !out || (g && g->led);
+}
+
 /*
  * Count one unit for this thread: quick, if its last wait ended less than AWAY_NS ago.  A thread
  * that waits for many things at once (`beside`) finds many ready, and comes back later. It may be
@@ -375,7 +380,7 @@ bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool b
         (void)iwarp_habit_unit(&g->waiting, quick);
     }
     /* Another guest polls: a thread that slept in the loop would hold `run` against its visits. */
-    bool mine = !out || g->led;
+    bool mine = is_mine(g, out);
     g->led = false;
     return g->waiting.earned && mine && !iwarp_sleepers_any(&device->sleepers);
 }
@@ -397,7 +402,7 @@ bool iwarp_progress_is_mine(const struct iwarp_device *device)
 {
     const struct guest *g = find(device);
 
-    return !iwarp_lease_is_out(&device->worker[0].loop.lease) || (g && g->led);
+    return is_mine(g, iwarp_lease_is_out(&device->worker[0].loop.lease));
 }
 
 bool iwarp_progress_leads(const struct iwarp_device *device)

@@ -40,6 +40,7 @@ void iwarp_progress_pause(struct iwarp_device *device);
  * until its next wait decides whether it keeps the lease.
  */
 bool iwarp_progress_may_wait(struct iwarp_device *device, int timeout_ms, bool beside);
+
 /* The thread does not run the loop after all, and is not to try again soon. */
 void iwarp_progress_lost(struct iwarp_device *device);
 

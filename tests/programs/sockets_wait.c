@@ -544,7 +544,7 @@ static void connect_all(void)
 
 static int stop_pipe[2];
 
-/* One of several threads, each with a set of its own. */
+/* Each thread has its own set, and echoes what comes there. */
 static void *echo(void *arg)
 {
     const int mine = *(int *)arg, its_set = MUST(epoll_create1(0));

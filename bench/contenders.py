@@ -234,10 +234,11 @@ def whole(function):
     return lambda: Whole(function)
 
 
-def once(words, figure, program=('bin', 'iwarp-bench'), mtu=None, env=None):
-    """iwarp-bench runs once; `figure` of its line of JSON is the rate, or p50 if that is in microseconds."""
+def once(words, figure, program=('bin', 'iwarp-bench'), mtu=None, env=None, least=0):
+    """iwarp-bench runs once, for `least` seconds; `figure` of its line of JSON is the rate, or p50 if that is in
+    microseconds."""
     def play(seconds):
-        command = [built(*program), *words.split(), '--seconds', str(seconds), '--cores', CORES]
+        command = [built(*program), *words.split(), '--seconds', str(max(seconds, least)), '--cores', CORES]
         if mtu:
             need('unshare')
             command = own_network('exec "$@"', *command, mtu=mtu)

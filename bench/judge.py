@@ -75,11 +75,12 @@ def values_of(target, rounds):
 
 def bound_of(target, base, row, medians, parts):
     """The best that the target's value could be on this machine, by the parts measured; None if unknown."""
-    if not (target.near and row.most):
+    bound = target.most or row.most
+    if not (target.near and bound):
         return None
     try:
-        most = row.most[1](medians, parts)
-        return most * target.scale if base is None else most / medians[base][target.figure]
+        most = bound[1](medians, parts)
+        return most * target.scale if base is None else most / medians[base][target.base_figure or target.figure]
     except (KeyError, TypeError, ZeroDivisionError):
         return None
 

@@ -82,6 +82,8 @@ assert judge.judge(target, row, rounds, 12, {'crc': {'rate': 101}})['verdict'] =
 assert judge.judge(target, row, rounds, 12, {'crc': {'rate': 110}})['verdict'] == 'missed'
 assert judge.judge(target, row, rounds, 12, {})['verdict'] == 'missed' # no parts, no bound
 assert judge.judge(dataclasses.replace(target, near=False), row, rounds, 12, {'crc': {'rate': 101}})['verdict'] == 'missed'
+own = dataclasses.replace(target, most=('', lambda medians, parts: 101)) # before the row's
+assert judge.judge(own, row, rounds, 12, {'crc': {'rate': 110}})['verdict'] == 'met'
 END
 
 check 'judge__a_bound_of_times__1_by_0_95_of_it_is_enough' <<'END'
@@ -106,6 +108,13 @@ tcp = {'plain TCP': {'cpu_client': 90e-6, 'cpu_server': 80e-6, 'p50': 20.0}}
 assert round(1 / rows.passes(1000000)[1](tcp, parts) * 1e6) == 110 # 80 + 10 + 20, the receiver's
 tcp['plain TCP']['cpu_server'] = 10e-6
 assert round(1 / rows.passes(1000000)[1](tcp, parts) * 1e6) == 100 # 90 + 10, the sender's
+tcp['plain TCP'] |= {'cpu_server': 80e-6, 'cpu': 170e-6}
+assert round(rows.processor(1000000, 'cpu_server', 1)[1](tcp, parts) * 1e6) == 110 # 80 + 10 + 20
+assert round(rows.processor(1000000, 'cpu', 2)[1](tcp, parts) * 1e6) == 210 # 170 + 2 * 10 + 20
+crowd = {'one connection': {'rate': 10000}, 'many': {'cpu_client': 90e-6, 'cpu_server': 80e-6}}
+assert round(rows.of_many(1000000, 'many')[1](crowd, parts)) == 9091 # 110 us
+crowd['one connection']['rate'] = 8000
+assert rows.of_many(1000000, 'many')[1](crowd, parts) == 8000
 assert round(rows.passes_to_and_fro(32768)[1](tcp, parts), 2) == 21.31 # 20 + 0.33 + 0.33 + 0.66
 assert round(rows.passes_to_and_fro(1 << 20)[1](tcp, parts), 2) == 32.45 # 20 + 10.49 + 0.66 + 1.31
 END

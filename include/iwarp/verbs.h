@@ -565,11 +565,12 @@ struct iwarp_recv_wr {
  *
  * Writes and Sends that are posted right behind others (within 1 us, and 20 ns more for each
  * request of the call) may wait for the next call, so that they go out together: until 64 calls, or
- * 120 KiB, have gathered, a completion queue is found empty or armed, the thread waits for
- * anything, or 0.5 ms have passed. What is posted after a pause goes out at once. So does the first
- * call after an empty poll, unless many rows of calls have begun that way within 50 us; a call of
- * more than 16 KiB; one with any other request in its chain; and a chain over another transport
- * than TCP. Not with EMBEDDED progress.
+ * 1 MiB, have gathered, a completion queue is found empty or armed, the thread waits for anything,
+ * or 0.5 ms have passed. What is posted after a pause goes out at once. So does the first call
+ * after an empty poll, unless many rows of calls have begun that way within 50 us; a request of
+ * more than 512 KiB, or of more than 16 KiB over TLS or over another transport than kernel TCP; a
+ * chain of more than 16 KiB; a call with any other request in it; and a chain over another
+ * transport than TCP. Not with EMBEDDED progress.
  *
  * A thread that posts and then spins on memory until its peer's Write is there would have to be
  * interrupted for each Write. Once it has posted 16 times in a row within 10 us of such a Write,

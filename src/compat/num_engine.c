@@ -240,7 +240,7 @@ static int64_t patience_ms(const struct num *n)
 void num_engine_hurry(struct num *n)
 {
     if (n->state != NUM_UP && n->state != NUM_OVER && !n->until_ms && timeout_of(n) != 0) {
-        n->until_ms = num_now_ms() + patience_ms(n);
+        n->until_ms = num_now_ms() + patience_ms(n) + 1; /* this millisecond has begun already */
         num_engine_add(n);
     }
 }

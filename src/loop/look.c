@@ -169,7 +169,7 @@ static bool sleep_beside(struct iwarp_loop *l, struct iwarp_beside *beside)
         ns = left < ns ? left : ns;
         ns = ns > 0 ? ns : 0;
         struct pollfd *loop = &beside->fds[beside->count];
-        struct timespec wait = {ns / 1000000000, (long)(ns % 1000000000)};
+        struct timespec wait = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
         *loop = (struct pollfd){.fd = uv_backend_fd(l->uv), .events = POLLIN};
         int ready = ppoll(beside->fds, beside->count + 1, ns == INT64_MAX ? NULL : &wait, NULL);
         beside->ready = ready > 0 ? ready - (loop->revents != 0) : 0;

@@ -18,11 +18,15 @@
 
 /*
  * Octets framed ahead of the transport. Small batches are two of the largest FPDUs, so the peer
- * processes these while this end frames the next. With kernel TCP fewer calls are worth more, as
- * long as what is framed stays in the second-level cache between the CRC and TCP's copy.
+ * processes these while this end frames the next. With kernel TCP each call costs as much as the
+ * copy of some 100 KiB, so a large batch takes 1 MiB of payload with its headers. Batches of an
+ * awaited message grow: the first has one of the largest FPDUs, each later one as much as all
+ * before it.
  */
+#define TX_BATCH_FIRST (62 * 1024)
 #define TX_BATCH_SMALL (124 * 1024)
-#define TX_BATCH_LARGE (500 * 1024)
+#define TX_BATCH_LARGE (1040 * 1024)
+#define TX_LONE        (500 * 1024) /* a lone response of up to that begins with a small batch */
 
 /* --- messages -------------------------------------------------------------------------------- */
 
@@ -561,30 +565,79 @@ static void take_turn(struct iwarp_stream *s, enum iwarp_tx_kind next)
     }
 }
 
-/* Octets of the message that comes next, if nothing is behind it; else SIZE_MAX. */
-static size_t lone_len(struct iwarp_stream *s)
+/*
+ * Payload octets of the next message, which is of kind `next`, if nothing is behind it; else 0. The
+ * queues are looked at for requests and responses only: they may be gone when a Terminate is left.
+ */
+static size_t lone_len(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
     struct iwarp_wq *sq = s->config.sq;
-    uint32_t requests = iwarp_wq_head(sq) - sq->next;
 
-    if (s->tx.kind != TX_NONE || requests + s->reads.in_count != 1) {
-        return SIZE_MAX;
+    if ((next != TX_REQUEST && next != TX_RESPONSE) ||
+        iwarp_wq_head(sq) - sq->next + s->reads.in_count != 1) {
+        return 0;
     }
-    return requests ? iwarp_sq_at(sq, sq->next)->len
-                    : iwarp_rdmap_in_oldest(&s->reads)->request.size;
+    if (next == TX_RESPONSE) {
+        const struct iwarp_read_in *in = iwarp_rdmap_in_oldest(&s->reads);
+        return in->atomic ? 0 : in->request.size;
+    }
+    const struct iwarp_swqe *w = iwarp_sq_at(sq, sq->next);
+    return iwarp_swqe_is_local(w) || iwarp_swqe_has_response(w) ? 0 : w->len;
 }
 
 /*
- * A lone message that would be one large batch goes in small ones, so that it does not arrive all
- * at once. Where memory is scarce batches are small, since a peer that stops leaves one unsent:
- * half the size of a block tells so.
+ * While the peer works on one batch of an awaited message, this end computes the CRCs of the next,
+ * so neither waits long for the other. The last one takes all that is left if that is at most half
+ * as much again: one call less. For what is sent without a pause fewer calls count.
  */
-static size_t batch_max(struct iwarp_stream *s)
+static size_t next_batch(const struct iwarp_stream *s)
 {
-    bool large =
-        s->config.large_batches && s->tx.block->most == TX_BYTES && lone_len(s) > TX_BATCH_LARGE;
+    const struct iwarp_stream_tx *tx = &s->tx;
+    uint64_t gone = tx->framed - tx->began;
+    uint64_t most = gone > TX_BATCH_FIRST ? gone : TX_BATCH_FIRST;
+    bool last = tx->awaited <= gone + most + most / 2;
 
-    return large ? TX_BATCH_LARGE : TX_BATCH_SMALL;
+    return last || most > TX_BATCH_LARGE ? TX_BATCH_LARGE : (size_t)most;
+}
+
+/*
+ * Octets of the next batch, where no message is under way: it begins with one, if with anything. A
+ * lone request is awaited if the peer has sent something since the last batch of at least
+ * TX_BATCH_FIRST octets: that may be a question, or the answer to one. A Read Request does not tell
+ * so: the peer may have sent the next one meanwhile.
+ */
+static size_t first_batch(struct iwarp_stream *s, enum iwarp_tx_kind next)
+{
+    struct iwarp_stream_tx *tx = &s->tx;
+    size_t len = lone_len(s, next);
+    bool heard = s->rx.pos != tx->heard;
+
+    tx->awaited = heard && next == TX_REQUEST ? len : 0;
+    tx->began = tx->framed;
+    if (next == TX_RESPONSE && len > 0 && len <= TX_LONE) {
+        return TX_BATCH_SMALL;
+    }
+    return next_batch(s);
+}
+
+/*
+ * Where memory is scarce batches are small, since a peer that stops leaves one unsent: half the
+ * size of a block tells so. They do not grow.
+ */
+static size_t batch_max(struct iwarp_stream *s, enum iwarp_tx_kind next)
+{
+    if (!s->config.large_batches || s->tx.block->most != TX_BYTES) {
+        s->tx.awaited = 0;
+        return TX_BATCH_SMALL;
+    }
+    return s->tx.kind == TX_NONE ? first_batch(s, next) : next_batch(s);
+}
+
+bool iwarp_stream_amid_awaited(const struct iwarp_stream *s)
+{
+    uint64_t gone = s->tx.framed - s->tx.began;
+
+    return s->tx.kind != TX_NONE && gone < s->tx.awaited && gone <= TX_BATCH_LARGE / 2;
 }
 
 /*
@@ -643,12 +696,15 @@ unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
     struct iwarp_tx_block *b = s->tx.block;
     struct iwarp_lends batch;
     batch.n = 0;
-    uint64_t end = s->tx.sent + batch_max(s);
+    uint64_t begin = s->tx.framed, end = s->tx.sent + batch_max(s, next);
     while (s->tx.framed < end && iwarp_tx_block_room(b) &&
            frame(s, next, (size_t)(end - s->tx.framed), &batch)) {
         next = iwarp_stream_next(s);
     }
     iwarp_lends_settle(&batch);
+    if (s->tx.framed - begin >= TX_BATCH_FIRST) {
+        s->tx.heard = s->rx.pos;
+    }
     if (!s->tx.block || b->first == b->n) {
         iwarp_stream_tx_fini(s);
         return 0;

@@ -35,7 +35,8 @@
 
 #define RX_IOV     64
 #define RX_ROUNDS  8             /* reads before another connection gets its turn */
-#define TX_BATCHES 3             /* the same for batches that are sent */
+#define TX_BATCHES 3             /* the same for batches that are sent, */
+#define TX_TURN    (372 * 1024)  /* and for octets of them: three small ones, or a large one */
 #define FIT_AFTER  (1024 * 1024) /* octets sent until the transport is asked again for its EMSS */
 
 static size_t iov_total(const struct iovec *iov, unsigned n)
@@ -129,6 +130,16 @@ static ssize_t send_batch(struct iwarp_conn *conn, const struct iovec *iov, unsi
 }
 
 /*
+ * Half a large batch of an awaited message goes out in one turn, and one batch behind it: the
+ * thread that posts may not come again soon, and waking up another one takes time.
+ */
+static bool turn_is_over(const struct iwarp_conn *conn, unsigned batches, size_t octets)
+{
+    return (batches >= TX_BATCHES || octets >= TX_TURN) &&
+           !iwarp_stream_amid_awaited(&conn->stream);
+}
+
+/*
  * A write that took less than was offered means that the transport is full: the next one would
  * return EAGAIN, so it is not tried.  `sent` may be 0 or negative; the stream is told in any case,
  * which ends the gather.
@@ -136,11 +147,14 @@ static ssize_t send_batch(struct iwarp_conn *conn, const struct iovec *iov, unsi
 void iwarp_conn_send(struct iwarp_conn *conn)
 {
     const struct iovec *iov;
-    unsigned batches = TX_BATCHES;
+    unsigned batches = 0;
+    size_t octets = 0;
 
     iwarp_defer_sent(conn);
 
-    while (conn->has_stream && conn->ep && !conn->tx_blocked && batches-- > 0) {
+    while (conn->has_stream && conn->ep && !conn->tx_blocked &&
+           !turn_is_over(conn, batches, octets)) {
+        batches++;
         unsigned n = iwarp_stream_gather(&conn->stream, &iov);
         if (n == 0) {
             if (conn->stream.config.hold_tx) {
@@ -153,6 +167,7 @@ void iwarp_conn_send(struct iwarp_conn *conn)
         ssize_t sent = send_batch(conn, iov, n, &offered);
         iwarp_stream_sent(&conn->stream, sent > 0 ? (size_t)sent : 0);
         if (sent > 0) {
+            octets += (size_t)sent;
             count_sent(&conn->worker->loop, (uint64_t)sent);
             fit_again(conn, (size_t)sent);
         }

@@ -26,7 +26,7 @@ enum {
 void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons);
 
 /*
- * Send what is ready, TX_BATCHES batches at most.  Completions are produced later, by
+ * Send what is ready, as much as a turn may.  Completions are produced later, by
  * iwarp_qp_reap.  Any thread, locked.
  */
 void iwarp_conn_send(struct iwarp_conn *conn);

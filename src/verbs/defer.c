@@ -13,17 +13,26 @@
 #define IDLE_TICKS 20 /* without a mark, until a connection leaves the list */
 #define AT_ONCE    16 /* connections that are taken out of the lock together */
 
+/* A longer chain goes out at once: its requests share a call already. So does a longer request of a
+ * stream that has no large batches: what waited would need several calls. */
+#define SMALL_OCTETS (16u * 1024u)
+
 /* --- posting --------------------------------------------------------------------------------- */
 
 /*
- * The requests at [first, end) of the ring, and their octets.  No clock is read for a chain of more
- * octets than may wait.
+ * The requests at [first, end) of the ring, and their octets.  No clock is read for what has more
+ * octets than may wait.  The queue pair is in RTS: before that, another thread may be giving the
+ * connection its transport.
  */
-static bool may_be_deferred(struct iwarp_wq *sq, uint32_t first, uint32_t end, uint64_t *octets)
+static bool may_be_deferred(struct iwarp_qp *qp, uint32_t first, uint32_t end, uint64_t *octets)
 {
-    bool chain = end - first > 1;
+    struct iwarp_wq *sq = &qp->sq;
+    bool chain = end - first > 1, small = chain || !qp->conn->stream.config.large_batches;
 
     *octets = 0;
+    if (chain && !qp->conn->tcp) {
+        return false;
+    }
     for (uint32_t at = first; at != end; at++) {
         const struct iwarp_swqe *w = iwarp_sq_at(sq, at);
         if ((w->opcode != IWARP_WR_WRITE && w->opcode != IWARP_WR_SEND) ||
@@ -31,7 +40,7 @@ static bool may_be_deferred(struct iwarp_wq *sq, uint32_t first, uint32_t end, u
             return false;
         }
         *octets += w->len;
-        if (chain && *octets > IWARP_STREAK_LARGE) {
+        if (small && *octets > SMALL_OCTETS) {
             return false;
         }
     }
@@ -89,8 +98,8 @@ enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t first, uint32_
     uint64_t octets;
 
     iwarp_streak_learn(streak, count(&conn->late));
-    if (!may_be_deferred(&qp->sq, first, end, &octets) || iwarp_sleepers_any(&device->sleepers) ||
-        iwarp_qp_state(qp) != IWARP_QP_RTS) {
+    if (iwarp_qp_state(qp) != IWARP_QP_RTS || !may_be_deferred(qp, first, end, &octets) ||
+        iwarp_sleepers_any(&device->sleepers)) {
         return IWARP_DEFER_NO;
     }
     bool waiting = atomic_load_explicit(&conn->deferred, memory_order_relaxed) != 0;

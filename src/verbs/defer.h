@@ -39,19 +39,15 @@
 #include "verbs/worker.h"
 
 /*
- * The requests at [first, end) of the ring were posted to qp in one call; it is connected.  TIMED:
- * they are to be sent, and when that was done is to be noted (iwarp_streak_posted).  post_lock
- * held.
+ * The requests at [first, end) of the ring were posted to qp in one call; it has a connection.
+ * TIMED: they are to be sent, and when that was done is to be noted (iwarp_streak_posted).
+ * post_lock held.
  */
 enum iwarp_defer { IWARP_DEFER_NO, IWARP_DEFER_TIMED, IWARP_DEFER_YES };
 enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t first, uint32_t end);
 static inline enum iwarp_defer iwarp_defer(struct iwarp_qp *qp, uint32_t first, uint32_t end)
 {
     const struct iwarp_cq *send = qp->options.send_cq, *recv = qp->options.recv_cq;
-
-    if (end - first > 1 && !qp->conn->tcp) {
-        return IWARP_DEFER_NO;
-    }
     unsigned empties = atomic_load_explicit(&send->empties, memory_order_relaxed);
 
     if (recv != send) {

@@ -9,7 +9,7 @@
 #define WORTH    4u     /* posts of such a batch */
 
 #define BATCH_POSTS  64u
-#define BATCH_OCTETS (120u * 1024u)
+#define BATCH_OCTETS (1024u * 1024u)
 
 #define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause, */
 #define FILL_NS  20    /* and so much more for each request, since the program fills them in */
@@ -114,8 +114,8 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
     b->since_ns = b->posts == 0 ? now_ns : b->since_ns;
     b->posts++;
     b->octets += octets;
-    bool waits = b->posts < BATCH_POSTS && octets <= IWARP_STREAK_LARGE &&
-                 b->octets + octets <= BATCH_OCTETS && has_room && now_ns - b->since_ns < AGE_NS;
+    bool waits = b->posts < BATCH_POSTS && b->octets + octets <= BATCH_OCTETS && has_room &&
+                 now_ns - b->since_ns < AGE_NS;
     if (!waits) {
         end_batch(b);
     }

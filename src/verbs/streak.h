@@ -16,12 +16,14 @@
  *   | streak | a post at once, and there is room     | wait                 | streak     |
  *   | streak | the same, but what waits is a batch,  | go out               | streak     |
  *   |        | AGE_NS old, or half of the ring       |                      |            |
- *   | streak | the same, of more than STREAK_LARGE   | go out               | streak     |
  *   | streak | a post after a pause                  | go out; need times   | alone      |
  *   |        |                                       | 2, up to PAUSED      |            |
  *   | any    | the program has caught up             | go out               | alone      |
  *   | any    | a tick finds one that was there at    | go out; need times 4 | alone      |
  *   |        | the tick before                       |                      |            |
+ *
+ * A batch is 64 posts or 1 MiB, counting one more like the last: a post of more than half of that
+ * goes out at once.
  *
  * PAUSED is less than MAX_NEED, since a pause may be the machine's: an interrupt, a look at the
  * loop that brought much, the tick.  With a `need` beyond its rows a program would never have a
@@ -47,9 +49,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* More octets than that go out at once. */
-#define IWARP_STREAK_LARGE (16u * 1024u)
 
 struct iwarp_streak {
     unsigned caught_up;        /* how often the program had, at the last post */

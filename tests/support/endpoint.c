@@ -80,6 +80,7 @@ void endpoint_init(struct endpoint *e, const struct endpoint_options *options)
         .strict = e->options.strict,
         .hold = e->options.hold,
         .refers = e->options.refers,
+        .large_batches = e->options.large_batches,
         .early = e->options.early,
         .plain = e->options.plain,
         .markers_rx = e->options.markers_rx,
@@ -256,6 +257,16 @@ const struct iwarp_swqe *endpoint_swqe(const struct endpoint *e, unsigned i)
 
 /* --- sending -----------------------------------------------------------------------------------
  */
+
+void endpoint_feed_hex(struct endpoint *e, const char *hex)
+{
+    struct octets o = {0};
+
+    octets_hex(&o, hex);
+    iwarp_stream_feed(&e->s, o.p, o.n);
+    octets_free(&o);
+    endpoint_check(e);
+}
 
 size_t endpoint_send(struct endpoint *e, size_t n)
 {

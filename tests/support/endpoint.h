@@ -21,7 +21,7 @@
 #define READABLE         IWARP_ACCESS_REMOTE_READ
 
 struct endpoint_options {
-    bool no_crc, early, hold_tx, refers;
+    bool no_crc, early, hold_tx, refers, large_batches;
     bool markers_rx, markers_tx;
     bool rfc7306, send_imm, strict;
     bool plain; /* no runs (stream/stream_run.h) */
@@ -79,6 +79,9 @@ void endpoint_post(struct endpoint *e, const struct iwarp_send_wr *wr);
 /* The i-th receive and request posted. */
 const struct iwarp_rwqe *endpoint_rwqe(const struct endpoint *e, unsigned i);
 const struct iwarp_swqe *endpoint_swqe(const struct endpoint *e, unsigned i);
+
+/* Octets in hex arrive, in one piece. */
+void endpoint_feed_hex(struct endpoint *e, const char *hex);
 
 /* Send until nothing is left to send now; all of it is released. */
 void endpoint_drain(struct endpoint *e);

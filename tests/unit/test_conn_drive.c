@@ -328,8 +328,11 @@ static void settle_on_worker(void *arg)
     iwarp_conn_unlock(conn);
 }
 
-/* Some turns of a connection with 24 MiB to send, over a transport that takes everything. */
-static void take_turns(enum pair_transport transport)
+/*
+ * Some turns of a connection that has so many Writes of 1 MiB to send, over a transport that takes
+ * everything. HEARD: since its last batch the peer has sent something.
+ */
+static void take_turns(enum pair_transport transport, unsigned writes, bool heard)
 {
     struct pair_options o;
     struct pair p;
@@ -339,7 +342,12 @@ static void take_turns(enum pair_transport transport)
     pair_open(&p, &o);
     struct iwarp_conn *conn = p.side[0].conn;
     iwarp_loop_call(&conn->worker->loop, block_on_worker, conn);
-    for (uint64_t i = 0; i < 24; i++) {
+    if (heard) {
+        iwarp_mutex_lock(&conn->lock);
+        conn->stream.tx.heard = conn->stream.rx.pos + 1;
+        iwarp_conn_unlock(conn);
+    }
+    for (uint64_t i = 0; i < writes; i++) {
         pair_write(&p.side[0], i, 0, 1 << 20, &p.side[1], 0);
     }
     iwarp_loop_call(&conn->worker->loop, settle_on_worker, conn);
@@ -354,13 +362,22 @@ static void settle__with_much_to_send__sends_so_much_a_turn(void **state)
     (void)state;
     for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
         size_t before = 0;
-        take_turns(t);
+        take_turns(t, 24, false);
         for (unsigned turn = 0; turn < TURNS; turn++) {
             assert_in_range(greedy.octets_after[turn] - before, 1, TURN_MAX(t));
             assert_true(greedy.wanted_after[turn]);
             before = greedy.octets_after[turn];
         }
     }
+}
+
+/* Its batches grow, and are more than those of a turn otherwise. */
+static void settle__with_an_awaited_message__sends_it_in_one_turn(void **state)
+{
+    (void)state;
+    take_turns(PAIR_TCP4, 1, true);
+    assert_true(greedy.octets_after[0] > 1 << 20);
+    assert_false(greedy.wanted_after[0]);
 }
 
 /* A transport that is never full is asked as well: its segments may grow and shrink all the same.
@@ -371,7 +388,7 @@ static void settle__after_a_mebibyte__asks_for_the_emss_again(void **state)
     (void)state;
     for (enum pair_transport t = PAIR_MEMORY; t <= PAIR_TCP4; t++) {
         unsigned turn = 0;
-        take_turns(t);
+        take_turns(t, 24, false);
         for (; turn < TURNS && greedy.octets_after[turn] < 1 << 20; turn++) {
             assert_int_not_equal(greedy.mulpdu_after[turn], iwarp_mpa_mulpdu(9000, 0));
         }
@@ -389,6 +406,7 @@ int main(void)
         cmocka_unit_test(responder__with_early_work_on_many_connections__explains_it_once_a_second),
         cmocka_unit_test(send__beyond_max_buffer_bytes__ends_that_stream_with_limit),
         cmocka_unit_test(settle__with_much_to_send__sends_so_much_a_turn),
+        cmocka_unit_test(settle__with_an_awaited_message__sends_it_in_one_turn),
         cmocka_unit_test(settle__after_a_mebibyte__asks_for_the_emss_again),
         cmocka_unit_test(small_messages__beside_a_bulk_transfer__are_not_starved),
     };

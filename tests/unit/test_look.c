@@ -276,7 +276,7 @@ static void await__with_a_descriptor_beside__runs_the_loop_and_ends_with_it(void
     for (int look = 0; look < 2; look++) {
         struct lone l;
         struct pollfd fds[2] = {{.fd = ends[0], .events = POLLIN}};
-        struct iwarp_beside beside = {fds, 1, INT64_MAX, 0, false};
+        struct iwarp_beside beside = {fds, 1, INT64_MAX, 0};
         lone_open(&l, look == 1, 3000);
         double began = seconds(CLOCK_MONOTONIC);
         assert_int_equal(write(ends[1], &octet, 1), 1);
@@ -300,7 +300,7 @@ static void await__with_a_time_beside__ends_with_it(void **state)
     for (int look = 0; look < 2; look++) {
         struct lone l;
         struct pollfd none;
-        struct iwarp_beside beside = {&none, 0, iwarp_now_ns() + 30000000, 0, false};
+        struct iwarp_beside beside = {&none, 0, iwarp_now_ns() + 30000000, 0};
         lone_open(&l, look == 1, 3000);
         while (iwarp_now_ns() < beside.until_ns) {
             assert_true(iwarp_loop_await(&l.l, &beside, is_ready, &beside));
@@ -315,7 +315,7 @@ static void await__with_something_in_the_loop__does_not_sleep_beside_it(void **s
 {
     struct lone l;
     struct pollfd none;
-    struct iwarp_beside beside = {&none, 0, INT64_MAX, 0, false};
+    struct iwarp_beside beside = {&none, 0, INT64_MAX, 0};
 
     (void)state;
     lone_open(&l, false, 3000);

@@ -133,9 +133,16 @@ static struct iwarp_spin *spin_of(struct game *g)
     return &g->p.side[0].conn->spin;
 }
 
-/* However slow this build is, the post comes right after the Write. */
+/*
+ * However slow this build is, the post comes right after the Write.  The turn that has placed the
+ * Write holds conn.lock; once that is free, the turn does not note its own time behind this one.
+ */
 static void react_at_once(struct game *g)
 {
+    struct iwarp_conn *conn = g->p.side[0].conn;
+
+    iwarp_mutex_lock(&conn->lock);
+    iwarp_conn_unlock(conn);
     atomic_store(&spin_of(g)->came_ns, iwarp_now_ns() + 1000000000);
 }
 

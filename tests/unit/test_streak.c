@@ -170,12 +170,12 @@ static void post__of_much__goes_out_with_what_waited(void **state)
 
     (void)state;
     (void)posts_until_one_waits(&p);
-    for (unsigned i = 0; i < 6; i++) { /* 120 KiB, counting what would follow */
-        assert_true(post_of(&p, 1, 16 * 1024, true));
+    for (unsigned i = 0; i < 14; i++) { /* 1 MiB, counting what would follow */
+        assert_true(post_of(&p, 1, 64 * 1024, true));
     }
-    assert_false(post_of(&p, 1, 16 * 1024, true));
-    assert_true(post_of(&p, 1, 64, true));
-    assert_false(post_of(&p, 1, 16 * 1024 + 1, true)); /* large enough alone */
+    assert_false(post_of(&p, 1, 64 * 1024, true));
+    assert_false(post_of(&p, 1, 512 * 1024 + 1, true)); /* large enough alone */
+    assert_true(post_of(&p, 1, 512 * 1024, true));
 }
 
 static void post__into_a_ring_that_is_half_full__goes_out(void **state)

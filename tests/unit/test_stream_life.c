@@ -19,16 +19,6 @@
 #include "deliveries.h"
 #include "vectors.h"
 
-static void feed_hex(struct endpoint *e, const char *hex)
-{
-    struct octets o = {0};
-
-    octets_hex(&o, hex);
-    iwarp_stream_feed(&e->s, o.p, o.n);
-    octets_free(&o);
-    iwarp_stream_check(&e->s);
-}
-
 static void expect_end(struct endpoint *e, enum iwarp_fault_code code, bool abort)
 {
     assert_string_equal(iwarp_fault_name(e->s.fault.code), iwarp_fault_name(code));
@@ -78,7 +68,7 @@ static void responder__peer_leaves_before_its_first_fpdu__sends_nothing(void **s
         if (busy) {
             post_empty_send(&e);
         } else {
-            feed_hex(&e, "0012");
+            endpoint_feed_hex(&e, "0012");
         }
         iwarp_stream_eof(&e.s, 0);
         expect_end(&e, IWARP_FAULT_RDMAP_PEER_CLOSED, false);
@@ -103,7 +93,7 @@ static void idle__for_good__stays_open(void **state)
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(iwarp_stream_interest(&e.s), 0);
         assert_int_equal(e.s.life, STREAM_RUNNING);
-        feed_hex(&e, V09);
+        endpoint_feed_hex(&e, V09);
         assert_int_equal(iwarp_stream_interest(&e.s), 0);
         assert_int_equal(e.s.life, STREAM_RUNNING);
         post_empty_send(&e);
@@ -133,10 +123,10 @@ static void close__with_work_posted__finishes_it_first(void **state)
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_WRITE);
     endpoint_drain(&e);
     assert_int_equal(iwarp_stream_interest(&e.s), 0); /* the response is missing */
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     assert_int_equal(e.sq.done, 2);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
-    feed_hex(&e, V09); /* the peer may go on until it closes too */
+    endpoint_feed_hex(&e, V09); /* the peer may go on until it closes too */
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
     iwarp_stream_eof(&e.s, 0);
     expect_end(&e, IWARP_FAULT_NONE, false);
@@ -197,11 +187,11 @@ static void shutdown__read_request_behind_it__is_not_answered(void **state)
     endpoint_area(&e, 0x00010203, 0x1000, 8, READABLE, 0);
     iwarp_stream_close(&e.s);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
-    feed_hex(&e, V10);
+    endpoint_feed_hex(&e, V10);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
     endpoint_drain(&e);
     assert_int_equal(e.sent.n, 0);
-    feed_hex(&e, V14);
+    endpoint_feed_hex(&e, V14);
     expect_end(&e, IWARP_FAULT_PEER_TERMINATE, false);
     endpoint_fini(&e);
 }
@@ -214,7 +204,7 @@ static void shutdown__fault_behind_it__resets(void **state)
     endpoint_init(&e, NULL);
     iwarp_stream_close(&e.s);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
-    feed_hex(&e, V06);
+    endpoint_feed_hex(&e, V06);
     expect_end(&e, IWARP_FAULT_DDP_STAG_INVALID, true);
     endpoint_fini(&e);
 }
@@ -280,7 +270,7 @@ static void eof__with_a_read_unanswered__is_told_to_the_peer(void **state)
         struct endpoint e;
         endpoint_init(&e, &(struct endpoint_options){.ird = 1});
         endpoint_area(&e, 0x00010203, 0x1000, 8, READABLE, 7);
-        feed_hex(&e, V10);
+        endpoint_feed_hex(&e, V10);
         assert_int_equal(e.s.reads.in_count, 1);
         if (closing) {
             iwarp_stream_close(&e.s);
@@ -305,7 +295,7 @@ static void eof__with_an_error__resets(void **state)
     endpoint_init(&e, NULL);
     post_empty_send(&e);
     endpoint_send(&e, 3);
-    feed_hex(&e, "0017 4143 00000000 0000");
+    endpoint_feed_hex(&e, "0017 4143 00000000 0000");
     iwarp_stream_eof(&e.s, ECONNRESET);
     expect_end(&e, IWARP_FAULT_TCP_LOST, true);
     assert_int_equal(e.s.fault.side, IWARP_SIDE_TRANSPORT);
@@ -331,7 +321,7 @@ static void terminate__in_the_middle_of_an_fpdu__follows_it(void **state)
     const struct iwarp_sge sge = area_sge(a, 0, 5000);
     endpoint_post(&e, &(struct iwarp_send_wr){.sg_list = &sge, .num_sge = 1});
     endpoint_send(&e, 10);
-    feed_hex(&e, V06);
+    endpoint_feed_hex(&e, V06);
     for (unsigned i = 0; i < 3; i++) {
         post_empty_send(&e);
     }
@@ -344,7 +334,7 @@ static void terminate__in_the_middle_of_an_fpdu__follows_it(void **state)
     assert_int_equal(f.opcode, 7);
     assert_int_equal(at, e.sent.n);
     post_empty_send(&e);
-    feed_hex(&e, V10); /* nor is a Read answered now */
+    endpoint_feed_hex(&e, V10); /* nor is a Read answered now */
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
     endpoint_drain(&e);
     assert_int_equal(at, e.sent.n);
@@ -367,7 +357,7 @@ static void detach__in_each_state__ends_or_drains(void **state)
             post_empty_send(&e);
             iwarp_stream_close(&e.s);
         } else if (i == 3) {
-            feed_hex(&e, V06);
+            endpoint_feed_hex(&e, V06);
         }
         iwarp_stream_detach(&e.s);
         memset(e.sq.mem, 0xff, 64); /* not touched any more */
@@ -377,7 +367,7 @@ static void detach__in_each_state__ends_or_drains(void **state)
             endpoint_drain(&e);
             assert_int_equal(e.s.life, STREAM_DRAINING);
             assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
-            feed_hex(&e, V01);
+            endpoint_feed_hex(&e, V01);
             iwarp_stream_eof(&e.s, 0);
             expect_end(&e, i == 1 ? IWARP_FAULT_NONE : IWARP_FAULT_DDP_STAG_INVALID, false);
         }
@@ -395,7 +385,7 @@ static void receive__over_the_budget__is_a_limit_fault(void **state)
     (void)state;
     endpoint_init(&e, &(struct endpoint_options){.budget = 200000});
     atomic_fetch_add(&e.budget.used, 200000 - 31); /* others have most of it */
-    feed_hex(&e, "00174143 00000000 00000000 00000001 00000000");
+    endpoint_feed_hex(&e, "00174143 00000000 00000000 00000001 00000000");
     atomic_fetch_sub(&e.budget.used, 200000 - 31);
     assert_string_equal(iwarp_fault_name(e.s.fault.code), "LOCAL_BUFFER_LIMIT");
     assert_int_equal(e.s.fault.detail[0], 32);

@@ -51,16 +51,6 @@ static void expect_fault(const struct endpoint *e, enum iwarp_fault_code code)
     assert_string_equal(iwarp_fault_name(e->s.fault.code), iwarp_fault_row(code)->name);
 }
 
-static void feed_hex(struct endpoint *e, const char *hex)
-{
-    struct octets o = {0};
-
-    octets_hex(&o, hex);
-    iwarp_stream_feed(&e->s, o.p, o.n);
-    iwarp_stream_check(&e->s);
-    octets_free(&o);
-}
-
 /* --- order --- */
 
 static void local__alone__is_done_and_sends_nothing(void **state)
@@ -207,7 +197,7 @@ static void fence__local__waits_for_all_earlier_requests(void **state)
         endpoint_drain(&e);
         assert_int_equal(valid(&e, 0x00555500), fenced);
         assert_int_equal(e.sq.done, 0); /* completions keep the order */
-        feed_hex(&e, V12);
+        endpoint_feed_hex(&e, V12);
         endpoint_drain(&e);
         assert_false(valid(&e, 0x00555500));
         assert_int_equal(e.sq.done, 2);
@@ -253,7 +243,7 @@ static void local__at_a_responder_that_must_be_silent__is_done(void **state)
     assert_true(valid(&e, 0x00555500)); /* behind the Send */
     assert_int_equal(e.sq.done, 1);
     endpoint_expect_sent(&e, "");
-    feed_hex(&e, V09);
+    endpoint_feed_hex(&e, V09);
     endpoint_drain(&e);
     assert_int_equal(e.sq.done, 3);
     endpoint_expect_sent(&e, "00124143 00000000 00000000 00000001 00000000 587be8c4");
@@ -333,7 +323,7 @@ static void read_inv__sink_with_a_window__ends_the_stream(void **state)
     post_read(&e, IWARP_WR_READ_INV);
     endpoint_drain(&e);
     endpoint_forget_sent(&e);
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     endpoint_drain(&e);
     expect_fault(&e, IWARP_FAULT_LOCAL_INVALIDATE_BOUND);
     assert_int_equal(endpoint_swqe(&e, 0)->status, IWARP_WC_LOCAL_BIND);

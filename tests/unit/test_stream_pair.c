@@ -227,18 +227,19 @@ static void make_receive(struct pair *p, struct side *s, const struct request *r
     }
 }
 
-/* Post n of the receives that are late, or all; the stream may be told later. True: there was one.
- */
+/* Post n of the receives that are late, or all; the stream may be told later. True: there was one,
+ * or a message that waited has found one that was posted before: now the stream may read again. */
 static bool post_late(struct side *s, uint32_t n, bool tell)
 {
     uint32_t left = s->receives - iwarp_wq_head(&s->e.rq);
+    size_t held = s->e.s.hold.octets;
 
     atomic_fetch_add(&s->e.rq.head, n < left ? n : left);
     if (tell) {
         iwarp_stream_resume(&s->e.s);
     }
     iwarp_stream_check(&s->e.s);
-    return n > 0 && left > 0;
+    return (n > 0 && left > 0) || s->e.s.hold.octets != held;
 }
 
 static bool post_send(struct pair *p, struct side *s, struct iwarp_send_wr *wr, const uint8_t *data,

@@ -32,16 +32,6 @@ static const struct {
     {STREAM_RTR_READ, V25, 52},
 };
 
-static void feed_hex(struct endpoint *e, const char *hex)
-{
-    struct octets o = {0};
-
-    octets_hex(&o, hex);
-    iwarp_stream_feed(&e->s, o.p, o.n);
-    octets_free(&o);
-    endpoint_check(e);
-}
-
 static void feed_fpdu(struct endpoint *e, const char *ulpdu, size_t payload)
 {
     struct octets o = {0};
@@ -167,7 +157,7 @@ static void rtr__behind_a_request_of_the_peer__is_first(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct endpoint e;
         initiator(&e, kinds[i].rtr, 1);
-        feed_hex(&e, V25); /* of a responder that does not wait */
+        endpoint_feed_hex(&e, V25); /* of a responder that does not wait */
         endpoint_drain(&e);
         expect_opcodes(&e, i == 0 ? "3/1 2/0" : i == 1 ? "0/0 2/0" : "1/1 2/0");
         endpoint_fini(&e);
@@ -181,7 +171,7 @@ static void rtr__fault_before_it__is_not_sent(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct endpoint e;
         initiator(&e, kinds[i].rtr, 1);
-        feed_hex(&e, "0012c140 00010203 00000000 00001000 deadbeef 17369157");
+        endpoint_feed_hex(&e, "0012c140 00010203 00000000 00001000 deadbeef 17369157");
         expect_fault(&e, IWARP_FAULT_MPA_CRC);
         endpoint_drain(&e);
         endpoint_expect_sent(&e, V16);
@@ -229,12 +219,12 @@ static void rtr_read__ord_1__holds_the_next_read_back(void **state)
     endpoint_drain(&e);
     expect_opcodes(&e, "1/1");
     assert_int_equal(e.s.reads.out_count, 1);
-    feed_hex(&e, V26);
+    endpoint_feed_hex(&e, V26);
     assert_int_equal(e.sq.done, 0);
     endpoint_drain(&e);
     expect_opcodes(&e, "1/2");
     assert_int_equal(e.s.reads.out_count, 1);
-    feed_hex(&e, V26);
+    endpoint_feed_hex(&e, V26);
     assert_int_equal(e.sq.done, 1);
     assert_int_equal(e.s.reads.out_count, 0);
     expect_fault(&e, IWARP_FAULT_NONE);
@@ -253,12 +243,12 @@ static void rtr_read__ord_3__takes_one_place(void **state)
     endpoint_drain(&e);
     expect_opcodes(&e, "1/1 1/2 1/3");
     for (unsigned i = 0; i < 5; i++) { /* the first answer is nobody's */
-        feed_hex(&e, V26);
+        endpoint_feed_hex(&e, V26);
         assert_int_equal(e.sq.done, i);
         endpoint_drain(&e);
     }
     expect_opcodes(&e, "1/4 1/5");
-    feed_hex(&e, V26);
+    endpoint_feed_hex(&e, V26);
     expect_fault(&e, IWARP_FAULT_RDMAP_READ_RESPONSE_UNEXPECTED);
     endpoint_fini(&e);
 }
@@ -274,7 +264,7 @@ static void rtr_read__unanswered__holds_a_fenced_request_back(void **state)
     endpoint_drain(&e);
     expect_opcodes(&e, "1/1 3/1");
     assert_int_equal(e.sq.done, 1);
-    feed_hex(&e, V26);
+    endpoint_feed_hex(&e, V26);
     endpoint_drain(&e);
     expect_opcodes(&e, "3/2");
     endpoint_fini(&e);
@@ -291,9 +281,9 @@ static void rtr_read__answered_with_other_names__is_done(void **state)
         endpoint_init(
             &e, &(struct endpoint_options){.rtr = STREAM_RTR_READ, .ord = 1, .no_crc = i == 2});
         endpoint_drain(&e);
-        feed_hex(&e, answers[i]);
+        endpoint_feed_hex(&e, answers[i]);
         if (i == 2) {
-            feed_hex(&e, "00000000"); /* its CRC field */
+            endpoint_feed_hex(&e, "00000000"); /* its CRC field */
         }
         expect_fault(&e, IWARP_FAULT_NONE);
         assert_int_equal(e.s.reads.out_count, 0);
@@ -367,7 +357,7 @@ static void rtr_send_or_write__answered__is_a_fault(void **state)
         struct endpoint e;
         initiator(&e, kinds[i].rtr, 1);
         endpoint_drain(&e);
-        feed_hex(&e, V26);
+        endpoint_feed_hex(&e, V26);
         expect_fault(&e, IWARP_FAULT_RDMAP_READ_RESPONSE_UNEXPECTED);
         endpoint_fini(&e);
     }
@@ -415,7 +405,7 @@ static void close__rtr_read_unanswered__waits_for_the_answer(void **state)
         endpoint_drain(&e);
         endpoint_expect_sent(&e, V25);
         assert_int_equal(iwarp_stream_interest(&e.s), 0);
-        feed_hex(&e, V26);
+        endpoint_feed_hex(&e, V26);
         assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
         iwarp_stream_eof(&e.s, 0);
         assert_int_equal(e.s.life, STREAM_ENDED);
@@ -487,7 +477,7 @@ static void detach__rtr_read_unanswered__drains(void **state)
     iwarp_stream_detach(&e.s);
     assert_int_equal(e.s.life, STREAM_DRAINING);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_SHUTDOWN);
-    feed_hex(&e, V26);
+    endpoint_feed_hex(&e, V26);
     iwarp_stream_eof(&e.s, 0);
     assert_int_equal(e.s.life, STREAM_ENDED);
     assert_false(e.s.abort);
@@ -611,7 +601,7 @@ static void responder__rtr_read__is_answered_literally(void **state)
     for (unsigned i = 0; i < 2; i++) {
         struct endpoint e;
         endpoint_init(&e, &(struct endpoint_options){.hold_tx = true, .ird = 1});
-        feed_hex(&e, pairs[i][0]);
+        endpoint_feed_hex(&e, pairs[i][0]);
         endpoint_drain(&e);
         endpoint_expect_sent(&e, pairs[i][1]);
         endpoint_fini(&e);
@@ -624,13 +614,13 @@ static void responder__rtr_that_it_cannot_take__terminates(void **state)
 
     (void)state;
     endpoint_init(&e, &(struct endpoint_options){.hold_tx = true, .ird = 1});
-    feed_hex(&e, RTR_SEND); /* no receive is posted */
+    endpoint_feed_hex(&e, RTR_SEND); /* no receive is posted */
     expect_fault(&e, IWARP_FAULT_DDP_NO_BUFFER);
     endpoint_drain(&e);
     endpoint_expect_terminate(&e, "1202c000 0012 4143 00000000 00000000 00000001 00000000");
     endpoint_fini(&e);
     endpoint_init(&e, &(struct endpoint_options){.hold_tx = true, .ird = 0});
-    feed_hex(&e, V25); /* it grants no Reads */
+    endpoint_feed_hex(&e, V25); /* it grants no Reads */
     expect_fault(&e, IWARP_FAULT_DDP_IRD_EXCEEDED);
     endpoint_fini(&e);
 }

@@ -21,16 +21,6 @@
 
 #define KEY 0x00aabb00u
 
-static void feed_hex(struct endpoint *e, const char *hex)
-{
-    struct octets o = {0};
-
-    octets_hex(&o, hex);
-    iwarp_stream_feed(&e->s, o.p, o.n);
-    octets_free(&o);
-    endpoint_check(e);
-}
-
 static void expect_fault(const struct endpoint *e, enum iwarp_fault_code code)
 {
     assert_string_equal(iwarp_fault_name(e->s.fault.code), iwarp_fault_name(code));
@@ -153,9 +143,9 @@ static void send__terminates__are_the_literal_octets(void **state)
         endpoint_area(&e, 0x00010203, 0x1000, 8, i == 0 ? READABLE : WRITABLE, 0);
         if (i == 0) {
             atomic_store(&e.area[0].region.stag, 0);
-            feed_hex(&e, V06);
+            endpoint_feed_hex(&e, V06);
         } else if (i == 1) {
-            feed_hex(&e, V10);
+            endpoint_feed_hex(&e, V10);
         } else if (i == 2) {
             iwarp_stream_feed(&e.s, bad.p, bad.n);
         } else if (i == 3) {
@@ -398,7 +388,7 @@ static void complete__send_behind_read__waits_for_the_response(void **state)
     assert_int_equal(fpdus_sent(&e, 1), 1);
     assert_int_equal(fpdus_sent(&e, 3), 1);
     assert_int_equal(e.sq.done, 0);
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     assert_int_equal(e.sq.done, 2);
     endpoint_fini(&e);
 }
@@ -418,15 +408,15 @@ static void reads__beyond_ord__wait(void **state)
     endpoint_post(&e, &(struct iwarp_send_wr){0});
     assert_int_equal(fpdus_sent(&e, 1), 2);
     assert_int_equal(iwarp_stream_interest(&e.s), 0);
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     assert_int_equal(iwarp_stream_interest(&e.s), IWARP_STREAM_WRITE);
     assert_int_equal(fpdus_sent(&e, 1), 3);
     assert_int_equal(fpdus_sent(&e, 3), 0);
-    feed_hex(&e, V12 V12);
+    endpoint_feed_hex(&e, V12 V12);
     assert_int_equal(fpdus_sent(&e, 1), 4);
     assert_int_equal(fpdus_sent(&e, 3), 1);
     assert_int_equal(e.sq.done, 3);
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     assert_int_equal(e.sq.done, 5);
     assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
     endpoint_fini(&e);
@@ -444,9 +434,9 @@ static void fence__with_reads_outstanding__waits_for_all(void **state)
     post_read(&e, 0);
     endpoint_post(&e, &(struct iwarp_send_wr){.flags = IWARP_WR_FENCE});
     assert_int_equal(fpdus_sent(&e, 3), 0);
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     assert_int_equal(fpdus_sent(&e, 3), 0);
-    feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12);
     assert_int_equal(fpdus_sent(&e, 3), 1);
     assert_int_equal(e.sq.done, 3);
     post_read(&e, IWARP_WR_FENCE);
@@ -597,7 +587,7 @@ static void send__response_whose_source_is_gone__terminates(void **state)
     (void)state;
     endpoint_init(&e, &(struct endpoint_options){.ird = 1});
     struct area *a = endpoint_area(&e, 0x00010203, 0x1000, 8, READABLE, 0);
-    feed_hex(&e, V10);
+    endpoint_feed_hex(&e, V10);
     endpoint_deregister(&e, a);
     endpoint_drain(&e);
     expect_fault(&e, IWARP_FAULT_RDMAP_STAG_INVALID);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How much goes out in one batch: a message that the peer may wait for, in batches that grow; what
+ * is sent without a pause, in large ones; small ones where calls are cheap.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "endpoint.h"
+#include "vectors.h"
+
+#define KEY   0x00aabb00u
+#define KIB   1024u
+#define MIB   (1024u * KIB)
+#define LONG  (3 * MIB)
+#define FIRST (62 * KIB)
+#define SMALL (124 * KIB)
+#define LARGE (1040 * KIB)
+#define MOST  20
+
+struct sent {
+    size_t of[MOST]; /* octets of each batch */
+    unsigned n;
+};
+
+static void begin(struct endpoint *e, uint32_t mulpdu, bool large)
+{
+    endpoint_init(e,
+                  &(struct endpoint_options){.mulpdu = mulpdu, .large_batches = large, .ird = 4});
+    endpoint_area(e, KEY, 0x7000, LONG, LOCAL | READABLE, 1);
+}
+
+static void post(struct endpoint *e, size_t octets)
+{
+    const struct iwarp_sge sge = area_sge(&e->area[0], 0, octets);
+    endpoint_post(e, &(struct iwarp_send_wr){.sg_list = &sge, .num_sge = 1});
+}
+
+/* A Write of nothing. */
+static void hear(struct endpoint *e)
+{
+    endpoint_feed_hex(e, V09);
+}
+
+/* A Read Request. */
+static void hear_read(struct endpoint *e, uint32_t msn, uint32_t octets)
+{
+    struct octets o = {0}, u = {0};
+
+    octets_hex(&u, "4141 00000000 00000001");
+    octets_be(&u, msn, 4);
+    octets_hex(&u, "00000000 11223344 00000000 00002000");
+    octets_be(&u, octets, 4);
+    octets_hex(&u, "00aabb00 00000000 00007000");
+    fpdu_add(&o, u.p, u.n, 0);
+    iwarp_stream_feed(&e->s, o.p, o.n);
+    octets_free(&o);
+    octets_free(&u);
+    endpoint_check(e);
+}
+
+static struct sent drain(struct endpoint *e)
+{
+    struct sent s = {.n = 0};
+
+    for (size_t n; (n = endpoint_send(e, SIZE_MAX)) > 0; s.n++) {
+        assert_true(s.n < MOST);
+        s.of[s.n] = n;
+        iwarp_stream_released(&e->s, n);
+    }
+    endpoint_forget_sent(e);
+    return s;
+}
+
+/*
+ * `n` batches. Each has `each` octets and less than an FPDU more, but the last takes what is left.
+ * GROWS: the first has FIRST, each other one as much as all before it.
+ */
+#define GROWS 0
+static void expect(const struct endpoint *e, const struct sent *s, unsigned n, size_t each)
+{
+    size_t all = 0;
+
+    assert_int_equal(s->n, n);
+    for (unsigned k = 0; k + 1 < n; k++) {
+        size_t least = each ? each : k == 0 ? FIRST : all;
+        assert_in_range(s->of[k], least, least + e->s.config.mulpdu + 8);
+        all += s->of[k];
+    }
+}
+
+static const uint32_t mulpdus[] = {65000, 4000};
+
+static void batches__by_what_waits_and_what_was_heard(void **state)
+{
+    static const struct {
+        bool large, heard;
+        unsigned requests; /* of 1 MiB each */
+        unsigned batches;
+        size_t each;
+    } cases[] = {
+        {true, true, 1, 5, GROWS},   {true, false, 1, 1, LARGE},   {true, true, 2, 2, LARGE},
+        {true, false, 2, 2, LARGE},  {false, true, 1, 9, SMALL},   {false, false, 1, 9, SMALL},
+        {false, true, 2, 17, SMALL}, {false, false, 2, 17, SMALL},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (unsigned m = 0; m < 2; m++) {
+            struct endpoint e;
+            begin(&e, mulpdus[m], cases[i].large);
+            for (unsigned round = 0; round < 3; round++) {
+                if (cases[i].heard) {
+                    hear(&e);
+                }
+                for (unsigned k = 0; k < cases[i].requests; k++) {
+                    post(&e, MIB);
+                }
+                struct sent s = drain(&e);
+                expect(&e, &s, cases[i].batches, cases[i].each);
+                assert_int_equal(e.sq.done, (round + 1) * cases[i].requests);
+            }
+            endpoint_fini(&e);
+        }
+    }
+}
+
+/* What was heard counts for one message that is not short. */
+static void batches__of_the_next_message__are_large_again(void **state)
+{
+    struct endpoint e;
+    struct sent s;
+
+    (void)state;
+    begin(&e, 65000, true);
+    hear(&e);
+    post(&e, 100);
+    (void)drain(&e);
+    post(&e, MIB);
+    s = drain(&e);
+    expect(&e, &s, 5, GROWS);
+    post(&e, MIB);
+    s = drain(&e);
+    expect(&e, &s, 1, LARGE);
+    hear(&e);
+    post(&e, MIB);
+    post(&e, MIB);
+    (void)drain(&e);
+    post(&e, MIB);
+    s = drain(&e);
+    expect(&e, &s, 1, LARGE);
+    endpoint_fini(&e);
+}
+
+/* Where a call saves less than it costs: 64 KiB with its headers is no more than one. */
+static void batches__of_short_awaited_messages__are_few(void **state)
+{
+    static const struct {
+        size_t octets;
+        unsigned batches;
+    } cases[] = {{1, 1},        {60 * KIB, 1},  {64 * KIB, 1},
+                 {92 * KIB, 1}, {128 * KIB, 2}, {256 * KIB, 3}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct endpoint e;
+        begin(&e, 65000, true);
+        hear(&e);
+        post(&e, cases[i].octets);
+        struct sent s = drain(&e);
+        expect(&e, &s, cases[i].batches, GROWS);
+        endpoint_fini(&e);
+    }
+}
+
+/* The peer may have asked for more meanwhile, so only the begin of a short one comes soon. */
+static void batches__of_read_responses__do_not_grow(void **state)
+{
+    (void)state;
+    for (unsigned m = 0; m < 2; m++) {
+        struct endpoint e;
+        struct sent s;
+        begin(&e, mulpdus[m], true);
+        hear_read(&e, 1, MIB);
+        s = drain(&e);
+        expect(&e, &s, 1, LARGE);
+        hear_read(&e, 2, 256 * KIB);
+        s = drain(&e);
+        expect(&e, &s, 2, SMALL);
+        hear_read(&e, 3, MIB);
+        hear_read(&e, 4, MIB);
+        s = drain(&e);
+        expect(&e, &s, 2, LARGE);
+        endpoint_fini(&e);
+    }
+}
+
+/* The transport was full, so the batch in which the answer could begin has no room for it. */
+static void batches__behind_octets_that_are_left__grow(void **state)
+{
+    struct endpoint e;
+    struct sent s;
+
+    (void)state;
+    begin(&e, 65000, true);
+    post(&e, MIB);
+    iwarp_stream_released(&e.s, endpoint_send(&e, MIB - 200 * KIB));
+    hear(&e);
+    post(&e, MIB);
+    iwarp_stream_released(&e.s, endpoint_send(&e, SIZE_MAX));
+    s = drain(&e);
+    expect(&e, &s, 5, GROWS);
+    assert_int_equal(e.sq.done, 2);
+    endpoint_fini(&e);
+}
+
+static void amid_awaited__up_to_half_of_a_large_batch(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    begin(&e, 65000, true);
+    for (unsigned heard = 0; heard < 2; heard++) {
+        if (heard) {
+            hear(&e);
+        }
+        post(&e, LONG);
+        size_t gone = 0;
+        do {
+            size_t n = endpoint_send(&e, SIZE_MAX);
+            iwarp_stream_released(&e.s, n);
+            gone += n;
+            assert_int_equal(iwarp_stream_amid_awaited(&e.s), gone <= LARGE / 2);
+        } while (gone < LONG);
+        endpoint_forget_sent(&e);
+    }
+    hear_read(&e, 1, 256 * KIB);
+    size_t n = endpoint_send(&e, SIZE_MAX);
+    iwarp_stream_released(&e.s, n);
+    assert_in_range(n, SMALL, 256 * KIB);
+    assert_false(iwarp_stream_amid_awaited(&e.s));
+    (void)drain(&e);
+    endpoint_fini(&e);
+}
+
+/* A Terminate is left behind octets that the transport did not take: no queue is looked at. */
+static void batches__of_a_terminate__need_no_queues(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    begin(&e, 65000, true);
+    struct iwarp_wq *sq = e.s.config.sq;
+    post(&e, 1000);
+    (void)endpoint_send(&e, 500);
+    endpoint_feed_hex(&e, "000ec140 00000000 00000000 00000000 a30572ac"); /* a wrong CRC */
+    assert_int_equal(e.s.fault.code, IWARP_FAULT_MPA_CRC);
+    iwarp_stream_detach(&e.s);
+    e.s.config.sq = NULL;
+    const struct iovec *iov = NULL;
+    unsigned count = iwarp_stream_gather(&e.s, &iov);
+    assert_true(count > 0);
+    size_t n = 0;
+    for (unsigned i = 0; i < count; i++) {
+        n += iov[i].iov_len;
+    }
+    assert_true(n > 1000 + 24 - 500); /* the rest of the message, and the Terminate */
+    assert_true(e.s.tx.terminate_framed);
+    iwarp_stream_sent(&e.s, n);
+    e.s.config.sq = sq;
+    endpoint_fini(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches__by_what_waits_and_what_was_heard),
+        cmocka_unit_test(batches__of_the_next_message__are_large_again),
+        cmocka_unit_test(batches__of_short_awaited_messages__are_few),
+        cmocka_unit_test(batches__of_read_responses__do_not_grow),
+        cmocka_unit_test(batches__behind_octets_that_are_left__grow),
+        cmocka_unit_test(amid_awaited__up_to_half_of_a_large_batch),
+        cmocka_unit_test(batches__of_a_terminate__need_no_queues),
+    };
+
+    return cmocka_run_group_tests_name("stream_batches", tests, NULL, NULL);
+}

@@ -61,7 +61,9 @@ FABRIC_PKG := libfabric
 UCX_PKG := ucx
 PROBES := UV CRYPTO SSL ISAL LWIP URING YAML XDP CMOCKA IBVERBS FABRIC UCX
 $(foreach p,$(PROBES),$(eval $(p)_VERSION := $(call probe,$($(p)_PKG))))
-# libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.
+# libibverbs has addresses of 64 bits where the native interface has pointers: not for 32 bits.  The
+# library for programs of sockets is for both.
+RSOCKET_VERSION := $(IBVERBS_VERSION)
 IBVERBS_VERSION := $(if $(shell $(CC) -dM -E -x c /dev/null | grep -w __LP64__),$(IBVERBS_VERSION))
 # With LWIP_SRC lwIP is compiled from that folder into the library, as src/transport/lwip/own wants it.
 ifneq ($(LWIP_SRC),)
@@ -131,6 +133,8 @@ COMPAT_VERBS_OBJ := $(call objects,src/compat/verbs_*.c src/compat/num_*.c src/c
 COMPAT_CM_OBJ := $(call objects,src/compat/cm_*.c src/rsocket/*.c src/rspreload/*.c)
 COMPAT_FILES_OBJ := $(call objects,src/compat/files.c)
 SOCKETS_OBJ := $(call objects,src/preload/*.c)
+# Where there is no pair, that library has inside what it would use of it.
+INSIDE_OBJ := $(call objects,$(foreach f,async lead process refuse,src/compat/verbs_$(f).c) src/rsocket/*.c src/rspreload/*.c)
 COMPAT_TEST_OBJ := $(call objects,tests/compat/test_*.c)
 # What a script loads into a program to take something of the system away from it.
 PRELOAD_OBJ := $(call objects,tests/preload/*.c)
@@ -146,7 +150,7 @@ RELAY_OBJ := $(call objects,bench/relay.c)
 SOAK_OBJ := $(call objects,tests/soak/*.c)
 ALL_OBJ := $(LIB_OBJ) $(PROVIDER_OBJ) $(PROGRAM_OBJ) $(EXAMPLE_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
     $(PRELOAD_OBJ) \
-    $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ)) \
+    $(if $(IBVERBS_VERSION),$(COMPAT_OBJ) $(COMPAT_TEST_OBJ),$(if $(RSOCKET_VERSION),$(SOCKETS_OBJ) $(INSIDE_OBJ))) \
     $(FUZZ_OBJ) $(DISSECT_OBJ) $(INTEROP_OBJ) $(GUARD_OBJ) \
     $(FABRIC_OBJ) $(UCX_OBJ) $(TURN_OBJ) $(TURNS_OBJ) $(PARTS_OBJ) $(RELAY_OBJ) $(SOAK_OBJ)
 
@@ -160,8 +164,9 @@ COMPAT_VERBS := $(COMPAT_OUT)/libibverbs.so.1
 COMPAT_CM := $(COMPAT_OUT)/librdmacm.so.1
 COMPAT_FILES := $(COMPAT_OUT)/libiwarp-files.so
 COMPAT_SOCKETS := $(COMPAT_OUT)/librspreload.so
+SOCKETS_PAIR := $(if $(IBVERBS_VERSION),$(COMPAT_CM) $(COMPAT_VERBS),$(OBJ)/compat/inside.a $(LIB_A))
 COMPAT_PC := $(COMPAT_OUT)/iwarp-verbs.pc
-COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=) $(COMPAT_FILES) $(COMPAT_SOCKETS) $(COMPAT_PC))
+COMPAT := $(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=) $(COMPAT_FILES) $(COMPAT_SOCKETS) $(COMPAT_PC),$(if $(RSOCKET_VERSION),$(COMPAT_SOCKETS)))
 EXAMPLES := $(EXAMPLE_OBJ:$(OBJ)/%.o=$(OUT)/%)
 TESTS := $(TEST_OBJ:$(OBJ)/%.o=$(OUT)/%)
 COMPAT_TESTS := $(if $(IBVERBS_VERSION),$(COMPAT_TEST_OBJ:$(OBJ)/%.o=$(OUT)/%))
@@ -450,7 +455,7 @@ optional:
 	@$(if $(YAML_VERSION),:,echo 'without libyaml: iwarp-nvmf has no --config;' \
 	    'tools/install-packages build brings it')
 	@$(if $(IBVERBS_VERSION),:,echo 'without the headers of libibverbs and librdmacm, or with 32 bits: no' \
-	    'drop-in libraries; tools/install-packages build brings the headers')
+	    'drop-in libraries (with 32 bits --sockets needs the headers, too); tools/install-packages build brings the headers')
 
 # ---- compiling and linking ----
 
@@ -522,12 +527,17 @@ $(COMPAT_CM): $(COMPAT_CM_OBJ) $(OBJ)/compat/librdmacm.stub.o $(COMPAT_VERBS)
 $(COMPAT_FILES): $(COMPAT_FILES_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-soname,$(@F) -o $@ $^
-# The same; it finds the pair beside itself.
-$(SOCKETS_OBJ): LOCAL_FLAGS := -Wno-pedantic -Wno-unknown-warning-option -Wno-maybe-uninitialized
-$(COMPAT_SOCKETS): $(SOCKETS_OBJ) $(COMPAT_CM) $(COMPAT_VERBS)
+# The same; it finds the pair beside itself, or has of it what it needs, which nobody sees.
+$(OBJ)/compat/inside.a: $(INSIDE_OBJ)
+	@mkdir -p $(@D); rm -f $@
+	$(call say,AR)$(AR) rcs $@ $^
+# What a thread that is cancelled has to undo is found by unwinding: a handler that leaves by siglongjmp would leave
+# a list of such things on the stack behind.
+$(SOCKETS_OBJ): LOCAL_FLAGS := -fexceptions -Wno-pedantic -Wno-unknown-warning-option -Wno-maybe-uninitialized
+$(COMPAT_SOCKETS): $(SOCKETS_OBJ) $(SOCKETS_PAIR)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' \
-	    -o $@ $(SOCKETS_OBJ) -Wl,--no-as-needed $(COMPAT_CM) $(COMPAT_VERBS) -ldl
+	    -Wl,--exclude-libs,ALL -o $@ $(SOCKETS_OBJ) -Wl,--no-as-needed $(SOCKETS_PAIR) $(if $(IBVERBS_VERSION),,$(LIBS)) -ldl
 $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=): %: %.1
 	@ln -sf $(notdir $<) $@
 
@@ -768,10 +778,10 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	    -e 's|@INCLUDEDIR@|$(call sed_text,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	    -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
-	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_FILES) $(COMPAT_SOCKETS)))
-	$(if $(COMPAT),for l in libibverbs librdmacm; do \
+	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_FILES)) $(COMPAT_SOCKETS)))
+	$(if $(IBVERBS_VERSION),for l in libibverbs librdmacm; do \
 	    ln -sf $$l.so.1 '$(DESTDIR)$(COMPAT_DIR)/'$$l.so; done)
-	$(if $(COMPAT),sed -e 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	$(if $(IBVERBS_VERSION),sed -e 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	    iwarp-verbs.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/iwarp-verbs.pc')
 	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))

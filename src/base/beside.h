@@ -15,7 +15,6 @@ struct iwarp_beside {
     unsigned count;
     int64_t until_ns; /* by CLOCK_MONOTONIC; INT64_MAX: without a limit */
     int ready;        /* out: so many have `revents`; those of the others mean nothing */
-    bool interrupted; /* out: a handler of a signal is about to run */
 };
 
 #endif

@@ -266,9 +266,12 @@ struct iwarp_task;
 bool iwarp_compat_arm(struct iwarp_cq *cq); /* true: to lead */
 void iwarp_compat_arm_to_sleep(struct iwarp_cq *cq);
 /* 0, EAGAIN: not done, or EINTR. restarts: handlers with SA_RESTART do not end the call. */
+int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
+                      bool restarts);
+/* The same for a thread from which the handlers of signals are held back: 0 or EAGAIN. */
 struct iwarp_beside;
-int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
-                      bool (*done)(void *arg), void *arg, bool restarts);
+int iwarp_compat_lead_held(struct iwarp_device *device, struct iwarp_beside *beside,
+                           bool (*done)(void *arg), void *arg);
 bool iwarp_compat_leads(const struct iwarp_device *device);
 bool iwarp_compat_runs_loop(struct iwarp_device *device);
 void iwarp_compat_arm_aside(struct iwarp_cq *cq);

@@ -198,7 +198,7 @@ static int lead(struct compat_channel *c, struct iwarp_device *device)
 {
     lead_for_all(c, device);
     atomic_fetch_add(&c->leaders, 1);
-    int error = iwarp_compat_lead(device, NULL, has_event, c, true);
+    int error = iwarp_compat_lead(device, has_event, c, true);
     atomic_fetch_sub(&c->leaders, 1);
     return error;
 }

@@ -43,32 +43,56 @@ static bool is_interrupted(const sigset_t *before, bool restarts)
     return false;
 }
 
+/* Where faults of memory are blocked, the kernel ends the process at the first one. */
+static bool may_fault(struct iwarp_device *device, const sigset_t *blocked)
+{
+    const bool may = !sigismember(blocked, SIGSEGV) && !sigismember(blocked, SIGBUS);
+
+    if (!may) {
+        iwarp_cq_lose(device);
+    }
+    return may;
+}
+
 /*
  * Signals wait meanwhile: a handler may leave by siglongjmp, and the lease would stay with this
  * thread for ever; and a signal that came here would not end the sleep that follows.
  */
-int iwarp_compat_lead(struct iwarp_device *device, struct iwarp_beside *beside,
-                      bool (*done)(void *arg), void *arg, bool restarts)
+int iwarp_compat_lead(struct iwarp_device *device, bool (*done)(void *arg), void *arg,
+                      bool restarts)
 {
     sigset_t most, before;
     int error = 0;
 
-    if (!iwarp_cq_may_lead(device, beside != NULL)) {
+    if (!iwarp_cq_may_lead(device, false)) {
         return EAGAIN;
     }
     iwarp_guard_block_set(&most);
     pthread_sigmask(SIG_BLOCK, &most, &before);
-    bool faults_end = sigismember(&before, SIGSEGV) || sigismember(&before, SIGBUS);
-    if (faults_end) {
-        iwarp_cq_lose(device);
-    }
-    if (faults_end || !iwarp_cq_lead(device, beside, done, arg)) {
+    const bool may = may_fault(device, &before);
+    if (!may || !iwarp_cq_lead(device, NULL, done, arg)) {
         error = is_interrupted(&before, restarts) ? EINTR : EAGAIN;
-    } else if (beside) {
-        beside->interrupted = is_interrupted(&before, restarts);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
+}
+
+/* What the thread blocks is looked at when it begins to lead only, since that is a system call. */
+int iwarp_compat_lead_held(struct iwarp_device *device, struct iwarp_beside *beside,
+                           bool (*done)(void *arg), void *arg)
+{
+    const bool led = iwarp_cq_leads(device);
+    sigset_t blocked;
+
+    if (!iwarp_cq_may_lead(device, beside != NULL)) {
+        return EAGAIN;
+    }
+    if (!led) {
+        pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    }
+    return (led || may_fault(device, &blocked)) && iwarp_cq_lead(device, beside, done, arg)
+               ? 0
+               : EAGAIN;
 }
 
 void iwarp_compat_wake_leader(struct iwarp_device *device)

@@ -44,11 +44,13 @@ static bool ask(struct sock *s, int tcp, unsigned ms, bool *again)
     }
     int error = iwarp_rs_start_up(s->rs, (int)ms + 1000);
     if (error == 0) {
+        s->elsewhere = false;
         return true;
     }
     iwarp_compat_tell("sockets", "the peer does not answer an MPA Request (%s): plain TCP",
                       strerror(error == EINPROGRESS ? ETIMEDOUT : error));
-    if (ms == start_reply_ms()) { /* what the program's own limit cut short says little of it */
+    /* What the program's own limit cut short, or its close, says little of it. */
+    if (ms == start_reply_ms() && !s->closed) {
         plain_peers_add((const struct sockaddr *)&s->peer, s->peer_len, sock_now_ms());
     }
     *again = true;
@@ -59,29 +61,29 @@ static bool ask(struct sock *s, int tcp, unsigned ms, bool *again)
 
 /* --- blocking -------------------------------------------------------------------------------- */
 
-/* TCP has connected `number`. */
-static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, socklen_t len)
+/* TCP has connected `number`. *again: it is to be connected anew, plain. */
+static int ask_at_once(struct sock *s, int number, bool *again)
 {
     const int limit = start_limit_ms(number, USE_WRITE);
     unsigned ms = start_reply_ms();
-    bool again;
     int result = 0;
 
     ms = limit >= 0 && (unsigned)limit < ms ? (unsigned)limit : ms;
+    signals_hold_firmly();
     pthread_mutex_lock(&s->start);
-    if (ask(s, number, ms, &again)) {
+    if (ask(s, number, ms, again)) {
         s->state = SOCK_RDMA;
         result = sock_swap(s, s->rs);
     } else {
-        if (again) {
-            result = real()->connect(s->rs, to, len);
-            (void)sock_swap(s, s->rs);
+        if (*again) {
+            result = sock_swap(s, s->rs);
             real()->close(s->rs);
             s->rs = -1;
         }
         sock_plain(s);
     }
     pthread_mutex_unlock(&s->start);
+    signals_release_firmly();
     return result;
 }
 
@@ -113,7 +115,8 @@ static int make_face(struct sock *s)
     return result;
 }
 
-/* Threads that wait for the old face find it writable, and look at the new one. `start` is held. */
+/* Threads that wait for the old face find it readable and writable, and look at the new one.
+ * `start` is held. */
 static void settle(struct sock *s, enum sock_state state)
 {
     char octets[4096];
@@ -127,6 +130,7 @@ static void settle(struct sock *s, enum sock_state state)
     }
     while (real()->recv(pair, octets, sizeof octets, MSG_DONTWAIT) > 0) {
     }
+    (void)real()->send(pair, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* It is left open for them: closed, it would show a hang-up. The next attempt, or the end of
      * the process, closes it. */
     static _Atomic int left[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -173,7 +177,8 @@ static void *attempt_thread(void *arg)
         real()->close(tcp);
     } else if (again) {
         const int anew = s->rs;
-        if (real()->connect(anew, (struct sockaddr *)&a->to, a->len) != 0 && errno == EINPROGRESS) {
+        if (!s->closed && /* else nobody would use what the server takes for one more client */
+            real()->connect(anew, (struct sockaddr *)&a->to, a->len) != 0 && errno == EINPROGRESS) {
             (void)has_connected(anew);
         }
         show_tcp(s, anew, SOCK_PLAIN);
@@ -185,7 +190,7 @@ static void *attempt_thread(void *arg)
     if (s->closed) {
         start_end(s);
     }
-    sock_put(s);
+    sock_unref(s);
     free(a);
     return NULL;
 }
@@ -227,9 +232,10 @@ static void ask_later(struct sock *s, int number, const struct sockaddr *to, soc
     s->state = SOCK_CONNECTING;
     memcpy(&a->to, to, len < sizeof a->to ? len : sizeof a->to);
     a->len = len;
-    a->s = sock_get(number);
-    if (!a->s || start_thread(a) != 0) {
-        sock_put(a->s);
+    a->s = s;
+    sock_ref(s);
+    if (start_thread(a) != 0) {
+        sock_unref(s);
         free(a);
         show_tcp(s, tcp, SOCK_PLAIN);
     }
@@ -238,15 +244,16 @@ static void ask_later(struct sock *s, int number, const struct sockaddr *to, soc
 
 /* --- connect --------------------------------------------------------------------------------- */
 
-int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen_t len)
+bool start_may_connect(struct sock *s, int number)
 {
+    start_await_settled(s, number);
     switch ((enum sock_state)s->state) {
     case SOCK_CONNECTING:
         errno = EALREADY;
-        return -1;
+        return false;
     case SOCK_RDMA:
         errno = EISCONN;
-        return -1;
+        return false;
     case SOCK_TCP:
     case SOCK_LISTENER:
     case SOCK_ARRIVED:
@@ -256,7 +263,13 @@ int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen
     case SOCK_PLAIN:
         break;
     }
-    const int result = real()->connect(number, to, len);
+    return true;
+}
+
+int start_connected(struct sock *s, int number, const struct sockaddr *to, socklen_t len,
+                    int result, bool *again)
+{
+    *again = false;
     if (s->state != SOCK_TCP || (result != 0 && errno != EINPROGRESS)) {
         return result;
     }
@@ -271,7 +284,7 @@ int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen
         return result;
     }
     if (!s->nonblock) {
-        return result == 0 ? ask_at_once(s, number, to, len) : result;
+        return result == 0 ? ask_at_once(s, number, again) : result;
     }
     ask_later(s, number, to, len);
     errno = EINPROGRESS;

@@ -31,16 +31,25 @@ static bool may_wait(const struct sock *s, int flags)
     return !s->nonblock && !(flags & MSG_DONTWAIT);
 }
 
+/* A call has failed. Was it ended by a signal after whose handler it goes on? */
+static bool goes_on(void)
+{
+    const bool may = errno == ERESTART;
+
+    if (may) {
+        errno = EINTR;
+    }
+    return may && signals_restart();
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
-static ssize_t receive(struct sock *s, int number, struct msghdr *message, int flags)
+static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, int flags)
 {
-    const enum use_result use = start_use(s, number, USE_READ, may_wait(s, flags));
+    const enum use_result use = start_use(&s, number, USE_READ, may_wait(s, flags));
     ssize_t n = -1;
 
-    if (use == USE_KERNEL) {
-        n = real()->recvmsg(number, message, flags);
-    } else if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
+    if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
         errno = flags & MSG_OOB ? EINVAL : EAGAIN;
     } else if (use == USE_RSOCKET) {
         n = rrecvmsg(s->rs, message, flags | (s->nonblock ? MSG_DONTWAIT : 0));
@@ -48,7 +57,18 @@ static ssize_t receive(struct sock *s, int number, struct msghdr *message, int f
         message->msg_controllen = 0;
         message->msg_flags = 0;
     }
-    sock_put(s);
+    sock_put(s); /* from here on handlers run, and a signal can end the kernel's wait */
+    return use == USE_KERNEL ? real()->recvmsg(number, message, flags) : n;
+}
+
+static ssize_t receive(struct sock *s, int number, struct msghdr *message, int flags)
+{
+    ssize_t n = receive_once(s, number, message, flags);
+
+    while (n < 0 && goes_on()) {
+        s = sock_get(number);
+        n = s ? receive_once(s, number, message, flags) : real()->recvmsg(number, message, flags);
+    }
     return n;
 }
 
@@ -134,28 +154,40 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static ssize_t deliver(struct sock *s, int number, const struct msghdr *message, int flags)
+static ssize_t with_signal_of_pipe(ssize_t n, int flags)
 {
-    const enum use_result use = start_use(s, number, USE_WRITE, may_wait(s, flags));
+    if (n < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
+        raise(SIGPIPE);
+        errno = EPIPE;
+    }
+    return n;
+}
+
+static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *message, int flags)
+{
+    const enum use_result use = start_use(&s, number, USE_WRITE, may_wait(s, flags));
     ssize_t n = -1;
 
     if (use == USE_KERNEL) {
-        n = real()->sendmsg(number, message, flags);
         sock_put(s);
-        return n;
+        return real()->sendmsg(number, message, flags);
     }
     if (use == USE_RSOCKET && (flags & MSG_OOB)) {
         errno = EOPNOTSUPP;
     } else if (use == USE_RSOCKET) {
         n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
-        if (n < 0 && errno == ECONNRESET && atomic_exchange(&s->broken, true)) {
-            errno = EPIPE; /* it was told */
-        }
     }
     sock_put(s);
-    if (n < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
-        raise(SIGPIPE);
-        errno = EPIPE;
+    return with_signal_of_pipe(n, flags);
+}
+
+static ssize_t deliver(struct sock *s, int number, const struct msghdr *message, int flags)
+{
+    ssize_t n = deliver_once(s, number, message, flags);
+
+    while (n < 0 && goes_on()) {
+        s = sock_get(number);
+        n = s ? deliver_once(s, number, message, flags) : real()->sendmsg(number, message, flags);
     }
     return n;
 }
@@ -246,50 +278,85 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 /* --- from files ------------------------------------------------------------------------------ */
 
 /* As sendfile(2) counts: what was read and not sent is read again. */
-static ssize_t send_file(struct sock *s, int to, int from, off_t *offset, size_t count)
+static ssize_t send_octets(const struct sock *s, int from, off64_t *offset, size_t count)
 {
     char *octets = malloc(count < READ_OCTETS ? count + 1 : READ_OCTETS);
-    off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
-    ssize_t sent = 0, n = 0;
+    off64_t at = offset ? *offset : lseek64(from, 0, SEEK_CUR);
+    size_t sent = 0;
+    ssize_t n = 0, asked = 0;
 
-    while (octets && (size_t)sent < count) {
-        const size_t left = count - (size_t)sent;
-        n = pread(from, octets, left < READ_OCTETS ? left : READ_OCTETS, at);
-        if (n <= 0) {
+    while (octets && sent < count && n == asked) {
+        const size_t left = count - sent;
+        asked = pread64(from, octets, left < READ_OCTETS ? left : READ_OCTETS, at);
+        if (asked <= 0) {
+            n = asked;
             break;
         }
-        const struct iovec part = {.iov_base = octets, .iov_len = (size_t)n};
-        n = writev(to, &part, 1);
-        if (n <= 0) {
-            break;
-        }
-        at += n;
-        sent += n;
+        n = rsend(s->rs, octets, (size_t)asked, s->nonblock ? MSG_DONTWAIT : 0);
+        at += n > 0 ? n : 0;
+        sent += n > 0 ? (size_t)n : 0;
     }
     const int error = octets ? errno : ENOMEM;
     free(octets);
     if (offset) {
         *offset = at;
     } else {
-        (void)lseek(from, at, SEEK_SET);
+        (void)lseek64(from, at, SEEK_SET);
     }
-    sock_put(s);
     errno = error;
-    return sent > 0 || (n == 0 && octets) ? sent : -1;
+    return sent > 0 || (n == 0 && octets) ? (ssize_t)sent : -1;
 }
 
-EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset, size_t count)
 {
-    struct sock *s = get(to);
+    const enum use_result use = start_use(&s, to, USE_WRITE, may_wait(s, 0));
+    const ssize_t n = use == USE_RSOCKET ? send_octets(s, from, offset, count) : -1;
 
-    OURS_OR(s, real()->sendfile(to, from, offset, count))
-    return send_file(s, to, from, offset, count);
+    sock_put(s);
+    return use == USE_KERNEL ? real()->sendfile64(to, from, offset, count)
+                             : with_signal_of_pipe(n, 0);
+}
+
+static ssize_t send_file(struct sock *s, int to, int from, off64_t *offset, size_t count)
+{
+    ssize_t n = send_file_once(s, to, from, offset, count);
+
+    while (n < 0 && goes_on()) {
+        s = sock_get(to);
+        n = s ? send_file_once(s, to, from, offset, count)
+              : real()->sendfile64(to, from, offset, count);
+    }
+    return n;
 }
 
 EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t count)
 {
-    _Static_assert(sizeof(off_t) == sizeof(off64_t), "one function on 64 bits");
-    return sendfile(to, from, (off_t *)offset, count);
+    struct sock *s = get(to);
+
+    OURS_OR(s, real()->sendfile64(to, from, offset, count))
+    return send_file(s, to, from, offset, count);
+}
+
+/* An offset may have 32 bits. The kernel goes no further than these. */
+EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+{
+    const off64_t most = sizeof *offset == sizeof(int32_t) ? INT32_MAX : INT64_MAX;
+    struct sock *s = get(to);
+
+    OURS_OR(s, real()->sendfile(to, from, offset, count))
+    if (!offset) {
+        return send_file(s, to, from, NULL, count);
+    }
+    off64_t at = *offset;
+    const uint64_t left = at < 0 ? count : (uint64_t)(most - at);
+    if (left == 0 && count > 0) {
+        sock_put(s);
+        errno = EOVERFLOW;
+        return -1;
+    }
+    const ssize_t n = send_file(s, to, from, &at, count < left ? count : (size_t)left);
+    *offset = (off_t)at;
+    return n;
 }
 
 /* A pipe would hold pages of the socket. Programs that splice read and write instead, when told. */
@@ -306,28 +373,4 @@ EXPORT ssize_t splice(int from, off64_t *at_from, int to, off64_t *at_to, size_t
     }
     errno = EINVAL;
     return -1;
-}
-
-/* --- what a compiler makes of calls with _FORTIFY_SOURCE ------------------------------------- */
-
-ssize_t __read_chk(int fd, void *to, size_t n, size_t room);
-ssize_t __recv_chk(int fd, void *to, size_t n, size_t room, int flags);
-ssize_t __recvfrom_chk(int fd, void *to, size_t n, size_t room, int flags, struct sockaddr *from,
-                       socklen_t *len);
-_Noreturn void __chk_fail(void);
-
-EXPORT ssize_t __read_chk(int fd, void *to, size_t n, size_t room)
-{
-    return n <= room ? read(fd, to, n) : (__chk_fail(), -1);
-}
-
-EXPORT ssize_t __recv_chk(int fd, void *to, size_t n, size_t room, int flags)
-{
-    return n <= room ? recv(fd, to, n, flags) : (__chk_fail(), -1);
-}
-
-EXPORT ssize_t __recvfrom_chk(int fd, void *to, size_t n, size_t room, int flags,
-                              struct sockaddr *from, socklen_t *len)
-{
-    return n <= room ? recvfrom(fd, to, n, flags, from, len) : (__chk_fail(), -1);
 }

@@ -14,6 +14,7 @@ struct epoll_call {
     bool at_once; /* the time-out is 0: a signal does not end the call */
     bool fine;    /* the time-out is finer than milliseconds */
     const sigset_t *signals;
+    unsigned handlers; /* signals_count at its beginning */
 };
 
 static int kernel_has(const struct epoll_call *c)
@@ -28,6 +29,7 @@ static int kernel_has(const struct epoll_call *c)
  */
 static bool lead_epoll(const struct epoll_call *c, int *result)
 {
+    SIGNALS_HELD;
     static _Thread_local unsigned char calls[16]; /* of sets with the same last bits */
     bool interrupted = false, over = false;
     int error = 0, n = 0;
@@ -48,33 +50,45 @@ static bool lead_epoll(const struct epoll_call *c, int *result)
     }
     n = error == 0 && n == 0 ? kernel_has(c) : n;
     *result = n;
-    if (n == 0 && !c->at_once && (error == EINTR || interrupted)) {
+    if (n == 0 && !c->at_once && interrupted) {
         errno = EINTR;
         *result = -1;
     }
-    return n != 0 || error != EAGAIN;
+    return n != 0 || error != EAGAIN || interrupted;
 }
 
 static int kernel_epoll(void *arg)
 {
     const struct epoll_call *c = arg;
-    const struct timespec left = wait_left_of(c->end);
+
+    const bool ended = wait_is_ended(c->handlers, c->at_once);
+    const int64_t end = ended ? 0 : c->end;
+    const struct timespec left = wait_left_of(end);
     if (c->fine) {
-        return real()->epoll_pwait2(c->epoll, c->events, c->most,
-                                    c->end == INT64_MAX ? NULL : &left, c->signals);
+        return wait_result(real()->epoll_pwait2(c->epoll, c->events, c->most,
+                                                end == INT64_MAX ? NULL : &left, c->signals),
+                           ended);
     }
     const int64_t ms = left.tv_sec * INT64_C(1000) + (left.tv_nsec + 999999) / 1000000;
 
-    return real()->epoll_pwait(c->epoll, c->events, c->most,
-                               c->end == INT64_MAX ? -1
-                               : ms > INT_MAX      ? INT_MAX
-                                                   : (int)ms,
-                               c->signals);
+    return wait_result(real()->epoll_pwait(c->epoll, c->events, c->most,
+                                           end == INT64_MAX ? -1
+                                           : ms > INT_MAX   ? INT_MAX
+                                                            : (int)ms,
+                                           c->signals),
+                       ended);
 }
 
-static void end_wait(void *set)
+/* The set that this thread waits for, which a handler may have left by siglongjmp; -1: none. */
+static _Thread_local int waits_for = -1;
+
+static void end_wait(void *unused)
 {
-    set_end_wait(*(const int *)set);
+    (void)unused;
+    if (waits_for >= 0) {
+        set_end_wait(waits_for);
+    }
+    waits_for = -1;
 }
 
 /* A set without rsockets may come to have some meanwhile: nobody leads for it then. */
@@ -82,8 +96,10 @@ static int wait_and_count(struct epoll_call *c)
 {
     int n;
 
+    end_wait(NULL);
     set_begin_wait(c->epoll);
-    pthread_cleanup_push(end_wait, &c->epoll);
+    waits_for = c->epoll;
+    pthread_cleanup_push(end_wait, NULL);
     n = set_kind(c->epoll) == SET_HAS_RSOCKETS ? wait_in_kernel(kernel_epoll, c) : kernel_epoll(c);
     pthread_cleanup_pop(1);
     return n;
@@ -111,33 +127,40 @@ static bool is_ours(int epoll)
 
 EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
+    const unsigned handlers = signals_count();
+
     if (!is_ours(epoll)) {
         return real()->epoll_wait(epoll, events, most, timeout);
     }
-    return epoll_until(&(struct epoll_call){
-        epoll, most, events, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, false, NULL});
+    return epoll_until(&(struct epoll_call){epoll, most, events,
+                                            wait_end_of(timeout * INT64_C(1000000)), timeout == 0,
+                                            false, NULL, handlers});
 }
 
 EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
                        const sigset_t *signals)
 {
+    const unsigned handlers = signals_count();
+
     if (!is_ours(epoll)) {
         return real()->epoll_pwait(epoll, events, most, timeout, signals);
     }
     return epoll_until(&(struct epoll_call){epoll, most, events,
                                             wait_end_of(timeout * INT64_C(1000000)), timeout == 0,
-                                            false, signals});
+                                            false, signals, handlers});
 }
 
 EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
                         const struct timespec *timeout, const sigset_t *signals)
 {
+    const unsigned handlers = signals_count();
+
     if (!is_ours(epoll) || !wait_is_time(timeout)) {
         return real()->epoll_pwait2(epoll, events, most, timeout, signals);
     }
     const bool at_once = wait_is_at_once(timeout);
     return epoll_until(&(struct epoll_call){epoll, most, events, wait_end_of(wait_ns_of(timeout)),
-                                            at_once, true, signals});
+                                            at_once, true, signals, handlers});
 }
 
 /* --- sets ------------------------------------------------------------------------------------ */
@@ -182,7 +205,7 @@ EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
         return real()->epoll_ctl(epoll, op, number, event);
     }
     if (op != EPOLL_CTL_DEL) {
-        (void)start_use(s, number, USE_WAIT, false);
+        (void)start_use(&s, number, USE_WAIT, false);
     }
     const int result = s->state == SOCK_PLAIN ? real()->epoll_ctl(epoll, op, number, event)
                                               : sock_watch(s, epoll, op, number, event);

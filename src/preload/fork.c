@@ -151,7 +151,7 @@ static void end_family(struct family *f)
                 (void)rclose(s->rs);
             }
             pthread_mutex_unlock(&s->start);
-            sock_put(s);
+            sock_unref(s);
         }
     } while (s);
     real()->close(f->answers);
@@ -173,7 +173,9 @@ static void *answer_children(void *arg)
             real()->close(fd);
         }
         real()->close(to);
-        sock_put(search.found);
+        if (search.found) {
+            sock_unref(search.found);
+        }
     }
     end_family(f);
     return NULL;
@@ -340,7 +342,8 @@ static void in_child(void)
     struct family *f = begun;
     int asks = f ? f->asks : -1;
 
-    sock_begin_child();
+    sock_begin_process();
+    relay_begin_child();
     sock_release();
     sock_each(orphan, &asks);
     if (f) {

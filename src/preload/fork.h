@@ -32,5 +32,6 @@ int relay_start(struct sock *s);
  * Then wait for all such, for a bounded time. */
 void relay_end(struct sock *s);
 void relay_wait(void);
+void relay_begin_child(void);
 
 #endif

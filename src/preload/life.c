@@ -15,7 +15,7 @@
 
 /* --- whose socket is it? --------------------------------------------------------------------- */
 
-/* Where the code of the libraries below this one lies: what they open is not the program's. */
+/* Where the code of this library lies, and of those below: what they open is not the program's. */
 static struct {
     uintptr_t from, to;
 } below[4];
@@ -28,7 +28,8 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
     (void)size;
     (void)arg;
     name = name ? name + 1 : info->dlpi_name;
-    if (strncmp(name, "libibverbs.so", 13) != 0 && strncmp(name, "librdmacm.so", 12) != 0) {
+    if (strncmp(name, "libibverbs.so", 13) != 0 && strncmp(name, "librdmacm.so", 12) != 0 &&
+        strncmp(name, "librspreload.so", 15) != 0) {
         return 0;
     }
     for (int i = 0; i < info->dlpi_phnum && below_count < 4; i++) {
@@ -95,8 +96,10 @@ static void adopt_inherited(int fd)
 __attribute__((constructor)) static void begin(void)
 {
     (void)dl_iterate_phdr(note_library, NULL);
+    sock_begin_process();
     fork_watch();
     iwarp_rs_lead_with(real()->epoll_ctl);
+    signals_begin(); /* last: see there */
     for (int fd = 0; fd < 16; fd++) {
         adopt_inherited(fd);
     }
@@ -104,16 +107,28 @@ __attribute__((constructor)) static void begin(void)
 
 /* --- the beginning --------------------------------------------------------------------------- */
 
-EXPORT int socket(int domain, int type, int protocol)
+int sock_make(int domain, int type, int protocol)
 {
     const int fd = real()->socket(domain, type, protocol);
 
     if (fd >= 0 && (domain == AF_INET || domain == AF_INET6) &&
         (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
-        (protocol == 0 || protocol == IPPROTO_TCP) && !from_below(__builtin_return_address(0))) {
+        (protocol == 0 || protocol == IPPROTO_TCP)) {
         (void)sock_new(fd, SOCK_TCP);
     } else if (fd >= 0) {
         (void)sock_remove(fd); /* closed where this library did not see it */
+    }
+    return fd;
+}
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+    if (!from_below(__builtin_return_address(0))) {
+        return sock_make(domain, type, protocol);
+    }
+    const int fd = real()->socket(domain, type, protocol);
+    if (fd >= 0) {
+        (void)sock_remove(fd);
     }
     return fd;
 }
@@ -152,15 +167,38 @@ EXPORT int listen(int fd, int backlog)
     return real()->listen(fd, backlog);
 }
 
+/*
+ * Without those that a client of ours has ended while it waited for a Reply, if there is another
+ * one: a server that takes one connection only would have taken the wrong one. There was no octet
+ * of the program's in it.
+ */
+static int accept_live(int fd, struct sockaddr *peer, socklen_t *len, int flags)
+{
+    const socklen_t room = len ? *len : 0;
+    struct pollfd more = {.fd = fd, .events = POLLIN};
+    int new_one = real()->accept4(fd, peer, len, flags);
+
+    while (new_one >= 0 && start_given_up(new_one) && real()->poll(&more, 1, 0) > 0) {
+        real()->close(new_one);
+        if (len) {
+            *len = room;
+        }
+        new_one = real()->accept4(fd, peer, len, flags);
+    }
+    return new_one;
+}
+
 EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict len, int flags)
 {
     struct sock *s = sock_get(fd);
-    const int new_one = real()->accept4(fd, peer, len, flags);
+    const bool listens = s && s->state == SOCK_LISTENER;
 
-    if (s && new_one >= 0 && s->state == SOCK_LISTENER) {
+    sock_put(s);
+    const int new_one =
+        listens ? accept_live(fd, peer, len, flags) : real()->accept4(fd, peer, len, flags);
+    if (listens && new_one >= 0) {
         start_arrived(new_one);
     }
-    sock_put(s);
     return new_one;
 }
 
@@ -172,12 +210,19 @@ EXPORT int accept(int fd, struct sockaddr *restrict peer, socklen_t *restrict le
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 {
     struct sock *s = sock_get(fd);
+    const bool may = !s || start_may_connect(s, fd);
 
-    if (!s) {
-        return real()->connect(fd, to, len);
-    }
-    const int result = start_connect(s, fd, to, len);
     sock_put(s);
+    if (!may) {
+        return -1;
+    }
+    int result = real()->connect(fd, to, len);
+    if (s && (s = sock_get(fd))) {
+        bool again;
+        result = start_connected(s, fd, to, len, result, &again);
+        sock_put(s);
+        result = again && result == 0 ? real()->connect(fd, to, len) : result;
+    }
     return result;
 }
 
@@ -227,12 +272,17 @@ EXPORT void closefrom(int from)
 
 /* --- the end of the process ------------------------------------------------------------------ */
 
-/* What was written goes out, as it would from the kernel. */
+/* What was written goes out, as it would from the kernel. No handler runs in this thread any more:
+ * it would find its sockets gone, or leave the end. */
 static void end_all(void)
 {
     static atomic_bool once;
 
-    if (!sock_mine() || atomic_exchange(&once, true)) {
+    if (!sock_mine()) { /* a child of vfork has the parent's memory */
+        return;
+    }
+    signals_hold();
+    if (atomic_exchange(&once, true)) {
         return;
     }
     for (int fd = 0; fd < SOCK_NUMBERS; fd++) {
@@ -246,6 +296,7 @@ static void end_all(void)
         sock_put(s);
     }
     relay_wait();
+    iwarp_rs_end();
 }
 
 __attribute__((destructor)) static void finish(void)

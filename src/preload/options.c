@@ -13,6 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Its state is what the face shows. */
+static struct sock *settled(int fd)
+{
+    struct sock *s = sock_get(fd);
+
+    if (s) {
+        start_await_settled(s, fd);
+    }
+    return s;
+}
+
 /* As these calls do: as much as there is room for, and how long it is. */
 static int give_name(const struct sockaddr_storage *name, socklen_t name_len, struct sockaddr *to,
                      socklen_t *len)
@@ -31,7 +42,7 @@ static bool has_names(const struct sock *s)
 
 EXPORT int getsockname(int fd, struct sockaddr *restrict to, socklen_t *restrict len)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = settled(fd);
     int result;
 
     if (s && has_names(s)) {
@@ -45,7 +56,7 @@ EXPORT int getsockname(int fd, struct sockaddr *restrict to, socklen_t *restrict
 
 EXPORT int getpeername(int fd, struct sockaddr *restrict to, socklen_t *restrict len)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = settled(fd);
     int result = -1;
 
     if (s && has_names(s)) {
@@ -81,7 +92,7 @@ static bool is_without(const struct sock *s, int level)
 
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = settled(fd);
     int result = -1;
 
     if (!s) {
@@ -102,7 +113,7 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 
 EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict len)
 {
-    struct sock *s = sock_get(fd);
+    struct sock *s = settled(fd);
 
     if (!s) {
         return real()->getsockopt(fd, level, name, value, len);
@@ -125,7 +136,7 @@ EXPORT int shutdown(int fd, int how)
         return real()->shutdown(fd, how);
     }
     int result = -1;
-    switch (start_use(s, fd, USE_WRITE, !s->nonblock)) {
+    switch (start_use(&s, fd, USE_WRITE, !s->nonblock)) {
     case USE_RSOCKET:
         result = rshutdown(s->rs, how);
         break;
@@ -148,6 +159,7 @@ static int set_flags(struct sock *s, int fd, int flags)
     if (s->state == SOCK_PARENTS) { /* the flags are those of the face that it gets */
         fork_ask(s);
     }
+    start_await_settled(s, fd);
     s->nonblock = (flags & O_NONBLOCK) != 0;
     if (s->state == SOCK_RDMA) {
         result = rfcntl(s->rs, F_SETFL, flags);
@@ -183,13 +195,14 @@ static int named_set(int set, int number)
     return number;
 }
 
-static int control(int fd, int command, void *argument)
+/* `other`: the function for what is none of ours. On 32 bits two have other locks of files. */
+static int control(int fd, int command, void *argument, int (*other)(int fd, int command, ...))
 {
     struct sock *s = sock_get(fd);
     int result;
 
     if (!s) {
-        result = real()->fcntl(fd, command, argument);
+        result = other(fd, command, argument);
         return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? named_set(fd, result) : result;
     }
     switch (command) {
@@ -219,7 +232,7 @@ EXPORT int fcntl(int fd, int command, ...)
     va_start(arguments, command);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    return control(fd, command, argument);
+    return control(fd, command, argument, real()->fcntl);
 }
 
 EXPORT int fcntl64(int fd, int command, ...)
@@ -229,7 +242,7 @@ EXPORT int fcntl64(int fd, int command, ...)
     va_start(arguments, command);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    return control(fd, command, argument);
+    return control(fd, command, argument, real()->fcntl64);
 }
 
 /* How much there is to read, up to what one look shows. */
@@ -257,10 +270,10 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
         return real()->ioctl(fd, request, argument);
     }
     if (request == FIONBIO) {
-        const int flags = control(fd, F_GETFL, NULL);
+        const int flags = control(fd, F_GETFL, NULL, real()->fcntl);
         const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
         result = set_flags(s, fd, wanted);
-    } else if (request == FIONREAD && start_use(s, fd, USE_WAIT, false) == USE_RSOCKET) {
+    } else if (request == FIONREAD && start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET) {
         result = count_octets(s, argument);
     } else {
         result = real()->ioctl(fd, request, argument);

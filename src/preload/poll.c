@@ -3,6 +3,8 @@
 #include "preload/wait.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* What remains for the kernel: those that are no rsockets. */
 struct others {
@@ -46,6 +48,7 @@ static int look_at_others(const struct wait_poll *c, struct others *others)
 
 bool wait_lead_poll(const struct wait_poll *c, int *result)
 {
+    SIGNALS_HELD;
     static _Thread_local unsigned calls;
     struct others others;
     bool interrupted = false, over;
@@ -64,11 +67,11 @@ bool wait_lead_poll(const struct wait_poll *c, int *result)
         ready += look_at_others(c, &others);
     } while (error == 0 && ready == 0 && !over && !interrupted);
     *result = ready;
-    if (ready == 0 && !c->at_once && (error == EINTR || interrupted)) {
+    if (ready == 0 && !c->at_once && interrupted) {
         errno = EINTR;
         *result = -1;
     }
-    return ready > 0 || error != EAGAIN;
+    return ready > 0 || error != EAGAIN || interrupted;
 }
 
 static int kernel_poll(void *arg)
@@ -78,64 +81,140 @@ static int kernel_poll(void *arg)
     for (nfds_t i = 0; i < c->n; i++) {
         wait_follow(c->fds[i].fd);
     }
-    const struct timespec left = wait_left_of(c->end);
+    const bool ended = wait_is_ended(c->handlers, c->at_once);
+    const int64_t end = ended ? 0 : c->end;
+    const struct timespec left = wait_left_of(end);
 
-    return real()->ppoll(c->fds, c->n, c->end == INT64_MAX ? NULL : &left, c->signals);
+    return wait_result(real()->ppoll(c->fds, c->n, end == INT64_MAX ? NULL : &left, c->signals),
+                       ended);
 }
 
-/* How many are rsockets? */
-static unsigned prepare(const struct pollfd *fds, nfds_t n)
+/* How many are rsockets, or become some? */
+static unsigned prepare(const struct pollfd *fds, nfds_t n, bool *connects)
 {
     unsigned rsockets = 0;
 
+    *connects = false;
     for (nfds_t i = 0; i < n; i++) {
-        rsockets += wait_prepare(fds[i].fd);
+        rsockets += wait_prepare(fds[i].fd, connects);
     }
     return rsockets;
 }
 
-static int poll_until(struct wait_poll *c)
+/* The faces are right. */
+static int poll_faces(struct wait_poll *c)
 {
     int result;
 
+    if (!iwarp_rs_waits()) {
+        return kernel_poll(c);
+    }
     pthread_testcancel();
     return !c->signals && c->n <= WAIT_MOST && wait_lead_poll(c, &result)
                ? result
                : wait_in_kernel(kernel_poll, c);
 }
 
+/* A wait of the program's, and the same with stand-ins. */
+struct connecting {
+    const struct wait_poll *given;
+    struct wait_poll own;
+};
+
+static void stand_in(struct connecting *w)
+{
+    for (nfds_t i = 0; i < w->own.n; i++) {
+        const int other = wait_stand_in(w->given->fds[i].fd);
+        w->own.fds[i] = w->given->fds[i];
+        w->own.fds[i].fd = other >= 0 ? other : w->own.fds[i].fd;
+    }
+}
+
+/* True: one that connected is ready, so it does so no more. */
+static bool give_back(struct connecting *w)
+{
+    const int error = errno;
+    bool settled = false;
+
+    for (nfds_t i = 0; i < w->own.n; i++) {
+        struct pollfd *given = &w->given->fds[i], *own = &w->own.fds[i];
+        const bool is_other = own->fd != given->fd;
+        settled = settled || (is_other && own->revents != 0);
+        given->revents = is_other ? 0 : own->revents;
+        if (is_other) {
+            real()->close(own->fd);
+            own->fd = given->fd;
+        }
+    }
+    errno = error;
+    return settled;
+}
+
+/* A thread that is cancelled leaves nothing behind. */
+static void end_connecting(void *arg)
+{
+    struct connecting *w = arg;
+
+    (void)give_back(w);
+    free(w->own.fds);
+}
+
+/*
+ * The kernel looks a number up again each time that it is woken up, but it waits for the first face
+ * alone. So the wait is for another descriptor of that face, and begins anew once that is ready.
+ */
+static int poll_connecting(const struct wait_poll *c)
+{
+    struct connecting w = {c, *c};
+    bool connects;
+    int result;
+
+    w.own.fds = calloc(c->n, sizeof *w.own.fds);
+    if (!w.own.fds) {
+        errno = ENOMEM;
+        return -1;
+    }
+    memcpy(w.own.fds, c->fds, c->n * sizeof *c->fds);
+    pthread_cleanup_push(end_connecting, &w);
+    do {
+        stand_in(&w);
+        (void)prepare(w.own.fds, c->n, &connects);
+        result = poll_faces(&w.own);
+    } while (give_back(&w) && result > 0);
+    pthread_cleanup_pop(0);
+    free(w.own.fds);
+    return result;
+}
+
+int wait_poll(struct wait_poll *c, bool connects)
+{
+    return connects ? poll_connecting(c) : poll_faces(c);
+}
+
 EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-    if (prepare(fds, n) == 0 || !iwarp_rs_waits()) {
+    const unsigned handlers = signals_count();
+    bool connects;
+
+    if (prepare(fds, n, &connects) == 0 || iwarp_rs_is_inside()) {
         return real()->poll(fds, n, timeout);
     }
-    return poll_until(
-        &(struct wait_poll){fds, n, wait_end_of(timeout * INT64_C(1000000)), timeout == 0, NULL});
+    return wait_poll(&(struct wait_poll){fds, n, wait_end_of(timeout * INT64_C(1000000)),
+                                         timeout == 0, NULL, handlers},
+                     connects);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
                  const sigset_t *signals)
 {
-    if (prepare(fds, n) == 0 || !iwarp_rs_waits() || !wait_is_time(timeout)) {
+    const unsigned handlers = signals_count();
+    bool connects;
+
+    if (prepare(fds, n, &connects) == 0 || iwarp_rs_is_inside() || !wait_is_time(timeout)) {
         return real()->ppoll(fds, n, timeout, signals);
     }
     const bool at_once = wait_is_at_once(timeout);
-    return poll_until(
-        &(struct wait_poll){fds, n, wait_end_of(wait_ns_of(timeout)), at_once, signals});
-}
-
-int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
-int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-                const sigset_t *signals, size_t room);
-_Noreturn void __chk_fail(void);
-
-EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
-{
-    return n <= room / sizeof *fds ? poll(fds, n, timeout) : (__chk_fail(), -1);
-}
-
-EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-                       const sigset_t *signals, size_t room)
-{
-    return n <= room / sizeof *fds ? ppoll(fds, n, timeout, signals) : (__chk_fail(), -1);
+    return wait_poll(
+        &(struct wait_poll){fds, n, wait_end_of(wait_ns_of(timeout)), at_once, signals, handlers},
+        connects);
 }

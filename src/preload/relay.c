@@ -180,3 +180,8 @@ void relay_wait(void)
         rest();
     }
 }
+
+void relay_begin_child(void)
+{
+    atomic_store(&relays, 0); /* its parent's */
+}

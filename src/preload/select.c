@@ -10,6 +10,8 @@ struct select_call {
     int64_t end;
     bool at_once;
     const sigset_t *signals;
+    unsigned handlers; /* signals_count at its beginning */
+    bool connects;     /* a socket in `readable` or `writable` does */
 };
 
 static bool has(const fd_set *set, int number)
@@ -17,30 +19,30 @@ static bool has(const fd_set *set, int number)
     return set && FD_ISSET(number, set);
 }
 
-static unsigned prepare_sets(const struct select_call *c)
+static unsigned prepare_sets(struct select_call *c)
 {
     unsigned rsockets = 0;
 
     for (int i = 0; i < c->n && i < FD_SETSIZE; i++) {
         if (has(c->sets[0], i) || has(c->sets[1], i)) {
-            rsockets += wait_prepare(i);
+            rsockets += wait_prepare(i, &c->connects);
         }
     }
     return rsockets;
 }
 
-/* The numbers in the sets, as for poll. More than WAIT_MOST: too many. */
-static nfds_t as_poll(const struct select_call *c, struct pollfd *fds)
+/* The numbers in the sets, as for poll. More than `most`: too many. */
+static nfds_t as_poll(const struct select_call *c, struct pollfd *fds, nfds_t most)
 {
     static const short events[3] = {POLLIN, POLLOUT, POLLPRI};
     nfds_t n = 0;
 
-    for (int number = 0; number < c->n && number < FD_SETSIZE && n <= WAIT_MOST; number++) {
+    for (int number = 0; number < c->n && number < FD_SETSIZE && n <= most; number++) {
         short wanted = 0;
         for (int i = 0; i < 3; i++) {
             wanted = (short)(wanted | (has(c->sets[i], number) ? events[i] : 0));
         }
-        if (wanted && n < WAIT_MOST) {
+        if (wanted && n < most) {
             fds[n] = (struct pollfd){number, wanted, 0};
         }
         n += wanted != 0;
@@ -73,19 +75,13 @@ static int count_ready(const struct select_call *c, const struct pollfd *fds, nf
     return ready;
 }
 
-static bool lead_select(const struct select_call *c, int *result)
+/* The sets as they come out. False: poll tells of what is nothing for select. */
+static bool finish(const struct select_call *c, const struct pollfd *fds, nfds_t n, int *result)
 {
-    struct pollfd fds[WAIT_MOST];
-    const nfds_t n = as_poll(c, fds);
-    const struct wait_poll poll = {fds, n, c->end, c->at_once, NULL};
-
-    if (c->signals || c->n > FD_SETSIZE || n > WAIT_MOST || !wait_lead_poll(&poll, result)) {
-        return false;
-    }
     if (*result > 0) {
         *result = count_ready(c, fds, n);
         if (*result == 0) {
-            return false; /* what poll tells of would be told again and again: the kernel waits */
+            return false;
         }
     }
     for (int i = 0; i < 3 && *result >= 0; i++) {
@@ -98,6 +94,18 @@ static bool lead_select(const struct select_call *c, int *result)
     return true;
 }
 
+/* What poll tells of, and is nothing for select, would be told again and again: false, the kernel
+ * waits. */
+static bool lead_select(const struct select_call *c, int *result)
+{
+    struct pollfd fds[WAIT_MOST];
+    const nfds_t n = as_poll(c, fds, WAIT_MOST);
+    const struct wait_poll poll = {fds, n, c->end, c->at_once, NULL, c->handlers};
+
+    return !c->signals && c->n <= FD_SETSIZE && n <= WAIT_MOST && wait_lead_poll(&poll, result) &&
+           finish(c, fds, n, result);
+}
+
 static int kernel_select(void *arg)
 {
     const struct select_call *c = arg;
@@ -107,16 +115,36 @@ static int kernel_select(void *arg)
             wait_follow(i);
         }
     }
-    const struct timespec left = wait_left_of(c->end);
+    const bool ended = wait_is_ended(c->handlers, c->at_once);
+    const int64_t end = ended ? 0 : c->end;
+    const struct timespec left = wait_left_of(end);
 
-    return real()->pselect(c->n, c->sets[0], c->sets[1], c->sets[2],
-                           c->end == INT64_MAX ? NULL : &left, c->signals);
+    return wait_result(real()->pselect(c->n, c->sets[0], c->sets[1], c->sets[2],
+                                       end == INT64_MAX ? NULL : &left, c->signals),
+                       ended);
+}
+
+/* True: poll has done it, which knows how. */
+static bool select_connecting(const struct select_call *c, int *result)
+{
+    struct pollfd fds[FD_SETSIZE];
+    const nfds_t n = as_poll(c, fds, FD_SETSIZE);
+    struct wait_poll poll = {fds, n, c->end, c->at_once, c->signals, c->handlers};
+
+    *result = wait_poll(&poll, true);
+    return finish(c, fds, n, result);
 }
 
 static int select_until(struct select_call *c)
 {
     int result;
 
+    if (c->connects && c->n <= FD_SETSIZE && select_connecting(c, &result)) {
+        return result;
+    }
+    if (!iwarp_rs_waits()) {
+        return kernel_select(c);
+    }
     pthread_testcancel();
     return lead_select(c, &result) ? result : wait_in_kernel(kernel_select, c);
 }
@@ -124,9 +152,10 @@ static int select_until(struct select_call *c)
 EXPORT int select(int n, fd_set *restrict readable, fd_set *restrict writable,
                   fd_set *restrict urgent, struct timeval *restrict timeout)
 {
-    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, false, NULL};
+    struct select_call c = {
+        n, {readable, writable, urgent}, INT64_MAX, false, NULL, signals_count(), false};
 
-    if (prepare_sets(&c) == 0 || !iwarp_rs_waits() ||
+    if (prepare_sets(&c) == 0 || iwarp_rs_is_inside() ||
         (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
         return real()->select(n, readable, writable, urgent, timeout);
     }
@@ -148,9 +177,10 @@ EXPORT int pselect(int n, fd_set *restrict readable, fd_set *restrict writable,
                    fd_set *restrict urgent, const struct timespec *restrict timeout,
                    const sigset_t *restrict signals)
 {
-    struct select_call c = {n, {readable, writable, urgent}, INT64_MAX, false, signals};
+    struct select_call c = {
+        n, {readable, writable, urgent}, INT64_MAX, false, signals, signals_count(), false};
 
-    if (prepare_sets(&c) == 0 || !iwarp_rs_waits() || !wait_is_time(timeout)) {
+    if (prepare_sets(&c) == 0 || iwarp_rs_is_inside() || !wait_is_time(timeout)) {
         return real()->pselect(n, readable, writable, urgent, timeout, signals);
     }
     c.end = wait_end_of(wait_ns_of(timeout));

@@ -32,13 +32,24 @@ struct sock *sock_get(int number)
     if (!at(number)) {
         return NULL;
     }
+    signals_hold();
     pthread_mutex_lock(&lock);
     struct sock *s = at(number);
     if (s) {
         s->refs++;
     }
     pthread_mutex_unlock(&lock);
+    if (!s) {
+        signals_release();
+    }
     return s;
+}
+
+void sock_ref(struct sock *s)
+{
+    pthread_mutex_lock(&lock);
+    s->refs++;
+    pthread_mutex_unlock(&lock);
 }
 
 /* The lock is held. */
@@ -62,11 +73,8 @@ static void sock_free(struct sock *s)
     free(s);
 }
 
-void sock_put(struct sock *s)
+void sock_unref(struct sock *s)
 {
-    if (!s) {
-        return;
-    }
     pthread_mutex_lock(&lock);
     const bool last = unref(s);
     pthread_mutex_unlock(&lock);
@@ -75,15 +83,21 @@ void sock_put(struct sock *s)
     }
 }
 
+void sock_put(struct sock *s)
+{
+    if (s) {
+        sock_unref(s);
+        signals_release();
+    }
+}
+
 struct sock *sock_new(int number, enum sock_state state)
 {
+    SIGNALS_HELD;
     struct sock *s = in_table(number) ? calloc(1, sizeof *s) : NULL;
 
     if (!s) {
         return NULL;
-    }
-    if (!owner) {
-        owner = getpid();
     }
     const int flags = real()->fcntl(number, F_GETFL);
     s->state = state;
@@ -104,7 +118,7 @@ struct sock *sock_new(int number, enum sock_state state)
     /* A socket of that number may have been closed where this library did not see it. */
     (void)sock_remove(number);
     (void)sock_add(s, number);
-    sock_put(s);
+    sock_unref(s);
     return s;
 }
 
@@ -112,6 +126,8 @@ struct sock *sock_new(int number, enum sock_state state)
 
 bool sock_add(struct sock *s, int number)
 {
+    SIGNALS_HELD;
+
     if (!in_table(number)) {
         return false;
     }
@@ -154,6 +170,7 @@ static void leave_sets(struct sock *s, int number)
 
 bool sock_remove(int number)
 {
+    SIGNALS_HELD;
     bool none_left = false, last = false;
 
     if (!at(number)) {
@@ -439,7 +456,7 @@ static void each_member(int set, void (*call)(struct sock *s, int set))
             call(some[i], set);
             pthread_mutex_unlock(&some[i]->sets);
             serial = some[i]->serial;
-            sock_put(some[i]);
+            sock_unref(some[i]);
         }
     } while (n == AT_A_TIME);
 }
@@ -477,6 +494,7 @@ static void share(struct sock *s, int set)
 
 void sock_set_closed(int number)
 {
+    SIGNALS_HELD;
     bool shared;
     const enum set_kind kind = set_forget(number, &shared);
 
@@ -490,6 +508,8 @@ void sock_set_closed(int number)
 
 void sock_set_shared(int number)
 {
+    SIGNALS_HELD;
+
     if (set_kind(number) != SET_NONE && !set_is_shared(number)) {
         set_mark_shared(number);
         each_member(number, share);
@@ -500,6 +520,8 @@ void sock_set_shared(int number)
 
 void sock_each(void (*call)(struct sock *s, void *arg), void *arg)
 {
+    SIGNALS_HELD;
+
     pthread_mutex_lock(&lock);
     for (struct sock *s = all; s; s = s->next) {
         call(s, arg);
@@ -520,7 +542,7 @@ int sock_high(int fd)
 
 bool sock_mine(void)
 {
-    return !owner || owner == getpid();
+    return owner == getpid();
 }
 
 void sock_hold(void)
@@ -533,11 +555,9 @@ void sock_release(void)
     pthread_mutex_unlock(&lock);
 }
 
-void sock_begin_child(void)
+void sock_begin_process(void)
 {
-    if (owner) {
-        owner = getpid();
-    }
+    owner = getpid();
 }
 
 int64_t sock_now_ns(void)

@@ -22,14 +22,15 @@
  *   GONE        | as it was                | nobody         | -
  *   PLAIN       | TCP                      | the kernel     | (no number is known any more)
  *
- * Lock order: sock.start, sock.sets, then the table's lock, which is innermost. Neither is held
- * while anything waits, but sock.start while the state changes at first use, and while a peer is
- * asked.
+ * Lock order: sock.start, sock.sets, then the table's lock, which is innermost. None is held
+ * while anything waits, except sock.start: while the state changes at first use, and while a peer
+ * is asked.
  */
 #ifndef IWARP_PRELOAD_SOCK_H
 #define IWARP_PRELOAD_SOCK_H
 
 #include "preload/real.h"
+#include "preload/signals.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -68,7 +69,6 @@ struct sock {
     bool elsewhere;                /* another process has the rsocket */
     atomic_bool nonblock;
     atomic_bool closed; /* by the program: before `start` is tried */
-    atomic_bool broken; /* a call that writes has told that the connection is lost */
     pthread_mutex_t start;
     pthread_cond_t settled; /* no longer CONNECTING; with `start` */
     pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
@@ -81,9 +81,17 @@ struct sock {
     socklen_t bound_len, local_len, peer_len;
 };
 
-/* The socket with that number, with a reference; NULL: none of ours, the kernel's matter. */
+/* socket(2), for the program. */
+int sock_make(int domain, int type, int protocol);
+
+/* The socket with that number, with a reference; NULL: none of ours, the kernel's matter. From here
+ * to sock_put the thread is inside (signals.h). */
 struct sock *sock_get(int number);
-void sock_put(struct sock *s);
+void sock_put(struct sock *s); /* or NULL */
+
+/* A reference that another thread may give back. */
+void sock_ref(struct sock *s);
+void sock_unref(struct sock *s);
 
 /* A socket with that number; it knows no other. NULL: no memory, or the number is beyond
  * SOCK_NUMBERS; the descriptor is plain then. */
@@ -141,6 +149,6 @@ int64_t sock_now_ms(void);
 /* For the handlers of fork. */
 void sock_hold(void);
 void sock_release(void);
-void sock_begin_child(void);
+void sock_begin_process(void); /* at the start, and in a child of fork */
 
 #endif

@@ -89,6 +89,14 @@ static enum first_octets look(int number, ssize_t *n)
     return *n > 0 ? first_octets(octets, (size_t)*n) : FIRST_OTHER;
 }
 
+bool start_given_up(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    ssize_t n;
+
+    return look(fd, &n) == FIRST_REQUEST && real()->poll(&p, 1, 0) > 0;
+}
+
 void start_arrived(int fd)
 {
     ssize_t n;
@@ -96,6 +104,7 @@ void start_arrived(int fd)
     if (start_quiet_s() == 0 || look(fd, &n) == FIRST_OTHER) {
         return;
     }
+    SIGNALS_HELD;
     struct sock *s = sock_new(fd, SOCK_ARRIVED);
     if (s) {
         s->arrived_ms = sock_now_ms();
@@ -116,6 +125,7 @@ static void become_server(struct sock *s, int number)
         s->state = SOCK_GONE;
         return;
     }
+    s->elsewhere = false;
     s->state = SOCK_RDMA;
     (void)sock_swap(s, s->rs);
 }
@@ -164,43 +174,46 @@ int start_limit_ms(int tcp, enum use use)
 }
 
 /* Until there is something to decide about, as the call itself would wait. -1: errno. */
-static int wait_for_octets(struct sock *s, int number)
+static int wait_for_octets(struct sock **s, int number)
 {
     char octet;
+    ssize_t n;
 
+    sock_put(*s);
+    *s = NULL;
     if (real()->recv(number, &octet, sizeof octet, MSG_PEEK) < 0) {
         return -1;
     }
-    if (s->state == SOCK_ARRIVED) {
-        /* Part of the key: there is nothing to sleep on, and it is rare and bounded. */
-        struct timespec t = {.tv_nsec = 2000000};
-        ssize_t n;
-        if (look(number, &n) == FIRST_PART) {
-            nanosleep(&t, NULL);
-        }
+    /* Part of the key: there is nothing to sleep on, and it is rare and bounded. */
+    if (look(number, &n) == FIRST_PART) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
+    *s = sock_get(number);
     return 0;
 }
 
 /* --- first use ------------------------------------------------------------------------------- */
 
-static enum use_result use_arrived(struct sock *s, int number, enum use use, bool wait)
+static enum use_result use_arrived(struct sock **at, int number, enum use use, bool wait)
 {
-    for (;;) {
+    struct sock *s;
+
+    while ((s = *at)) {
         pthread_mutex_lock(&s->start);
         const bool decided = s->state != SOCK_ARRIVED || decide(s, number, use);
         pthread_mutex_unlock(&s->start);
         if (decided || use == USE_WAIT) {
-            return USE_KERNEL; /* look again at the state */
+            break;
         }
         if (!wait) {
             errno = EAGAIN;
             return USE_FAILED;
         }
-        if (wait_for_octets(s, number) != 0) {
+        if (wait_for_octets(at, number) != 0) {
             return USE_FAILED;
         }
     }
+    return USE_KERNEL; /* look again at the state */
 }
 
 /* A signal's handler does not end it. -1: EAGAIN. */
@@ -220,27 +233,43 @@ static int wait_for_face(int number, int ms)
     return ready > 0 ? 0 : -1;
 }
 
+void start_await_settled(struct sock *s, int number)
+{
+    struct pollfd p = {.fd = number, .events = POLLOUT};
+
+    if (s->state == SOCK_CONNECTING && real()->poll(&p, 1, 0) > 0) {
+        pthread_mutex_lock(&s->start);
+        pthread_mutex_unlock(&s->start);
+    }
+}
+
 /*
  * The face becomes writable once that is settled. The thread that settles it may hold `start` until
  * a peer has answered, so the lock is taken only for the moment between the new face and the new
  * state.
  */
-static enum use_result use_connecting(struct sock *s, int number, enum use use, bool wait)
+static enum use_result use_connecting(struct sock **s, int number, enum use use, bool wait)
 {
     if (use == USE_WAIT) {
         return USE_KERNEL;
     }
     if (!wait) {
+        start_await_settled(*s, number);
         errno = EAGAIN;
-        return USE_FAILED;
+        return (*s)->state == SOCK_CONNECTING ? USE_FAILED : USE_KERNEL;
     }
-    const int ms = start_limit_ms(s->rs, use);
-    while (s->state == SOCK_CONNECTING) {
+    const int ms = start_limit_ms((*s)->rs, use);
+    while (*s && (*s)->state == SOCK_CONNECTING) {
+        sock_put(*s);
+        *s = NULL;
         if (wait_for_face(number, ms) != 0) {
             return USE_FAILED;
         }
-        pthread_mutex_lock(&s->start);
-        pthread_mutex_unlock(&s->start);
+        *s = sock_get(number);
+        if (*s) {
+            pthread_mutex_lock(&(*s)->start);
+            pthread_mutex_unlock(&(*s)->start);
+        }
     }
     return USE_KERNEL;
 }
@@ -258,13 +287,13 @@ static enum use_result use_rsocket(struct sock *s, enum use use)
     return result == 0 ? USE_RSOCKET : USE_FAILED;
 }
 
-enum use_result start_use(struct sock *s, int number, enum use use, bool wait)
+enum use_result start_use(struct sock **s, int number, enum use use, bool wait)
 {
     enum use_result result = USE_KERNEL;
     enum sock_state before = SOCK_PLAIN;
 
-    while (result == USE_KERNEL) {
-        const enum sock_state state = s->state;
+    while (result == USE_KERNEL && *s) {
+        const enum sock_state state = (*s)->state;
         if (state == before) {
             return USE_KERNEL; /* not decided, and nothing waits */
         }
@@ -277,10 +306,10 @@ enum use_result start_use(struct sock *s, int number, enum use use, bool wait)
             result = use_connecting(s, number, use, wait);
             break;
         case SOCK_PARENTS:
-            fork_ask(s);
+            fork_ask(*s);
             break;
         case SOCK_RDMA:
-            return use_rsocket(s, use);
+            return use_rsocket(*s, use);
         case SOCK_GONE:
             errno = ECONNRESET;
             return USE_FAILED;

@@ -21,10 +21,11 @@ enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET };
 
 /*
  * What a call that moves data, or waits for it, does first: a connection that was accepted is
- * decided about. USE_RSOCKET: s->rs does the call. USE_KERNEL: `number` itself does. USE_FAILED:
- * errno, EAGAIN among others. `wait`: the call may block.
+ * decided about. USE_RSOCKET: (*s)->rs does the call. USE_KERNEL: `number` itself does. USE_FAILED:
+ * errno, EAGAIN among others. `wait`: the call may block; *s is put back meanwhile, and what the
+ * number is afterwards, NULL if it is nothing of ours.
  */
-enum use_result start_use(struct sock *s, int number, enum use use, bool wait);
+enum use_result start_use(struct sock **s, int number, enum use use, bool wait);
 
 /*
  * The last number is closed. Nothing waits here: while the socket connects, the thread that does so
@@ -32,8 +33,22 @@ enum use_result start_use(struct sock *s, int number, enum use use, bool wait);
  */
 void start_end(struct sock *s);
 
-/* connect(2), and accept(2) has returned `fd`, of a listener of ours. */
-int start_connect(struct sock *s, int number, const struct sockaddr *to, socklen_t len);
+/*
+ * A program acts once the face shows writable, and between the new face and the new state the
+ * thread that settles it holds `start`: the state is right afterwards, if the face shows that.
+ */
+void start_await_settled(struct sock *s, int number);
+
+/* Of a connection that was accepted: has a client of ours ended it while it waited for the Reply?
+ */
+bool start_given_up(int fd);
+
+/* Before connect(2), false: errno; and after it, with its result and errno, which this may change.
+ * *again: the peer has no RDMA, and connect is to be called once more, for a plain socket.
+ * accept(2) has returned `fd`, of a listener of ours. */
+bool start_may_connect(struct sock *s, int number);
+int start_connected(struct sock *s, int number, const struct sockaddr *to, socklen_t len,
+                    int result, bool *again);
 void start_arrived(int fd);
 
 /* The connection of the TCP socket becomes an rsocket, of a number of this library's own, or -1.

@@ -15,9 +15,16 @@ static ssize_t read_stream(void *cookie, char *to, size_t n)
 
 static ssize_t write_stream(void *cookie, const char *from, size_t n)
 {
-    const ssize_t done = write((int)(intptr_t)cookie, from, n);
+    size_t done = 0;
 
-    return done < 0 ? 0 : done; /* of such a stream 0 is the error */
+    while (done < n) { /* a signal may end a write in its midst */
+        const ssize_t went = write((int)(intptr_t)cookie, from + done, n - done);
+        if (went < 0) {
+            break;
+        }
+        done += (size_t)went;
+    }
+    return (ssize_t)done; /* of such a stream 0 is the error */
 }
 
 static int close_stream(void *cookie)

@@ -29,7 +29,7 @@ struct timespec wait_left_of(int64_t end)
 {
     const int64_t left = end - sock_now_ns();
 
-    return left > 0 ? (struct timespec){left / 1000000000, (long)(left % 1000000000)}
+    return left > 0 ? (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)}
                     : (struct timespec){0};
 }
 
@@ -46,7 +46,7 @@ bool wait_is_at_once(const struct timespec *t)
 /* --- faces ----------------------------------------------------------------------------------- */
 
 /* A socket that fails here is shown as it is: the call that comes next says what is wrong. */
-bool wait_prepare(int number)
+bool wait_prepare(int number, bool *connects)
 {
     const int error = errno;
     struct sock *s = sock_get(number);
@@ -59,10 +59,21 @@ bool wait_prepare(int number)
     if (!s) {
         return false;
     }
-    const bool is_rsocket = start_use(s, number, USE_WAIT, false) == USE_RSOCKET;
+    const bool is_rsocket = start_use(&s, number, USE_WAIT, false) == USE_RSOCKET;
+    const bool is_connecting = s && s->state == SOCK_CONNECTING;
     sock_put(s);
+    *connects = *connects || is_connecting;
     errno = error;
-    return is_rsocket;
+    return is_rsocket || is_connecting;
+}
+
+int wait_stand_in(int number)
+{
+    struct sock *s = sock_get(number);
+    const int face = s && s->state == SOCK_CONNECTING ? sock_face(s) : -1;
+
+    sock_put(s);
+    return face;
 }
 
 struct sock *wait_rsocket(int number)
@@ -88,12 +99,28 @@ void wait_follow(int number)
 
 /* --- waiting in the kernel ------------------------------------------------------------------- */
 
+bool wait_is_ended(unsigned handlers, bool at_once)
+{
+    return !at_once && signals_count() != handlers;
+}
+
+int wait_result(int result, bool is_ended)
+{
+    if (result == 0 && is_ended) {
+        errno = EINTR;
+        return -1;
+    }
+    return result;
+}
+
 static void end_sleep(void *unused)
 {
     const int error = errno;
 
     (void)unused;
+    signals_hold();
     iwarp_rs_end_sleep();
+    signals_release();
     errno = error;
 }
 
@@ -101,7 +128,9 @@ int wait_in_kernel(int (*call)(void *arg), void *arg)
 {
     int result;
 
+    signals_hold();
     iwarp_rs_begin_sleep();
+    signals_release();
     pthread_cleanup_push(end_sleep, NULL);
     result = call(arg);
     pthread_cleanup_pop(1);

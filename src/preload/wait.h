@@ -18,12 +18,21 @@ struct timespec wait_left_of(int64_t end);
 bool wait_is_time(const struct timespec *t);    /* as the kernel takes it; or NULL */
 bool wait_is_at_once(const struct timespec *t); /* no time at all; not NULL */
 
-/* For a wait in poll or select: the face is right. True: it is an rsocket, or a set that has some.
- * errno stays. */
-bool wait_prepare(int number);
+/* For a wait in poll or select: the face is right. True: it is an rsocket, or becomes one perhaps,
+ * or a set that has some. *connects becomes true if it connects. errno stays. */
+bool wait_prepare(int number, bool *connects);
+
+/* What connects has another face soon, and shows nothing until then: a descriptor of the face that
+ * it has now, for the caller to close; -1: it does not connect. */
+int wait_stand_in(int number);
 
 /* Is it an rsocket that is watched? With a reference, for sock_put. */
 struct sock *wait_rsocket(int number);
+
+/* Has a handler run since the call began? Then the kernel is asked and does not wait, and if it has
+ * nothing to tell the call fails with EINTR. */
+bool wait_is_ended(unsigned handlers, bool at_once);
+int wait_result(int result, bool is_ended);
 
 /* A wait in the kernel for rsockets. It may be cancelled. */
 int wait_in_kernel(int (*call)(void *arg), void *arg);
@@ -37,10 +46,14 @@ struct wait_poll {
     int64_t end;
     bool at_once; /* the time-out is 0: a signal does not end the call */
     const sigset_t *signals;
+    unsigned handlers; /* signals_count at its beginning */
 };
 #define WAIT_MOST 64
 
-/* poll, by leading. True: it is over, with its result. */
+/* poll, once the faces are right. connects: as wait_prepare found. */
+int wait_poll(struct wait_poll *c, bool connects);
+
+/* The same by leading. True: it is over, with its result. */
 bool wait_lead_poll(const struct wait_poll *c, int *result);
 
 #endif

@@ -111,7 +111,7 @@ static void begin(struct rs *s)
     s->lent[1] = 0;
     s->free_at = s->receive_free = half;
     s->error = s->start_up = 0;
-    s->read_over = s->write_over = s->told_end = s->ended = false;
+    s->read_over = s->write_over = s->told_end = s->heard_end = s->dead = s->ended = false;
 }
 
 int rs_prepare(struct rs *s)
@@ -251,17 +251,35 @@ int rs_error_of(const struct iwarp_fault *f)
     return ECONNRESET;
 }
 
+/*
+ * What TCP's would be. A reset that follows the end of the stream is told to writers alone. A peer
+ * that closed while we had no room to send has left octets unread: TCP would reset.
+ */
+static int error_of_tcp(struct rs *s, int error)
+{
+    if (error) {
+        return s->heard_end ? EPIPE : error;
+    }
+    return rs_may_send(s) ? 0 : ECONNRESET;
+}
+
 void rs_over(struct rs *s, int error)
 {
+    const bool in_order = error == 0;
+
     if (s->state == RS_OVER) {
         return;
     }
     if (s->state == RS_CONNECTING) {
         s->start_up = error ? error : ECONNRESET;
         error = s->start_up;
+    } else if (s->as_tcp) {
+        error = error_of_tcp(s, error);
     }
     s->state = RS_OVER;
     s->error = error;
+    s->dead = error != 0;
+    s->heard_end = s->heard_end || in_order;
     s->read_over = true;
     rs_wake(s);
 }

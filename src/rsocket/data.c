@@ -70,7 +70,13 @@ static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size
     s->send_free -= octets;
     s->sends_free--;
     s->sent++;
-    return octets;
+    return (ssize_t)octets;
+}
+
+/* What is written now goes to a peer that has closed. */
+static bool is_lost(const struct rs *s)
+{
+    return s->as_tcp && s->state == RS_OVER && !s->dead;
 }
 
 /* Why nothing can be written: errno. */
@@ -80,14 +86,22 @@ static bool write_refused(struct rs *s)
         errno = ENOTCONN;
     } else if (s->write_over) {
         errno = EPIPE;
-    } else if (s->state == RS_OVER) {
+    } else if (s->state == RS_OVER && !is_lost(s)) {
         if (!rs_take_error(s)) {
-            errno = ECONNRESET;
+            errno = s->as_tcp ? EPIPE : ECONNRESET;
         }
     } else {
         return false;
     }
     return true;
+}
+
+/* As if the peer had answered with a reset. */
+static void lose(struct rs *s)
+{
+    s->dead = true;
+    s->error = EPIPE;
+    rs_wake(s);
 }
 
 static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
@@ -99,6 +113,10 @@ static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int
         ssize_t went;
         if (left == 0 && done == 0) {
             return 0;
+        }
+        if (is_lost(s)) {
+            lose(s);
+            return (ssize_t)(done + left);
         }
         if (rs_wait_as_asked(s, rs_may_send, &limit) != 0) {
             break;
@@ -224,7 +242,8 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
         }
         done += take(s, iov, done, wanted - done, peek);
     } while ((flags & MSG_WAITALL) && !peek && done < wanted);
-    if (done == 0 && wanted > 0 && s->state == RS_OVER && rs_take_error(s)) {
+    if (done == 0 && wanted > 0 && s->state == RS_OVER && !(s->as_tcp && s->heard_end) &&
+        rs_take_error(s)) {
         return -1;
     }
     rs_progress(s); /* credits go back */

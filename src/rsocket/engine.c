@@ -72,7 +72,7 @@ static void on_request(struct rs *listener, struct iwarp_conn *conn)
     rs_wake(listener);
 }
 
-/* Of a socket that was adopted as a server. */
+/* Of a socket that was adopted as a server. No event follows what is not accepted. */
 static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
 {
     uint8_t private_data[RS_PRIVATE_LEN];
@@ -80,6 +80,7 @@ static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
 
     if (!request) {
         rs_over(s, EPROTO);
+        s->ended = true;
         return;
     }
     rs_hello(s, private_data);
@@ -87,6 +88,7 @@ static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
         rs_connected(s, &request->hello);
     } else {
         rs_over(s, ECONNRESET);
+        s->ended = true;
     }
     free(request);
 }
@@ -146,6 +148,11 @@ static void free_socket(struct rs *s)
     free(s);
 }
 
+static bool is_sent(const struct rs *s)
+{
+    return s->controls == 0 && s->send_free == s->send_len && s->sends_free == s->sq_size;
+}
+
 /* Its connection has ended, or has had its time, and no call uses it. */
 static bool can_go(struct rs *s)
 {
@@ -156,6 +163,10 @@ static bool can_go(struct rs *s)
     }
     pthread_mutex_lock(&s->lock);
     rs_progress(s);
+    if (s->conn && s->to_reset && is_sent(s)) {
+        iwarp_abort(s->conn);
+        s->to_reset = false;
+    }
     can = !s->conn || s->ended || rs_now_ms() >= s->dead_until_ms;
     rs_unlock(s);
     return can;
@@ -250,7 +261,7 @@ static int start(void)
         close(bell);
         return RS_REFUSE(error, "no thread for connection events");
     }
-    if (!at_exit) {
+    if (!at_exit && !rs_is_preloaded()) {
         at_exit = true;
         atexit(rs_engine_end);
     }

@@ -403,9 +403,10 @@ void rs_end(struct rs *s, bool keep_number)
     (void)getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
     rs_progress(s);
     stop_listening(s);
+    s->to_reset = s->as_tcp && s->unread > 0;
     if (s->conn && linger.l_onoff && linger.l_linger == 0) {
         iwarp_abort(s->conn);
-    } else if (s->conn) {
+    } else if (s->conn && !s->to_reset) {
         (void)rs_tell_control(s, RS_DISCONNECT);
         iwarp_disconnect(s->conn);
     }

@@ -164,7 +164,7 @@ static void hear_control(struct rs *s, uint32_t value)
     if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over)) {
         rs_over(s, 0);
     } else if (value == RS_NO_MORE) {
-        s->read_over = true;
+        s->heard_end = s->read_over = true;
     }
 }
 
@@ -286,6 +286,14 @@ bool rs_may_read(struct rs *s)
     return s->unread > 0 || s->read_over || (s->state != RS_CONNECTED && s->state != RS_CONNECTING);
 }
 
+static bool is_hung_up(const struct rs *s)
+{
+    if (s->as_tcp) {
+        return s->dead || (s->read_over && s->write_over);
+    }
+    return s->state == RS_OVER && s->unread == 0; /* rstream takes it for the end of all data */
+}
+
 short rs_events(struct rs *s)
 {
     short events = 0;
@@ -308,7 +316,7 @@ short rs_events(struct rs *s)
     if (s->read_over) {
         events |= POLLRDHUP;
     }
-    if (s->state == RS_OVER && s->unread == 0) { /* rstream takes it for the end of all data */
+    if (is_hung_up(s)) {
         events |= POLLHUP;
     }
     if (s->error) {

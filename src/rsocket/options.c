@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/time.h>
 
@@ -113,6 +114,29 @@ static int give(void *optval, socklen_t *optlen, int value)
     return 0;
 }
 
+/* The state that TCP would have: it follows from the ends that have sent all. */
+static uint8_t tcp_state(const struct rs *s)
+{
+    if (s->dead || (s->write_over && s->heard_end) ||
+        (s->state != RS_CONNECTING && s->state != RS_CONNECTED && !s->heard_end)) {
+        return TCP_CLOSE;
+    }
+    return s->heard_end ? TCP_CLOSE_WAIT : s->write_over ? TCP_FIN_WAIT2 : TCP_ESTABLISHED;
+}
+
+/* The number's own socket was never connected, and there are programs that do not answer what they
+ * take for closed. The rest of it is that socket's. */
+static int give_tcp_info(struct rs *s, void *optval, socklen_t *optlen)
+{
+    const int result = getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, optval, optlen);
+
+    if (result == 0 && s->conn && *optlen > offsetof(struct tcp_info, tcpi_state)) {
+        rs_progress(s);
+        ((uint8_t *)optval)[offsetof(struct tcp_info, tcpi_state)] = tcp_state(s);
+    }
+    return result;
+}
+
 int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 {
     struct rs *s = rs_take(socket);
@@ -134,6 +158,8 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
     } else if (level == SOL_RDMA) {
         errno = optname == RDMA_ROUTE ? ENODATA : ENOPROTOOPT;
         result = -1;
+    } else if (level == IPPROTO_TCP && optname == TCP_INFO) {
+        result = give_tcp_info(s, optval, optlen);
     } else {
         result = getsockopt(socket, level, optname, optval, optlen);
     }

@@ -9,13 +9,13 @@
  *   LISTENING   a Request                                remember it for raccept
  *   CONNECTING  the connection is established            use the peer's private data     CONNECTED
  *               it fails, or is no rsocket               set `error`                     OVER
- *   CONNECTED   "disconnect" or FIN of the peer          reads end, writes fail          OVER
+ *   CONNECTED   "disconnect" or FIN of the peer          reads end, writes fail (*)      OVER
  *               "no more data" of the peer               reads end
  *               rshutdown                                tell the peer, writes fail
  *               reset, time-out, a rule that is broken   set `error`                     OVER
  *
  * A socket that raccept returns begins as CONNECTED: what it sends waits in the queue pair. OVER
- * keeps what has arrived until it is read.
+ * keeps what has arrived until it is read. (*) One that was adopted ends as TCP does, see `as_tcp`.
  *
  * Who owns a socket: the table, from its creation to rclose; each call that uses it (`uses`); and
  * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
@@ -85,6 +85,12 @@ struct rs {
     bool nonblocking, closed;
     bool read_over, write_over; /* nothing more comes; nothing more may be sent */
     bool told_end;              /* "disconnect" was posted */
+    bool heard_end;             /* the peer has ended in order what it sends */
+    /* For programs of TCP: the first write after the peer's close is taken and lost, as if a reset
+     * came back, and only then is the connection `dead`, that is hung up for poll, and writes fail
+     * with EPIPE. A connection that has failed is dead as well. */
+    bool as_tcp, dead;
+    bool to_reset; /* closed with octets unread, as_tcp: the engine aborts it once all is sent */
     int family;
 
     /* `turn` counts wake-ups: a thread sleeps, or runs the loop, until it differs. */
@@ -181,6 +187,7 @@ bool rs_drop(struct rs *s);
 
 bool rs_is_used(struct rs *s);
 void rs_close_all(void);
+void rs_watch_forks(void); /* any number of times */
 
 /* A number of a parent, in its child: it can only be closed. */
 bool rs_is_of_parent(int fd);
@@ -193,7 +200,8 @@ void rs_wake(struct rs *s);
 
 /*
  * Wait until ready(s), with the lock held, which is released meanwhile. until: milliseconds of
- * rs_now_ms; 0: do not wait. 0, or -1: EAGAIN, EINTR, EBADF (closed meanwhile).
+ * rs_now_ms; 0: do not wait. 0, or -1: EAGAIN, EBADF (closed meanwhile), EINTR (a handler has run,
+ * or is held back and there is a time-out), ERESTART (one is held back, and there is none).
  */
 int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until);
 
@@ -287,6 +295,13 @@ void rs_hide(struct rs *s);    /* no face any more */
 /* A completion of it has come. Called with locks of the library held. */
 void rs_due(struct rs *s);
 void rs_forget_due(struct rs *s);
+bool rs_is_preloaded(void); /* the preload library is there, and ends all at the end */
+
+/* Handlers of signals that are held back: from this thread? Has one come? Until NULL is given, one
+ * that comes adds 1 to *turn. */
+bool rs_signals_are_held(void);
+bool rs_signal_came(void);
+void rs_signals_sleep_on(_Atomic unsigned *turn);
 void rs_due_in_child(void);
 
 /* A thread leads for that set from now on (rspreload/lead.c); RS_NO_SET: none does. */

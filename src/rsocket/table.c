@@ -34,10 +34,17 @@ static void after_fork_in_child(void)
     rs_due_in_child();
 }
 
-static void watch_forks(void)
+static void begin_to_watch(void)
 {
     (void)iwarp_compat_generation(); /* its handlers first: see there */
     (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void rs_watch_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, begin_to_watch);
 }
 
 /* table_lock held. */
@@ -67,10 +74,9 @@ static void defaults(struct rs *s, const struct rs *like)
 
 struct rs *rs_new(int fd, int family, const struct rs *like)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct rs *s = calloc(1, sizeof *s), **at;
 
-    pthread_once(&once, watch_forks);
+    rs_watch_forks();
     if (!s) {
         errno = ENOMEM;
         return NULL;

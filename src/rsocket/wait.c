@@ -59,16 +59,19 @@ void rs_wake(struct rs *s)
     pthread_mutex_unlock(&s->wake_lock);
 }
 
+/* --- sleeping -------------------------------------------------------------------------------- */
+
 struct turn {
     struct rs *s;
     unsigned seen;
 };
 
+/* It is no longer the turn of that number, or the thread has to leave for a handler. */
 static bool is_over(void *arg)
 {
     const struct turn *turn = arg;
 
-    return atomic_load(&turn->s->turn) != turn->seen;
+    return atomic_load(&turn->s->turn) != turn->seen || rs_signal_came();
 }
 
 /* 0, EINTR (a handler ran), EAGAIN (it is `until`), or what the system refuses. */
@@ -77,6 +80,7 @@ static int sleep_for(struct turn *turn, uint64_t until)
     struct timespec at = {(time_t)(until / 1000), (long)(until % 1000) * 1000000};
     int error = 0;
 
+    rs_signals_sleep_on(&turn->s->turn);
     atomic_fetch_add(&turn->s->sleepers, 1);
     while (!error && !is_over(turn)) {
         if (syscall(FUTEX, &turn->s->turn, FUTEX_WAIT_BITSET_PRIVATE, turn->seen,
@@ -85,6 +89,7 @@ static int sleep_for(struct turn *turn, uint64_t until)
         }
     }
     atomic_fetch_sub(&turn->s->sleepers, 1);
+    rs_signals_sleep_on(NULL);
     return error;
 }
 
@@ -97,7 +102,8 @@ static int lead(struct turn *turn, struct iwarp_device *device, uint64_t until)
         return EAGAIN;
     }
     atomic_fetch_add(&turn->s->leaders, 1);
-    error = iwarp_compat_lead(device, NULL, is_over, turn, until == RS_FOR_EVER);
+    error = rs_signals_are_held() ? iwarp_compat_lead_held(device, NULL, is_over, turn)
+                                  : iwarp_compat_lead(device, is_over, turn, until == RS_FOR_EVER);
     atomic_fetch_sub(&turn->s->leaders, 1);
     return error;
 }
@@ -159,6 +165,9 @@ int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until)
             error = EBADF;
         } else if (ready(s)) {
             return 0;
+        }
+        if (!error && rs_signal_came()) {
+            error = until == RS_FOR_EVER ? ERESTART : EINTR;
         }
         if (error) { /* an edge comes after what the program learns now, whatever rs_unlock finds */
             rs_show(s);

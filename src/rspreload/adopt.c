@@ -73,6 +73,7 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
     }
     s = rs_take(fd);
     s->nonblocking = (flags & O_NONBLOCK) != 0;
+    s->as_tcp = true;
     if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
         rs_give_back(s);
         return 0;
@@ -121,6 +122,11 @@ bool iwarp_rs_is(int fd)
     }
     errno = error;
     return s != NULL;
+}
+
+void iwarp_rs_end(void)
+{
+    rs_engine_end();
 }
 
 int iwarp_rs_forget(int fd)

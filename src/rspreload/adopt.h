@@ -35,6 +35,8 @@ enum iwarp_rs_role {
  * EAGAIN if the rsocket does not block; rpoll and iwarp_rs_watch show the end of it as sockets do:
  * writable, or an error.
  *
+ * From then on errors, hang-ups and a close with octets unread are as with TCP (docs/rsockets.md).
+ *
  * After a failure of the call itself fd is as it was. EBADF, ENOTSOCK, ENOTCONN, EOPNOTSUPP (not
  * TCP, or the device's TCP is not the kernel's), EEXIST (an rsocket already), EMFILE, ENOMEM.
  */
@@ -85,6 +87,13 @@ void iwarp_rs_watched(int fd, int set, int number, const struct epoll_event *eve
 void iwarp_rs_to_kernel(int fd);
 void iwarp_rs_unwatched(int fd);
 
+/*
+ * The end of the process: what was written goes out within five seconds. For the preload library,
+ * once the program's own functions of atexit have run; after iwarp_rs_lead_with nothing else does
+ * it.
+ */
+void iwarp_rs_end(void);
+
 /* That set is about to be closed, and nobody leads for it any more. */
 void iwarp_rs_set_closed(int set);
 
@@ -102,9 +111,9 @@ bool iwarp_rs_waits(void);
 /*
  * Run the loop, once at least, until a socket of the set has something to tell, one of `fds` is
  * ready, or it is until_ns by CLOCK_MONOTONIC (INT64_MAX: for ever). 0: look at these; if there is
- * nothing, *interrupted says whether a signal's handler has run, which ends the wait. EAGAIN: the
- * thread has not earned the loop, or nothing came for 4 ms: it waits in the kernel. EINTR: that,
- * and a handler has run. fds has room for one more; revents are set only where the thread slept.
+ * nothing, *interrupted says whether a signal has come, which ends the wait. EAGAIN: the thread has
+ * not earned the loop, or nothing came for 4 ms: it waits in the kernel. fds has room for one more;
+ * revents are set only where the thread slept.
  * seen: for IWARP_RS_POLLED, iwarp_rs_news before the sockets were looked at.
  */
 int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns,
@@ -116,6 +125,19 @@ int iwarp_rs_take(int set, struct epoll_event *events, int most);
 
 /* What poll would say of one. From now on it is the leader's, if no set watches it. */
 short iwarp_rs_glance(int fd, short events);
+
+/*
+ * How the preload library holds the handlers of signals back (preload/signals.h). held: are they
+ * held back from this thread? came: has a signal come meanwhile? sleep_on:
+ * until sleep_on(NULL), a signal that comes adds 1 to *turn. Where they are held, calls of
+ * rdma/rsocket.h that wait end with EINTR, or with ERESTART if they have no time-out.
+ */
+struct iwarp_rs_signals {
+    bool (*held)(void);
+    bool (*came)(void);
+    void (*sleep_on)(_Atomic unsigned *turn);
+};
+void iwarp_rs_hold_signals(const struct iwarp_rs_signals *signals);
 
 /*
  * Around a wait in the kernel for rsockets. From begin on no thread leads, and the faces are right,

@@ -102,6 +102,12 @@ static int (*kernel_ctl)(int set, int op, int number, struct epoll_event *event)
 void iwarp_rs_lead_with(int (*epoll_ctl)(int set, int op, int number, struct epoll_event *event))
 {
     kernel_ctl = epoll_ctl;
+    rs_watch_forks();
+}
+
+bool rs_is_preloaded(void)
+{
+    return kernel_ctl != NULL;
 }
 
 int rs_ask_kernel(int set, int op, int number, struct epoll_event *event)

@@ -14,8 +14,8 @@
  *   |                                           | without EPOLLET is due again at once            |
  *   | a call has used up what was there         | the socket is due no more                       |
  *   | the leader waits for another set          | nobody leads: the kernel's set watches the      |
- *   | it has lost the loop                      | leader's sockets again, and their faces follow  |
- *   | it has waited for 4 ms in vain            |                                                 |
+ *   | the leader has lost the loop              | leader's sockets again, and their faces follow  |
+ *   | the leader has waited for 4 ms in vain    |                                                 |
  *   | another thread waits in the kernel        |                                                 |
  *   | the process forks; the set is closed      |                                                 |
  *
@@ -203,7 +203,7 @@ static bool is_over(void *arg)
 {
     const struct wait *w = arg;
 
-    return w->beside.ready != 0 ||
+    return w->beside.ready != 0 || rs_signal_came() ||
            (w->set == IWARP_RS_POLLED ? rs_led_news() != w->news : rs_led_count() > 0) ||
            rs_shown() != w->shown ||
            (w->beside.until_ns != INT64_MAX && rs_now_ns() >= w->beside.until_ns);
@@ -232,7 +232,7 @@ static _Thread_local struct iwarp_device *sleeps;
 int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_t until_ns,
                   bool *interrupted)
 {
-    struct wait w = {{fds, n, until_ns, 0, false}, set, rs_shown(), seen};
+    struct wait w = {{fds, n, until_ns, 0}, set, rs_shown(), seen};
     struct iwarp_device *d = rs_watched_device();
     int error = EAGAIN;
 
@@ -241,14 +241,14 @@ int iwarp_rs_lead(int set, unsigned seen, struct pollfd *fds, unsigned n, int64_
     }
     if (d) {
         rs_lead_for(iwarp_compat_leads(d) ? set : RS_NO_SET);
-        error = iwarp_compat_lead(d, &w.beside, is_over, &w, false);
+        error = iwarp_compat_lead_held(d, &w.beside, is_over, &w);
         if (error) {
             rs_lead_for(RS_NO_SET);
         } else {
             iwarp_compat_waited(d);
         }
     }
-    *interrupted = w.beside.interrupted;
+    *interrupted = rs_signal_came();
     return error;
 }
 

@@ -94,6 +94,14 @@ postgres()
         carried s 1500000 x.*.pcapng
 }
 
+# libuv closes its sockets by syscall(2).
+node()
+{
+    RUN="$record" start server /usr/bin/node "$top/tests/programs/sockets_node.js" server "$port"
+    ready server "$port" && RUN=--sockets r /usr/bin/node "$top/tests/programs/sockets_node.js" client "$port" >client.out &&
+        says '^well' client.out && ! grep . server.out && carried s 20000000 x.*.pcapng
+}
+
 # misuse CONNECTIONS CASE [N]: so many ends are established, and none falls back.
 misuse()
 {
@@ -122,6 +130,7 @@ try "the same beside plain TCP, either way" http_plain
 try "rsync --daemon, a tree there and back" rsync_tree
 try "redis-server, redis-cli, redis-benchmark" redis
 try "PostgreSQL: psql, pgbench" postgres
+try "node.js, connections that end in turn" node
 try "a thousand sockets in an edge-triggered set" misuse 1000 many 1000
 try "descriptors run out" few_descriptors
 try "the server is killed" misuse 1 killed

@@ -6,6 +6,8 @@
  *   sockets_sets CASE
  */
 #define _GNU_SOURCE
+#include "sockets_check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -27,22 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONNS     4
-#define CHECK(is) ((is) ? (void)0 : fail(#is, __LINE__))
-
-static void fail(const char *what, int line)
-{
-    fprintf(stderr, "line %d: %s, errno %d\n", line, what, errno);
-    exit(1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+#define CONNS 4
 
 /* --- the peer: it echoes each octet, after so many milliseconds ------------------------------- */
 

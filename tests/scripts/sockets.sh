@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Programs of sockets under iwarp-run --sockets: waiting for several of them in every way, against a model that
-# the kernel's own TCP has to fit as well; and that the octets went by RDMA. Others are in tests/programs.
+# the kernel's own TCP has to fit as well; how connections start and end; handlers of signals; and that the octets
+# went by RDMA. Others are in tests/programs.
 set -u
 : "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
 [ -e "$BUILD/lib/compat/librspreload.so" ] || { echo "the headers of libibverbs are not installed"; exit 77; }
@@ -12,7 +13,7 @@ run=$BUILD/bin/iwarp-run
 seed=${SEED:-$((RANDOM + 1))}
 export IWARP_CONFIG=
 unset LD_PRELOAD LD_LIBRARY_PATH
-wait=$TMPDIR/wait sets=$TMPDIR/sets
+wait=$TMPDIR/wait
 
 waits()
 {
@@ -30,16 +31,25 @@ by_rdma()
 
 both()
 {
-    timeout 60 "$sets" "$1" && timeout 60 "$run" --sockets "$sets" "$1"
+    timeout 60 "$@" && timeout 60 "$run" --sockets "$@"
 }
 
-check 'programs for it' eval '"${CC:-cc}" -O2 -o "$wait" tests/programs/sockets_wait.c -lpthread &&
-    "${CC:-cc}" -O2 -o "$sets" tests/programs/sockets_sets.c -lpthread'
+programs()
+{
+    local name
+    for name in wait sets starts ends signals; do
+        "${CC:-cc}" -O2 -o "$TMPDIR/$name" "tests/programs/sockets_$name.c" -lpthread || return 1
+    done
+}
+
+check 'programs for it' programs
 check 'waits by the kernel, as the model says' waits
 check 'waits over RDMA, as the model says' waits "$run" --sockets
 check 'they go by RDMA' by_rdma
-for case in $("$sets"); do
-    check "by the kernel and over RDMA: ${case//_/ }" both "$case"
+for program in sets starts ends signals; do
+    for case in $("$TMPDIR/$program"); do
+        check "by the kernel and over RDMA: ${case//_/ }" both "$TMPDIR/$program" "$case"
+    done
 done
 echo "# seed $seed"
 echo "1..$number"

@@ -53,12 +53,19 @@ find_self()
     self=$(readlink -f -- "$self") || fail 125 "cannot find out where I am: $0"
 }
 
-# Where the two libraries are: sets lib
+# is_place FOLDER: there are the two libraries or, on 32 bits, the one for programs of sockets
+is_place()
+{
+    { [ -e "$1/libibverbs.so.1" ] && [ -e "$1/librdmacm.so.1" ]; } ||
+        { [ $sockets = 1 ] && [ -e "$1/librspreload.so" ]; }
+}
+
+# Where the libraries are: sets lib
 find_libraries()
 {
     here=${self%/*}
     for lib in "$here/../lib/compat" "$here/../lib/libiwarp/compat" "$installed"; do
-        if [ -e "$lib/libibverbs.so.1" ] && [ -e "$lib/librdmacm.so.1" ]; then
+        if is_place "$lib"; then
             lib=$(readlink -f -- "$lib")
             # Neither variable has a way to write these.
             case $lib in
@@ -284,7 +291,8 @@ run()
         case $lib in
         *[[:space:]]*) fail 125 "$lib: a path with a blank cannot be in LD_PRELOAD" ;;
         esac
-        LD_PRELOAD=$lib/libibverbs.so.1:$lib/librdmacm.so.1$files${LD_PRELOAD:+:$LD_PRELOAD}
+        [ ! -e "$lib/libibverbs.so.1" ] || files=:$lib/libibverbs.so.1:$lib/librdmacm.so.1$files
+        LD_PRELOAD=${files#:}${LD_PRELOAD:+:$LD_PRELOAD}
         export LD_PRELOAD
     fi
     ! privileged || printf 'iwarp-run: warning: %s is %s: the loader may ignore what is asked for\n' \

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How connections end, and calls by number, as libuv closes its sockets. The kernel's TCP passes as
+ * well.
+ *
+ *   sockets_ends CASE
+ */
+#define _GNU_SOURCE
+#include "sockets_check.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAILS(call, error) (errno = 0, CHECK((call) == -1), CHECK(errno == (error)))
+
+static struct sockaddr_in server;
+static int listener;
+
+static void listen_somewhere(void)
+{
+    socklen_t len = sizeof server;
+
+    server = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(listener, (struct sockaddr *)&server, len) == 0 && listen(listener, 100) == 0 &&
+          getsockname(listener, (struct sockaddr *)&server, &len) == 0);
+}
+
+static int connected(void)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&server, sizeof server) == 0);
+    return fd;
+}
+
+/* One whose first octet is here, and read. */
+static int accepted(void)
+{
+    const int fd = accept(listener, NULL, NULL);
+    char octet;
+
+    CHECK(fd >= 0 && read(fd, &octet, 1) == 1);
+    return fd;
+}
+
+/* Does it come to its end within 5 seconds? */
+static void expect_end(int fd)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+    char octet;
+
+    CHECK(poll(&p, 1, 5000) == 1 && read(fd, &octet, 1) == 0);
+}
+
+/* --- by number ------------------------------------------------------------------------------- */
+
+/* A number is soon that of the next connection, which is none of the one before. */
+static void close_by_number(void)
+{
+    int first = -1;
+
+    for (int i = 0; i < 20; i++) {
+        const int fd = connected();
+        char octet;
+        CHECK(i == 0 || fd == first);
+        first = fd;
+        CHECK(write(fd, "a", 1) == 1 && read(fd, &octet, 1) == 1 && octet == 'b');
+        CHECK(syscall(SYS_close, fd) == 0);
+        FAILS(syscall(SYS_close, fd), EBADF);
+    }
+}
+
+static void close_by_number_peer(void)
+{
+    for (int i = 0; i < 20; i++) {
+        const int fd = accepted();
+        CHECK(write(fd, "b", 1) == 1);
+        expect_end(fd);
+        CHECK(syscall(SYS_close, fd) == 0);
+    }
+}
+
+/* Each of them would find the face instead of the connection. */
+static void calls_by_number(void)
+{
+    const int fd = connected();
+    const int set = (int)syscall(SYS_epoll_create1, 0);
+    struct sockaddr_in name;
+    socklen_t len = sizeof name;
+    struct epoll_event e = {.events = EPOLLIN};
+    char octets[4];
+
+    CHECK(syscall(SYS_write, fd, "a", 1) == 1);
+    CHECK(syscall(SYS_sendto, fd, "bcd", 3, MSG_NOSIGNAL, NULL, 0) == 3);
+    CHECK(syscall(SYS_epoll_ctl, set, EPOLL_CTL_ADD, fd, &e) == 0);
+    CHECK(syscall(SYS_epoll_pwait, set, &e, 1, 5000, NULL, 8) == 1);
+    CHECK(syscall(SYS_recvfrom, fd, octets, 4, MSG_WAITALL, NULL, NULL) == 4);
+    CHECK(memcmp(octets, "efgh", 4) == 0);
+    CHECK(syscall(SYS_getpeername, fd, &name, &len) == 0 && name.sin_port == server.sin_port);
+    const int twin = (int)syscall(SYS_dup, fd);
+    CHECK(twin >= 0 && syscall(SYS_close, fd) == 0);
+    CHECK(syscall(SYS_shutdown, twin, SHUT_WR) == 0);
+    CHECK(syscall(SYS_read, twin, octets, 4) == 1 && octets[0] == 'i');
+    CHECK(syscall(SYS_close_range, twin, twin, 0) == 0);
+    syscall(SYS_exit_group, 0);
+}
+
+static void calls_by_number_peer(void)
+{
+    const int fd = accepted();
+    char octets[4];
+
+    CHECK(recv(fd, octets, 3, MSG_WAITALL) == 3 && memcmp(octets, "bcd", 3) == 0);
+    CHECK(write(fd, "efgh", 4) == 4);
+    expect_end(fd);
+    CHECK(write(fd, "i", 1) == 1);
+}
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+static char big[65536];
+
+static int greeted(void)
+{
+    const int fd = connected();
+
+    CHECK(write(fd, "a", 1) == 1);
+    return fd;
+}
+
+/* Until it shows this: what it shows. */
+static short shown(int fd, short wanted)
+{
+    struct pollfd p = {fd, POLLIN | POLLOUT | POLLRDHUP, 0};
+
+    for (int i = 0; i < 500 && (p.revents & wanted) != wanted; i++) {
+        CHECK(poll(&p, 1, 0) >= 0);
+        usleep(10000);
+    }
+    CHECK((p.revents & wanted) == wanted);
+    return p.revents & (POLLIN | POLLOUT | POLLRDHUP | POLLHUP);
+}
+
+#define ENDED   (POLLIN | POLLOUT | POLLRDHUP)
+#define HUNG_UP (ENDED | POLLHUP)
+
+static void reset(int fd)
+{
+    const struct linger none = {.l_onoff = 1};
+
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none) == 0 && close(fd) == 0);
+}
+
+/* The first one is answered by a reset, and only then is it hung up. */
+static void write_after_the_close(void)
+{
+    const int fd = greeted();
+    char octets[9];
+
+    CHECK(shown(fd, POLLRDHUP) == ENDED);
+    CHECK(write(fd, "lost", 4) == 4);
+    CHECK(shown(fd, POLLHUP) == HUNG_UP);
+    FAILS(write(fd, "x", 1), EPIPE);
+    FAILS(write(fd, "x", 1), EPIPE);
+    CHECK(read(fd, octets, sizeof octets) == 4 && memcmp(octets, "last", 4) == 0);
+    CHECK(read(fd, octets, sizeof octets) == 0);
+}
+
+static void write_after_the_close_peer(void)
+{
+    const int fd = accepted();
+
+    CHECK(write(fd, "last", 4) == 4 && close(fd) == 0);
+}
+
+/* Hung up as soon as both have ended, whatever is unread. */
+static void both_shut_down(void)
+{
+    const int fd = greeted();
+    char octets[9];
+
+    CHECK(shown(fd, POLLRDHUP) == ENDED);
+    CHECK(shutdown(fd, SHUT_WR) == 0 && shown(fd, POLLHUP) == HUNG_UP);
+    CHECK(read(fd, octets, sizeof octets) == 4 && read(fd, octets, sizeof octets) == 0);
+    FAILS(write(fd, "x", 1), EPIPE);
+}
+
+static void both_shut_down_peer(void)
+{
+    const int fd = accepted();
+
+    CHECK(write(fd, "last", 4) == 4 && shutdown(fd, SHUT_WR) == 0);
+    expect_end(fd);
+    CHECK(shown(fd, POLLHUP) == HUNG_UP);
+}
+
+/* That is a reset, and what was written before arrives. */
+static void close_with_octets_unread(void)
+{
+    for (int i = 0; i < 20; i++) {
+        const int fd = greeted();
+        char octets[9];
+        CHECK(write(fd, "never read", 10) == 10);
+        CHECK(shown(fd, POLLHUP) == HUNG_UP);
+        CHECK(read(fd, octets, sizeof octets) == 4 && memcmp(octets, "last", 4) == 0);
+        FAILS(read(fd, octets, sizeof octets), ECONNRESET);
+        CHECK(read(fd, octets, sizeof octets) == 0);
+        FAILS(write(fd, "x", 1), EPIPE);
+        CHECK(close(fd) == 0);
+    }
+}
+
+static void close_with_octets_unread_peer(void)
+{
+    for (int i = 0; i < 20; i++) {
+        const int fd = accepted();
+        (void)shown(fd, POLLIN);
+        CHECK(write(fd, "last", 4) == 4 && close(fd) == 0);
+    }
+}
+
+/* Those who read have had their end. */
+static void reset_after_the_end(void)
+{
+    const int fd = greeted();
+    char octets[9];
+
+    CHECK(shown(fd, POLLRDHUP) == ENDED && write(fd, "b", 1) == 1);
+    CHECK(shown(fd, POLLHUP) == HUNG_UP);
+    CHECK(read(fd, octets, sizeof octets) == 0);
+    FAILS(write(fd, "x", 1), EPIPE);
+    CHECK(read(fd, octets, sizeof octets) == 0);
+}
+
+static void reset_after_the_end_peer(void)
+{
+    const int fd = accepted();
+    char octet;
+
+    CHECK(shutdown(fd, SHUT_WR) == 0 && read(fd, &octet, 1) == 1);
+    reset(fd);
+}
+
+static void fill(int fd)
+{
+    struct pollfd p = {fd, POLLOUT, 0};
+
+    do {
+        while (send(fd, big, sizeof big, MSG_DONTWAIT) > 0) {
+        }
+    } while (poll(&p, 1, 200) == 1);
+}
+
+/* Octets that wait are lost, and the writer is told. */
+static void write_until_it_ends(void)
+{
+    const int fd = greeted();
+    char octet;
+
+    fill(fd);
+    CHECK(shown(fd, POLLHUP) == HUNG_UP);
+    FAILS(write(fd, "x", 1), ECONNRESET);
+    FAILS(write(fd, "x", 1), EPIPE);
+    CHECK(read(fd, &octet, 1) == 0);
+}
+
+static void close_under_a_writer(void)
+{
+    write_until_it_ends();
+}
+
+static void close_under_a_writer_peer(void)
+{
+    const int fd = accepted();
+
+    usleep(1500000);
+    CHECK(close(fd) == 0);
+}
+
+static void killed_under_a_writer(void)
+{
+    write_until_it_ends();
+}
+
+static void killed_under_a_writer_peer(void)
+{
+    (void)accepted();
+    usleep(1500000);
+    kill(getpid(), SIGKILL);
+}
+
+/* --- main ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    void (*run)(void), (*peer)(void);
+} cases[] = {
+#define CASE(name) {#name, name, name##_peer},
+    CASE(close_by_number) CASE(calls_by_number) CASE(write_after_the_close) CASE(both_shut_down)
+        CASE(close_with_octets_unread) CASE(reset_after_the_end) CASE(close_under_a_writer)
+            CASE(killed_under_a_writer)};
+
+/* The peer is another process. It has used no socket before. */
+static void run_case(size_t i)
+{
+    int status;
+
+    signal(SIGPIPE, SIG_IGN);
+    listen_somewhere();
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        cases[i].peer();
+        exit(0);
+    }
+    close(listener);
+    const pid_t ours = fork();
+    if (ours == 0) {
+        alarm(20);
+        cases[i].run();
+        exit(0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && (status == 0 || WTERMSIG(status) == SIGKILL));
+    CHECK(waitpid(ours, &status, 0) == ours && status == 0);
+}
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (argc < 2) {
+            puts(cases[i].name);
+        } else if (strcmp(argv[1], cases[i].name) == 0) {
+            run_case(i);
+            return 0;
+        }
+    }
+    return argc > 1;
+}

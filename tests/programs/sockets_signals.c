@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Handlers of signals that come while a thread is in a call on a socket: they leave it by
+ * siglongjmp, use sockets themselves, end calls or not. The kernel's TCP passes as well.
+ *
+ *   sockets_signals CASE
+ */
+#define _GNU_SOURCE
+#include "sockets_check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
+
+/* --- the peer: what it does with a connection is the first octet ------------------------------ */
+
+#define SOURCE 's' /* writes without end */
+#define SINK   'k' /* reads to the end */
+#define QUIET  'q' /* neither, until the end */
+#define ECHO   'e'
+
+static void *serve(void *arg)
+{
+    const int fd = (int)(intptr_t)arg;
+    char what, some[65536] = {0};
+
+    if (read(fd, &what, 1) == 1) {
+        ssize_t n;
+        while (what == SOURCE && write(fd, some, sizeof some) > 0) {
+        }
+        while (what == SINK && read(fd, some, sizeof some) > 0) {
+        }
+        while (what == ECHO && (n = read(fd, some, sizeof some)) > 0 &&
+               write(fd, some, (size_t)n) == n) {
+        }
+        while (what == QUIET && sleep(1) == 0) {
+        }
+    }
+    close(fd);
+    return NULL;
+}
+
+static struct sockaddr_in address = {.sin_family = AF_INET};
+
+static void start_peer(void)
+{
+    socklen_t len = sizeof address;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int ends[2];
+    char octet;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 100) == 0 &&
+          getsockname(listener, (struct sockaddr *)&address, &len) == 0 && pipe(ends) == 0);
+    if (fork() == 0) {
+        pthread_t thread;
+        close(ends[1]);
+        signal(SIGPIPE, SIG_IGN);
+        while (poll((struct pollfd[]){{listener, POLLIN, 0}, {ends[0], 0, 0}}, 2, -1) >= 0) {
+            if (poll(&(struct pollfd){ends[0], 0, 0}, 1, 0) > 0) { /* the end of the parent */
+                _exit(read(ends[0], &octet, 1) != 0);
+            }
+            const int fd = accept(listener, NULL, NULL);
+            CHECK(fd >= 0 && pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd) == 0);
+        }
+        _exit(1);
+    }
+    close(ends[0]);
+    close(listener);
+}
+
+static int peer(char what)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(write(fd, &what, 1) == 1);
+    return fd;
+}
+
+static void echoes(int fd)
+{
+    char octet = 'x';
+
+    CHECK(write(fd, &octet, 1) == 1 && read(fd, &octet, 1) == 1 && octet == 'x');
+}
+
+static void alarm_after(long us)
+{
+    CHECK(setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = us}, NULL) == 0);
+}
+
+static void handle(int n, void (*handler)(int), int flags)
+{
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+
+    CHECK(sigaction(n, &action, NULL) == 0);
+}
+
+static char block[65536];
+
+/* --- handlers that leave --------------------------------------------------------------------- */
+
+static void *kill_later(void *arg)
+{
+    usleep(150000);
+    pthread_kill(*(pthread_t *)arg, SIGALRM);
+    return NULL;
+}
+
+static sigjmp_buf back;
+
+static void leave(int n)
+{
+    siglongjmp(back, n);
+}
+
+static int source, sink, quiet, set;
+
+static void reads(void)
+{
+    (void)!read(source, block, sizeof block);
+}
+
+static void writes(void)
+{
+    (void)!write(sink, block, sizeof block);
+}
+
+static void reads_in_vain(void)
+{
+    (void)!read(quiet, block, sizeof block);
+}
+
+static void writes_to_nobody(void)
+{
+    (void)!write(quiet, block, sizeof block);
+}
+
+static void polls(void)
+{
+    struct pollfd p[2] = {{quiet, POLLIN, 0}, {source, POLLIN, 0}};
+
+    (void)poll(p, 2, -1);
+    (void)!read(source, block, 4096);
+    (void)poll(p, 1, 1);
+}
+
+static void selects(void)
+{
+    struct timeval t = {0, 1000};
+    fd_set some;
+
+    FD_ZERO(&some);
+    FD_SET(quiet, &some);
+    FD_SET(source, &some);
+    (void)select((quiet > source ? quiet : source) + 1, &some, NULL, NULL, &t);
+    (void)!read(source, block, 4096);
+}
+
+static void waits(void)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+
+    (void)epoll_wait(set, &e, 1, 1);
+    (void)!read(source, block, 4096);
+}
+
+static void connects(void)
+{
+    static int last = -1;
+
+    if (last >= 0) {
+        close(last);
+    }
+    last = socket(AF_INET, SOCK_STREAM, 0);
+    (void)connect(last, (struct sockaddr *)&address, sizeof address);
+    (void)!write(last, "e", 1);
+    (void)!write(last, "x", 1);
+    (void)!read(last, block, 1);
+}
+
+/* Time after time; calls on another connection find no lock taken. */
+static void leave_often(void (*work)(void), int flags)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    volatile unsigned times = 0;
+    const int echo = peer(ECHO);
+
+    source = peer(SOURCE), sink = peer(SINK), quiet = peer(QUIET), set = epoll_create1(0);
+    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, source, &e) == 0);
+    handle(SIGALRM, leave, flags);
+    while (times < 300) {
+        if (sigsetjmp(back, 1) == 0) {
+            alarm_after(50 + random() % 1500);
+            for (;;) {
+                work();
+            }
+        }
+        times++;
+        echoes(echo);
+    }
+    CHECK(close(source) == 0 && close(sink) == 0 && close(quiet) == 0 && close(set) == 0);
+    echoes(echo);
+    close(echo);
+}
+
+#define LEAVE(work)                                                                                \
+    static void leaves_##work(void)                                                                \
+    {                                                                                              \
+        leave_often(work, 0);                                                                      \
+        leave_often(work, SA_RESTART);                                                             \
+    }
+LEAVE(reads)
+LEAVE(writes)
+LEAVE(reads_in_vain)
+LEAVE(writes_to_nobody)
+LEAVE(polls)
+LEAVE(selects)
+LEAVE(waits)
+LEAVE(connects)
+
+static int file;
+
+/* The file's position is what the peer has been sent. */
+static void sends_files(void)
+{
+    if (lseek(file, 0, SEEK_CUR) > 1 << 22) {
+        CHECK(lseek(file, 0, SEEK_SET) == 0);
+    }
+    (void)sendfile(sink, file, NULL, 1 << 20);
+    free(malloc(100000)); /* whose lock is not taken */
+}
+
+static void leaves_files(void)
+{
+    char name[] = "/tmp/sockets_signals.XXXXXX";
+
+    file = mkstemp(name);
+    CHECK(file >= 0 && unlink(name) == 0 && ftruncate(file, 1 << 23) == 0);
+    leave_often(sends_files, SA_RESTART);
+}
+
+static void *leave_and_end(void *arg)
+{
+    const bool by_epoll = *(bool *)arg;
+    struct epoll_event e;
+    pthread_t self = pthread_self(), thread;
+
+    CHECK(pthread_create(&thread, NULL, kill_later, &self) == 0);
+    if (sigsetjmp(back, 1) == 0) {
+        (void)(by_epoll ? epoll_wait(set, &e, 1, 2000)
+                        : poll(&(struct pollfd){quiet, POLLIN, 0}, 1, 2000));
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    pthread_exit(arg); /* nothing of the call that was left is undone now */
+}
+
+static void leaves_and_ends(void)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    pthread_t thread;
+    void *result;
+
+    quiet = peer(QUIET), set = epoll_create1(0);
+    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, quiet, &e) == 0);
+    handle(SIGALRM, leave, 0);
+    for (int i = 0; i < 4; i++) {
+        bool by_epoll = i % 2;
+        CHECK(pthread_create(&thread, NULL, leave_and_end, &by_epoll) == 0);
+        CHECK(pthread_join(thread, &result) == 0 && result == &by_epoll);
+    }
+}
+
+/* --- handlers that use sockets ---------------------------------------------------------------- */
+
+static int used;
+static volatile unsigned answers;
+
+static void use(int n)
+{
+    const int error = errno;
+    char octet = 'y';
+
+    CHECK(n == SIGALRM && write(used, &octet, 1) == 1);
+    CHECK(poll(&(struct pollfd){used, POLLIN, 0}, 1, 20000) == 1);
+    CHECK(read(used, &octet, 1) == 1 && octet == 'y');
+    answers++;
+    errno = error;
+}
+
+static void use_often(void (*work)(void))
+{
+    const double end = now() + 0.5;
+
+    source = peer(SOURCE), sink = peer(SINK), quiet = peer(QUIET), used = peer(ECHO);
+    handle(SIGALRM, use, SA_RESTART);
+    while (now() < end) {
+        alarm_after(50 + random() % 1000);
+        for (const unsigned before = answers; answers == before && now() < end;) {
+            work();
+        }
+    }
+    alarm_after(0);
+    close(source), close(sink), close(quiet), close(used);
+}
+
+static void used_by_handlers(void)
+{
+    use_often(reads);
+    use_often(writes);
+    use_often(selects);
+    CHECK(answers > 100);
+}
+
+static void log_child(int n)
+{
+    const int error = errno;
+
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+        answers++;
+        CHECK(n == SIGCHLD && write(used, "a child has ended\n", 18) == 18);
+    }
+    errno = error;
+}
+
+/* No lock is held when the signals run that came during a fork, in parent and child. */
+static void used_around_forks(void)
+{
+    const pid_t me = getpid();
+
+    used = peer(SINK);
+    signal(SIGUSR1, SIG_IGN);
+    handle(SIGCHLD, log_child, SA_RESTART);
+    for (unsigned i = 0; i < 300; i++) {
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            CHECK(i % 100 > 0 || write(used, "here is one\n", 12) == 12);
+            _exit(kill(me, SIGUSR1));
+        }
+    }
+    for (const double end = now() + 40; answers < 300 && now() < end;) {
+        usleep(1000);
+    }
+    CHECK(answers == 300);
+}
+
+/* Its parent has a thread that carries octets of another child: nothing that it has to wait for. */
+static void child_ends_at_once(void)
+{
+    int state;
+    pid_t child[2];
+
+    used = peer(ECHO);
+    echoes(used);
+    for (int i = 0; i < 2; i++) {
+        child[i] = fork();
+        CHECK(child[i] >= 0);
+        if (child[i] == 0 && i == 0) {
+            echoes(used);
+            _exit(pause());
+        } else if (child[i] == 0) {
+            _exit(0);
+        }
+        usleep(200000);
+    }
+    const double begin = now();
+    CHECK(waitpid(child[1], &state, 0) == child[1] && state == 0 && now() - begin < 3);
+    CHECK(kill(child[0], SIGKILL) == 0 && waitpid(child[0], &state, 0) == child[0]);
+}
+
+static void used_at_exit(void)
+{
+    for (int i = 0; i < 10; i++) {
+        int state;
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            used = peer(ECHO);
+            handle(SIGALRM, use, SA_RESTART);
+            const struct itimerval often = {{0, 500}, {0, 500}};
+            CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+            usleep(20000);
+            exit(7);
+        }
+        CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 7);
+    }
+}
+
+/* The lock of a socket is not held when its handler closes it. */
+static void close_it(int n)
+{
+    (void)n;
+    close(used);
+}
+
+static void closed_by_handlers(void)
+{
+    for (int i = 0; i < 100; i++) {
+        handle(SIGALRM, close_it, SA_RESTART);
+        used = peer(SINK);
+        alarm_after(100 + random() % 1000);
+        while (write(used, block, sizeof block) > 0) {
+        }
+        CHECK(errno == EBADF);
+    }
+}
+
+/* --- what ends a call ------------------------------------------------------------------------ */
+
+static volatile int rang;
+
+static void ring(int n)
+{
+    rang = n;
+}
+
+static void *write_later(void *arg)
+{
+    usleep(300000);
+    CHECK(write(*(int *)arg, "z", 1) == 1);
+    return NULL;
+}
+
+/* True: EINTR after the signal. False: the call went on until there was an octet. */
+static bool is_ended(int fd, int flags)
+{
+    pthread_t self = pthread_self(), thread[2];
+    char octet = 0;
+
+    rang = 0;
+    handle(SIGALRM, ring, flags);
+    CHECK(pthread_create(&thread[0], NULL, kill_later, &self) == 0);
+    CHECK(pthread_create(&thread[1], NULL, write_later, &fd) == 0);
+    const double begin = now();
+    const ssize_t n = read(fd, &octet, 1);
+    const int error = errno;
+    const double took = now() - begin;
+    CHECK(rang == SIGALRM);
+    CHECK(n == 1 ? took > 0.25 : error == EINTR && took < 0.25);
+    if (n < 0) {
+        CHECK(read(fd, &octet, 1) == 1);
+    }
+    CHECK(octet == 'z' && pthread_join(thread[0], NULL) == 0 && pthread_join(thread[1], NULL) == 0);
+    return n < 0;
+}
+
+static void ends_calls(void)
+{
+    const struct timeval limit = {5, 0};
+    const int fd = peer(ECHO);
+
+    for (int i = 0; i < 3; i++) {
+        CHECK(is_ended(fd, 0) && !is_ended(fd, SA_RESTART));
+        for (int j = 0; i == 1 && j < 1000; j++) { /* the thread has the loop from now on */
+            echoes(fd);
+        }
+    }
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    CHECK(is_ended(fd, 0) && is_ended(fd, SA_RESTART));
+}
+
+static void ends_waits(void)
+{
+    struct pollfd p = {.events = POLLIN};
+    struct epoll_event e = {.events = EPOLLIN};
+    int n = 0;
+
+    p.fd = peer(ECHO);
+    const int s = epoll_create1(0);
+    CHECK(epoll_ctl(s, EPOLL_CTL_ADD, p.fd, &e) == 0);
+    handle(SIGALRM, ring, SA_RESTART);
+    for (int i = 0; i < 2000; i++) { /* while it leads and before */
+        const bool by_epoll = i % 400 >= 200;
+        if (i % 20 == 0) {
+            rang = 0;
+            alarm_after(100 + random() % 3000);
+            const double begin = now();
+            n = by_epoll ? epoll_wait(s, &e, 1, 2000) : poll(&p, 1, 2000);
+            CHECK(n == -1 && errno == EINTR && rang == SIGALRM && now() - begin < 1);
+        }
+        CHECK(write(p.fd, "a", 1) == 1);
+        CHECK((by_epoll ? epoll_wait(s, &e, 1, 2000) : poll(&p, 1, 2000)) == 1);
+        CHECK(read(p.fd, block, 1) == 1);
+    }
+}
+
+/* A transfer goes on as if nothing had come. */
+static void goes_on_by_itself(void)
+{
+    static char to[1 << 20], from[1 << 20];
+    const int fd = peer(ECHO);
+    char name[] = "/tmp/sockets_signals.XXXXXX";
+    const int file = mkstemp(name);
+
+    for (size_t i = 0; i < sizeof to; i++) {
+        to[i] = (char)(i * 31 >> 3);
+    }
+    CHECK(file >= 0 && unlink(name) == 0 && write(file, to, sizeof to) == sizeof to);
+    handle(SIGALRM, ring, SA_RESTART);
+    CHECK(setitimer(ITIMER_REAL, &(struct itimerval){{0, 300}, {0, 300}}, NULL) == 0);
+    for (int i = 0; i < 100; i++) {
+        const size_t part = 65536;
+        off_t at = 0;
+        for (size_t sent = 0, got = 0; got < sizeof to; got += part) {
+            sent += part;
+            if (i % 2 == 0) {
+                CHECK(write(fd, to + sent - part, part) == (ssize_t)part);
+            } else {
+                size_t left = part;
+                while (left > 0) {
+                    const ssize_t n = sendfile(fd, file, &at, left);
+                    CHECK(n > 0);
+                    left -= (size_t)n;
+                }
+            }
+            for (size_t here = 0; here < part;) {
+                const ssize_t n = read(fd, from + got + here, part - here);
+                CHECK(n > 0);
+                here += (size_t)n;
+            }
+        }
+        CHECK(memcmp(from, to, sizeof to) == 0);
+        memset(from, 0, sizeof from);
+    }
+    alarm_after(0);
+    CHECK(rang == SIGALRM);
+}
+
+/* --- signals themselves ----------------------------------------------------------------------- */
+
+#define MANY 20000
+static volatile int values, wrong;
+static volatile bool seen[MANY];
+
+static void queued(int n, siginfo_t *info, void *context)
+{
+    const int error = errno;
+
+    wrong += n != SIGRTMIN || info->si_code != SI_QUEUE || info->si_pid != getpid() || !context ||
+             seen[info->si_value.sival_int];
+    seen[info->si_value.sival_int] = true;
+    values++;
+    errno = error;
+}
+
+static volatile bool done;
+
+static void *queue_many(void *arg)
+{
+    for (int i = 0; i < MANY; i++) {
+        CHECK(pthread_sigqueue(*(pthread_t *)arg, SIGRTMIN, (union sigval){.sival_int = i}) == 0 ||
+              (errno == EAGAIN && i-- >= 0));
+        if (i % 8 == 0) {
+            usleep(20);
+        }
+    }
+    done = true;
+    return NULL;
+}
+
+/* Each comes once, with what belongs to it. */
+static void none_is_lost(void)
+{
+    const struct sigaction action = {.sa_sigaction = queued, .sa_flags = SA_SIGINFO | SA_RESTART};
+    pthread_t self = pthread_self(), thread;
+    const int fd = peer(ECHO);
+
+    CHECK(sigaction(SIGRTMIN, &action, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, queue_many, &self) == 0);
+    while (!done) {
+        echoes(fd);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    echoes(fd);
+    if (wrong > 0 || values != MANY) {
+        fprintf(stderr, "%d came, %d wrong\n", values, wrong);
+        exit(1);
+    }
+}
+
+static volatile int nested, deepest;
+
+static void nests(int n)
+{
+    deepest = ++nested > deepest ? nested : deepest;
+    if (nested < 3) {
+        raise(n);
+    }
+    nested--;
+}
+
+static void two(int n, siginfo_t *info, void *context)
+{
+    (void)info;
+    (void)context;
+    rang = n;
+}
+
+static void two_less(int n)
+{
+    rang = n - 2;
+}
+
+static void has_what_was_asked_for(void)
+{
+    struct sigaction action = {.sa_sigaction = two, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND},
+                     old;
+    const int fd = peer(ECHO);
+
+    CHECK(signal(SIGUSR1, ring) == SIG_DFL && signal(SIGUSR1, SIG_IGN) == ring);
+    CHECK(raise(SIGUSR1) == 0 && rang == 0 && signal(SIGUSR1, ring) == SIG_IGN);
+    CHECK(sigaction(SIGUSR1, NULL, &old) == 0 && old.sa_handler == ring &&
+          (old.sa_flags & (SA_RESTART | SA_SIGINFO)) == SA_RESTART);
+    CHECK(raise(SIGUSR1) == 0 && rang == SIGUSR1);
+    CHECK(sigaddset(&action.sa_mask, SIGUSR2) == 0 && sigaction(SIGUSR1, &action, &old) == 0);
+    CHECK(old.sa_handler == ring && sigaction(SIGUSR1, NULL, &old) == 0);
+    CHECK(old.sa_sigaction == two && (old.sa_flags & SA_SIGINFO) &&
+          (old.sa_flags & (int)SA_RESETHAND) && sigismember(&old.sa_mask, SIGUSR2) == 1 &&
+          sigismember(&old.sa_mask, SIGINT) == 0);
+    rang = 0;
+    CHECK(raise(SIGUSR1) == 0 && rang == SIGUSR1);
+    CHECK(sigaction(SIGUSR1, NULL, &old) == 0 && old.sa_handler == SIG_DFL);
+
+    handle(SIGALRM, nests, SA_NODEFER);
+    CHECK(raise(SIGALRM) == 0 && deepest == 3);
+    deepest = 0;
+    handle(SIGALRM, nests, 0);
+    nested = 2;
+    CHECK(raise(SIGALRM) == 0 && deepest == 3);
+    handle(SIGALRM, ring, SA_RESTART);
+    CHECK(siginterrupt(SIGALRM, 1) == 0);
+    CHECK(sigaction(SIGALRM, NULL, &old) == 0 && !(old.sa_flags & SA_RESTART));
+    CHECK(sigaction(SIGALRM, &old, NULL) == 0 && is_ended(fd, 0));
+    CHECK(signal(SIGALRM, ring) != SIG_ERR && sigaction(SIGALRM, NULL, &old) == 0);
+    CHECK(!(old.sa_flags & SA_RESTART)); /* it remembers siginterrupt */
+    CHECK(signal(SIGALRM, SIG_ERR) == SIG_ERR && errno == EINVAL);
+    CHECK(sigset(SIGALRM, two_less) == ring && sigset(SIGALRM, SIG_HOLD) == two_less);
+    CHECK(sigset(SIGALRM, ring) == SIG_HOLD && sigset(SIGALRM, SIG_IGN) == ring);
+    CHECK(sigaction(SIGKILL, &action, NULL) == -1 && errno == EINVAL);
+    CHECK(sigaction(0, &action, NULL) == -1 && sigaction(65, NULL, &old) == -1);
+}
+
+/* --- main ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+#define CASE(name) {#name, name},
+    CASE(leaves_reads) CASE(leaves_writes) CASE(leaves_reads_in_vain) CASE(leaves_writes_to_nobody)
+        CASE(leaves_polls) CASE(leaves_selects) CASE(leaves_waits) CASE(leaves_connects)
+            CASE(leaves_files) CASE(leaves_and_ends) CASE(used_by_handlers) CASE(used_around_forks)
+                CASE(child_ends_at_once) CASE(used_at_exit) CASE(closed_by_handlers)
+                    CASE(ends_calls) CASE(ends_waits) CASE(goes_on_by_itself) CASE(none_is_lost)
+                        CASE(has_what_was_asked_for)};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (argc < 2) {
+            puts(cases[i].name);
+        } else if (strcmp(argv[1], cases[i].name) == 0) {
+            start_peer();
+            cases[i].run();
+            return 0;
+        }
+    }
+    return argc > 1;
+}

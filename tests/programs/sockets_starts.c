@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How connections start, as programs of the distribution look at that. The kernel's TCP passes as
+ * well.
+ *
+ *   sockets_starts CASE
+ */
+#define _GNU_SOURCE
+#include "sockets_check.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct sockaddr_in server;
+static int listener;
+
+static void listen_somewhere(void)
+{
+    socklen_t len = sizeof server;
+
+    server = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(listener, (struct sockaddr *)&server, len) == 0 && listen(listener, 100) == 0 &&
+          getsockname(listener, (struct sockaddr *)&server, &len) == 0);
+}
+
+static int connected(int type)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | type, 0);
+    const int result = connect(fd, (struct sockaddr *)&server, sizeof server);
+
+    CHECK(fd >= 0 && (result == 0 || (type == SOCK_NONBLOCK && errno == EINPROGRESS)));
+    return fd;
+}
+
+/* --- a socket that connects ------------------------------------------------------------------ */
+
+static void *speak_first(void *arg)
+{
+    usleep(200000); /* the client waits first */
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0 && write(fd, "x", 1) == 1);
+    return arg;
+}
+
+/* A client of a server that speaks first has nothing to write. */
+static void wait_to_read(bool by_select)
+{
+    pthread_t thread;
+    char octet;
+
+    listen_somewhere();
+    CHECK(pthread_create(&thread, NULL, speak_first, NULL) == 0);
+    const int fd = connected(SOCK_NONBLOCK);
+    const double begin = now();
+    if (by_select) {
+        struct timeval limit = {5, 0};
+        fd_set readable;
+        FD_ZERO(&readable);
+        FD_SET(fd, &readable);
+        CHECK(select(fd + 1, &readable, NULL, NULL, &limit) == 1 && FD_ISSET(fd, &readable));
+    } else {
+        struct pollfd p = {fd, POLLIN, 0};
+        CHECK(poll(&p, 1, 5000) == 1 && p.revents == POLLIN);
+    }
+    CHECK(now() - begin < 3); /* at its end the kernel would look anew */
+    CHECK(read(fd, &octet, 1) == 1 && octet == 'x');
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void poll_to_read_while_it_connects(void)
+{
+    wait_to_read(false);
+}
+
+static void select_to_read_while_it_connects(void)
+{
+    wait_to_read(true);
+}
+
+#define MANY 200
+
+static void *take_many(void *arg)
+{
+    char octet;
+
+    for (int i = 0; i < MANY; i++) {
+        const int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0 && read(fd, &octet, 1) == 1);
+        close(fd);
+    }
+    return arg;
+}
+
+/* The Apache Portable Runtime asks so how its connect went. */
+static void connect_again(void)
+{
+    pthread_t thread;
+
+    listen_somewhere();
+    CHECK(pthread_create(&thread, NULL, take_many, NULL) == 0);
+    for (int i = 0; i < MANY; i++) {
+        const int fd = connected(SOCK_NONBLOCK);
+        struct pollfd p = {fd, POLLOUT, 0};
+        while (poll(&p, 1, 0) == 0) {
+        }
+        CHECK(connect(fd, (struct sockaddr *)&server, sizeof server) == 0 || errno == EISCONN);
+        CHECK(write(fd, "x", 1) == 1);
+        close(fd);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* --- a server that is late ------------------------------------------------------------------- */
+
+/* What the client gave up and began anew is one connection to the server. */
+static void accept_late(void)
+{
+    char octets[2];
+
+    CHECK(setenv("IWARP_SOCKETS_REPLY", "200", 1) == 0);
+    listen_somewhere();
+    const pid_t client = fork();
+    if (client == 0) {
+        const int fd = connected(0);
+        CHECK(write(fd, "hi", 2) == 2 && read(fd, octets, 2) == 0);
+        exit(0);
+    }
+    usleep(700000);
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0 && read(fd, octets, 2) == 2 && memcmp(octets, "hi", 2) == 0);
+    close(fd);
+    int status;
+    CHECK(waitpid(client, &status, 0) == client && status == 0);
+}
+
+/* --- what was never a connection ------------------------------------------------------------- */
+
+/* A Request without what rsockets say in it. The server has nothing to wait for at its end. */
+static void exit_after_a_wrong_request(void)
+{
+    static const char request[20] = "MPA ID Req Frame\x40\x01";
+    char octets[sizeof request];
+    int status;
+
+    CHECK(setenv("IWARP_SOCKETS_REPLY", "0", 1) == 0); /* a plain client */
+    listen_somewhere();
+    const pid_t child = fork();
+    if (child == 0) {
+        const int fd = accept(listener, NULL, NULL);
+        (void)!read(fd, octets, sizeof octets);
+        exit(0);
+    }
+    const double begin = now();
+    const int fd = connected(0);
+    CHECK(write(fd, request, sizeof request) == sizeof request);
+    CHECK(waitpid(child, &status, 0) == child && status == 0 && now() - begin < 3);
+}
+
+/* --- TCP_INFO -------------------------------------------------------------------------------- */
+
+static int state_of(int fd)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+
+    CHECK(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0);
+    return info.tcpi_state;
+}
+
+static void *write_and_end(void *arg)
+{
+    const int fd = connected(0);
+    char octet;
+
+    CHECK(write(fd, "x", 1) == 1 && state_of(fd) == TCP_ESTABLISHED);
+    CHECK(read(fd, &octet, 1) == 1 && shutdown(fd, SHUT_WR) == 0);
+    CHECK(state_of(fd) == TCP_FIN_WAIT1 || state_of(fd) == TCP_FIN_WAIT2);
+    CHECK(read(fd, &octet, 1) == 1);
+    return arg;
+}
+
+/* Puma does not answer what is closed. */
+static void state_in_tcp_info(void)
+{
+    pthread_t thread;
+    char octet;
+
+    listen_somewhere();
+    CHECK(pthread_create(&thread, NULL, write_and_end, NULL) == 0);
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0 && read(fd, &octet, 1) == 1 && state_of(fd) == TCP_ESTABLISHED);
+    CHECK(write(fd, "y", 1) == 1 && read(fd, &octet, 1) == 0 && state_of(fd) == TCP_CLOSE_WAIT);
+    CHECK(write(fd, "z", 1) == 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
+#define CASE(name) {#name, name}
+/* There is one edge: what the program does then has to work. */
+static void one_edge_when_it_is_connected(void)
+{
+    pthread_t thread;
+
+    listen_somewhere();
+    CHECK(pthread_create(&thread, NULL, take_many, NULL) == 0);
+    for (int i = 0; i < MANY; i++) {
+        struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+        struct sockaddr_in peer;
+        socklen_t len = sizeof peer, error_len = sizeof(int);
+        int error = -1;
+        const int set = epoll_create1(0), fd = connected(SOCK_NONBLOCK);
+        CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0 && epoll_wait(set, &e, 1, 5000) == 1);
+        CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len) == 0 && error == 0);
+        CHECK(getpeername(fd, (struct sockaddr *)&peer, &len) == 0);
+        CHECK(send(fd, "x", 1, 0) == 1);
+        CHECK(close(fd) == 0 && close(set) == 0);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {CASE(poll_to_read_while_it_connects),
+             CASE(select_to_read_while_it_connects),
+             CASE(one_edge_when_it_is_connected),
+             CASE(connect_again),
+             CASE(accept_late),
+             CASE(exit_after_a_wrong_request),
+             CASE(state_in_tcp_info)};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (argc < 2) {
+            puts(cases[i].name);
+        } else if (strcmp(argv[1], cases[i].name) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    }
+    return argc < 2 ? 0 : 2;
+}

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* Signals are the application's; faults in guarded accesses must still arrive (base/guard.h). */
@@ -79,22 +80,36 @@ static bool is_recalled(const struct iwarp_lease *s)
 }
 
 /*
- * A guest that visits without a pause is disturbed by each check: the home wakes up on a processor
- * that the guest may be using.  After BUSY_CHECKS checks in a row that found BUSY_VISITS visits
- * each, the home checks less often, until one finds fewer.  Not while a queue is armed, even if it
- * is passed over.
+ * A guest that visits without a pause is disturbed by each check: a timer interrupts a processor,
+ * and the home wakes up on one that the guest may be using.  After BUSY_CHECKS checks in a row that
+ * found BUSY_VISITS visits each, the home leaves it to the kernel when within BUSY_SLACK_NS it
+ * wakes up, so that it mostly shares the interrupt of the kernel's tick; until a check finds fewer.
+ * Not while a queue is armed, even if it is passed over.
  */
-#define BUSY_VISITS 500
-#define BUSY_CHECKS 16
+#define BUSY_VISITS   500
+#define BUSY_CHECKS   4
+#define BUSY_SLACK_NS 4000000 /* a tick where the kernel has 250 a second; fewer are rare */
 
-static int64_t park_ns(const struct iwarp_lease *s, unsigned busy)
+static bool is_busy(const struct iwarp_lease *s, unsigned checks)
 {
-    bool is_busy = busy >= BUSY_CHECKS && !iwarp_sleepers_armed(s->sleepers);
+    return checks >= BUSY_CHECKS && !atomic_load(&s->brief) && !iwarp_sleepers_armed(s->sleepers);
+}
 
+static int64_t park_ns(const struct iwarp_lease *s, bool busy)
+{
     return iwarp_sleepers_any(s->sleepers) ? IWARP_PARK_ARMED_NS
            : atomic_load(&s->brief)        ? IWARP_PARK_BRIEF_NS
-           : is_busy                       ? IWARP_PARK_BUSY_MS * INT64_C(1000000)
+           : busy                          ? IWARP_PARK_BUSY_MS * INT64_C(1000000) - BUSY_SLACK_NS
                                            : IWARP_PARK_MS * INT64_C(1000000);
+}
+
+/* For the sleeps of this thread; 0: the system's default.  `set` saves a call. */
+static void set_slack(unsigned long ns, unsigned long *set)
+{
+    if (*set != ns) {
+        *set = ns;
+        (void)prctl(PR_SET_TIMERSLACK, ns, 0, 0, 0);
+    }
 }
 
 /* Sleep for so long, or until a nudge; the alarm is served here, too. */
@@ -126,25 +141,29 @@ static void park(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
     unsigned before = atomic_load(&s->visits);
-    unsigned busy = 0; /* checks in a row that found many visits */
+    unsigned checks = 0; /* in a row that found many visits */
+    unsigned long slack = 0;
     int64_t begin = iwarp_now_ns(), now = begin;
 
     while (!is_recalled(s)) { /* after GUEST was written: a sleeper sees that, or is seen here */
+        bool busy = is_busy(s, checks);
         int64_t left = begin + park_ns(s, busy) - now;
         if (left > 0) {
+            set_slack(busy ? BUSY_SLACK_NS : 0, &slack);
             doze(l, left);
         } else if (atomic_load(&s->visits) == before && !atomic_load(&s->asleep)) {
             iwarp_sleepers_missed(s->sleepers);
-            return;
+            break;
         } else {
             /* A guest that visits rarely must not pass over the loop's other sources (hot.h). */
             atomic_store_explicit(&l->due, true, memory_order_release);
-            busy = atomic_load(&s->visits) - before >= BUSY_VISITS ? busy + 1 : 0;
+            checks = atomic_load(&s->visits) - before >= BUSY_VISITS ? checks + 1 : 0;
             before = atomic_load(&s->visits);
             begin = now;
         }
         now = iwarp_now_ns();
     }
+    set_slack(0, &slack);
 }
 
 static void *home_main(void *arg)

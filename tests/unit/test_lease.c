@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define PARK_NS (IWARP_PARK_MS * 1000000)
@@ -46,6 +47,18 @@ static void poll_in_vain(struct iwarp_cq *cq, unsigned times)
 static void start(pthread_t *thread, void *(*fn)(void *arg), void *arg)
 {
     assert_int_equal(pthread_create(thread, NULL, fn, arg), 0);
+}
+
+/* Poll an empty queue until the thread has the loop.  Returns when it had it first. */
+static int64_t poll_until_out(const struct iwarp_loop *l, struct iwarp_cq *cq)
+{
+    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
+
+    while (!iwarp_lease_is_out(&l->lease)) {
+        assert_true(iwarp_now_ms() < end);
+        poll_in_vain(cq, 1);
+    }
+    return iwarp_now_ns();
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -238,21 +251,107 @@ static void polled__with_a_queue_armed__has_the_home_back_sooner(void **state)
     pair_close(&p);
 }
 
+/* --- a guest that visits without a pause ----------------------------------------------------- */
+
+static _Atomic int slack_ns; /* of the home's sleeps, when it was asked last */
+
+static void note_slack(void *arg)
+{
+    (void)arg;
+    atomic_store(&slack_ns, prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0));
+}
+
+static void take_the_alarm(void *arg)
+{
+    struct iwarp_loop *l = arg;
+
+    l->alarm.ring = note_slack;
+    note_slack(NULL);
+}
+
+/* Poll for a park time.  False: this build is too slow, or the system took the processor away. */
+static bool polls_without_a_pause(const struct iwarp_loop *l, struct iwarp_cq *cq)
+{
+    int64_t begin = iwarp_now_ns();
+    unsigned before = visits_of(l);
+
+    while (iwarp_now_ns() - begin < PARK_NS) {
+        poll_in_vain(cq, 16);
+    }
+    return visits_of(l) - before >= 800 && iwarp_now_ns() - begin < PARK_NS * 5 / 4;
+}
+
+/* The same for as many as the home has to see, while it says its slack.  0: there was a pause. */
+static int slack_beside_polling(struct iwarp_loop *l, struct iwarp_cq *cq)
+{
+    atomic_store(&slack_ns, 0);
+    for (unsigned i = 0; i < 16; i++) {
+        if (i == 10) {
+            iwarp_alarm_start(&l->alarm, 100);
+        }
+        if (!polls_without_a_pause(l, cq)) {
+            return 0;
+        }
+    }
+    return atomic_load(&slack_ns);
+}
+
+/* The home shares the kernel's ticks meanwhile, and is exact again while a queue is armed. */
+static void polled__without_a_pause__has_the_home_check_when_the_kernel_likes(void **state)
+{
+    struct pair p;
+    unsigned fair = 0; /* tries in which this thread did its part */
+    bool lax = false;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_POLLED);
+    struct iwarp_cq *cq = p.side[0].recv_cq;
+    iwarp_loop_call(l, take_the_alarm, l);
+    const int exact = atomic_load(&slack_ns);
+    assert_true(exact < PARK_NS);
+    (void)poll_until_out(l, cq);
+    for (unsigned i = 0; i < 100 && !lax; i++) {
+        int slack = slack_beside_polling(l, cq);
+        fair += slack != 0;
+        lax = slack == 4000000;
+    }
+    must(iwarp_cq_arm(p.side[1].recv_cq, false));
+    for (int64_t end = iwarp_now_ms() + 20; iwarp_now_ms() < end;) {
+        poll_in_vain(cq, 1);
+    }
+    iwarp_loop_call(l, note_slack, NULL);
+    assert_int_equal(atomic_load(&slack_ns), exact);
+    pair_close(&p);
+    print_message("# %u fair tries\n", fair);
+    assert_true(lax || fair < 10); /* on a busy machine, or in a slow build, none may be fair */
+}
+
+/* Once it runs the loop again, its sleeps are those of any thread. */
+static void polled__without_a_pause__leaves_the_home_exact(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_POLLED);
+    struct iwarp_cq *cq = p.side[0].recv_cq;
+    iwarp_loop_call(l, take_the_alarm, l);
+    const int exact = atomic_load(&slack_ns);
+    for (unsigned i = 0; i < 5; i++) {
+        int64_t end = poll_until_out(l, cq) + 20 * PARK_NS;
+        while (iwarp_now_ns() < end) {
+            poll_in_vain(cq, 1);
+        }
+        iwarp_lease_recall(l); /* else a check that finds few visits comes first */
+        pair_await_homes(p.device);
+        iwarp_loop_call(l, note_slack, NULL);
+        assert_int_equal(atomic_load(&slack_ns), exact);
+    }
+    pair_close(&p);
+}
+
 /* --- a queue that stays armed for good ------------------------------------------------------- */
 
 #define ARMED_NS 100000000 /* until it is passed over */
-
-/* Poll an empty queue until the thread has the loop.  Returns when it had it first. */
-static int64_t poll_until_out(const struct iwarp_loop *l, struct iwarp_cq *cq)
-{
-    int64_t end = iwarp_now_ms() + PAIR_WAIT_MS;
-
-    while (!iwarp_lease_is_out(&l->lease)) {
-        assert_true(iwarp_now_ms() < end);
-        poll_in_vain(cq, 1);
-    }
-    return iwarp_now_ns();
-}
 
 /*
  * A thread polls one queue while another one is armed. It has the loop in the end, and not before
@@ -444,6 +543,8 @@ int main(void)
         cmocka_unit_test(ask__too_late__leaves_a_guest_known_as_asleep),
         cmocka_unit_test(polled__once_before_sleeping__leaves_the_loop_to_its_home),
         cmocka_unit_test(polled__with_a_queue_armed__has_the_home_back_sooner),
+        cmocka_unit_test(polled__without_a_pause__has_the_home_check_when_the_kernel_likes),
+        cmocka_unit_test(polled__without_a_pause__leaves_the_home_exact),
         cmocka_unit_test(polled__beside_a_queue_armed_for_long__leads_and_that_queue_is_told),
         cmocka_unit_test(polled__beside_a_queue_armed_for_long__loses_the_loop_to_one_armed_now),
         cmocka_unit_test(blocked__after_leading__never_leads_again),

@@ -95,6 +95,10 @@ struct cm_id {
     struct ibv_qp_init_attr *qp_attr; /* rdma_create_ep: for rdma_get_request */
     void *connect_data;               /* rdma_create_ep: ai_connect */
     uint8_t connect_len;
+
+    struct cm_id *over_next; /* these three: cm_over.c */
+    unsigned over_looks;
+    int64_t over_ms; /* when the next look is due */
 };
 
 /* --- the lock, and forks (cm_lock.c) --------------------------------------------------------- */
@@ -179,6 +183,19 @@ int cm_complete(struct rdma_cm_id *id);
 
 /* The queue of native events and its thread, made by the first call. NULL: errno. */
 struct iwarp_eq *cm_engine_eq(void);
+
+/* --- ends of connections (cm_over.c); cm_lock held unless said otherwise --------------------- */
+
+/* The connection of the id is over: the program is told, perhaps a little later. */
+void cm_over(struct cm_id *id);
+
+/* If the program is to be told later, tell it now; or never, as the id ends. */
+void cm_over_now(struct cm_id *id);
+void cm_over_forget(struct cm_id *id);
+
+/* Tell what is to be told by now.  Milliseconds until the next call, -1: none is needed.  For the
+ * thread of native events, which does not hold cm_lock. */
+int cm_over_look(void);
 
 /* --- ids (cm_id.c); cm_lock held ------------------------------------------------------------- */
 

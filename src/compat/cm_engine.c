@@ -196,8 +196,7 @@ static void on_event(const struct iwarp_event *e)
     } else if (e->type == IWARP_EVENT_FAILED) {
         on_failed(id, e, active);
     } else {
-        id->state = CM_OVER;
-        (void)cm_event_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+        cm_over(id);
     }
 }
 
@@ -210,7 +209,7 @@ static void *run(void *arg)
 
     for (;;) {
         cm_ids_free_ended();
-        if (iwarp_eq_get(queue, &event, -1) == IWARP_OK) {
+        if (iwarp_eq_get(queue, &event, cm_over_look()) == IWARP_OK) {
             cm_hold();
             on_event(&event);
             cm_release();

@@ -143,6 +143,7 @@ static void free_later(struct cm_id *i)
  */
 void cm_id_end(struct cm_id *i)
 {
+    cm_over_forget(i);
     if (i->listener) {
         (void)iwarp_listener_close(i->listener);
         i->listener = NULL;
@@ -300,6 +301,7 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
     }
     cm_hold();
     old = i->sync ? id->channel : NULL;
+    cm_over_now(i);
     cm_events_wait_acknowledged(i);
     cm_events_move(i, cm_channel_of(channel ? channel : own));
     id->channel = channel ? channel : own;

@@ -282,6 +282,10 @@ void iwarp_compat_recall(struct iwarp_device *device);
 void iwarp_compat_waited(struct iwarp_device *device);
 void iwarp_compat_post_task(struct iwarp_device *device, struct iwarp_task *task);
 
+/* As iwarp_conn_unpolled (base/unpolled.h). */
+struct iwarp_conn;
+bool iwarp_compat_unpolled(struct iwarp_conn *conn);
+
 /* --- inside libibverbs.so.1 ------------------------------------------------------------------ */
 
 /* verbs_context.c: the operations that the inline functions of verbs.h call. */

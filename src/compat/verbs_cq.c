@@ -10,6 +10,7 @@
 #include "base/lead.h"
 #include "base/pause.h"
 #include "base/process.h"
+#include "base/unpolled.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -575,6 +576,11 @@ int iwarp_compat_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     int taken = poll_cq(cq, n, wc);
 
     return taken == 0 && n > 0 && iwarp_ud_help() ? poll_cq(cq, n, wc) : taken;
+}
+
+bool iwarp_compat_unpolled(struct iwarp_conn *conn)
+{
+    return iwarp_conn_unpolled(conn);
 }
 
 /* --- one at a time: ibv_start_poll ----------------------------------------------------------- */

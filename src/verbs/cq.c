@@ -334,6 +334,21 @@ void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp)
     iwarp_mutex_unlock(&cq->lock);
 }
 
+bool iwarp_cq_has_of(struct iwarp_cq *cq, const struct iwarp_qp *qp)
+{
+    bool has = false;
+
+    iwarp_mutex_lock(&cq->lock);
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    for (uint32_t at = atomic_load_explicit(&cq->head, memory_order_relaxed); at != tail && !has;
+         at++) {
+        const struct iwarp_wc *wc = &cq->ring[at & cq->mask];
+        has = wc->qp == qp && wc->status == IWARP_WC_SUCCESS;
+    }
+    iwarp_mutex_unlock(&cq->lock);
+    return has;
+}
+
 /*
  * Without the lock, since a thread that polls in a loop mostly finds nothing. `tail` is read with
  * acquire and written with release, so a completion that is seen here is in the ring. A queue that

@@ -87,4 +87,7 @@ void iwarp_cq_set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed, bool cou
  */
 void iwarp_cq_purge(struct iwarp_cq *cq, const struct iwarp_qp *qp);
 
+/* Does the ring have a completion of this queue pair that is one of success? Takes cq.lock. */
+bool iwarp_cq_has_of(struct iwarp_cq *cq, const struct iwarp_qp *qp);
+
 #endif

@@ -282,6 +282,32 @@ static void purge__of_one_queue_pair__keeps_the_others_in_order(void **state)
     close_all(device, cq);
 }
 
+/* Of that queue pair, with success, and not polled. */
+static void has_of__with_completions_of_two_queue_pairs__tells_them_apart(void **state)
+{
+    struct iwarp_device *device = open_device();
+    const enum iwarp_wc_status good = IWARP_WC_SUCCESS, bad = IWARP_WC_FLUSHED;
+    struct iwarp_wc wc;
+    struct iwarp_cq *cq;
+    int a, b;
+
+    (void)state;
+    must(iwarp_cq_create(device, 4, NULL, &cq));
+    for (unsigned turn = 0; turn < 10; turn++) { /* across the end of the ring */
+        assert_false(iwarp_cq_has_of(cq, (void *)&a));
+        assert_true(push(cq, 0, &(struct iwarp_wc){.qp = (void *)&a, .status = bad}));
+        assert_true(push(cq, 1, &(struct iwarp_wc){.qp = (void *)&b, .status = good}));
+        assert_false(iwarp_cq_has_of(cq, (void *)&a));
+        assert_true(iwarp_cq_has_of(cq, (void *)&b));
+        assert_true(push(cq, 2, &(struct iwarp_wc){.qp = (void *)&a, .status = good}));
+        assert_true(iwarp_cq_has_of(cq, (void *)&a));
+        for (unsigned i = 0; i < 3; i++) {
+            assert_int_equal(iwarp_cq_poll(cq, &wc, 1), 1);
+        }
+    }
+    close_all(device, cq);
+}
+
 /* Another pair on the device, with completion queues of its own, works before and behind it. */
 static void transfer_beside(struct pair_side *s, uint64_t wr_id)
 {
@@ -580,6 +606,7 @@ int main(void)
         cmocka_unit_test(notify_by__a_function__is_called_once_for_each_arming),
         cmocka_unit_test(wait__ends_with_a_completion_or_the_time),
         cmocka_unit_test(purge__of_one_queue_pair__keeps_the_others_in_order),
+        cmocka_unit_test(has_of__with_completions_of_two_queue_pairs__tells_them_apart),
         cmocka_unit_test(overflow__ends_the_queue_pair_that_caused_it),
         cmocka_unit_test(resize__at_random__loses_nothing),
         cmocka_unit_test(resize__to_the_impossible__changes_nothing),

@@ -151,9 +151,7 @@ struct iwarp_stream_tx {
     uint32_t send_msn, read_msn;     /* next, queues 0 and 1 */
     uint32_t atomic_msn;             /* next, queue 3 */
     uint64_t framed, sent, released; /* stream positions */
-    uint64_t began;   /* where the latest batch lies that began with a message, if with anything */
-    uint64_t awaited; /* payload octets of that message if the peer may wait for it, else 0 */
-    uint64_t heard;   /* rx.pos at the last batch that was not short */
+    uint64_t heard;                  /* rx.pos at the last batch that was not short */
     uint64_t fpdus;
     uint32_t cut;            /* octets that are unsent of the FPDU that a burst has cut */
     struct iwarp_refs *refs; /* regions that the transport refers to; NULL: none ever */
@@ -216,12 +214,6 @@ size_t iwarp_stream_take(struct iwarp_stream *s, const struct iovec *iov, unsign
  * nothing to send now. The user memory in it is lent until the driver calls sent, which it must do.
  */
 unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov);
-
-/*
- * Has a message begun that the peer may wait for, and has half of a large batch of it gone at most?
- * Then a driver that sends several batches in a row does not stop here.
- */
-bool iwarp_stream_amid_awaited(const struct iwarp_stream *s);
 
 /* The transport has taken n octets (0 is allowed). */
 void iwarp_stream_sent(struct iwarp_stream *s, size_t n);

@@ -19,14 +19,11 @@
 /*
  * Octets framed ahead of the transport. Small batches are two of the largest FPDUs, so the peer
  * processes these while this end frames the next. With kernel TCP each call costs as much as the
- * copy of some 100 KiB, so a large batch takes 1 MiB of payload with its headers. Batches of an
- * awaited message grow: the first has one of the largest FPDUs, each later one as much as all
- * before it.
+ * copy of some 100 KiB, so a large batch takes 1 MiB of payload with its headers.
  */
-#define TX_BATCH_FIRST (62 * 1024)
 #define TX_BATCH_SMALL (124 * 1024)
 #define TX_BATCH_LARGE (1040 * 1024)
-#define TX_LONE        (500 * 1024) /* a lone response of up to that begins with a small batch */
+#define TX_LONE        (500 * 1024) /* a lone message of up to that begins with a small batch */
 
 /* --- messages -------------------------------------------------------------------------------- */
 
@@ -586,58 +583,30 @@ static size_t lone_len(struct iwarp_stream *s, enum iwarp_tx_kind next)
 }
 
 /*
- * While the peer works on one batch of an awaited message, this end computes the CRCs of the next,
- * so neither waits long for the other. The last one takes all that is left if that is at most half
- * as much again: one call less. For what is sent without a pause fewer calls count.
- */
-static size_t next_batch(const struct iwarp_stream *s)
-{
-    const struct iwarp_stream_tx *tx = &s->tx;
-    uint64_t gone = tx->framed - tx->began;
-    uint64_t most = gone > TX_BATCH_FIRST ? gone : TX_BATCH_FIRST;
-    bool last = tx->awaited <= gone + most + most / 2;
-
-    return last || most > TX_BATCH_LARGE ? TX_BATCH_LARGE : (size_t)most;
-}
-
-/*
- * Octets of the next batch, where no message is under way: it begins with one, if with anything. A
- * lone request is awaited if the peer has sent something since the last batch of at least
- * TX_BATCH_FIRST octets: that may be a question, or the answer to one. A Read Request does not tell
+ * Does the next message begin with a small batch? While the peer works on that, this end computes
+ * the CRCs of the rest. For what is sent without a pause fewer calls count, so only a lone message
+ * does: a short one, or a request that the peer may wait for. It may if it has sent something since
+ * the last batch that was not short: a question, or the answer to one. A Read Request does not tell
  * so: the peer may have sent the next one meanwhile.
  */
-static size_t first_batch(struct iwarp_stream *s, enum iwarp_tx_kind next)
+static bool begins_small(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
-    struct iwarp_stream_tx *tx = &s->tx;
     size_t len = lone_len(s, next);
-    bool heard = s->rx.pos != tx->heard;
+    bool awaited = next == TX_REQUEST && s->rx.pos != s->tx.heard;
 
-    tx->awaited = heard && next == TX_REQUEST ? len : 0;
-    tx->began = tx->framed;
-    if (next == TX_RESPONSE && len > 0 && len <= TX_LONE) {
-        return TX_BATCH_SMALL;
-    }
-    return next_batch(s);
+    return len > 0 && (len <= TX_LONE || awaited);
 }
 
 /*
  * Where memory is scarce batches are small, since a peer that stops leaves one unsent: half the
- * size of a block tells so. They do not grow.
+ * size of a block tells so.
  */
 static size_t batch_max(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
     if (!s->config.large_batches || s->tx.block->most != TX_BYTES) {
-        s->tx.awaited = 0;
         return TX_BATCH_SMALL;
     }
-    return s->tx.kind == TX_NONE ? first_batch(s, next) : next_batch(s);
-}
-
-bool iwarp_stream_amid_awaited(const struct iwarp_stream *s)
-{
-    uint64_t gone = s->tx.framed - s->tx.began;
-
-    return s->tx.kind != TX_NONE && gone < s->tx.awaited && gone <= TX_BATCH_LARGE / 2;
+    return s->tx.kind == TX_NONE && begins_small(s, next) ? TX_BATCH_SMALL : TX_BATCH_LARGE;
 }
 
 /*
@@ -702,7 +671,7 @@ unsigned iwarp_stream_gather(struct iwarp_stream *s, const struct iovec **iov)
         next = iwarp_stream_next(s);
     }
     iwarp_lends_settle(&batch);
-    if (s->tx.framed - begin >= TX_BATCH_FIRST) {
+    if (s->tx.framed - begin >= TX_BATCH_SMALL) {
         s->tx.heard = s->rx.pos;
     }
     if (!s->tx.block || b->first == b->n) {

@@ -130,16 +130,6 @@ static ssize_t send_batch(struct iwarp_conn *conn, const struct iovec *iov, unsi
 }
 
 /*
- * Half a large batch of an awaited message goes out in one turn, and one batch behind it: the
- * thread that posts may not come again soon, and waking up another one takes time.
- */
-static bool turn_is_over(const struct iwarp_conn *conn, unsigned batches, size_t octets)
-{
-    return (batches >= TX_BATCHES || octets >= TX_TURN) &&
-           !iwarp_stream_amid_awaited(&conn->stream);
-}
-
-/*
  * A write that took less than was offered means that the transport is full: the next one would
  * return EAGAIN, so it is not tried.  `sent` may be 0 or negative; the stream is told in any case,
  * which ends the gather.
@@ -152,8 +142,8 @@ void iwarp_conn_send(struct iwarp_conn *conn)
 
     iwarp_defer_sent(conn);
 
-    while (conn->has_stream && conn->ep && !conn->tx_blocked &&
-           !turn_is_over(conn, batches, octets)) {
+    while (conn->has_stream && conn->ep && !conn->tx_blocked && batches < TX_BATCHES &&
+           octets < TX_TURN) {
         batches++;
         unsigned n = iwarp_stream_gather(&conn->stream, &iov);
         if (n == 0) {

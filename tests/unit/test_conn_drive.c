@@ -371,7 +371,7 @@ static void settle__with_much_to_send__sends_so_much_a_turn(void **state)
     }
 }
 
-/* Its batches grow, and are more than those of a turn otherwise. */
+/* A small batch and a large one. */
 static void settle__with_an_awaited_message__sends_it_in_one_turn(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much goes out in one batch: a message that the peer may wait for, in batches that grow; what
- * is sent without a pause, in large ones; small ones where calls are cheap.
+ * How much goes out in one batch: small ones where calls are cheap; else large ones, but for the
+ * begin of a lone message that is short or that the peer may wait for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,6 @@
 #define KEY   0x00aabb00u
 #define KIB   1024u
 #define MIB   (1024u * KIB)
-#define LONG  (3 * MIB)
-#define FIRST (62 * KIB)
 #define SMALL (124 * KIB)
 #define LARGE (1040 * KIB)
 #define MOST  20
@@ -31,7 +29,7 @@ static void begin(struct endpoint *e, uint32_t mulpdu, bool large)
 {
     endpoint_init(e,
                   &(struct endpoint_options){.mulpdu = mulpdu, .large_batches = large, .ird = 4});
-    endpoint_area(e, KEY, 0x7000, LONG, LOCAL | READABLE, 1);
+    endpoint_area(e, KEY, 0x7000, MIB, LOCAL | READABLE, 1);
 }
 
 static void post(struct endpoint *e, size_t octets)
@@ -77,19 +75,16 @@ static struct sent drain(struct endpoint *e)
 }
 
 /*
- * `n` batches. Each has `each` octets and less than an FPDU more, but the last takes what is left.
- * GROWS: the first has FIRST, each other one as much as all before it.
+ * `n` batches: the first has `first` octets, the others `each`, and less than an FPDU more; but the
+ * last takes what is left.
  */
-#define GROWS 0
-static void expect(const struct endpoint *e, const struct sent *s, unsigned n, size_t each)
+static void expect(const struct endpoint *e, const struct sent *s, unsigned n, size_t first,
+                   size_t each)
 {
-    size_t all = 0;
-
     assert_int_equal(s->n, n);
     for (unsigned k = 0; k + 1 < n; k++) {
-        size_t least = each ? each : k == 0 ? FIRST : all;
+        size_t least = k == 0 ? first : each;
         assert_in_range(s->of[k], least, least + e->s.config.mulpdu + 8);
-        all += s->of[k];
     }
 }
 
@@ -101,11 +96,12 @@ static void batches__by_what_waits_and_what_was_heard(void **state)
         bool large, heard;
         unsigned requests; /* of 1 MiB each */
         unsigned batches;
-        size_t each;
+        size_t first, each;
     } cases[] = {
-        {true, true, 1, 5, GROWS},   {true, false, 1, 1, LARGE},   {true, true, 2, 2, LARGE},
-        {true, false, 2, 2, LARGE},  {false, true, 1, 9, SMALL},   {false, false, 1, 9, SMALL},
-        {false, true, 2, 17, SMALL}, {false, false, 2, 17, SMALL},
+        {true, true, 1, 2, SMALL, LARGE},   {true, false, 1, 1, LARGE, LARGE},
+        {true, true, 2, 2, LARGE, LARGE},   {true, false, 2, 2, LARGE, LARGE},
+        {false, true, 1, 9, SMALL, SMALL},  {false, false, 1, 9, SMALL, SMALL},
+        {false, true, 2, 17, SMALL, SMALL}, {false, false, 2, 17, SMALL, SMALL},
     };
 
     (void)state;
@@ -121,7 +117,7 @@ static void batches__by_what_waits_and_what_was_heard(void **state)
                     post(&e, MIB);
                 }
                 struct sent s = drain(&e);
-                expect(&e, &s, cases[i].batches, cases[i].each);
+                expect(&e, &s, cases[i].batches, cases[i].first, cases[i].each);
                 assert_int_equal(e.sq.done, (round + 1) * cases[i].requests);
             }
             endpoint_fini(&e);
@@ -142,43 +138,42 @@ static void batches__of_the_next_message__are_large_again(void **state)
     (void)drain(&e);
     post(&e, MIB);
     s = drain(&e);
-    expect(&e, &s, 5, GROWS);
+    expect(&e, &s, 2, SMALL, LARGE);
     post(&e, MIB);
     s = drain(&e);
-    expect(&e, &s, 1, LARGE);
+    expect(&e, &s, 1, LARGE, LARGE);
     hear(&e);
     post(&e, MIB);
     post(&e, MIB);
     (void)drain(&e);
     post(&e, MIB);
     s = drain(&e);
-    expect(&e, &s, 1, LARGE);
+    expect(&e, &s, 1, LARGE, LARGE);
     endpoint_fini(&e);
 }
 
-/* Where a call saves less than it costs: 64 KiB with its headers is no more than one. */
-static void batches__of_short_awaited_messages__are_few(void **state)
+/* Short ones are never in more than two, and need no word of the peer. */
+static void batches__of_short_messages__begin_small(void **state)
 {
     static const struct {
         size_t octets;
         unsigned batches;
-    } cases[] = {{1, 1},        {60 * KIB, 1},  {64 * KIB, 1},
-                 {92 * KIB, 1}, {128 * KIB, 2}, {256 * KIB, 3}};
+    } cases[] = {{1, 1},         {64 * KIB, 1},  {120 * KIB, 1}, {128 * KIB, 2},
+                 {256 * KIB, 2}, {500 * KIB, 2}, {501 * KIB, 1}};
 
     (void)state;
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct endpoint e;
         begin(&e, 65000, true);
-        hear(&e);
         post(&e, cases[i].octets);
         struct sent s = drain(&e);
-        expect(&e, &s, cases[i].batches, GROWS);
+        expect(&e, &s, cases[i].batches, SMALL, LARGE);
         endpoint_fini(&e);
     }
 }
 
 /* The peer may have asked for more meanwhile, so only the begin of a short one comes soon. */
-static void batches__of_read_responses__do_not_grow(void **state)
+static void batches__of_read_responses__begin_small_if_they_are_short(void **state)
 {
     (void)state;
     for (unsigned m = 0; m < 2; m++) {
@@ -187,20 +182,20 @@ static void batches__of_read_responses__do_not_grow(void **state)
         begin(&e, mulpdus[m], true);
         hear_read(&e, 1, MIB);
         s = drain(&e);
-        expect(&e, &s, 1, LARGE);
+        expect(&e, &s, 1, LARGE, LARGE);
         hear_read(&e, 2, 256 * KIB);
         s = drain(&e);
-        expect(&e, &s, 2, SMALL);
+        expect(&e, &s, 2, SMALL, LARGE);
         hear_read(&e, 3, MIB);
         hear_read(&e, 4, MIB);
         s = drain(&e);
-        expect(&e, &s, 2, LARGE);
+        expect(&e, &s, 2, LARGE, LARGE);
         endpoint_fini(&e);
     }
 }
 
 /* The transport was full, so the batch in which the answer could begin has no room for it. */
-static void batches__behind_octets_that_are_left__grow(void **state)
+static void batches__behind_octets_that_are_left__begin_small(void **state)
 {
     struct endpoint e;
     struct sent s;
@@ -213,37 +208,8 @@ static void batches__behind_octets_that_are_left__grow(void **state)
     post(&e, MIB);
     iwarp_stream_released(&e.s, endpoint_send(&e, SIZE_MAX));
     s = drain(&e);
-    expect(&e, &s, 5, GROWS);
+    expect(&e, &s, 2, SMALL, LARGE);
     assert_int_equal(e.sq.done, 2);
-    endpoint_fini(&e);
-}
-
-static void amid_awaited__up_to_half_of_a_large_batch(void **state)
-{
-    struct endpoint e;
-
-    (void)state;
-    begin(&e, 65000, true);
-    for (unsigned heard = 0; heard < 2; heard++) {
-        if (heard) {
-            hear(&e);
-        }
-        post(&e, LONG);
-        size_t gone = 0;
-        do {
-            size_t n = endpoint_send(&e, SIZE_MAX);
-            iwarp_stream_released(&e.s, n);
-            gone += n;
-            assert_int_equal(iwarp_stream_amid_awaited(&e.s), gone <= LARGE / 2);
-        } while (gone < LONG);
-        endpoint_forget_sent(&e);
-    }
-    hear_read(&e, 1, 256 * KIB);
-    size_t n = endpoint_send(&e, SIZE_MAX);
-    iwarp_stream_released(&e.s, n);
-    assert_in_range(n, SMALL, 256 * KIB);
-    assert_false(iwarp_stream_amid_awaited(&e.s));
-    (void)drain(&e);
     endpoint_fini(&e);
 }
 
@@ -280,10 +246,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches__by_what_waits_and_what_was_heard),
         cmocka_unit_test(batches__of_the_next_message__are_large_again),
-        cmocka_unit_test(batches__of_short_awaited_messages__are_few),
-        cmocka_unit_test(batches__of_read_responses__do_not_grow),
-        cmocka_unit_test(batches__behind_octets_that_are_left__grow),
-        cmocka_unit_test(amid_awaited__up_to_half_of_a_large_batch),
+        cmocka_unit_test(batches__of_short_messages__begin_small),
+        cmocka_unit_test(batches__of_read_responses__begin_small_if_they_are_short),
+        cmocka_unit_test(batches__behind_octets_that_are_left__begin_small),
         cmocka_unit_test(batches__of_a_terminate__need_no_queues),
     };
 

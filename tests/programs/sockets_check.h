@@ -4,8 +4,10 @@
 #define SOCKETS_CHECK_H
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define CHECK(is) ((is) ? (void)0 : fail(#is, __LINE__))
@@ -14,6 +16,18 @@ static inline void fail(const char *what, int line)
 {
     fprintf(stderr, "line %d: %s, errno %d\n", line, what, errno);
     exit(1);
+}
+
+/* A socket that listens at a port of 127.0.0.1, which is *at afterwards. */
+static inline int listen_somewhere(struct sockaddr_in *at, int backlog)
+{
+    socklen_t len = sizeof *at;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CHECK(bind(listener, (struct sockaddr *)at, len) == 0 && listen(listener, backlog) == 0 &&
+          getsockname(listener, (struct sockaddr *)at, &len) == 0);
+    return listener;
 }
 
 /* Seconds of CLOCK_MONOTONIC. */

@@ -27,16 +27,6 @@
 static struct sockaddr_in server;
 static int listener;
 
-static void listen_somewhere(void)
-{
-    socklen_t len = sizeof server;
-
-    server = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(bind(listener, (struct sockaddr *)&server, len) == 0 && listen(listener, 100) == 0 &&
-          getsockname(listener, (struct sockaddr *)&server, &len) == 0);
-}
-
 static int connected(void)
 {
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -318,7 +308,7 @@ static void run_case(size_t i)
     int status;
 
     signal(SIGPIPE, SIG_IGN);
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     const pid_t pid = fork();
     if (pid == 0) {
         alarm(20);

@@ -47,21 +47,19 @@ static int c[CONNS];
 
 static void connect_all(void)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at;
+    const int listener = listen_somewhere(&at, CONNS);
     int ends[2];
     char octet;
 
-    CHECK(bind(listener, (struct sockaddr *)&at, len) == 0 && listen(listener, CONNS) == 0 &&
-          getsockname(listener, (struct sockaddr *)&at, &len) == 0 && pipe(ends) == 0);
+    CHECK(pipe(ends) == 0);
     if (fork() == 0) {
         static int theirs[CONNS];
         pthread_t thread;
         close(ends[1]);
         for (int i = 0; i < CONNS; i++) {
             theirs[i] = socket(AF_INET, SOCK_STREAM, 0);
-            CHECK(connect(theirs[i], (struct sockaddr *)&at, len) == 0 &&
+            CHECK(connect(theirs[i], (struct sockaddr *)&at, sizeof at) == 0 &&
                   write(theirs[i], "", 1) == 1 &&
                   pthread_create(&thread, NULL, echo, &theirs[i]) == 0);
         }

@@ -64,14 +64,11 @@ static struct sockaddr_in address = {.sin_family = AF_INET};
 
 static void start_peer(void)
 {
-    socklen_t len = sizeof address;
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    const int listener = listen_somewhere(&address, 100);
     int ends[2];
     char octet;
 
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 100) == 0 &&
-          getsockname(listener, (struct sockaddr *)&address, &len) == 0 && pipe(ends) == 0);
+    CHECK(pipe(ends) == 0);
     if (fork() == 0) {
         pthread_t thread;
         close(ends[1]);

@@ -27,16 +27,6 @@
 static struct sockaddr_in server;
 static int listener;
 
-static void listen_somewhere(void)
-{
-    socklen_t len = sizeof server;
-
-    server = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(bind(listener, (struct sockaddr *)&server, len) == 0 && listen(listener, 100) == 0 &&
-          getsockname(listener, (struct sockaddr *)&server, &len) == 0);
-}
-
 static int connected(int type)
 {
     const int fd = socket(AF_INET, SOCK_STREAM | type, 0);
@@ -62,7 +52,7 @@ static void wait_to_read(bool by_select)
     pthread_t thread;
     char octet;
 
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     CHECK(pthread_create(&thread, NULL, speak_first, NULL) == 0);
     const int fd = connected(SOCK_NONBLOCK);
     const double begin = now();
@@ -110,7 +100,7 @@ static void connect_again(void)
 {
     pthread_t thread;
 
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     CHECK(pthread_create(&thread, NULL, take_many, NULL) == 0);
     for (int i = 0; i < MANY; i++) {
         const int fd = connected(SOCK_NONBLOCK);
@@ -132,7 +122,7 @@ static void accept_late(void)
     char octets[2];
 
     CHECK(setenv("IWARP_SOCKETS_REPLY", "200", 1) == 0);
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     const pid_t client = fork();
     if (client == 0) {
         const int fd = connected(0);
@@ -157,7 +147,7 @@ static void exit_after_a_wrong_request(void)
     int status;
 
     CHECK(setenv("IWARP_SOCKETS_REPLY", "0", 1) == 0); /* a plain client */
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     const pid_t child = fork();
     if (child == 0) {
         const int fd = accept(listener, NULL, NULL);
@@ -199,7 +189,7 @@ static void state_in_tcp_info(void)
     pthread_t thread;
     char octet;
 
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     CHECK(pthread_create(&thread, NULL, write_and_end, NULL) == 0);
     const int fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0 && read(fd, &octet, 1) == 1 && state_of(fd) == TCP_ESTABLISHED);
@@ -216,7 +206,7 @@ static void one_edge_when_it_is_connected(void)
 {
     pthread_t thread;
 
-    listen_somewhere();
+    listener = listen_somewhere(&server, 100);
     CHECK(pthread_create(&thread, NULL, take_many, NULL) == 0);
     for (int i = 0; i < MANY; i++) {
         struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET};

@@ -15,7 +15,7 @@
  *   | a call has used up what was there         | the socket is due no more                       |
  *   | the leader waits for another set          | nobody leads: the kernel's set watches the      |
  *   | the leader has lost the loop              | leader's sockets again, and their faces follow  |
- *   | the leader has waited for 4 ms in vain    |                                                 |
+ *   | in 4 ms nothing of the set became ready   |                                                 |
  *   | another thread waits in the kernel        |                                                 |
  *   | the process forks; the set is closed      |                                                 |
  *

@@ -193,6 +193,9 @@ void cm_over(struct cm_id *id);
 void cm_over_now(struct cm_id *id);
 void cm_over_forget(struct cm_id *id);
 
+/* In a forked child: the ids are the parent's. */
+void cm_over_forget_all(void);
+
 /* Tell what is to be told by now.  Milliseconds until the next call, -1: none is needed.  For the
  * thread of native events, which does not hold cm_lock. */
 int cm_over_look(void);

@@ -66,6 +66,7 @@ static void forget_all(void)
             i->fd = -1;
         }
     }
+    cm_over_forget_all();
     all = ended = NULL;
     named = false;
     memset(default_pds, 0, sizeof default_pds);

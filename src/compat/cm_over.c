@@ -21,35 +21,19 @@
  */
 #include "compat/cm.h"
 
-#include <time.h>
-
 #define LOOKS 7  /* after 1, 3, 7 ... 127 ms */
 #define MOST  64 /* held at the same time; each look goes through completion queues */
 
 static struct cm_id *held; /* both under cm_lock */
 static unsigned count;
-static unsigned born; /* the generation that held them: a child has none of its parent's */
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void look_later(struct cm_id *id)
 {
-    id->over_ms = now_ms() + (INT64_C(1) << id->over_looks++) + 1; /* this millisecond has begun */
+    id->over_ms = compat_now_ms() + (INT64_C(1) << id->over_looks++);
 }
 
 static void hold(struct cm_id *id)
 {
-    if (born != iwarp_compat_generation()) {
-        born = iwarp_compat_generation();
-        held = NULL;
-        count = 0;
-    }
     id->over_next = held;
     held = id;
     count++;
@@ -68,6 +52,12 @@ void cm_over_forget(struct cm_id *id)
     *at = id->over_next;
     id->over_looks = 0;
     count--;
+}
+
+void cm_over_forget_all(void)
+{
+    held = NULL;
+    count = 0;
 }
 
 static void tell(struct cm_id *id)
@@ -100,11 +90,7 @@ int cm_over_look(void)
     int64_t next = INT64_MAX;
 
     cm_hold();
-    if (born != iwarp_compat_generation()) {
-        cm_release();
-        return -1;
-    }
-    const int64_t now = now_ms();
+    const int64_t now = compat_now_ms();
     for (struct cm_id *id = held; id;) {
         struct cm_id *behind = id->over_next;
         if (id->over_ms <= now) {

@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 /* The whole object, from a pointer to its public part. */
 #define compat_of(pointer, type, member)                                                           \
@@ -241,6 +242,15 @@ bool iwarp_compat_wished_addr(int family, struct sockaddr_storage *addr);
  * run before the library's, so its locks are taken first.
  */
 unsigned iwarp_compat_generation(void);
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+static inline int64_t compat_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 /* --- queue pairs ----------------------------------------------------------------------------- */
 

@@ -17,7 +17,6 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <time.h>
 
 enum num_state {
     NUM_UNNAMED,  /* RESET, INIT: it knows no peer; Requests for it are held */
@@ -88,7 +87,7 @@ struct num {
     struct iwarp_conn *conn;
     struct iwarp_conn *loop[2]; /* connected to itself (num_self.c) */
 
-    /* SEEKING and DIALING, until_ms GONE too. Times are of iwarp_now_ms, 0: none. */
+    /* SEEKING and DIALING, until_ms GONE too. Times are of compat_now_ms, 0: none. */
     int64_t due_ms;   /* connect */
     int64_t until_ms; /* give up: work is posted */
     int64_t since_ms; /* of RTR */
@@ -100,14 +99,6 @@ struct num {
 };
 
 extern pthread_mutex_t num_lock;
-
-static inline int64_t num_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* --- on the wire (num_wire.c); pure ---------------------------------------------------------- */
 

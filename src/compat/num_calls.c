@@ -195,7 +195,7 @@ static int to_rtr(struct num *n, const struct ibv_qp_attr *attr, int mask)
                                    "(IBV_QP_AV and IBV_QP_DEST_QPN)");
     }
     merge(&n->set, attr, mask);
-    n->since_ms = num_now_ms();
+    n->since_ms = compat_now_ms();
     n->until_ms = 0;
     n->tries = n->pause_ms = 0;
     n->why[0] = '\0';
@@ -225,7 +225,7 @@ static int to_rts(struct num *n, const struct ibv_qp_attr *attr, int mask)
     }
     keep(n, attr, mask | IBV_QP_SQ_PSN);
     if (n->state == NUM_SEEKING) {
-        n->due_ms = n->tries == 0 ? num_now_ms() : n->due_ms;
+        n->due_ms = n->tries == 0 ? compat_now_ms() : n->due_ms;
         num_engine_add(n);
     }
     atomic_store(&n->qp->connecting, n->state == NUM_UP ? COMPAT_SENDS : COMPAT_SENDS_NOTED);

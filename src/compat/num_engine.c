@@ -80,7 +80,7 @@ static bool is_dialer(const struct num *n)
 static void seek(struct num *n)
 {
     n->state = NUM_SEEKING;
-    n->due_ms = num_now_ms() + n->pause_ms;
+    n->due_ms = compat_now_ms() + n->pause_ms;
     n->pause_ms = n->pause_ms == 0                  ? PAUSE_FIRST_MS
                   : n->pause_ms * 2 < PAUSE_MOST_MS ? n->pause_ms * 2
                                                     : PAUSE_MOST_MS;
@@ -178,13 +178,13 @@ static void on_request(struct iwarp_conn *conn)
         num_conn_end(n, false);
         n->state = NUM_SEEKING;
     }
-    if (n->state == NUM_SEEKING && num_now_ms() >= accepts_at(n)) {
+    if (n->state == NUM_SEEKING && compat_now_ms() >= accepts_at(n)) {
         consider(n, conn, &hello);
         return;
     }
     num_held_add(conn, &hello);
     if (next_sweep_ms == 0) {
-        next_sweep_ms = num_now_ms() + SWEEP_MS;
+        next_sweep_ms = compat_now_ms() + SWEEP_MS;
     }
 }
 
@@ -204,7 +204,7 @@ static void tell_why(const struct num *n)
     iwarp_log(IWARP_LOG_WARN, "verbs",
               "queue pair 0x%06x: work is posted, and %lld ms after RTR there is no connection "
               "with %s (%s, %u tries): %s",
-              n->number, (long long)(num_now_ms() - n->since_ms), peer,
+              n->number, (long long)(compat_now_ms() - n->since_ms), peer,
               is_dialer(n) ? "this end connects" : "the other end connects, its number is larger",
               n->tries, n->why[0] ? n->why : "nothing has come from there");
 }
@@ -240,7 +240,7 @@ static int64_t patience_ms(const struct num *n)
 void num_engine_hurry(struct num *n)
 {
     if (n->state != NUM_UP && n->state != NUM_OVER && !n->until_ms && timeout_of(n) != 0) {
-        n->until_ms = num_now_ms() + patience_ms(n) + 1; /* this millisecond has begun already */
+        n->until_ms = compat_now_ms() + patience_ms(n) + 1; /* this millisecond has begun already */
         num_engine_add(n);
     }
 }
@@ -369,7 +369,7 @@ static int64_t sooner(int64_t a, int64_t b)
 /* When there is something to do next; 0: not before something happens. */
 static int64_t steps(void)
 {
-    int64_t now = num_now_ms(), next = 0;
+    int64_t now = compat_now_ms(), next = 0;
 
     for (struct num *n = list, *after; n; n = after) {
         after = n->next;
@@ -394,7 +394,7 @@ static void sleep_until(struct iwarp_eq *queue, int64_t next)
 {
     struct pollfd p[2] = {{.fd = iwarp_eq_fd(queue), .events = POLLIN},
                           {.fd = wake_fd, .events = POLLIN}};
-    int64_t ms = next - num_now_ms();
+    int64_t ms = next - compat_now_ms();
     uint64_t count;
 
     (void)poll(p, 2, next == 0 ? -1 : ms < 0 ? 0 : ms < 60000 ? (int)ms : 60000);
@@ -411,7 +411,7 @@ static void *run(void *arg)
         while (iwarp_eq_get(queue, &event, 0) == IWARP_OK) {
             on_event(&event);
         }
-        int64_t next = sooner(steps(), ud_all_work(num_now_ms()));
+        int64_t next = sooner(steps(), ud_all_work(compat_now_ms()));
         pthread_mutex_unlock(&num_lock);
         sleep_until(queue, next);
     }

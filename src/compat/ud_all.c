@@ -22,7 +22,7 @@ bool iwarp_ud_help(void)
         pthread_mutex_trylock(&num_lock) != 0) {
         return false;
     }
-    int64_t again = ud_all_work(num_now_ms());
+    int64_t again = ud_all_work(compat_now_ms());
     pthread_mutex_unlock(&num_lock);
     if (again != 0) {
         ud_all_ready();

@@ -223,7 +223,7 @@ static void linger(const struct ud *ud)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
 
-    for (int64_t until = num_now_ms() + LINGER_MS; !is_empty(ud) && num_now_ms() < until;) {
+    for (int64_t until = compat_now_ms() + LINGER_MS; !is_empty(ud) && compat_now_ms() < until;) {
         num_engine_wake(NULL);
         pthread_mutex_unlock(&num_lock);
         nanosleep(&pause, NULL);

@@ -65,7 +65,7 @@ static void send_out(struct ud *ud, struct ud_buffer *b, uint32_t len)
         return;
     }
     if (way->queued++ == 0) {
-        way->moved_ms = num_now_ms();
+        way->moved_ms = compat_now_ms();
     }
     ud->queued++;
     b->way = way;
@@ -75,7 +75,7 @@ static void has_left(struct ud *ud, struct ud_buffer *b)
 {
     ud->queued--;
     b->way->queued--;
-    b->way->moved_ms = num_now_ms();
+    b->way->moved_ms = compat_now_ms();
     ud_buffer_lend(ud, b);
 }
 
@@ -118,13 +118,13 @@ static void send_in(struct ud *ud, struct ud_buffer *b, const struct ud_way *way
         return;
     }
     if (ud->delivering++ == 0) {
-        ud->delivered_ms = num_now_ms();
+        ud->delivered_ms = compat_now_ms();
     }
 }
 
 static bool program_takes(const struct ud *ud)
 {
-    return ud->delivering < DELIVERING_MOST || num_now_ms() < ud->delivered_ms + NO_RECEIVE_MS;
+    return ud->delivering < DELIVERING_MOST || compat_now_ms() < ud->delivered_ms + NO_RECEIVE_MS;
 }
 
 /* In the order in which they came. */
@@ -170,7 +170,7 @@ static void on_inward(struct ud *ud, struct ud_buffer *b, const struct iwarp_wc 
 {
     if (wc->qp == ud->inner) {
         ud->delivering--;
-        ud->delivered_ms = num_now_ms();
+        ud->delivered_ms = compat_now_ms();
         ud_buffer_lend(ud, b);
         kept_send(ud);
     } else if (wc->status == IWARP_WC_SUCCESS) {

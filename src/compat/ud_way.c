@@ -73,7 +73,7 @@ static bool dial(struct ud_way *w, const struct ud_to *to)
         w->qp = NULL;
         return false;
     }
-    w->moved_ms = num_now_ms();
+    w->moved_ms = compat_now_ms();
     return true;
 }
 
@@ -197,7 +197,7 @@ struct ud_way *ud_way_to(struct ud *ud, const struct ud_to *to)
         w->peer = peer;
     }
     if (!w->qp) {
-        if (num_now_ms() < w->pause_ms || !dial(w, to)) {
+        if (compat_now_ms() < w->pause_ms || !dial(w, to)) {
             return NULL;
         }
     }
@@ -246,7 +246,7 @@ struct ud_way *ud_way_of(const struct ud *ud, const struct iwarp_conn *conn)
 void ud_way_over(struct ud_way *w)
 {
     end(w);
-    w->pause_ms = num_now_ms() + UD_PAUSE_MS;
+    w->pause_ms = compat_now_ms() + UD_PAUSE_MS;
     if (w->inward) {
         remove_way(w);
     }

@@ -82,8 +82,8 @@ static bool is_recalled(const struct iwarp_lease *s)
 /*
  * A guest that visits without a pause is disturbed by each check: a timer interrupts a processor,
  * and the home wakes up on one that the guest may be using.  After BUSY_CHECKS checks in a row that
- * found BUSY_VISITS visits each, the home leaves it to the kernel when within BUSY_SLACK_NS it
- * wakes up, so that it mostly shares the interrupt of the kernel's tick; until a check finds fewer.
+ * found BUSY_VISITS visits each, the kernel may wake the home up to BUSY_SLACK_NS late, so
+ * that it mostly does so with one of its own ticks; until a check finds fewer visits.
  * Not while a queue is armed, even if it is passed over.
  */
 #define BUSY_VISITS   500

@@ -22,10 +22,11 @@
  *   2. A thread sets `asleep` before it sleeps in the loop.  A guest that asks clears it and wakes
  *      the home up.  Both sides write before they read (sequentially consistent), so one of them
  *      sees the other: no wake-up is lost.
- *   3. A lease ends by itself: the home runs the loop two park times (IWARP_PARK_MS) after the last
- *      visit, at the latest; beside a guest that had visited without a pause, while no queue is
- *      armed, IWARP_PARK_BUSY_MS later.  The park time of a brief lease is IWARP_PARK_BRIEF_NS.  An
- *      open lease can be out while a sleeper waits; then it is IWARP_PARK_ARMED_NS.
+ *   3. A lease ends by itself: the home runs the loop two park times after the last visit, at the
+ *      latest.  The park time is IWARP_PARK_MS, and IWARP_PARK_BUSY_MS at most beside a guest that
+ *      has visited without a pause, while no queue is armed.  That of a brief lease is
+ *      IWARP_PARK_BRIEF_NS.  An open lease can be out while a sleeper waits; then it is
+ *      IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.  But sleepers may be
  *      passed over (sleepers.h): then the park time is IWARP_PARK_MS at most.
@@ -41,8 +42,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IWARP_PARK_MS       2      /* the park time; so long a guest waits for the loop, too */
-#define IWARP_PARK_BUSY_MS  8      /* at most, once a guest has visited without a pause */
+#define IWARP_PARK_MS      2 /* the park time; so long a guest waits for the loop, too */
+#define IWARP_PARK_BUSY_MS 8 /* the longest park time, beside a guest that visits without a pause  \
+                              */
 #define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
 #define IWARP_PARK_BRIEF_NS 500000 /* that of a brief lease */
 

@@ -84,6 +84,8 @@ static _Thread_local int waits_for = -1;
 
 static void end_wait(void *unused)
 {
+    SIGNALS_HELD;
+
     (void)unused;
     if (waits_for >= 0) {
         set_end_wait(waits_for);
@@ -96,9 +98,11 @@ static int wait_and_count(struct epoll_call *c)
 {
     int n;
 
+    signals_hold();
     end_wait(NULL);
     set_begin_wait(c->epoll);
     waits_for = c->epoll;
+    signals_release();
     pthread_cleanup_push(end_wait, NULL);
     n = set_kind(c->epoll) == SET_HAS_RSOCKETS ? wait_in_kernel(kernel_epoll, c) : kernel_epoll(c);
     pthread_cleanup_pop(1);

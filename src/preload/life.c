@@ -167,6 +167,8 @@ EXPORT int listen(int fd, int backlog)
     return real()->listen(fd, backlog);
 }
 
+#define GIVEN_UP 16 /* most of them in one call, whatever peers do */
+
 /*
  * Without those that a client of ours has ended while it waited for a Reply, if there is another
  * one: a server that takes one connection only would have taken the wrong one. There was no octet
@@ -178,7 +180,9 @@ static int accept_live(int fd, struct sockaddr *peer, socklen_t *len, int flags)
     struct pollfd more = {.fd = fd, .events = POLLIN};
     int new_one = real()->accept4(fd, peer, len, flags);
 
-    while (new_one >= 0 && start_given_up(new_one) && real()->poll(&more, 1, 0) > 0) {
+    for (int i = 0;
+         i < GIVEN_UP && new_one >= 0 && start_given_up(new_one) && real()->poll(&more, 1, 0) > 0;
+         i++) {
         real()->close(new_one);
         if (len) {
             *len = room;
@@ -272,13 +276,16 @@ EXPORT void closefrom(int from)
 
 /* --- the end of the process ------------------------------------------------------------------ */
 
-/* What was written goes out, as it would from the kernel. No handler runs in this thread any more:
- * it would find its sockets gone, or leave the end. */
+/*
+ * What was written goes out, as it would from the kernel. No handler runs in this thread any more:
+ * it would find its sockets gone, or leave the end. A thread that is inside already ends in a
+ * handler of a fault: it may hold any lock, and the kernel closes all sockets.
+ */
 static void end_all(void)
 {
     static atomic_bool once;
 
-    if (!sock_mine()) { /* a child of vfork has the parent's memory */
+    if (!sock_mine() || signals_are_held()) { /* a child of vfork has the parent's memory */
         return;
     }
     signals_hold();

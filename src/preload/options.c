@@ -195,7 +195,8 @@ static int named_set(int set, int number)
     return number;
 }
 
-/* `other`: the function for what is none of ours. On 32 bits two have other locks of files. */
+/* `other`: the function for what is none of ours. On 32 bits fcntl and fcntl64 take different
+ * structures for locks of files. */
 static int control(int fd, int command, void *argument, int (*other)(int fd, int command, ...))
 {
     struct sock *s = sock_get(fd);

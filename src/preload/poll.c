@@ -150,39 +150,57 @@ static bool give_back(struct connecting *w)
     return settled;
 }
 
-/* A thread that is cancelled leaves nothing behind. */
+/* A thread that is cancelled leaves nothing behind, either. */
 static void end_connecting(void *arg)
 {
     struct connecting *w = arg;
 
     (void)give_back(w);
     free(w->own.fds);
+    signals_release();
 }
 
 /*
  * The kernel looks a number up again each time that it is woken up, but it waits for the first face
- * alone. So the wait is for another descriptor of that face, and begins anew once that is ready.
+ * alone. So the wait is for another descriptor of that face, and begins anew once that is ready. It
+ * is inside, since a handler that left it would leave descriptors behind: a signal that has come
+ * before is held back, so pending, and with the mask of the beginning it ends the wait at once.
  */
-static int poll_connecting(const struct wait_poll *c)
+static int wait_inside(const struct wait_poll *c, const sigset_t *mask)
 {
     struct connecting w = {c, *c};
     bool connects;
     int result;
 
+    signals_hold();
     w.own.fds = calloc(c->n, sizeof *w.own.fds);
     if (!w.own.fds) {
+        signals_release();
         errno = ENOMEM;
         return -1;
     }
     memcpy(w.own.fds, c->fds, c->n * sizeof *c->fds);
+    w.own.signals = c->signals ? c->signals : mask;
     pthread_cleanup_push(end_connecting, &w);
     do {
         stand_in(&w);
         (void)prepare(w.own.fds, c->n, &connects);
         result = poll_faces(&w.own);
     } while (give_back(&w) && result > 0);
-    pthread_cleanup_pop(0);
-    free(w.own.fds);
+    pthread_cleanup_pop(1); /* handlers run */
+    return result;
+}
+
+/* The program may let signals in for the wait alone. */
+static int poll_connecting(const struct wait_poll *c)
+{
+    sigset_t mask;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    const int result = wait_inside(c, &mask);
+    if (c->signals) {
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    }
     return result;
 }
 

@@ -46,6 +46,7 @@ enum set_kind set_forget(int number, bool *shared)
     if (set_kind(number) == SET_NONE) {
         return SET_NONE;
     }
+    atomic_store(&sets[number].waits, 0); /* threads may have left their waits for good */
     *shared = atomic_exchange(&sets[number].shared, false);
     return atomic_exchange(&sets[number].kind, SET_NONE);
 }
@@ -57,10 +58,13 @@ void set_begin_wait(int number)
     }
 }
 
+/* The number may be another set's by now. */
 void set_end_wait(int number)
 {
-    if (is_known(number)) {
-        atomic_fetch_sub(&sets[number].waits, 1);
+    unsigned short waits = is_known(number) ? atomic_load(&sets[number].waits) : 0;
+
+    while (waits > 0 && !atomic_compare_exchange_weak(&sets[number].waits, &waits,
+                                                      (unsigned short)(waits - 1))) {
     }
 }
 

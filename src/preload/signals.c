@@ -152,17 +152,17 @@ void signals_release_firmly(void)
 
 bool signals_restart(void)
 {
-    return !ended;
+    return depth == 0 && !ended;
+}
+
+bool signals_are_held(void)
+{
+    return depth > 0;
 }
 
 unsigned signals_count(void)
 {
     return count;
-}
-
-static bool are_held(void)
-{
-    return depth > 0;
 }
 
 static bool has_come(void)
@@ -177,7 +177,7 @@ static void sleep_on(_Atomic unsigned *turn)
 
 void signals_begin(void)
 {
-    static const struct iwarp_rs_signals mine = {are_held, has_come, sleep_on};
+    static const struct iwarp_rs_signals mine = {signals_are_held, has_come, sleep_on};
 
     iwarp_rs_hold_signals(&mine);
     /* What is registered last comes first before a fork, and last after it. */

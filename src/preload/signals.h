@@ -17,9 +17,9 @@
  * fails with ERESTART. The caller releases, so the handler runs; signals_restart says whether to
  * call again then, or to fail with EINTR.
  *
- * A real-time signal that was held back comes behind those of its number that were sent meanwhile,
- * and without its value if the system's queue is full. SIGCONT drops a stop signal that is held
- * back, as each that is pending.
+ * A real-time signal that was held back comes behind those of its number that were sent meanwhile.
+ * If the system's queue is full, it comes without its value, and perhaps to another thread. SIGCONT
+ * drops a stop signal that is held back, as each that is pending.
  *
  * Not held back: signals of faults and of abort, and those of programs that ask the kernel without
  * the C library.
@@ -32,13 +32,17 @@
 void signals_hold(void);
 void signals_release(void); /* errno stays */
 
-/* Had all handlers SA_RESTART that have run in this thread since signals were let in last? */
+/* Had all handlers SA_RESTART that have run in this thread since signals were let in last? No,
+ * where none can run: in a thread that has left the library by a handler of SIGSEGV. */
 bool signals_restart(void);
+
+/* Is this thread inside? */
+bool signals_are_held(void);
 
 /* How many have run in this thread. */
 unsigned signals_count(void);
 
-/* Around what waits with a lock held: no signal ends its sleeps. Inside only. */
+/* Around a wait with a lock held: no signal ends its sleeps. Inside only. */
 void signals_hold_firmly(void);
 void signals_release_firmly(void);
 

@@ -43,12 +43,15 @@ void start_await_settled(struct sock *s, int number);
  */
 bool start_given_up(int fd);
 
-/* Before connect(2), false: errno; and after it, with its result and errno, which this may change.
- * *again: the peer has no RDMA, and connect is to be called once more, for a plain socket.
- * accept(2) has returned `fd`, of a listener of ours. */
+/* Called before connect(2). False: connect fails, with errno. */
 bool start_may_connect(struct sock *s, int number);
+
+/* Called after connect(2), with its result and errno. Returns what the program gets. *again: the
+ * peer has no RDMA, and connect is to be called once more, for a plain socket. */
 int start_connected(struct sock *s, int number, const struct sockaddr *to, socklen_t len,
                     int result, bool *again);
+
+/* accept(2) has returned `fd`, of a listener of ours. */
 void start_arrived(int fd);
 
 /* The connection of the TCP socket becomes an rsocket, of a number of this library's own, or -1.

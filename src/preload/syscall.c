@@ -63,7 +63,9 @@
 #else
 #define OLD_POLL(X)
 #endif
-#ifdef SYS_select
+#if defined SYS__newselect /* SYS_select is older, and takes one address */
+#define OLD_SELECT(X) X(_newselect, select(INT(0), AT(1), AT(2), AT(3), AT(4)))
+#elif defined SYS_select
 #define OLD_SELECT(X) X(select, select(INT(0), AT(1), AT(2), AT(3), AT(4)))
 #else
 #define OLD_SELECT(X)

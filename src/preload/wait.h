@@ -22,8 +22,8 @@ bool wait_is_at_once(const struct timespec *t); /* no time at all; not NULL */
  * or a set that has some. *connects becomes true if it connects. errno stays. */
 bool wait_prepare(int number, bool *connects);
 
-/* What connects has another face soon, and shows nothing until then: a descriptor of the face that
- * it has now, for the caller to close; -1: it does not connect. */
+/* A socket that connects has another face soon. Returns a descriptor of the face that it has now,
+ * for the caller to close; -1: the socket does not connect. */
 int wait_stand_in(int number);
 
 /* Is it an rsocket that is watched? With a reference, for sock_put. */

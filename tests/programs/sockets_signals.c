@@ -289,6 +289,123 @@ static void leaves_and_ends(void)
     }
 }
 
+static int open_numbers(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        n += fcntl(fd, F_GETFD) >= 0;
+    }
+    return n;
+}
+
+static void polls_or_selects(int fd, bool by_select)
+{
+    struct pollfd p[2] = {{fd, POLLIN, 0}, {quiet, POLLIN, 0}};
+    fd_set some;
+
+    FD_ZERO(&some);
+    FD_SET(fd, &some);
+    (void)(by_select ? select(fd + 1, &some, NULL, NULL, NULL) : poll(p, 2, -1));
+    CHECK(!"left");
+}
+
+static void nothing(int n)
+{
+    (void)n;
+}
+
+/* The signal is let in for the wait alone. */
+static void polls_with_a_mask(int fd)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+    sigset_t some, before, after;
+
+    handle(SIGALRM, nothing, SA_RESTART);
+    sigemptyset(&some);
+    sigaddset(&some, SIGALRM);
+    CHECK(sigprocmask(SIG_BLOCK, &some, &before) == 0);
+    alarm_after(50 + random() % 1500);
+    CHECK(ppoll(&p, 1, NULL, &before) == -1 && errno == EINTR);
+    CHECK(sigprocmask(SIG_SETMASK, &before, &after) == 0 && sigismember(&after, SIGALRM) == 1);
+}
+
+/* The server never takes it. No descriptor is left behind. */
+static void leaves_one_that_connects(void)
+{
+    struct sockaddr_in to;
+    const int listener = listen_somewhere(&to, 100);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    volatile int numbers = 0, times;
+
+    quiet = peer(QUIET);
+    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || errno == EINPROGRESS);
+    for (times = 0; times < 200; times++) {
+        numbers = times == 10 ? open_numbers() : numbers;
+        handle(SIGALRM, leave, times % 2 ? SA_RESTART : 0);
+        if (sigsetjmp(back, 1) == 0) {
+            alarm_after(50 + random() % 1500);
+            polls_or_selects(fd, times % 4 > 1);
+        }
+        polls_with_a_mask(fd);
+    }
+    CHECK(open_numbers() == numbers);
+    close(fd), close(listener);
+}
+
+static void *echo_late(void *arg)
+{
+    usleep(500000);
+    CHECK(write(*(int *)arg, "l", 1) == 1);
+    return NULL;
+}
+
+/* The octet comes after half a second: a signal before it ends the call, or does not, but no thread
+ * uses a processor until then. */
+static void leaves_by_a_bad_address(void)
+{
+    static int fd;
+    char *volatile nowhere = NULL;
+    pthread_t thread;
+    char octet = 0;
+
+    fd = peer(ECHO), source = peer(SOURCE);
+    handle(SIGSEGV, leave, 0);
+    if (sigsetjmp(back, 1) == 0) {
+        CHECK(read(source, nowhere, 1000) == -1 && errno == EFAULT);
+    }
+    handle(SIGALRM, nothing, SA_RESTART);
+    CHECK(pthread_create(&thread, NULL, echo_late, &fd) == 0);
+    alarm_after(50000);
+    const clock_t begin = clock();
+    const ssize_t n = read(fd, &octet, 1);
+    CHECK(n == 1 ? octet == 'l' : errno == EINTR);
+    CHECK(pthread_join(thread, NULL) == 0 && clock() - begin < CLOCKS_PER_SEC / 4);
+}
+
+static void end_by_address(int n)
+{
+    _exit(n == SIGSEGV ? 5 : 6);
+}
+
+/* Whatever it held. */
+static void ends_by_a_bad_address(void)
+{
+    char *volatile nowhere = NULL;
+    int state;
+    const pid_t child = fork();
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        source = peer(SOURCE);
+        handle(SIGSEGV, end_by_address, 0);
+        CHECK(read(source, nowhere, 1000) == -1 && errno == EFAULT);
+        _exit(5);
+    }
+    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 5);
+}
+
 /* --- handlers that use sockets ---------------------------------------------------------------- */
 
 static int used;
@@ -668,10 +785,12 @@ static const struct {
 #define CASE(name) {#name, name},
     CASE(leaves_reads) CASE(leaves_writes) CASE(leaves_reads_in_vain) CASE(leaves_writes_to_nobody)
         CASE(leaves_polls) CASE(leaves_selects) CASE(leaves_waits) CASE(leaves_connects)
-            CASE(leaves_files) CASE(leaves_and_ends) CASE(used_by_handlers) CASE(used_around_forks)
-                CASE(child_ends_at_once) CASE(used_at_exit) CASE(closed_by_handlers)
-                    CASE(ends_calls) CASE(ends_waits) CASE(goes_on_by_itself) CASE(none_is_lost)
-                        CASE(has_what_was_asked_for)};
+            CASE(leaves_files) CASE(leaves_and_ends) CASE(leaves_one_that_connects)
+                CASE(leaves_by_a_bad_address) CASE(ends_by_a_bad_address) CASE(used_by_handlers)
+                    CASE(used_around_forks) CASE(child_ends_at_once) CASE(used_at_exit)
+                        CASE(closed_by_handlers) CASE(ends_calls) CASE(ends_waits)
+                            CASE(goes_on_by_itself) CASE(none_is_lost)
+                                CASE(has_what_was_asked_for)};
 
 int main(int argc, char **argv)
 {

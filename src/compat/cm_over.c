@@ -8,13 +8,18 @@
  *   | state  | event                                     | action               | state  |
  *   |--------|-------------------------------------------|----------------------|--------|
  *   | begin  | over; completions wait, the program has   | look again in 1 ms   | held   |
- *   |        | a channel, and did not disconnect itself  |                      |        |
+ *   |        | a channel, did not disconnect itself, and |                      |        |
+ *   |        | fewer than MOST ids are held              |                      |        |
  *   | begin  | over, otherwise                           | tell                 | told   |
  *   | held   | a look: completions wait, fewer than      | look again in twice  | held   |
  *   |        | LOOKS looks                               | the time             |        |
  *   | held   | a look: none waits, or LOOKS looks        | tell                 | told   |
- *   | held   | the id moves to another channel           | tell, on the old one | told   |
+ *   | held   | the id moves to another channel           | tell; the event      | told   |
+ *   |        |                                           | moves with the id    |        |
  *   | held   | the id ends                               | none                 | (gone) |
+ *   | held   | a fork, in the child                      | none: the id is the  | (gone) |
+ *   |        |                                           | parent's, which      |        |
+ *   |        |                                           | holds it on          |        |
  *
  * Owner: the thread of native events (cm_engine.c) looks; any thread with cm_lock held moves and
  * ends ids.  Invariant: an id is in `held` exactly while `over_looks` is not 0.
@@ -56,7 +61,9 @@ void cm_over_forget(struct cm_id *id)
 
 void cm_over_forget_all(void)
 {
-    held = NULL;
+    for (; held; held = held->over_next) {
+        held->over_looks = 0;
+    }
     count = 0;
 }
 

@@ -114,6 +114,28 @@ static void connect_again(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* There is one edge: what the program does then has to work. */
+static void one_edge_when_it_is_connected(void)
+{
+    pthread_t thread;
+
+    listener = listen_somewhere(&server, 100);
+    CHECK(pthread_create(&thread, NULL, take_many, NULL) == 0);
+    for (int i = 0; i < MANY; i++) {
+        struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+        struct sockaddr_in peer;
+        socklen_t len = sizeof peer, error_len = sizeof(int);
+        int error = -1;
+        const int set = epoll_create1(0), fd = connected(SOCK_NONBLOCK);
+        CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0 && epoll_wait(set, &e, 1, 5000) == 1);
+        CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len) == 0 && error == 0);
+        CHECK(getpeername(fd, (struct sockaddr *)&peer, &len) == 0);
+        CHECK(send(fd, "x", 1, 0) == 1);
+        CHECK(close(fd) == 0 && close(set) == 0);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 /* --- a server that is late ------------------------------------------------------------------- */
 
 /* What the client gave up and began anew is one connection to the server. */
@@ -201,28 +223,6 @@ static void state_in_tcp_info(void)
 /* --------------------------------------------------------------------------------------------- */
 
 #define CASE(name) {#name, name}
-/* There is one edge: what the program does then has to work. */
-static void one_edge_when_it_is_connected(void)
-{
-    pthread_t thread;
-
-    listener = listen_somewhere(&server, 100);
-    CHECK(pthread_create(&thread, NULL, take_many, NULL) == 0);
-    for (int i = 0; i < MANY; i++) {
-        struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
-        struct sockaddr_in peer;
-        socklen_t len = sizeof peer, error_len = sizeof(int);
-        int error = -1;
-        const int set = epoll_create1(0), fd = connected(SOCK_NONBLOCK);
-        CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0 && epoll_wait(set, &e, 1, 5000) == 1);
-        CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len) == 0 && error == 0);
-        CHECK(getpeername(fd, (struct sockaddr *)&peer, &len) == 0);
-        CHECK(send(fd, "x", 1, 0) == 1);
-        CHECK(close(fd) == 0 && close(set) == 0);
-    }
-    CHECK(pthread_join(thread, NULL) == 0);
-}
-
 static const struct {
     const char *name;
     void (*run)(void);

@@ -262,10 +262,11 @@ static void *leave_and_end(void *arg)
 {
     const bool by_epoll = *(bool *)arg;
     struct epoll_event e;
-    pthread_t self = pthread_self(), thread;
+    static pthread_t self, thread;
 
-    CHECK(pthread_create(&thread, NULL, kill_later, &self) == 0);
+    self = pthread_self();
     if (sigsetjmp(back, 1) == 0) {
+        CHECK(pthread_create(&thread, NULL, kill_later, &self) == 0);
         (void)(by_epoll ? epoll_wait(set, &e, 1, 2000)
                         : poll(&(struct pollfd){quiet, POLLIN, 0}, 1, 2000));
     }

@@ -16,7 +16,7 @@ import guests
 import sockets
 import storage
 from contenders import CLIENT_CORE, Missing, Server, any_port, built, client, need, run, whole
-from rows import MIB, Row, Target
+from rows import MIB, Row, Target, parts_row, stream_limit, to_and_fro_limit
 
 LEAST = 1.0 # of TCP
 
@@ -29,13 +29,15 @@ def plain(command):
     return list(command)
 
 
-def row(name, title, how, contenders, what, shown='rate', unit='/s', size=0, more=()):
-    """One row with a judgement for the speed on us, of that on TCP, and for each other figure in `more`."""
+def row(name, title, how, contenders, what, shown='rate', unit='/s', size=0, more=(), limit=({}, ())):
+    """One row with a judgement for the speed on us, of that on TCP, and for each other figure in `more`.  `limit` is
+    what runs beside them for the bound, and the bound."""
     figures = ((what, 'rate'), *more)
     return Row(name, title, how, unit, {f'libiwarp{key}': value for key, value in contenders[0].items()} |
-               {f'TCP{key}': value for key, value in contenders[1].items()},
-               [Target(text + key, '>=', LEAST, f'libiwarp{key}', tuple(f'TCP{k}' for k in contenders[1]), one)
-                for text, one in figures for key in contenders[0]], size, whole=True, figure=shown)
+               {f'TCP{key}': value for key, value in contenders[1].items()} | limit[0],
+               [Target(text + key, '>=', LEAST, f'libiwarp{key}', tuple(f'TCP{k}' for k in contenders[1]), one,
+                       near=bool(limit[1]))
+                for text, one in figures for key in contenders[0]], size, whole=True, figure=shown, most=limit[1])
 
 
 # --- fio -----------------------------------------------------------------------------------------
@@ -73,7 +75,7 @@ def fio_rows():
                                           [rdma, '--hostname=127.0.0.1', f'--verb={verb}', '--iodepth=16'], size)
                     for verb in ('write', 'send')},
                    {', net': fio(plain, [*net, '--listen'], [*net, '--hostname=127.0.0.1'], size)}),
-                  f'fio {name}', unit='B/s', size=size)
+                  f'fio {name}', unit='B/s', size=size, limit=stream_limit(size))
 
 
 # --- MPI and libfabric ---------------------------------------------------------------------------
@@ -114,14 +116,15 @@ def mpi_row():
     others = {', btl': mpi(plain, ['--mca', 'pml', 'ob1', '--mca', 'btl', 'tcp,self', '--mca', 'btl_tcp_if_include', 'lo'],
                                {}),
               ', libfabric': by_fabric(plain, 'tcp')}
-    figures = (('conjugate gradients', 'rate'), ('8 octets to and fro', 'latency'), ('windows of 64 KiB', 'medium'),
-               ('windows of 1 MiB', 'large'))
+    (stream, octets), (to_and_fro, short) = stream_limit(1), to_and_fro_limit(8) # windows tell octets a second
+    figures = (('conjugate gradients', 'rate', ()), ('8 octets to and fro', 'latency', short),
+               ('windows of 64 KiB', 'medium', octets), ('windows of 1 MiB', 'large', octets))
     one = row('mpi', 'Open MPI, two ranks: libfabric verbs and UCX rc_verbs, btl tcp and libfabric tcp', '',
-              ({'': by_fabric(ours, 'verbs'), ', UCX': by_ucx}, others), 'MPI')
-    one.targets = [Target(f'MPI, {text}, of {key[2:]} tcp', '>=', LEAST, 'libiwarp', (f'TCP{key}',), figure)
-                   for text, figure in figures for key in others]
-    one.targets += [Target(f'MPI on UCX, {text}, of btl tcp', '>=', LEAST, 'libiwarp, UCX', ('TCP, btl',), figure)
-                    for text, figure in figures]
+              ({'': by_fabric(ours, 'verbs'), ', UCX': by_ucx}, others), 'MPI', limit=(stream | to_and_fro, ()))
+    one.targets = [Target(f'{on}, {text}, of {key[2:]} tcp', '>=', LEAST, name, (f'TCP{key}',), figure, near=bool(most),
+                          most=most)
+                   for on, name, keys in (('MPI', 'libiwarp', others), ('MPI on UCX', 'libiwarp, UCX', [', btl']))
+                   for text, figure, most in figures for key in keys]
     return one
 
 
@@ -148,12 +151,13 @@ def ucx_perftest(wrap, env, words):
 
 
 def ucx_rows():
-    for name, text, words in (('lat', '8 octets to and fro', '-t tag_lat -s 8 -n 100000 -w 20000'),
-                              ('bw', 'messages of 8 octets', '-t tag_bw -s 8 -n 1000000 -w 100000'),
-                              ('bw-64k', 'messages of 64 KiB', '-t tag_bw -s 65536 -n 30000 -w 10000')):
+    for name, text, words, limit in (
+            ('lat', '8 octets to and fro', '-t tag_lat -s 8 -n 100000 -w 20000', to_and_fro_limit(8)),
+            ('bw', 'messages of 8 octets', '-t tag_bw -s 8 -n 1000000 -w 100000', ({}, ())),
+            ('bw-64k', 'messages of 64 KiB', '-t tag_bw -s 65536 -n 30000 -w 10000', stream_limit(65536))):
         yield row(f'ucx-{name}', f'ucx_perftest, {text}: rc_verbs, and tcp', '',
                   ({'': ucx_perftest(as_roce, ROCE, words)}, {'': ucx_perftest(plain, {**ROCE, 'UCX_TLS': 'tcp'}, words)}),
-                  f'UCX, {text}')
+                  f'UCX, {text}', limit=limit)
 
 
 def fi_pingpong(wrap, provider, size, count):
@@ -174,7 +178,7 @@ def fabric_rows():
     for name, size, count in (('64 octets', 64, 10000), ('64 KiB', 65536, 3000), ('1 MiB', MIB, 300)):
         yield row(f'fi_pingpong-{size}', f'fi_pingpong -e msg of {name}: provider verbs, and provider tcp', '',
                   ({'': fi_pingpong(ours, 'verbs', size, count)}, {'': fi_pingpong(plain, 'tcp', size, count)}),
-                  f'fi_pingpong, {name}')
+                  f'fi_pingpong, {name}', limit=to_and_fro_limit(size))
 
 
 # --- copying files -------------------------------------------------------------------------------
@@ -295,6 +299,6 @@ def prepare():
 
 
 def make(quick, ceph):
-    return [*fio_rows(), mpi_row(), *fabric_rows(), *ucx_rows(), *copy_rows(quick), *sockets.rows(row, quick),
+    return [parts_row(), *fio_rows(), mpi_row(), *fabric_rows(), *ucx_rows(), *copy_rows(quick), *sockets.rows(row, quick),
             *guests.rows(row, quick),
             *storage.rows(row, ceph)]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The rows of the benchmark: what is compared, how it posts, and what is wanted of it."""
 import dataclasses
+import json
 import os
 import subprocess
 import tempfile
 
-from contenders import (Iperf3, built, cipher, once, over_lwip, over_path, part, perftest, turns, whole)
+from contenders import (CORES, Iperf3, built, cipher, once, over_lwip, over_path, part, perftest, run, turns, whole)
 from fpdus import count_writes
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -99,12 +100,12 @@ def octets_of_tcp(size):
     return ("the octets of its FPDUs in plain TCP's calls of 64 KiB, with their CRC", most)
 
 
-def passes_to_and_fro(size):
+def passes_to_and_fro(size, name='plain TCP'):
     """The receiver can begin while the rest is sent, but the last FPDU it verifies and copies alone."""
     def least(medians, parts):
         crc, copy = (parts[name]['rate'] for name in ('crc', 'near-copies'))
         last = min(size, 65536)
-        return medians['plain TCP']['p50'] + 1e6 * (size / crc + last / crc + last / copy)
+        return medians[name]['p50'] + 1e6 * (size / crc + last / crc + last / copy)
     return ("plain TCP's time, the sender's CRC, and CRC and copy of the last FPDU where it is received", least)
 
 
@@ -115,6 +116,34 @@ def polled_and_woken(medians, parts):
 
 def as_tcp(name):
     return ("plain TCP's calls alone", lambda medians, _: medians[name]['p50'])
+
+
+# Of whole programs: what plain TCP itself gives, beside them in the same rounds, and from it the bound.
+
+CALLS, TO_AND_FRO = 'plain TCP, calls of 256 KiB', 'plain TCP, to and fro'
+
+
+def plain_tcp(words, figures):
+    def play(_):
+        return figures(json.loads(run([built('bin', 'iwarp-bench'), *words.split(), '--seconds', '0.3', '--cores', CORES])))
+    return whole(play)
+
+
+def stream_limit(size):
+    """For messages of `size`.  The library may send and receive several at a time, so octets are taken at what they
+    cost in long calls."""
+    def figures(said):
+        cpu = {f'cpu_{side}': said[f'cpu_{side}_s_per_gib'] * size / (1 << 30) for side in ('client', 'server')}
+        return {'rate': said['octets_per_s'] / size, **cpu}
+    return {CALLS: plain_tcp('tcp-stream --size 256K', figures)}, passes(size, CALLS)
+
+
+def to_and_fro_limit(size):
+    """For programs that tell a rate: how many ways one after the other in a second."""
+    text, least = passes_to_and_fro(size, TO_AND_FRO)
+    beside = plain_tcp(f'tcp-pingpong --polled --size {size}',
+                       lambda said: {'rate': 1e6 / said['us_one_way_median'], 'p50': said['us_one_way_median']})
+    return {TO_AND_FRO: beside}, (text, lambda medians, parts: 1e6 / least(medians, parts))
 
 
 # --- streams -------------------------------------------------------------------------------------

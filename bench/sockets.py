@@ -5,6 +5,7 @@ import os
 import tempfile
 
 from contenders import Missing, Server, any_port, built, client, need, whole
+from rows import stream_limit
 
 MIB = 1 << 20
 
@@ -65,9 +66,9 @@ def rows(row, quick):
         return row(name, title, '', ({'': play(ours)}, {'': play(plain)}), what, **more)
     octets = (64 if quick else 256) * MIB
     yield pair('sockets-iperf3', 'iperf3, one stream', 'iperf3 over sockets', lambda wrap: iperf3(wrap, 1),
-               unit='B/s', size=1)
+               unit='B/s', size=1, limit=stream_limit(1))
     yield pair('sockets-http', f'curl of {octets // MIB} MiB from python3 -m http.server', 'curl',
-               lambda wrap: http(wrap, octets), unit='B/s', size=1)
+               lambda wrap: http(wrap, octets), unit='B/s', size=1, limit=stream_limit(1))
     for clients in (1, 50):
         yield pair(f'sockets-redis-{clients}', f'redis-benchmark -t get, {clients} at once', f'redis, {clients} at once',
                    lambda wrap, c=clients: redis(wrap, c, 10000 if quick else 50000))

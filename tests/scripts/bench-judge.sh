@@ -119,6 +119,37 @@ assert round(rows.passes_to_and_fro(32768)[1](tcp, parts), 2) == 21.31 # 20 + 0.
 assert round(rows.passes_to_and_fro(1 << 20)[1](tcp, parts), 2) == 32.45 # 20 + 10.49 + 0.66 + 1.31
 END
 
+check 'bounds__of_programs__are_what_plain_tcp_beside_them_gives_with_a_crc_and_a_copy' <<'END'
+import judge, programs
+parts = {'crc': {'rate': 100e9}, 'near-copies': {'rate': 50e9}}
+rows = {row.name: row for row in programs.make(True, True)}
+def bounds(name, **medians):
+    medians = {key.replace('_', ' '): figures for key, figures in medians.items()} | {
+        'plain TCP, calls of 256 KiB': medians.get('calls'), 'plain TCP, to and fro': {'p50': 20.0}}
+    return [round(bound, 3) if (bound := judge.bound_of(target, target.base[0], rows[name], medians, parts)) else None
+            for target in rows[name].targets]
+base = {'TCP': {'rate': 40000}}
+# 64 KiB: the receiver's 8 us, 0.655 and 1.311 are more than the sender's 9 and 0.655, so 100,341 a second.
+calls = {'cpu_client': 9e-6, 'cpu_server': 8e-6}
+assert bounds('ucx-bw-64k', calls=calls, **base) == [2.509]
+calls['cpu_client'] = 19.345e-6 # with the CRC 20 us
+assert bounds('ucx-bw-64k', calls=calls, **base) == [1.25]
+assert bounds('fio-64k', calls=calls, **{'TCP, net': {'rate': 62500}}) == [0.8, 0.8]
+# One octet: 0.15 ns and a CRC of 0.01, so 6.25 GB/s.
+calls = {'cpu_client': 0.15e-9, 'cpu_server': 0.1e-9}
+assert bounds('sockets-iperf3', calls=calls, TCP={'rate': 5e9}) == [1.25]
+# To and fro 20 us, and of 64 KiB two CRCs and a copy, 2.621; of 1 MiB 10.486 and 1.966; of 8 octets nothing.
+assert bounds('fi_pingpong-65536', **base) == [1.105]
+assert bounds('fi_pingpong-1048576', **base) == [0.770]
+assert bounds('ucx-lat', **base) == [1.25]
+btl, fabric = ({'rate': 5, 'latency': 40000, 'medium': 2.5e9, 'large': large} for large in (6.25e9, 5e9))
+assert bounds('mpi', calls=calls, **{'TCP, btl': btl, 'TCP, libfabric': fabric}) == \
+    [None, None, 1.25, 1.25, 2.5, 2.5, 1, 1.25, None, 1.25, 2.5, 1]
+assert {name for name, row in rows.items() if not any(target.near for target in row.targets)} == \
+    {'parts', 'ucx-bw', 'cp-put-file', 'cp-get-file', 'cp-put-tree', 'cp-get-tree', 'sockets-redis-1', 'sockets-redis-50',
+     'qemu', 'iser-4k-1', 'iser-4k-32', 'iser-128k-8', 'ceph'}
+END
+
 check 'percentiles__of_steps_that_many_turns_counted__are_those_of_all_together' <<'END'
 import report
 result = {'contenders': ['a', 'b'], 'rounds': [{'a': {'steps': [[1.0, 500], [2.0, 5]], 'longest': 2.1}},
@@ -151,6 +182,7 @@ kinds = [rows.turns(words, program) for program in ('turns', 'fabric-peer', 'ucx
 kinds += [rows.turns(words) for words in ('send', 'send --chain 4 --polled', 'pingpong-write --polled --inline',
                                           'tcp-stream', 'tcp-pingpong --polled', 'memory --workers 2 --count 9')]
 kinds += [rows.part(name) for name in ('copies', 'two-copies', 'near-copies', 'crc', 'call', 'wake')]
+kinds += [start for beside, _ in (rows.stream_limit(65536), rows.to_and_fro_limit(65536)) for start in beside.values()]
 for start in kinds:
     one = start()
     one.turn(5)

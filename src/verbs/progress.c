@@ -14,14 +14,14 @@
 #define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
-#define ROUND_NS  128000    /* of a quick round */
-#define AWAY_NS   50000     /* from a wait to the next, if that is quick */
-#define BESIDE_NS 2000000   /* the same, if the thread waits for many things at once: a park time */
-#define PAUSE_NS  200000    /* from a poll with the lease to the next, if that is slow */
-#define ARMED_NS  100000000 /* a queue that is armed for longer is passed over, at first */
-#define DOUBLED   7         /* times at most */
-#define FEW       4         /* empty polls between two waits that do not count as polling */
-#define MANY      20        /* the same of a thread whose last wait ran the loop */
+#define ROUND_NS  128000   /* of a quick round */
+#define AWAY_NS   50000    /* from a wait to the next, if that is quick */
+#define BESIDE_NS 2000000  /* the same, if the thread waits for many things at once: a park time */
+#define PAUSE_NS  200000   /* from a poll with the lease to the next, if that is slow */
+#define ARMED_NS  25000000 /* a queue that is armed for longer is passed over, at first */
+#define DOUBLED   9        /* times at most */
+#define FEW       4        /* empty polls between two waits that do not count as polling */
+#define MANY      20       /* the same of a thread whose last wait ran the loop */
 
 /* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {

@@ -2,7 +2,7 @@
 /* The transitions are the table in streak.h. */
 #include "verbs/streak.h"
 
-#define FIRST    8u     /* posts at once in a row until one waits */
+#define FIRST    4u     /* posts at once in a row until one waits */
 #define MAX_NEED 65536u /* so a program that has changed its ways has streaks in the end */
 #define PAUSED   16u    /* pauses make `need` no larger, see streak.h */
 #define GOOD     4u     /* batches worth it until `need` is halved */
@@ -12,7 +12,9 @@
 #define BATCH_OCTETS (1024u * 1024u)
 
 #define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause, */
-#define FILL_NS  20    /* and so much more for each request, since the program fills them in */
+#define FILL_NS  20    /* and so much more for each request, since the program fills them in, */
+#define FILLED   8     /* and a nanosecond for so many octets of payload, but not for more than */
+#define FILLS    16384 /* so many: longer payload is mostly there already */
 #define SOON_NS  50000 /* from the last post of a row to the next row, if that is soon */
 #define AGE_NS   20000
 
@@ -25,10 +27,27 @@ static void multiply_need(struct iwarp_streak *b, unsigned by, unsigned most)
     b->known = false;
 }
 
+static unsigned price_of(const struct iwarp_streak *b)
+{
+    return b->price ? b->price : GOOD;
+}
+
+static void gain_trust(struct iwarp_streak *b)
+{
+    unsigned price = price_of(b);
+
+    b->trust++;
+    b->known = b->trust >= price;
+    if (b->trust >= 2 * price) { /* it has been known for as long as that took */
+        b->price = price > 2 * GOOD ? price / 2 : GOOD;
+        b->trust = b->price;
+    }
+}
+
 /* A first post has waited for nothing: the next one costs four times as many good batches. */
 static void lose_trust(struct iwarp_streak *b)
 {
-    unsigned price = b->price ? b->price : GOOD;
+    unsigned price = price_of(b);
 
     b->price = price < MAX_NEED / 4 ? price * 4 : MAX_NEED;
     b->trust = 0;
@@ -44,8 +63,7 @@ static void end_batch(struct iwarp_streak *b)
         lose_trust(b);
     }
     if (b->need == 1 && worth_it) {
-        b->trust += b->trust < MAX_NEED;
-        b->known = b->trust >= (b->price ? b->price : GOOD);
+        gain_trust(b);
     }
     b->good += worth_it;
     if (b->good >= GOOD) {
@@ -94,11 +112,14 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
     if (b->posts > 0 && !waiting) {
         end_batch(b);
     }
-    bool at_once = b->row > 0 ? now_ns - last < PAUSE_NS + (int64_t)n * FILL_NS
-                              : b->known && now_ns - last < SOON_NS;
+    int64_t pause_ns =
+        PAUSE_NS + (int64_t)n * FILL_NS + (int64_t)(octets < FILLS ? octets : FILLS) / FILLED;
+    bool at_once = b->row > 0 ? now_ns - last < pause_ns : b->known && now_ns - last < SOON_NS;
     if (!at_once) {
         b->soon = b->row == 0 && now_ns - last < SOON_NS;
-        if (waiting) {
+        if (waiting && b->posts >= WORTH && now_ns - last < AGE_NS) {
+            end_batch(b);
+        } else if (waiting) {
             multiply_need(b, 2, PAUSED);
         }
         b->posts = 0;

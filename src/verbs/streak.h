@@ -18,6 +18,8 @@
  *   |        | AGE_NS old, or half of the ring       |                      |            |
  *   | streak | a post after a pause                  | go out; need times   | alone      |
  *   |        |                                       | 2, up to PAUSED      |            |
+ *   | streak | the same, after less than AGE_NS, and | go out               | alone      |
+ *   |        | WORTH posts or more have waited       |                      |            |
  *   | any    | the program has caught up             | go out               | alone      |
  *   | any    | a tick finds one that was there at    | go out; need times 4 | alone      |
  *   |        | the tick before                       |                      |            |
@@ -28,7 +30,9 @@
  * PAUSED is less than MAX_NEED, since a pause may be the machine's: an interrupt, a look at the
  * loop that brought much, the tick.  With a `need` beyond its rows a program would never have a
  * streak again.  And the next pause of that kind must not come before the requests that go out
- * alone are sent: 16 take 100 to 150 us, and a tick comes each 250 us.
+ * alone are sent: 16 take 100 to 150 us, and a tick comes each 250 us.  A short pause costs nothing
+ * at all once WORTH posts have waited: their calls would have taken as long.  Programs that move
+ * long messages by Sends of 8 KiB make such pauses each time they take completions.
  * `need` begins at FIRST and is halved, down to 1, after GOOD batches that were worth it.  A
  * program that posts and stays away soon has all of its requests go out at once.  One whose rows
  * are too short for `need`, but begin soon after each other, has it halved, down to FIRST, after
@@ -37,9 +41,9 @@
  * After GOOD batches that were worth it with a `need` of 1 a program is *known*.  Then the first
  * post after it has caught up waits, if it comes within SOON_NS of the last post; the program's
  * next look sends it, or the tick.  If that batch is not worth it, or only this post was late, the
- * program is known no more, and the price, GOOD batches at first, is four times as high from then
- * on.  So a program that posts much and then one request for which it does not look has few of
- * these late.
+ * program is known no more, and the price, GOOD batches at first, is four times as high.  Once it
+ * has been known for as many batches as the price was, the price is halved.  So a program that
+ * posts much and then one request for which it does not look has few of these late.
  *
  * A zeroed struct is a queue that nobody knows yet.  One thread at a time; it owns no memory.
  */

@@ -351,7 +351,7 @@ static void polled__without_a_pause__leaves_the_home_exact(void **state)
 
 /* --- a queue that stays armed for good ------------------------------------------------------- */
 
-#define ARMED_NS 100000000 /* until it is passed over */
+#define ARMED_NS 25000000 /* until it is passed over */
 
 /*
  * A thread polls one queue while another one is armed. It has the loop in the end, and not before

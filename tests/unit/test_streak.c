@@ -11,9 +11,11 @@
 
 #include <string.h>
 
-#define FIRST 8u  /* posts at once in a row until one waits, at first */
-#define BATCH 64u /* requests that wait at most, the one that goes out with them counted */
-#define SLOW  1500
+#define FIRST 4u   /* posts at once in a row until one waits, at first */
+#define BATCH 64u  /* requests that wait at most, the one that goes out with them counted */
+#define WORTH 4u   /* so many that wait are worth it */
+#define SLOW  1500 /* a pause, and one that is too long for requests that wait */
+#define AWAY  20000
 
 /* A program with a clock; what waits is as the policy says. */
 struct program {
@@ -88,7 +90,7 @@ static void become_known(struct program *p)
     catch_up(p);
 }
 
-static void post__in_a_row_without_a_pause__waits_from_the_ninth_on(void **state)
+static void post__in_a_row_without_a_pause__waits_from_the_fifth_on(void **state)
 {
     struct program p = {0};
 
@@ -125,14 +127,14 @@ static void post__in_streaks__waits_from_the_first_on_in_the_end(void **state)
     struct program p = {0};
 
     (void)state;
-    have_streaks(&p, 15);
+    have_streaks(&p, 11);
     assert_false(post(&p, 100)); /* after catching up */
     assert_false(post(&p, 100)); /* the clock is read */
     assert_true(post(&p, 100));
     become_known(&p);
 }
 
-/* What shows that streaks are over: a pause, a late request, a row that is too short. */
+/* What shows that streaks are over: a long pause, a late request, a row that is too short. */
 static void post__of_a_known_program_whose_streaks_end__goes_out(void **state)
 {
     (void)state;
@@ -143,7 +145,7 @@ static void post__of_a_known_program_whose_streaks_end__goes_out(void **state)
             assert_true(post(&p, 100));
         }
         if (i == 0) {
-            assert_false(post(&p, SLOW));
+            assert_false(post(&p, AWAY));
         }
         p.late += i == 1;
         catch_up(&p);
@@ -187,17 +189,27 @@ static void post__into_a_ring_that_is_half_full__goes_out(void **state)
     assert_false(post_of(&p, 1, 64, false));
 }
 
-/* A program fills 128 requests in before it posts them: 2.56 us more are no pause. */
-static void post__of_many_requests__may_come_later_and_waits(void **state)
+static void expect_no_pause_until(int64_t ns, uint32_t n, uint32_t octets)
 {
     struct program p = {0};
 
-    (void)state;
     for (unsigned i = 0; i < FIRST; i++) {
-        assert_false(post_chain(&p, 1000 + 128 * 20 - 1, 128, 128 * 64, true));
+        assert_false(post_chain(&p, ns - 1, n, octets, true));
     }
-    assert_true(post_chain(&p, 1000 + 128 * 20 - 1, 128, 128 * 64, true));
-    assert_false(post_chain(&p, 1000 + 128 * 20, 128, 128 * 64, true));
+    assert_true(post_chain(&p, ns - 1, n, octets, true));
+    assert_false(post_chain(&p, ns, n, octets, true));
+}
+
+/* A program fills in 128 requests before it posts them, and 8 KiB of payload: 2.56 and 1.02 us more
+ * are no pause. Of longer payload 16 KiB count. */
+static void post__of_many_requests_or_octets__may_come_later_and_waits(void **state)
+{
+    (void)state;
+    expect_no_pause_until(1000 + 20, 1, 7);
+    expect_no_pause_until(1000 + 128 * 20, 128, 0);
+    expect_no_pause_until(1000 + 20 + 1024, 1, 8192);
+    expect_no_pause_until(1000 + 20 + 2048, 1, 16384);
+    expect_no_pause_until(1000 + 20 + 2048, 1, 400000);
 }
 
 static void post__behind_one_that_has_waited_20_us__goes_out(void **state)
@@ -222,6 +234,51 @@ static void post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row
     assert_false(post(&p, SLOW));
     catch_up(&p);
     assert_int_equal(posts_until_one_waits(&p), 2 * FIRST + 2);
+}
+
+/* What has waited has saved more than it was late. */
+static void post__after_a_short_pause_while_four_wait__goes_out_and_costs_nothing(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) { /* as it should be; the pause is long; fewer wait */
+        struct program p = {0};
+        (void)posts_until_one_waits(&p);
+        for (unsigned k = 1; k < WORTH - (i == 2); k++) {
+            assert_true(post(&p, 100));
+        }
+        assert_false(post(&p, i == 1 ? AWAY : AWAY - 1));
+        assert_int_equal(posts_until_one_waits(&p), i == 0 ? FIRST : 2 * FIRST);
+    }
+}
+
+/* As UCX does, which takes completions now and then, and finds some each time. */
+static void post__in_rows_with_short_pauses__mostly_waits(void **state)
+{
+    struct program p = {0};
+    unsigned waited = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        for (unsigned k = 0; k < 8; k++) {
+            waited += post_of(&p, k == 0 ? 8000 : 1900, 8192, true);
+        }
+    }
+    assert_in_range(waited, 6 * 1000, 8 * 1000);
+}
+
+/* Eight, and then it does something else for long, each time before a tick comes. */
+static void post__in_rows_of_8_with_long_pauses__hardly_ever_waits(void **state)
+{
+    struct program p = {0};
+    unsigned waited = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        for (unsigned k = 0; k < 8; k++) {
+            waited += post(&p, k == 0 ? 100000 : 300);
+        }
+    }
+    assert_in_range(waited, 1, 20);
 }
 
 static void post__in_long_rows_with_many_pauses__goes_on_to_wait(void **state)
@@ -289,6 +346,41 @@ static void post__alone_behind_streaks_time_after_time__hardly_ever_waits(void *
     assert_in_range(waited, 1, 8);
 }
 
+/* A first post waits, and the program does not look. */
+static void be_late(struct program *p)
+{
+    assert_true(post(p, 5000));
+    p->late++;
+    p->waiting = 0;
+}
+
+/* Rows until the first post waits. */
+static unsigned rows_until_known(struct program *p)
+{
+    unsigned rows = 0;
+
+    do {
+        have_streaks(p, 1);
+        assert_in_range(++rows, 1, 1000);
+    } while (!p->streak.known);
+    return rows;
+}
+
+static void post__that_was_late__costs_less_again_after_many_that_were_not(void **state)
+{
+    struct program p = {0};
+
+    (void)state;
+    become_known(&p);
+    be_late(&p);
+    assert_in_range(rows_until_known(&p), 16, 30);
+    be_late(&p);
+    assert_in_range(rows_until_known(&p), 64, 80);
+    have_streaks(&p, 200);
+    be_late(&p);
+    assert_in_range(rows_until_known(&p), 16, 30);
+}
+
 static void post__of_a_known_program_after_a_pause__goes_out(void **state)
 {
     struct program p = {0};
@@ -313,33 +405,39 @@ static unsigned wait_in_rows_of_16(struct program *p, unsigned rows, int64_t awa
     return waited;
 }
 
-static void post__in_rows_of_16_after_a_pause_while_one_waited__waits_again_if_it_is_soon_back(
+static void pause_twice(struct program *p)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        (void)posts_until_one_waits(p);
+        assert_false(post(p, SLOW));
+    }
+}
+
+static void post__in_rows_of_16_after_pauses_while_one_waited__waits_again_if_it_is_soon_back(
     void **state)
 {
     struct program p = {0};
 
     (void)state;
-    (void)posts_until_one_waits(&p);
-    assert_false(post(&p, SLOW));
+    pause_twice(&p);
     assert_int_equal(wait_in_rows_of_16(&p, 15, 5000), 0);
     assert_in_range(wait_in_rows_of_16(&p, 16, 5000), 16, 256);
 }
 
-static void post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away(
+static void post__in_rows_of_16_after_pauses_while_one_waited__never_waits_if_it_stays_away(
     void **state)
 {
     struct program p = {0};
 
     (void)state;
-    (void)posts_until_one_waits(&p);
-    assert_false(post(&p, SLOW));
+    pause_twice(&p);
     assert_int_equal(wait_in_rows_of_16(&p, 1000, 200000), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(post__in_a_row_without_a_pause__waits_from_the_ninth_on),
+        cmocka_unit_test(post__in_a_row_without_a_pause__waits_from_the_fifth_on),
         cmocka_unit_test(post__after_each_of_which_the_program_catches_up__never_waits),
         cmocka_unit_test(post__with_pauses_between__never_waits),
         cmocka_unit_test(post__in_streaks__waits_from_the_first_on_in_the_end),
@@ -347,15 +445,19 @@ int main(void)
         cmocka_unit_test(post__behind_a_batch__goes_out),
         cmocka_unit_test(post__of_much__goes_out_with_what_waited),
         cmocka_unit_test(post__into_a_ring_that_is_half_full__goes_out),
-        cmocka_unit_test(post__of_many_requests__may_come_later_and_waits),
+        cmocka_unit_test(post__of_many_requests_or_octets__may_come_later_and_waits),
         cmocka_unit_test(post__behind_one_that_has_waited_20_us__goes_out),
         cmocka_unit_test(post__after_a_pause_while_one_waits__goes_out_and_costs_a_longer_row),
         cmocka_unit_test(
-            post__in_rows_of_16_after_a_pause_while_one_waited__waits_again_if_it_is_soon_back),
+            post__in_rows_of_16_after_pauses_while_one_waited__waits_again_if_it_is_soon_back),
         cmocka_unit_test(
-            post__in_rows_of_16_after_a_pause_while_one_waited__never_waits_if_it_stays_away),
+            post__in_rows_of_16_after_pauses_while_one_waited__never_waits_if_it_stays_away),
         cmocka_unit_test(post__alone_behind_streaks_time_after_time__hardly_ever_waits),
+        cmocka_unit_test(post__that_was_late__costs_less_again_after_many_that_were_not),
         cmocka_unit_test(post__of_a_known_program_after_a_pause__goes_out),
+        cmocka_unit_test(post__after_a_short_pause_while_four_wait__goes_out_and_costs_nothing),
+        cmocka_unit_test(post__in_rows_with_short_pauses__mostly_waits),
+        cmocka_unit_test(post__in_rows_of_8_with_long_pauses__hardly_ever_waits),
         cmocka_unit_test(post__in_long_rows_with_many_pauses__goes_on_to_wait),
         cmocka_unit_test(post__in_rows_of_38__mostly_waits),
         cmocka_unit_test(post__of_a_program_that_stays_away_time_after_time__hardly_ever_waits),

@@ -13,7 +13,7 @@
 
 #define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause, */
 #define FILL_NS  20    /* and so much more for each request, since the program fills them in, */
-#define FILLED   8     /* and a nanosecond for so many octets of payload, but not for more than */
+#define FILLED   4     /* and a nanosecond for so many octets of payload, but not for more than */
 #define FILLS    16384 /* so many: longer payload is mostly there already */
 #define SOON_NS  50000 /* from the last post of a row to the next row, if that is soon */
 #define AGE_NS   20000

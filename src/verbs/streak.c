@@ -44,23 +44,26 @@ static void gain_trust(struct iwarp_streak *b)
     }
 }
 
-/* A first post has waited for nothing: the next one costs four times as many good batches. */
-static void lose_trust(struct iwarp_streak *b)
+/* A first post has waited for nothing, perhaps for long: the next one costs four times as many good
+ * batches. */
+static void lose_trust(struct iwarp_streak *b, bool for_long)
 {
     unsigned price = price_of(b);
 
-    b->price = price < MAX_NEED / 4 ? price * 4 : MAX_NEED;
+    if (for_long) {
+        b->price = price < MAX_NEED / 4 ? price * 4 : MAX_NEED;
+    }
     b->trust = 0;
     b->known = false;
 }
 
-/* The requests that waited have gone out, in time. */
-static void end_batch(struct iwarp_streak *b)
+/* The requests that waited have gone out, before the next post. */
+static void end_batch(struct iwarp_streak *b, int64_t now_ns)
 {
     bool worth_it = b->posts >= WORTH;
 
     if (b->known && !worth_it) {
-        lose_trust(b);
+        lose_trust(b, now_ns - b->since_ns >= AGE_NS);
     }
     if (b->need == 1 && worth_it) {
         gain_trust(b);
@@ -94,7 +97,7 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
     if (b->late != late) {
         b->late = late;
         if (b->known && b->posts == 1) {
-            lose_trust(b);
+            lose_trust(b, true);
         }
         b->posts = 0;
         b->octets = 0;
@@ -110,7 +113,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
 
     iwarp_streak_posted(b, now_ns);
     if (b->posts > 0 && !waiting) {
-        end_batch(b);
+        end_batch(b, now_ns);
     }
     int64_t pause_ns =
         PAUSE_NS + (int64_t)n * FILL_NS + (int64_t)(octets < FILLS ? octets : FILLS) / FILLED;
@@ -118,7 +121,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
     if (!at_once) {
         b->soon = b->row == 0 && now_ns - last < SOON_NS;
         if (waiting && b->posts >= WORTH && now_ns - last < AGE_NS) {
-            end_batch(b);
+            end_batch(b, now_ns);
         } else if (waiting) {
             multiply_need(b, 2, PAUSED);
         }
@@ -138,7 +141,7 @@ bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint
     bool waits = b->posts < BATCH_POSTS && b->octets + octets <= BATCH_OCTETS && has_room &&
                  now_ns - b->since_ns < AGE_NS;
     if (!waits) {
-        end_batch(b);
+        end_batch(b, now_ns);
     }
     return waits;
 }

@@ -41,7 +41,8 @@
  * After GOOD batches that were worth it with a `need` of 1 a program is *known*.  Then the first
  * post after it has caught up waits, if it comes within SOON_NS of the last post; the program's
  * next look sends it, or the tick.  If that batch is not worth it, or only this post was late, the
- * program is known no more, and the price, GOOD batches at first, is four times as high.  Once it
+ * program is known no more.  If the post was late, or the next one does not come within AGE_NS, so
+ * that it may have been, the price, GOOD batches at first, is four times as high.  Once the program
  * has been known for as many batches as the price was, the price is halved.  So a program that
  * posts much and then one request for which it does not look has few of these late.
  *

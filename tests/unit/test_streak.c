@@ -381,6 +381,21 @@ static void post__that_was_late__costs_less_again_after_many_that_were_not(void 
     assert_in_range(rows_until_known(&p), 16, 30);
 }
 
+/* It has looked, and goes on at once: nothing was late. But if it goes on later, that is unknown.
+ */
+static void post__that_waited_alone__costs_more_only_if_the_next_one_is_not_soon(void **state)
+{
+    (void)state;
+    for (unsigned soon = 0; soon < 2; soon++) {
+        struct program p = {0};
+        become_known(&p);
+        assert_true(post(&p, 5000));
+        catch_up(&p);
+        assert_false(post(&p, soon ? AWAY - 1 : AWAY)); /* it is known no more */
+        assert_in_range(rows_until_known(&p), soon ? 4 : 16, soon ? 6 : 18);
+    }
+}
+
 static void post__of_a_known_program_after_a_pause__goes_out(void **state)
 {
     struct program p = {0};
@@ -454,6 +469,7 @@ int main(void)
             post__in_rows_of_16_after_pauses_while_one_waited__never_waits_if_it_stays_away),
         cmocka_unit_test(post__alone_behind_streaks_time_after_time__hardly_ever_waits),
         cmocka_unit_test(post__that_was_late__costs_less_again_after_many_that_were_not),
+        cmocka_unit_test(post__that_waited_alone__costs_more_only_if_the_next_one_is_not_soon),
         cmocka_unit_test(post__of_a_known_program_after_a_pause__goes_out),
         cmocka_unit_test(post__after_a_short_pause_while_four_wait__goes_out_and_costs_nothing),
         cmocka_unit_test(post__in_rows_with_short_pauses__mostly_waits),

@@ -17,9 +17,8 @@
  *   | held   | the id moves to another channel           | tell; the event      | told   |
  *   |        |                                           | moves with the id    |        |
  *   | held   | the id ends                               | none                 | (gone) |
- *   | held   | a fork, in the child                      | none: the id is the  | (gone) |
- *   |        |                                           | parent's, which      |        |
- *   |        |                                           | holds it on          |        |
+ *   | held   | a fork, in the child                      | none: the parent     | (gone) |
+ *   |        |                                           | still holds the id   |        |
  *
  * Owner: the thread of native events (cm_engine.c) looks; any thread with cm_lock held moves and
  * ends ids.  Invariant: an id is in `held` exactly while `over_looks` is not 0.

@@ -42,9 +42,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IWARP_PARK_MS      2 /* the park time; so long a guest waits for the loop, too */
-#define IWARP_PARK_BUSY_MS 8 /* the longest park time, beside a guest that visits without a pause  \
-                              */
+#define IWARP_PARK_MS       2      /* the park time; so long a guest waits for the loop, too */
+#define IWARP_PARK_BUSY_MS  8      /* the longest, beside a guest that visits without a pause */
 #define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
 #define IWARP_PARK_BRIEF_NS 500000 /* that of a brief lease */
 

@@ -26,7 +26,7 @@
 #define FOLD_MIN (LANES * LANE)
 
 /* So far ahead memory is asked for, since the processor's own prefetcher stops at the end of a
- * page. What lies behind the end of all is only asked for, as well. */
+ * page. Memory behind the end of all may be asked for, too: nothing reads it. */
 #define AHEAD 2048u
 
 /* As those of crc32c_fold.h. */

@@ -278,8 +278,9 @@ EXPORT void closefrom(int from)
 
 /*
  * What was written goes out, as it would from the kernel. No handler runs in this thread any more:
- * it would find its sockets gone, or leave the end. A thread that is inside already ends in a
- * handler of a fault: it may hold any lock, and the kernel closes all sockets.
+ * it would find its sockets gone, or leave the end. A thread that is inside already is in a
+ * handler of a fault, or has left one by a jump: it may hold any lock, so the kernel closes all
+ * sockets, and what is unsent is lost.
  */
 static void end_all(void)
 {

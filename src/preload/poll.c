@@ -188,7 +188,7 @@ static int wait_inside(const struct wait_poll *c, const sigset_t *mask)
         result = poll_faces(&w.own);
     } while (give_back(&w) && result > 0);
     pthread_cleanup_pop(1); /* handlers run */
-    return result;
+    return c->at_once && result < 0 && errno == EINTR ? 0 : result;
 }
 
 /* The program may let signals in for the wait alone. */

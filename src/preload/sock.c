@@ -542,7 +542,10 @@ int sock_high(int fd)
 
 bool sock_mine(void)
 {
-    return owner == 0 || owner == getpid(); /* 0: the constructors of other libraries run */
+    if (owner == 0) { /* the constructors of other libraries run */
+        owner = getpid();
+    }
+    return owner == getpid();
 }
 
 void sock_hold(void)

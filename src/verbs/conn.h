@@ -97,10 +97,11 @@ struct iwarp_conn {
     bool full_told;     /* the log has said that the stream is full */
     bool end_seen;      /* the peer has closed, or is gone, while the stream was full */
     bool tx_blocked;    /* the endpoint is full, or failed: the worker waits before it sends */
-    _Atomic uint8_t deferred; /* IWARP_DEFERRED_: the mark of defer.h */
-    _Atomic bool tx_pending;  /* somebody posted and found conn.lock taken */
-    _Atomic bool user_gone;   /* the application has no handle, so nothing is reported */
-    uint8_t reminders;        /* of iwarp_peers_remind_ms that are over */
+    _Atomic uint8_t deferred;         /* IWARP_DEFERRED_: the mark of defer.h */
+    _Atomic bool tx_pending;          /* somebody posted and found conn.lock taken */
+    _Atomic bool user_gone;           /* the application has no handle, so nothing is reported */
+    uint8_t reminders;                /* of iwarp_peers_remind_ms that are over */
+    _Atomic int64_t deferred_sent_ns; /* when deferred requests were sent last */
 
     uint32_t await_msn;               /* the message that waits */
     int64_t await_since, await_until; /* on the monotonic clock */

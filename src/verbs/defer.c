@@ -104,7 +104,8 @@ enum iwarp_defer iwarp_defer_in_row(struct iwarp_qp *qp, uint32_t first, uint32_
     }
     bool waiting = atomic_load_explicit(&conn->deferred, memory_order_relaxed) != 0;
     if (!iwarp_streak_waits(streak, iwarp_now_ns(), end - first, octets, waiting,
-                            has_room(&qp->sq, end))) {
+                            has_room(&qp->sq, end),
+                            atomic_load_explicit(&conn->deferred_sent_ns, memory_order_relaxed))) {
         return IWARP_DEFER_TIMED;
     }
     mark(conn);

@@ -32,6 +32,7 @@
 #ifndef IWARP_VERBS_DEFER_H
 #define IWARP_VERBS_DEFER_H
 
+#include "loop/clock.h"
 #include "verbs/conn.h"
 #include "verbs/cq.h"
 #include "verbs/device.h"
@@ -62,6 +63,7 @@ static inline void iwarp_defer_sent(struct iwarp_conn *conn)
 {
     if (atomic_load_explicit(&conn->deferred, memory_order_relaxed) &&
         atomic_exchange(&conn->deferred, IWARP_DEFERRED_NONE)) {
+        atomic_store_explicit(&conn->deferred_sent_ns, iwarp_now_ns(), memory_order_relaxed);
         atomic_fetch_sub_explicit(&conn->device->deferring, 1, memory_order_relaxed);
     }
 }

@@ -7,16 +7,17 @@
 #define PAUSED   16u    /* pauses make `need` no larger, see streak.h */
 #define GOOD     4u     /* batches worth it until `need` is halved */
 #define WORTH    4u     /* posts of such a batch */
+#define PAID     256u   /* batches of a known program that save more calls than a late post costs */
 
 #define BATCH_POSTS  64u
 #define BATCH_OCTETS (1024u * 1024u)
 
-#define PAUSE_NS 1000  /* from the end of one post to the next, if that is a pause, */
-#define FILL_NS  20    /* and so much more for each request, since the program fills them in, */
-#define FILLED   4     /* and a nanosecond for so many octets of payload, but not for more than */
-#define FILLS    16384 /* so many: longer payload is mostly there already */
-#define SOON_NS  50000 /* from the last post of a row to the next row, if that is soon */
-#define AGE_NS   20000
+#define PAUSE_NS      1000  /* from the end of one post to the next, if that is a pause */
+#define FILL_NS       20    /* so much more for each request: the program fills them in */
+#define OCTETS_PER_NS 4     /* and for its payload, */
+#define MOST_OCTETS   16384 /* but for so much at most: longer payload is mostly there already */
+#define SOON_NS       50000 /* from the last post of a row to the next row, if that is soon */
+#define AGE_NS        20000
 
 static void multiply_need(struct iwarp_streak *b, unsigned by, unsigned most)
 {
@@ -38,14 +39,14 @@ static void gain_trust(struct iwarp_streak *b)
 
     b->trust++;
     b->known = b->trust >= price;
-    if (b->trust >= 2 * price) { /* it has been known for as long as that took */
+    if (b->trust >= price + PAID) {
         b->price = price > 2 * GOOD ? price / 2 : GOOD;
         b->trust = b->price;
     }
 }
 
-/* A first post has waited for nothing, perhaps for long: the next one costs four times as many good
- * batches. */
+/* A first post has waited for nothing. If it did so for long, the next one costs four times as many
+ * good batches. */
 static void lose_trust(struct iwarp_streak *b, bool for_long)
 {
     unsigned price = price_of(b);
@@ -57,13 +58,13 @@ static void lose_trust(struct iwarp_streak *b, bool for_long)
     b->known = false;
 }
 
-/* The requests that waited have gone out, before the next post. */
-static void end_batch(struct iwarp_streak *b, int64_t now_ns)
+/* The requests that waited have gone out, or do so now. */
+static void end_batch(struct iwarp_streak *b, int64_t sent_ns)
 {
     bool worth_it = b->posts >= WORTH;
 
     if (b->known && !worth_it) {
-        lose_trust(b, now_ns - b->since_ns >= AGE_NS);
+        lose_trust(b, sent_ns - b->since_ns >= AGE_NS);
     }
     if (b->need == 1 && worth_it) {
         gain_trust(b);
@@ -107,16 +108,16 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late)
 }
 
 bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint64_t octets,
-                        bool waiting, bool has_room)
+                        bool waiting, bool has_room, int64_t sent_ns)
 {
     int64_t last = atomic_load_explicit(&b->posted_ns, memory_order_relaxed);
 
     iwarp_streak_posted(b, now_ns);
     if (b->posts > 0 && !waiting) {
-        end_batch(b, now_ns);
+        end_batch(b, sent_ns);
     }
-    int64_t pause_ns =
-        PAUSE_NS + (int64_t)n * FILL_NS + (int64_t)(octets < FILLS ? octets : FILLS) / FILLED;
+    int64_t pause_ns = PAUSE_NS + (int64_t)n * FILL_NS +
+                       (int64_t)(octets < MOST_OCTETS ? octets : MOST_OCTETS) / OCTETS_PER_NS;
     bool at_once = b->row > 0 ? now_ns - last < pause_ns : b->known && now_ns - last < SOON_NS;
     if (!at_once) {
         b->soon = b->row == 0 && now_ns - last < SOON_NS;

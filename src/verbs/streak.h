@@ -41,10 +41,11 @@
  * After GOOD batches that were worth it with a `need` of 1 a program is *known*.  Then the first
  * post after it has caught up waits, if it comes within SOON_NS of the last post; the program's
  * next look sends it, or the tick.  If that batch is not worth it, or only this post was late, the
- * program is known no more.  If the post was late, or the next one does not come within AGE_NS, so
- * that it may have been, the price, GOOD batches at first, is four times as high.  Once the program
- * has been known for as many batches as the price was, the price is halved.  So a program that
- * posts much and then one request for which it does not look has few of these late.
+ * program is known no more, and earns that anew.  If the post went out AGE_NS after it came, or
+ * later, the price, GOOD batches at first, is four times as high; once the program has been known
+ * for PAID batches, it is halved.  So a program that posts much and then one request for which it
+ * does not look has few of these late.  A pause, or a late batch of several posts, makes a program
+ * unknown until `need` is 1 again, and costs no trust.
  *
  * A zeroed struct is a queue that nobody knows yet.  One thread at a time; it owns no memory.
  */
@@ -89,10 +90,11 @@ void iwarp_streak_learn(struct iwarp_streak *b, unsigned late);
 
 /*
  * The second one: does it wait?  n: its requests.  waiting: the requests before are still unsent.
- * has_room: there is room in the ring for as many again.
+ * has_room: there is room in the ring for as many again.  sent_ns: when requests that had waited
+ * were sent last.
  */
 bool iwarp_streak_waits(struct iwarp_streak *b, int64_t now_ns, uint32_t n, uint64_t octets,
-                        bool waiting, bool has_room);
+                        bool waiting, bool has_room, int64_t sent_ns);
 
 /* The post of a request that went out is over; only if the clock had to be read before. */
 static inline void iwarp_streak_posted(struct iwarp_streak *b, int64_t now_ns)

@@ -255,9 +255,13 @@ static void polled__with_a_queue_armed__has_the_home_back_sooner(void **state)
 
 static _Atomic int slack_ns; /* of the home's sleeps, when it was asked last */
 
-static void note_slack(void *arg)
+static void note_slack(void *loop)
 {
-    (void)arg;
+    const struct iwarp_loop *l = loop;
+
+    if (!pthread_equal(pthread_self(), l->thread)) {
+        return; /* a thread that polls was first */
+    }
     atomic_store(&slack_ns, prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0));
 }
 
@@ -266,7 +270,8 @@ static void take_the_alarm(void *arg)
     struct iwarp_loop *l = arg;
 
     l->alarm.ring = note_slack;
-    note_slack(NULL);
+    l->alarm.arg = l;
+    note_slack(l);
 }
 
 /* Poll for a park time.  False: this build is too slow, or the system took the processor away. */
@@ -329,7 +334,11 @@ static void polled__without_a_pause__has_the_home_check_when_the_kernel_likes(vo
     for (int64_t end = iwarp_now_ms() + 20; iwarp_now_ms() < end;) {
         poll_in_vain(cq, 1);
     }
-    iwarp_loop_call(l, note_slack, NULL);
+    atomic_store(&slack_ns, 0);
+    for (int64_t end = iwarp_now_ms() + PAIR_WAIT_MS; atomic_load(&slack_ns) == 0;) {
+        assert_true(iwarp_now_ms() < end);
+        ring_at_home(l);
+    }
     assert_int_equal(atomic_load(&slack_ns), exact);
     pair_close(&p);
     print_message("# %u fair tries\n", fair);
@@ -353,7 +362,7 @@ static void polled__without_a_pause__leaves_the_home_exact(void **state)
         }
         iwarp_lease_recall(l); /* else a check that finds few visits comes first */
         pair_await_homes(p.device);
-        iwarp_loop_call(l, note_slack, NULL);
+        iwarp_loop_call(l, note_slack, l);
         assert_int_equal(atomic_load(&slack_ns), exact);
     }
     pair_close(&p);

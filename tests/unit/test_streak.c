@@ -14,6 +14,7 @@
 #define FIRST 4u   /* posts at once in a row until one waits, at first */
 #define BATCH 64u  /* requests that wait at most, the one that goes out with them counted */
 #define WORTH 4u   /* so many that wait are worth it */
+#define PAID  256u /* batches of a known program until the price is halved */
 #define SLOW  1500 /* a pause, and one that is too long for requests that wait */
 #define AWAY  20000
 
@@ -23,20 +24,29 @@ struct program {
     int64_t now;
     unsigned caught_up, late;
     unsigned waiting;
+    int64_t sent; /* when those that waited went out */
 };
+
+static void send_waiting(struct program *p)
+{
+    p->sent = p->waiting > 0 ? p->now : p->sent;
+    p->waiting = 0;
+}
 
 /* Post n requests so many nanoseconds after the last one.  True: they wait. */
 static bool post_chain(struct program *p, int64_t after, uint32_t n, uint32_t octets, bool has_room)
 {
     p->now += after;
     if (!iwarp_streak_goes_on(&p->streak, p->caught_up)) {
-        p->waiting = 0;
+        send_waiting(p);
         return false;
     }
     iwarp_streak_learn(&p->streak, p->late);
-    bool waits = iwarp_streak_waits(&p->streak, p->now, n, octets, p->waiting > 0, has_room);
-    p->waiting = waits ? p->waiting + 1 : 0;
+    bool waits =
+        iwarp_streak_waits(&p->streak, p->now, n, octets, p->waiting > 0, has_room, p->sent);
+    p->waiting++;
     if (!waits) {
+        send_waiting(p);
         iwarp_streak_posted(&p->streak, p->now);
     }
     return waits;
@@ -55,7 +65,7 @@ static bool post(struct program *p, int64_t after)
 static void catch_up(struct program *p)
 {
     p->caught_up++;
-    p->waiting = 0;
+    send_waiting(p);
 }
 
 /* Posts until one waits, that one counted. */
@@ -328,22 +338,26 @@ static void post__of_a_program_that_stays_away_time_after_time__hardly_ever_wait
     assert_in_range(waited, 1, 10);
 }
 
-/* As a program does that puts much and then a flag, for which it looks at no queue. */
+/* As a program does that puts much and then a flag, for which it looks at no queue: now and then
+ * its rows have saved more than a late flag costs. */
 static void post__alone_behind_streaks_time_after_time__hardly_ever_waits(void **state)
 {
-    struct program p = {0};
-    unsigned waited = 0;
+    static const unsigned rows[] = {16, 24, 40, 48, 100, 1000};
 
     (void)state;
-    for (unsigned i = 0; i < 400; i++) {
-        have_streaks(&p, 16);
-        if (post(&p, 5000)) {
-            waited++;
-            p.late++;
-            p.waiting = 0;
+    for (unsigned k = 0; k < sizeof rows / sizeof *rows; k++) {
+        struct program p = {0};
+        unsigned waited = 0;
+        for (unsigned i = 0; i < 400; i++) {
+            have_streaks(&p, rows[k]);
+            if (post(&p, 5000)) {
+                waited++;
+                p.late++;
+                p.waiting = 0;
+            }
         }
+        assert_in_range(waited, 1, 8 + 400 * rows[k] / PAID);
     }
-    assert_in_range(waited, 1, 8);
 }
 
 /* A first post waits, and the program does not look. */
@@ -374,25 +388,25 @@ static void post__that_was_late__costs_less_again_after_many_that_were_not(void 
     become_known(&p);
     be_late(&p);
     assert_in_range(rows_until_known(&p), 16, 30);
+    have_streaks(&p, PAID - 2);
     be_late(&p);
     assert_in_range(rows_until_known(&p), 64, 80);
-    have_streaks(&p, 200);
+    have_streaks(&p, 4 * PAID);
     be_late(&p);
     assert_in_range(rows_until_known(&p), 16, 30);
 }
 
-/* It has looked, and goes on at once: nothing was late. But if it goes on later, that is unknown.
- */
-static void post__that_waited_alone__costs_more_only_if_the_next_one_is_not_soon(void **state)
+static void post__that_waited_alone__costs_more_only_if_it_did_so_for_long(void **state)
 {
     (void)state;
-    for (unsigned soon = 0; soon < 2; soon++) {
+    for (unsigned late = 0; late < 2; late++) {
         struct program p = {0};
         become_known(&p);
         assert_true(post(&p, 5000));
+        p.now += AWAY - 1 + late;
         catch_up(&p);
-        assert_false(post(&p, soon ? AWAY - 1 : AWAY)); /* it is known no more */
-        assert_in_range(rows_until_known(&p), soon ? 4 : 16, soon ? 6 : 18);
+        assert_false(post(&p, AWAY)); /* it is known no more */
+        assert_in_range(rows_until_known(&p), late ? 16 : 4, late ? 18 : 6);
     }
 }
 
@@ -469,7 +483,7 @@ int main(void)
             post__in_rows_of_16_after_pauses_while_one_waited__never_waits_if_it_stays_away),
         cmocka_unit_test(post__alone_behind_streaks_time_after_time__hardly_ever_waits),
         cmocka_unit_test(post__that_was_late__costs_less_again_after_many_that_were_not),
-        cmocka_unit_test(post__that_waited_alone__costs_more_only_if_the_next_one_is_not_soon),
+        cmocka_unit_test(post__that_waited_alone__costs_more_only_if_it_did_so_for_long),
         cmocka_unit_test(post__of_a_known_program_after_a_pause__goes_out),
         cmocka_unit_test(post__after_a_short_pause_while_four_wait__goes_out_and_costs_nothing),
         cmocka_unit_test(post__in_rows_with_short_pauses__mostly_waits),

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The rows of the benchmark: what is compared, how it posts, and what is wanted of it."""
 import dataclasses
-import json
 import os
 import subprocess
 import tempfile
 
-from contenders import (CORES, Iperf3, built, cipher, once, over_lwip, over_path, part, perftest, run, turns, whole)
+from contenders import (Iperf3, built, cipher, once, over_lwip, over_path, part, perftest, turns, whole)
 from fpdus import count_writes
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -123,26 +122,25 @@ def as_tcp(name):
 CALLS, TO_AND_FRO = 'plain TCP, calls of 256 KiB', 'plain TCP, to and fro'
 
 
-def plain_tcp(words, figures):
-    def play(_):
-        return figures(json.loads(run([built('bin', 'iwarp-bench'), *words.split(), '--seconds', '0.3', '--cores', CORES])))
-    return whole(play)
+def plain_tcp(words, figure, figures):
+    tcp = once(words, figure, least=0.3)
+    return whole(lambda seconds: figures(tcp().turn(seconds * 1e3)))
 
 
 def stream_limit(size):
     """For messages of `size`.  The library may send and receive several at a time, so octets are taken at what they
     cost in long calls."""
-    def figures(said):
-        cpu = {f'cpu_{side}': said[f'cpu_{side}_s_per_gib'] * size / (1 << 30) for side in ('client', 'server')}
-        return {'rate': said['octets_per_s'] / size, **cpu}
-    return {CALLS: plain_tcp('tcp-stream --size 256K', figures)}, passes(size, CALLS)
+    def figures(found):
+        calls = size / found['octets']
+        return {'rate': found['rate'] / calls, **{cpu: found[cpu] * calls for cpu in ('cpu_client', 'cpu_server')}}
+    return {CALLS: plain_tcp('tcp-stream --size 256K', 'messages_per_s', figures)}, passes(size, CALLS)
 
 
 def to_and_fro_limit(size):
     """For programs that tell a rate: how many ways one after the other in a second."""
     text, least = passes_to_and_fro(size, TO_AND_FRO)
-    beside = plain_tcp(f'tcp-pingpong --polled --size {size}',
-                       lambda said: {'rate': 1e6 / said['us_one_way_median'], 'p50': said['us_one_way_median']})
+    beside = plain_tcp(f'tcp-pingpong --polled --size {size}', 'us_one_way_median',
+                       lambda found: {'rate': 1e6 / found['p50'], 'p50': found['p50']})
     return {TO_AND_FRO: beside}, (text, lambda medians, parts: 1e6 / least(medians, parts))
 
 

@@ -82,9 +82,9 @@ static bool is_recalled(const struct iwarp_lease *s)
 /*
  * A guest that visits without a pause is disturbed by each check: a timer interrupts a processor,
  * and the home wakes up on one that the guest may be using.  After BUSY_CHECKS checks in a row that
- * found BUSY_VISITS visits each, the kernel may wake the home up to BUSY_SLACK_NS late, so
- * that it mostly does so with one of its own ticks; until a check finds fewer visits.
- * Not while a queue is armed, even if it is passed over.
+ * found BUSY_VISITS visits each, the kernel may wake the home up to BUSY_SLACK_NS late. It
+ * mostly does so with one of its own ticks then.  A check that finds fewer visits ends that.
+ * While a queue is armed, passed over or not, the home wakes up in time.
  */
 #define BUSY_VISITS   500
 #define BUSY_CHECKS   4

@@ -44,20 +44,48 @@ static bool goes_on(void)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* What a call waits for that is to have all, once the kernel has the rest: octets, or 0. */
+static ssize_t receive_rest(int number, const struct msghdr *message, size_t got, int flags)
+{
+    struct msghdr rest = {.msg_iov = calloc(message->msg_iovlen, sizeof *rest.msg_iov)};
+
+    ssize_t n = 0;
+
+    for (size_t i = 0; rest.msg_iov && i < message->msg_iovlen; i++) {
+        struct iovec part = message->msg_iov[i];
+        const size_t skipped = got < part.iov_len ? got : part.iov_len;
+        got -= skipped;
+        part.iov_base = (char *)part.iov_base + skipped;
+        part.iov_len -= skipped;
+        rest.msg_iov[rest.msg_iovlen++] = part;
+    }
+    pthread_cleanup_push(free, rest.msg_iov);
+    n = rest.msg_iov ? real()->recvmsg(number, &rest, flags) : 0;
+    pthread_cleanup_pop(1);
+    return n > 0 ? n : 0;
+}
+
 static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, int flags)
 {
-    const enum use_result use = start_use(&s, number, USE_READ, may_wait(s, flags));
+    enum use_result use;
     ssize_t n = -1;
 
-    if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
-        errno = flags & MSG_OOB ? EINVAL : EAGAIN;
-    } else if (use == USE_RSOCKET) {
-        n = rrecvmsg(s->rs, message, flags | (s->nonblock ? MSG_DONTWAIT : 0));
-        message->msg_namelen = 0;
-        message->msg_controllen = 0;
-        message->msg_flags = 0;
-    }
+    do {
+        use = start_use(&s, number, USE_READ, may_wait(s, flags));
+        if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
+            errno = flags & MSG_OOB ? EINVAL : EAGAIN;
+        } else if (use == USE_RSOCKET) {
+            n = rrecvmsg(s->rs, message, flags | (s->nonblock ? MSG_DONTWAIT : 0));
+            message->msg_namelen = 0;
+            message->msg_controllen = 0;
+            message->msg_flags = 0;
+        }
+    } while (start_is_elsewhere(s, use, n));
+    const bool rest = n > 0 && (flags & MSG_WAITALL) && s->state == SOCK_PIPE;
     sock_put(s); /* from here on handlers run, and a signal can end the kernel's wait */
+    if (rest) {
+        return n + receive_rest(number, message, (size_t)n, flags);
+    }
     return use == USE_KERNEL ? real()->recvmsg(number, message, flags) : n;
 }
 
@@ -165,18 +193,21 @@ static ssize_t with_signal_of_pipe(ssize_t n, int flags)
 
 static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *message, int flags)
 {
-    const enum use_result use = start_use(&s, number, USE_WRITE, may_wait(s, flags));
+    enum use_result use;
     ssize_t n = -1;
 
-    if (use == USE_KERNEL) {
-        sock_put(s);
-        return real()->sendmsg(number, message, flags);
-    }
-    if (use == USE_RSOCKET && (flags & MSG_OOB)) {
-        errno = EOPNOTSUPP;
-    } else if (use == USE_RSOCKET) {
-        n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
-    }
+    do {
+        use = start_use(&s, number, USE_WRITE, may_wait(s, flags));
+        if (use == USE_KERNEL) {
+            sock_put(s);
+            return real()->sendmsg(number, message, flags);
+        }
+        if (use == USE_RSOCKET && (flags & MSG_OOB)) {
+            errno = EOPNOTSUPP;
+        } else if (use == USE_RSOCKET) {
+            n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
+        }
+    } while (start_is_elsewhere(s, use, n));
     sock_put(s);
     return with_signal_of_pipe(n, flags);
 }
@@ -309,8 +340,13 @@ static ssize_t send_octets(const struct sock *s, int from, off64_t *offset, size
 
 static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset, size_t count)
 {
-    const enum use_result use = start_use(&s, to, USE_WRITE, may_wait(s, 0));
-    const ssize_t n = use == USE_RSOCKET ? send_octets(s, from, offset, count) : -1;
+    enum use_result use;
+    ssize_t n;
+
+    do {
+        use = start_use(&s, to, USE_WRITE, may_wait(s, 0));
+        n = use == USE_RSOCKET ? send_octets(s, from, offset, count) : -1;
+    } while (start_is_elsewhere(s, use, n));
 
     sock_put(s);
     return use == USE_KERNEL ? real()->sendfile64(to, from, offset, count)

@@ -98,6 +98,14 @@ static void match(struct sock *s, void *arg)
     }
 }
 
+/* Has the child ended, or waited long enough? */
+static bool has_given_up(int to)
+{
+    struct pollfd p = {.fd = to, .events = 0};
+
+    return real()->poll(&p, 1, 0) > 0;
+}
+
 /* A descriptor that is what the socket's face is from now on, or -1; the caller closes it. */
 static int answer(struct sock *s)
 {
@@ -167,7 +175,7 @@ static void *answer_children(void *arg)
     while (receive_with(f->answers, &search.q, sizeof search.q, &to) > 0) {
         search.found = NULL;
         sock_each(match, &search);
-        const int fd = search.found ? answer(search.found) : -1;
+        const int fd = search.found && !has_given_up(to) ? answer(search.found) : -1;
         (void)send_with(to, "", 1, fd);
         if (fd >= 0) {
             real()->close(fd);

@@ -135,17 +135,16 @@ EXPORT int shutdown(int fd, int how)
     if (!s) {
         return real()->shutdown(fd, how);
     }
+    enum use_result use;
     int result = -1;
-    switch (start_use(&s, fd, USE_WRITE, !s->nonblock)) {
-    case USE_RSOCKET:
-        result = rshutdown(s->rs, how);
-        break;
-    case USE_KERNEL:
-        result = real()->shutdown(fd, how);
-        break;
-    case USE_FAILED:
-        break;
-    }
+    do {
+        use = start_use(&s, fd, USE_WRITE, !s->nonblock);
+        if (use == USE_RSOCKET) {
+            result = rshutdown(s->rs, how);
+        } else if (use == USE_KERNEL) {
+            result = real()->shutdown(fd, how);
+        }
+    } while (start_is_elsewhere(s, use, result));
     sock_put(s);
     return result;
 }

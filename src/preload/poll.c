@@ -15,10 +15,15 @@ struct others {
 static bool look_at(struct pollfd *p)
 {
     struct sock *s = wait_rsocket(p->fd);
+    bool is_rsocket = s != NULL;
 
     p->revents = s ? iwarp_rs_glance(s->rs, p->events) : 0;
+    if (p->revents & POLLNVAL && start_is_carried(s)) {
+        p->revents = 0;
+        is_rsocket = false;
+    }
     sock_put(s);
-    return s != NULL;
+    return is_rsocket;
 }
 
 static int look_at_sockets(const struct wait_poll *c, struct others *others)

@@ -20,15 +20,27 @@
 static atomic_uint relays;
 
 struct relay {
-    int rs, pair;
+    int rs, pair, bell;     /* bell: of the threads that wait for the old face, or -1 */
     atomic_uint directions; /* that are not over */
 };
 
+/* The pair may have become readable or writable, or be at its end. */
+static void ring(const struct relay *r)
+{
+    if (r->bell >= 0) {
+        (void)real()->shutdown(r->bell, SHUT_RDWR);
+    }
+}
+
 static void leave(struct relay *r)
 {
+    ring(r);
     if (atomic_fetch_sub(&r->directions, 1) == 1) {
         (void)rclose(r->rs);
         real()->close(r->pair);
+        if (r->bell >= 0) {
+            real()->close(r->bell);
+        }
         free(r);
         atomic_fetch_sub(&relays, 1);
     }
@@ -40,6 +52,7 @@ static void *carry_in(void *arg)
     char *octets = malloc(OCTETS);
     ssize_t n = octets ? 1 : 0;
 
+    iwarp_rs_carrier();
     while (n > 0) {
         n = rrecv(r->rs, octets, OCTETS, 0);
         if (n < 0 && errno == EAGAIN) {
@@ -51,6 +64,7 @@ static void *carry_in(void *arg)
             if (done < 0) {
                 n = 0;
             }
+            ring(r);
         }
     }
     free(octets);
@@ -67,6 +81,7 @@ static void *carry_out(void *arg)
 
     while (n > 0) {
         n = real()->recv(r->pair, octets, OCTETS, 0);
+        ring(r);
         for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
             done = rsend(r->rs, octets + at, (size_t)(n - at), MSG_NOSIGNAL);
             if (done < 0 && errno == EAGAIN) {
@@ -139,10 +154,11 @@ int relay_start(struct sock *s)
     real()->close(pair[1]);
     r->directions = 2;
     atomic_fetch_add(&relays, 1);
-    iwarp_rs_unwatched(s->rs);
+    r->bell = iwarp_rs_carry(s->rs);
     s->state = SOCK_PIPE;
     s->rs = -1;
     (void)sock_swap(s, pair[0]);
+    ring(r);
     (void)run(carry_in, r);
     (void)run(carry_out, r);
     return pair[0];

@@ -323,6 +323,22 @@ enum use_result start_use(struct sock **s, int number, enum use use, bool wait)
     return result;
 }
 
+/* While the state changes, `start` is held. */
+bool start_is_carried(struct sock *s)
+{
+    const int error = errno;
+
+    pthread_mutex_lock(&s->start);
+    pthread_mutex_unlock(&s->start);
+    errno = error;
+    return s->state == SOCK_PIPE;
+}
+
+bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result)
+{
+    return result < 0 && use == USE_RSOCKET && errno == EBADF && start_is_carried(s);
+}
+
 /* --- the end --------------------------------------------------------------------------------- */
 
 void start_end(struct sock *s)

@@ -62,6 +62,11 @@ int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms);
  * milliseconds, as the TCP socket's option says; -1: for as long as it takes. */
 int start_limit_ms(int tcp, enum use use);
 
+/* The rsocket, as it was, is not this thread's to use. Does a child use it, too, by now, so that
+ * the kernel has its octets (fork.h)? elsewhere: a call on the rsocket has failed for that. */
+bool start_is_carried(struct sock *s);
+bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result);
+
 /* The face shows what s->rs is ready for. `start` is held. */
 int start_watching(struct sock *s);
 

@@ -237,6 +237,9 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
         if (wanted > 0 && rs_wait_as_asked(s, rs_may_read, &limit) != 0) {
             return done > 0 ? (ssize_t)done : -1;
         }
+        if (rs_is_others(s)) { /* perhaps since this call began */
+            return done > 0 ? (ssize_t)done : rs_fail(EBADF);
+        }
         if (s->unread == 0) {
             break;
         }

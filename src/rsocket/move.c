@@ -281,9 +281,12 @@ bool rs_may_send(struct rs *s)
             (int16_t)(s->may_send - s->sent) > (int16_t)s->spare && s->targets[s->target].len > 0);
 }
 
+_Thread_local bool rs_carries;
+
 bool rs_may_read(struct rs *s)
 {
-    return s->unread > 0 || s->read_over || (s->state != RS_CONNECTED && s->state != RS_CONNECTING);
+    return s->unread > 0 || s->read_over || rs_is_others(s) ||
+           (s->state != RS_CONNECTED && s->state != RS_CONNECTING);
 }
 
 static bool is_hung_up(const struct rs *s)

@@ -91,6 +91,7 @@ struct rs {
      * with EPIPE. A connection that has failed is dead as well. */
     bool as_tcp, dead;
     bool to_reset; /* closed with octets unread, as_tcp: the engine aborts it once all is sent */
+    bool carried;  /* by the preload library's threads, which alone read it (rspreload/carry.c) */
     int family;
 
     /* `turn` counts wake-ups: a thread sleeps, or runs the loop, until it differs. */
@@ -262,6 +263,14 @@ bool rs_take_error(struct rs *s);
 
 /* This thread posts to it, with its lock held; else NULL. */
 extern _Thread_local const struct rs *rs_posting;
+
+/* This thread is one of the preload library's that read a socket which is `carried`; others are not
+ * to read it. The lock is held. */
+extern _Thread_local bool rs_carries;
+static inline bool rs_is_others(const struct rs *s)
+{
+    return s->carried && !rs_carries;
+}
 
 /* Post a Write of `len` octets, if there are any, and the message behind it. */
 int rs_post(struct rs *s, uint64_t wr_id, const void *from, uint32_t len, const struct rs_entry *to,

@@ -88,6 +88,15 @@ void iwarp_rs_to_kernel(int fd);
 void iwarp_rs_unwatched(int fd);
 
 /*
+ * From now on only threads that call iwarp_rs_carrier read it; calls of other threads that read, or
+ * are about to, end with EBADF. It has no face any more. It returns a bell, for the caller to
+ * close: at each shutdown of the bell, threads that wait in the kernel's poll or select for the old
+ * face look at all their numbers once more. -1: there was no face.
+ */
+int iwarp_rs_carry(int fd);
+void iwarp_rs_carrier(void);
+
+/*
  * The end of the process: what was written goes out within five seconds. For the preload library,
  * once the program's own functions of atexit have run; after iwarp_rs_lead_with nothing else does
  * it.

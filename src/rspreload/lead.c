@@ -169,6 +169,10 @@ short iwarp_rs_glance(int fd, short events)
     if (!s) {
         return POLLNVAL;
     }
+    if (rs_is_others(s)) {
+        rs_give_back(s);
+        return POLLNVAL;
+    }
     rs_look(s);
     if (atomic_load(&s->set) == RS_NO_SET || atomic_load(&s->set) == IWARP_RS_POLLED) {
         s->wanted.events = all;

@@ -140,3 +140,6 @@ try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "a child has the time-outs of the connection" misuse 1 limited
 try "the parent of a child is stopped" misuse 1 stopped
+try "a parent waits, and its child uses the connection" misuse 5 shared 0
+try "a parent leads, and its child uses the connection" misuse 5 shared 300
+try "a parent has half of what it waits for" misuse 1 half

@@ -202,6 +202,70 @@ def limited(connect, _, __):
     assert os.waitpid(child, 0)[1] == 0
 
 
+def by_poll(s):
+    poll = select.poll()
+    poll.register(s, select.POLLIN)
+    poll.poll()
+    return s.recv(3)
+
+
+def by_select(s):
+    select.select([s], [], [])
+    return s.recv(3)
+
+
+def by_epoll(s):
+    epoll = select.epoll()
+    epoll.register(s, select.EPOLLIN)
+    epoll.poll()
+    return s.recv(3)
+
+
+def shared(connect, _, before):
+    """A parent waits for a connection in each way, a child that it has by then writes there: it has the answer.
+
+    `before`: so many round trips in that way come first, so that the thread leads."""
+    for wait in (lambda s: s.recv(3), lambda s: s.recv(3, socket.MSG_WAITALL), by_poll, by_select, by_epoll):
+        s, answers = connect(), []
+
+        def waiting():
+            for _ in range(before):
+                s.sendall(b"abc")
+                answers.append(wait(s))
+            answers.append(wait(s))
+
+        thread = threading.Thread(target=waiting, daemon=True)
+        thread.start()
+        while len(answers) < before:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        child = os.fork()
+        if child == 0:
+            s.sendall(b"yyy")
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join(10)
+        assert answers == [b"abc"] * before + [b"yyy"], answers[before:]
+        s.sendall(b"end")
+        assert wait(s) == b"end"
+
+
+def half(connect, _, __):
+    """The parent has a part of what it waits for when a child uses the connection, and gets the rest."""
+    s, got = connect(), []
+    thread = threading.Thread(target=lambda: got.append(s.recv(6, socket.MSG_WAITALL)), daemon=True)
+    s.sendall(b"abc")
+    thread.start()
+    time.sleep(0.2)
+    child = os.fork()
+    if child == 0:
+        s.sendall(b"def")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join(10)
+    assert got == [b"abcdef"], got
+
+
 def stopped(connect, _, __):
     """A child that asks a stopped parent for a connection has an error in time; the parent keeps it."""
     s = connect()
@@ -217,6 +281,7 @@ def stopped(connect, _, __):
         except ConnectionResetError as error:
             said = error
         os.kill(parent, signal.SIGCONT)
+        time.sleep(0.2)  # the parent reads what was asked before it sees the end of this process
         os._exit(0 if said and time.monotonic() - begun < 20 else 1)
     assert os.waitpid(child, 0)[1] == 0
     s.sendall(b"y")

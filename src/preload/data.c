@@ -44,6 +44,16 @@ static bool goes_on(void)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+static size_t octets_of(const struct msghdr *message)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < message->msg_iovlen; i++) {
+        sum += message->msg_iov[i].iov_len;
+    }
+    return sum;
+}
+
 /* What a call waits for that is to have all, once the kernel has the rest: octets, or 0. */
 static ssize_t receive_rest(int number, const struct msghdr *message, size_t got, int flags)
 {
@@ -81,7 +91,8 @@ static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, 
             message->msg_flags = 0;
         }
     } while (start_is_elsewhere(s, use, n));
-    const bool rest = n > 0 && (flags & MSG_WAITALL) && s->state == SOCK_PIPE;
+    const bool rest = n > 0 && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL &&
+                      s->state == SOCK_PIPE && (size_t)n < octets_of(message);
     sock_put(s); /* from here on handlers run, and a signal can end the kernel's wait */
     if (rest) {
         return n + receive_rest(number, message, (size_t)n, flags);

@@ -98,6 +98,14 @@ static void match(struct sock *s, void *arg)
     }
 }
 
+/* This process has no number for it any more, and more children may ask. `start` is held. */
+static void keep_face(struct sock *s, int face)
+{
+    if (face >= 0 && sock_numbers(s) == 0) {
+        s->pair = sock_high(face);
+    }
+}
+
 /* Has the child ended, or waited long enough? */
 static bool has_given_up(int to)
 {
@@ -117,8 +125,9 @@ static int answer(struct sock *s)
     }
     if (s->state == SOCK_RDMA) {
         fd = relay_start(s);
+        keep_face(s, fd);
     } else if (s->state == SOCK_PIPE) {
-        fd = sock_face(s);
+        fd = s->pair >= 0 ? real()->fcntl(s->pair, F_DUPFD_CLOEXEC, 3) : sock_face(s);
     }
     pthread_mutex_unlock(&s->start);
     return fd;
@@ -157,6 +166,9 @@ static void end_family(struct family *f)
             if (s->state == SOCK_RDMA) {
                 s->state = SOCK_GONE;
                 (void)rclose(s->rs);
+            } else if (s->pair >= 0) {
+                real()->close(s->pair);
+                s->pair = -1;
             }
             pthread_mutex_unlock(&s->start);
             sock_unref(s);
@@ -239,6 +251,18 @@ static void keep_if_held(struct sock *s, void *arg)
     }
 }
 
+void fork_closing(struct sock *s, int number)
+{
+    if (s->state != SOCK_PIPE || s->elsewhere || sock_numbers(s) > 1) {
+        return;
+    }
+    pthread_mutex_lock(&s->start);
+    if (s->pair < 0) {
+        s->pair = sock_high(number);
+    }
+    pthread_mutex_unlock(&s->start);
+}
+
 bool fork_keep(struct sock *s)
 {
     struct keeping k = {.s = s};
@@ -280,6 +304,7 @@ static void before_fork(void)
 
     sock_each(look_for_rsockets, &any);
     begun = any ? new_family() : NULL;
+    relay_hold();
     sock_hold();
 }
 
@@ -313,6 +338,7 @@ static void in_parent(void)
     struct family *f = begun;
 
     sock_release();
+    relay_release();
     if (!f) {
         return;
     }
@@ -339,6 +365,10 @@ static void orphan(struct sock *s, void *arg)
         s->owner = asks;
         s->watched = false;
     }
+    if (s->state == SOCK_PIPE && s->pair >= 0) {
+        real()->close(s->pair); /* its parent's matter */
+        s->pair = -1;
+    }
     s->elsewhere = true;
     s->kept = false;
     s->holders = 0;
@@ -351,8 +381,9 @@ static void in_child(void)
     int asks = f ? f->asks : -1;
 
     sock_begin_process();
-    relay_begin_child();
     sock_release();
+    relay_begin_child();
+    relay_release();
     sock_each(orphan, &asks);
     if (f) {
         real()->close(f->answers);

@@ -21,7 +21,9 @@ void fork_watch(void);
 /* A child uses what its parent has: the state becomes PIPE, PLAIN or GONE. */
 void fork_ask(struct sock *s);
 
-/* The last number of an rsocket is closed. True: a child may have it, and it lives on. */
+/* The last number of an rsocket, or of a pair, is closed. True: a child may have it, and it lives
+ * on. fork_closing comes first, while the number is open: of a pair its face is kept. */
+void fork_closing(struct sock *s, int number);
 bool fork_keep(struct sock *s);
 
 /* From now on threads carry octets between the rsocket and a socket pair; the state is PIPE. The
@@ -32,6 +34,11 @@ int relay_start(struct sock *s);
  * Then wait for all such, for a bounded time. */
 void relay_end(struct sock *s);
 void relay_wait(void);
+
+/* At a fork: relays stay as they are from hold to release. A child keeps none of their descriptors,
+ * so that the end of the parent is theirs. */
+void relay_hold(void);
+void relay_release(void);
 void relay_begin_child(void);
 
 #endif

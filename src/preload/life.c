@@ -244,6 +244,7 @@ EXPORT int close(int fd)
         return real()->close(fd);
     }
     sock_closing(s);
+    fork_closing(s, fd);
     const bool last = sock_remove(fd); /* first: another thread may get this number at once */
     const int result = real()->close(fd);
     if (last) {

@@ -24,6 +24,25 @@ static struct sock *settled(int fd)
     return s;
 }
 
+/* An rsocket that stays one until release: no child begins to use it meanwhile. */
+static bool hold(struct sock *s)
+{
+    if (s->state != SOCK_RDMA) {
+        return false;
+    }
+    pthread_mutex_lock(&s->start);
+    if (s->state == SOCK_RDMA) {
+        return true;
+    }
+    pthread_mutex_unlock(&s->start);
+    return false;
+}
+
+static void release(struct sock *s)
+{
+    pthread_mutex_unlock(&s->start);
+}
+
 /* As these calls do: as much as there is room for, and how long it is. */
 static int give_name(const struct sockaddr_storage *name, socklen_t name_len, struct sockaddr *to,
                      socklen_t *len)
@@ -98,14 +117,15 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
     if (!s) {
         return real()->setsockopt(fd, level, name, value, len);
     }
-    if (is_without(s, level)) {
-        result = 0;
-    } else if (s->state != SOCK_RDMA) {
-        result = real()->setsockopt(option_place(s, fd), level, name, value, len);
-    } else if (refused(level, name)) {
+    if (s->state == SOCK_RDMA && refused(level, name)) {
         errno = ENOPROTOOPT;
-    } else {
+    } else if (hold(s)) {
         result = rsetsockopt(s->rs, level, name, value, len);
+        release(s);
+    } else if (is_without(s, level)) {
+        result = 0;
+    } else {
+        result = real()->setsockopt(option_place(s, fd), level, name, value, len);
     }
     sock_put(s);
     return result;
@@ -120,10 +140,14 @@ EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen
     }
     const bool error_of_connect =
         s->state == SOCK_CONNECTING && level == SOL_SOCKET && name == SO_ERROR;
-    const int result = s->state == SOCK_RDMA
-                           ? rgetsockopt(s->rs, level, name, value, len)
-                           : real()->getsockopt(error_of_connect ? fd : option_place(s, fd), level,
-                                                name, value, len);
+    int result;
+    if (hold(s)) {
+        result = rgetsockopt(s->rs, level, name, value, len);
+        release(s);
+    } else {
+        result = real()->getsockopt(error_of_connect ? fd : option_place(s, fd), level, name, value,
+                                    len);
+    }
     sock_put(s);
     return result;
 }
@@ -135,16 +159,14 @@ EXPORT int shutdown(int fd, int how)
     if (!s) {
         return real()->shutdown(fd, how);
     }
-    enum use_result use;
+    const enum use_result use = start_use(&s, fd, USE_WRITE, !s->nonblock);
     int result = -1;
-    do {
-        use = start_use(&s, fd, USE_WRITE, !s->nonblock);
-        if (use == USE_RSOCKET) {
-            result = rshutdown(s->rs, how);
-        } else if (use == USE_KERNEL) {
-            result = real()->shutdown(fd, how);
-        }
-    } while (start_is_elsewhere(s, use, result));
+    if (use == USE_RSOCKET && hold(s)) {
+        result = rshutdown(s->rs, how);
+        release(s);
+    } else if (use != USE_FAILED) {
+        result = real()->shutdown(fd, how);
+    }
     sock_put(s);
     return result;
 }
@@ -160,8 +182,9 @@ static int set_flags(struct sock *s, int fd, int flags)
     }
     start_await_settled(s, fd);
     s->nonblock = (flags & O_NONBLOCK) != 0;
-    if (s->state == SOCK_RDMA) {
+    if (hold(s)) {
         result = rfcntl(s->rs, F_SETFL, flags);
+        release(s);
     } else {
         if (s->state == SOCK_CONNECTING) {
             (void)real()->fcntl(s->rs, F_SETFL, flags);
@@ -207,7 +230,12 @@ static int control(int fd, int command, void *argument, int (*other)(int fd, int
     }
     switch (command) {
     case F_GETFL:
-        result = s->state == SOCK_RDMA ? rfcntl(s->rs, F_GETFL, 0) : real()->fcntl(fd, F_GETFL);
+        if (hold(s)) {
+            result = rfcntl(s->rs, F_GETFL, 0);
+            release(s);
+        } else {
+            result = real()->fcntl(fd, F_GETFL);
+        }
         break;
     case F_SETFL:
         result = set_flags(s, fd, (int)(intptr_t)argument);
@@ -245,7 +273,7 @@ EXPORT int fcntl64(int fd, int command, ...)
     return control(fd, command, argument, real()->fcntl64);
 }
 
-/* How much there is to read, up to what one look shows. */
+/* How much there is to read, up to what one look shows. It is held. */
 static int count_octets(struct sock *s, int *count)
 {
     const size_t most = 256 * 1024;
@@ -253,6 +281,7 @@ static int count_octets(struct sock *s, int *count)
     const ssize_t seen = octets ? rrecv(s->rs, octets, most, MSG_PEEK | MSG_DONTWAIT) : -1;
 
     free(octets);
+    release(s);
     *count = seen > 0 ? (int)seen : 0;
     return 0;
 }
@@ -273,7 +302,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
         const int flags = control(fd, F_GETFL, NULL, real()->fcntl);
         const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
         result = set_flags(s, fd, wanted);
-    } else if (request == FIONREAD && start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET) {
+    } else if (request == FIONREAD && start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET &&
+               hold(s)) {
         result = count_octets(s, argument);
     } else {
         result = real()->ioctl(fd, request, argument);

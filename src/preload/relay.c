@@ -18,10 +18,12 @@
 #define DRAIN_MS 10000
 
 static atomic_uint relays;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct relay {
-    int rs, pair, bell;     /* bell: of the threads that wait for the old face, or -1 */
-    atomic_uint directions; /* that are not over */
+    struct relay *next, **at; /* of all, with the lock */
+    int rs, pair, bell;       /* bell: of the threads that wait for the old face, or -1 */
+    atomic_uint directions;   /* that are not over */
 };
 
 /* The pair may have become readable or writable, or be at its end. */
@@ -32,18 +34,62 @@ static void ring(const struct relay *r)
     }
 }
 
+static struct relay *all;
+
+static void put(struct relay *r)
+{
+    pthread_mutex_lock(&lock);
+    r->next = all;
+    r->at = &all;
+    if (all) {
+        all->at = &r->next;
+    }
+    all = r;
+    pthread_mutex_unlock(&lock);
+}
+
+static void take_out(struct relay *r)
+{
+    pthread_mutex_lock(&lock);
+    *r->at = r->next;
+    if (r->next) {
+        r->next->at = r->at;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void close_ends(const struct relay *r)
+{
+    real()->close(r->pair);
+    if (r->bell >= 0) {
+        real()->close(r->bell);
+    }
+}
+
 static void leave(struct relay *r)
 {
     ring(r);
     if (atomic_fetch_sub(&r->directions, 1) == 1) {
+        take_out(r);
         (void)rclose(r->rs);
-        real()->close(r->pair);
-        if (r->bell >= 0) {
-            real()->close(r->bell);
-        }
+        close_ends(r);
         free(r);
         atomic_fetch_sub(&relays, 1);
     }
+}
+
+/* The bell rings also if the pair is full: those who read it may wait for the bell. -1: the end. */
+static ssize_t send_some(const struct relay *r, const char *octets, size_t n)
+{
+    struct pollfd room = {.fd = r->pair, .events = POLLOUT};
+    ssize_t sent = real()->send(r->pair, octets, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    ring(r);
+    if (sent < 0 && errno == EAGAIN) {
+        (void)real()->poll(&room, 1, -1);
+        sent = 0;
+    }
+    return sent;
 }
 
 static void *carry_in(void *arg)
@@ -60,11 +106,10 @@ static void *carry_in(void *arg)
             continue;
         }
         for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
-            done = real()->send(r->pair, octets + at, (size_t)(n - at), MSG_NOSIGNAL);
+            done = send_some(r, octets + at, (size_t)(n - at));
             if (done < 0) {
                 n = 0;
             }
-            ring(r);
         }
     }
     free(octets);
@@ -154,10 +199,13 @@ int relay_start(struct sock *s)
     real()->close(pair[1]);
     r->directions = 2;
     atomic_fetch_add(&relays, 1);
+    pthread_mutex_lock(&s->sets); /* epoll_ctl finds the rsocket and its face, or the pair */
     r->bell = iwarp_rs_carry(s->rs);
+    (void)sock_swap(s, pair[0]); /* before the state: a thread that finds PIPE uses the face */
     s->state = SOCK_PIPE;
     s->rs = -1;
-    (void)sock_swap(s, pair[0]);
+    pthread_mutex_unlock(&s->sets);
+    put(r);
     ring(r);
     (void)run(carry_in, r);
     (void)run(carry_out, r);
@@ -197,7 +245,24 @@ void relay_wait(void)
     }
 }
 
+void relay_hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void relay_release(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* All are its parent's. The memory stays, as threads that this process has not may have been in it.
+ */
 void relay_begin_child(void)
 {
-    atomic_store(&relays, 0); /* its parent's */
+    for (const struct relay *r = all; r; r = r->next) {
+        real()->close(r->rs); /* rsockets are locked until all handlers have run */
+        close_ends(r);
+    }
+    all = NULL;
+    atomic_store(&relays, 0);
 }

@@ -264,6 +264,14 @@ int sock_face(struct sock *s)
     return face;
 }
 
+unsigned sock_numbers(struct sock *s)
+{
+    pthread_mutex_lock(&lock);
+    const unsigned numbers = s->numbers;
+    pthread_mutex_unlock(&lock);
+    return numbers;
+}
+
 void sock_forget_watches(struct sock *s)
 {
     forget_watches(s, -1);

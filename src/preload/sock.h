@@ -73,7 +73,8 @@ struct sock {
     pthread_cond_t settled; /* no longer CONNECTING; with `start` */
     pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
     int rs;                 /* the rsocket; while CONNECTING the TCP socket; else -1 */
-    int pair;               /* CONNECTING: the other end of the face; else -1 */
+    int pair;               /* CONNECTING: the other end of the face; PIPE, once the program has
+                             * closed it: the face, for children; else -1 */
     int64_t arrived_ms;
     int owner; /* PARENTS: where to ask the process that has it */
     uint64_t serial;
@@ -113,6 +114,8 @@ int sock_swap(struct sock *s, int face);
 
 /* A new descriptor of its face, or -1. */
 int sock_face(struct sock *s);
+
+unsigned sock_numbers(struct sock *s); /* how many there are */
 
 /* No epoll set watches it, as far as this process has to know. The table's lock is held. */
 void sock_forget_watches(struct sock *s);

@@ -357,9 +357,14 @@ void start_end(struct sock *s)
         s->rs = -1;
         s->state = SOCK_GONE;
         (void)rclose(rs);
+    } else if (s->state == SOCK_PIPE && s->pair >= 0 && !fork_keep(s)) {
+        real()->close(s->pair);
+        s->pair = -1;
     } else if (s->elsewhere && rs >= 0) {
         s->rs = -1;
-        real()->close(rs);
+        if (rclose(rs) != 0) { /* the parent's face goes, too, in this process */
+            real()->close(rs);
+        }
     }
     pthread_mutex_unlock(&s->start);
 }

@@ -6,7 +6,7 @@
  *   | what waits                  | how it leaves                                                |
  *   |-----------------------------|--------------------------------------------------------------|
  *   | a call that reads           | EBADF; octets that it has taken already stay its own         |
- *   | a call that writes          | it does not: what it was given goes out first                |
+ *   | a call that writes          | it does not: both write, in pieces, as on a socket of TCP    |
  *   | a thread that leads         | nothing comes any more, so in 4 ms it waits in the kernel    |
  *   | a thread in the kernel's    | it waits for the old face; whenever the bell rings the       |
  *   | poll or select              | kernel looks at all numbers, so at the new face              |

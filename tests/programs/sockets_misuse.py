@@ -266,6 +266,94 @@ def half(connect, _, __):
     assert got == [b"abcdef"], got
 
 
+def use_when_told(s, word):
+    """A child that has a connection, and uses it once an octet comes. Returns what runs it, and tells how it went."""
+    there, here = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.read(there, 1)
+            s.sendall(word)
+            while not select.select([s], [], [], 5)[0]:
+                pass
+            os._exit(0 if s.recv(len(word)) == word else 1)
+        finally:
+            os._exit(2)
+    os.close(there)
+
+    def go():
+        os.write(here, b"x")
+        return os.waitpid(child, 0)[1]
+    return go
+
+
+def children(connect, _, __):
+    """Two children use a connection, one after the other; the parent has closed it before the second, or before both."""
+    for closed in (False, True):
+        s = connect()
+        s.sendall(b"x")
+        assert read_all(s, 1) == b"x"
+        first, second = use_when_told(s, b"first"), use_when_told(s, b"second")
+        if closed:
+            s.close()
+        assert first() == 0
+        s.close()
+        assert second() == 0
+
+
+def orphaned(connect, _, __):
+    """A parent is killed: the child that used its connection has the end, though a later child lives."""
+    told, tell = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        s = connect()
+        child = os.fork()
+        if child == 0:
+            s.sendall(b"x")
+            assert read_all(s, 1) == b"x"
+            os.write(tell, b"1")
+            os.write(tell, b"E" if s.recv(1) == b"" else b"?")
+            os._exit(0)
+        os.write(tell, b"0" if os.read(told, 1) == b"1" else b"?")
+        time.sleep(0.1)
+        if os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+        time.sleep(60)
+    time.sleep(1)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    begun, got = time.monotonic(), b""
+    while b"E" not in got and time.monotonic() - begun < 3:
+        if select.select([told], [], [], 1)[0]:
+            got += os.read(told, 10)
+    assert b"E" in got, got
+
+
+def flags(connect, _, rounds):
+    """A thread changes O_NONBLOCK while a child begins to use the connection: nothing spins afterwards."""
+    conns = []
+
+    def change(s, over):
+        while not over.is_set():
+            s.setblocking(False)
+            s.setblocking(True)
+
+    for _ in range(rounds):
+        s, over = connect(), threading.Event()
+        thread = threading.Thread(target=change, args=(s, over))
+        thread.start()
+        try:
+            assert use_when_told(s, b"y")() == 0
+        finally:
+            over.set()
+            thread.join()
+        conns.append(s)
+    before = time.process_time()
+    time.sleep(1)
+    assert time.process_time() - before < 0.3
+
+
 def stopped(connect, _, __):
     """A child that asks a stopped parent for a connection has an error in time; the parent keeps it."""
     s = connect()

@@ -25,6 +25,12 @@
 #define TX_COPY_SMALL 512
 
 /*
+ * Payload above this has its CRC computed where it lies, before it is copied: that asks ahead for
+ * memory that no cache holds, and a copy does not. Below, one pass over the FPDU costs less.
+ */
+#define TX_CRC_FIRST 512
+
+/*
  * Octets of a block. The small ones are for where max_buffer_bytes has no room for one of full
  * size; where memory is scarce, no more of a block is used.
  */

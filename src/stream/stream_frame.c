@@ -81,16 +81,26 @@ static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulp
     struct iwarp_tx_block *b = s->tx.block;
     uint8_t *fpdu = b->bytes + b->used, *to = fpdu + head_len;
     uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
+    const bool first = s->config.crc && payload_len > TX_CRC_FIRST;
+    uint32_t crc = first ? iwarp_crc32c(0, fpdu, head_len) : 0;
 
     for (unsigned i = 0; payload_len && i < pieces->n; i++) {
         const struct iovec *v = &pieces->iov[i];
-        if (iwarp_guard_copy_from(to, v->iov_base, v->iov_len) != 0) {
+        struct crc_pass c = {crc, v};
+        if ((first && iwarp_guard_run(v->iov_base, v->iov_len, crc_pass, &c) != 0) ||
+            iwarp_guard_copy_from(to, v->iov_base, v->iov_len) != 0) {
             return memory_gone(s, v);
         }
+        crc = c.crc;
         to += v->iov_len;
     }
     iwarp_put_le32(to, 0); /* padding; what this store covers beyond it, the CRC overwrites */
-    iwarp_put_le32(fpdu + crc_at, s->config.crc ? iwarp_crc32c(0, fpdu, crc_at) : 0);
+    if (first) {
+        crc = iwarp_crc32c(crc, to, (uint32_t)(fpdu + crc_at - to));
+    } else if (s->config.crc) {
+        crc = iwarp_crc32c(0, fpdu, crc_at);
+    }
+    iwarp_put_le32(fpdu + crc_at, crc);
     iwarp_tx_block_append(b, len);
     s->tx.framed += len;
     return true;

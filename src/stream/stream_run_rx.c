@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving runs of small RDMA Writes, see stream_run.h. This file makes each check that
- * stream_rx.c, stream_msg.c and ddp_place.c make of a small Write, with the same predicates where
- * it is arithmetic. An FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC
+ * Receiving runs of RDMA Writes, see stream_run.h. This file makes each check that stream_rx.c,
+ * stream_msg.c and ddp_place.c make of a Write, with the same predicates where it is arithmetic. An
+ * FPDU that fails one is not touched. RFC 5044 4.4 and 6, RFC 5041 7.1, RFC
  * 5040 7.2.
  *
  * One guard covers the whole run. The run records its progress after each FPDU, so if a copy faults
@@ -35,12 +35,16 @@ struct run {
     uint32_t stag;
     /* prefetching, which begins with the second STag: */
     size_t seen_at;              /* offset of the first FPDU whose STag was not read yet */
-    uint32_t seen, expected;     /* STags whose entry, or whose region, was prefetched */
     uint32_t stags[AHEAD_ENTRY]; /* ring of the STags read last */
+    uint32_t seen, expected;     /* STags whose entry, or whose region, was prefetched */
     /* done: */
     size_t used;
     uint64_t fpdus, payload;
     uint32_t last, last_payload; /* octets of the last FPDU, and of its payload */
+    bool open;                   /* that is not the last segment of its Write */
+    uint64_t opens;              /* FPDUs that were not the last of theirs */
+    uint32_t before;             /* octets of segments of a Write in front of FPDU `before_at` */
+    uint64_t before_at;
 };
 
 static void settle(struct run *run)
@@ -77,7 +81,7 @@ static inline void see_next(struct run *run)
     size_t left = run->n - run->seen_at;
 
     if (left <= STREAM_RUN_HEAD + IWARP_MPA_CRC_LEN ||
-        iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) != STREAM_RUN_CONTROL) {
+        !iwarp_stream_run_control(p + IWARP_MPA_LEN_FIELD)) {
         return;
     }
     uint32_t len = iwarp_mpa_fpdu_len(iwarp_get_be16(p)), stag = iwarp_get_be32(p + 4);
@@ -112,17 +116,28 @@ static void look_ahead(struct run *run)
     expect_next(run);
 }
 
-/* The length of the FPDU at p, if it is whole and its CRC is right; else 0. The comparison with
- * `left` comes first: without it the CRC could run beyond what was received. */
-static uint32_t whole_fpdu(const struct run *run, const uint8_t *p, size_t left, uint32_t ulpdu)
+/* The length of the FPDU at p, which is whole, if its CRC is right; else 0. */
+static uint32_t right_fpdu(const struct run *run, const uint8_t *p, uint32_t ulpdu)
 {
     uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
 
-    if (len > left ||
-        (run->s->config.crc && iwarp_crc32c(0, p, crc_at) != iwarp_get_le32(p + crc_at))) {
-        return 0;
+    return !run->s->config.crc || iwarp_crc32c(0, p, crc_at) == iwarp_get_le32(p + crc_at) ? len
+                                                                                           : 0;
+}
+
+/* The payload is in place. Most Writes have one segment. */
+static inline void count(struct run *run, bool open, uint32_t len, uint32_t payload)
+{
+    run->fpdus++;
+    if (open || run->open) {
+        run->before = run->open ? run->before + run->last_payload : 0;
+        run->before_at = run->fpdus;
+        run->open = open;
+        run->opens += open;
     }
-    return len;
+    run->payload += payload;
+    run->last = len;
+    run->last_payload = payload;
 }
 
 /*
@@ -138,7 +153,8 @@ static void take_run(void *arg)
     for (; (payload = iwarp_stream_run_payload(run->p + run->used, run->n - run->used)) > 0;
          run->used += len) {
         const uint8_t *p = run->p + run->used;
-        len = whole_fpdu(run, p, run->n - run->used, IWARP_DDP_TAGGED_HDR_LEN + payload);
+        const bool open = iwarp_get_be16(p + IWARP_MPA_LEN_FIELD) != STREAM_RUN_CONTROL;
+        len = right_fpdu(run, p, IWARP_DDP_TAGGED_HDR_LEN + payload);
         if (len == 0) {
             break;
         }
@@ -162,10 +178,7 @@ static void take_run(void *arg)
         run->range.n = payload;
         iwarp_guard_place(to, p + STREAM_RUN_HEAD, payload);
         iwarp_guard_check(to, payload);
-        run->fpdus++;
-        run->payload += payload;
-        run->last = len;
-        run->last_payload = payload;
+        count(run, open, len, payload);
     }
 }
 
@@ -174,7 +187,8 @@ static void take_run(void *arg)
 /* [DDP-4.2-06] [DDP-7.1-08] [MPA-3-07] [MPA-6-01] */
 size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t n)
 {
-    struct run run = {.s = s, .p = p, .n = n};
+    struct run run = {
+        .s = s, .p = p, .n = n, .open = !s->rx.write_ended, .last_payload = s->rx.written};
     struct iwarp_stream_traffic *counts = &s->config.counts->rx;
 
     if (s->config.plain || s->ddp.denied & IWARP_ACCESS_REMOTE_WRITE ||
@@ -188,14 +202,12 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
         s->rx.pos += run.used;
         s->rx.fpdu_pos = s->rx.pos - run.last;
         s->rx.fpdus += run.fpdus;
-        /* The first may end a Write that earlier segments began: see count_written. */
-        bool begun = run.fpdus == 1 && !s->rx.write_ended;
-        s->rx.written = run.last_payload + (begun ? s->rx.written : 0);
-        s->rx.write_ended = true;
+        s->rx.written = (run.before_at == run.fpdus ? run.before : 0) + run.last_payload;
+        s->rx.write_ended = !run.open;
         IWARP_PROBE4(fpdu_in, s, IWARP_OP_WRITE, run.payload, run.fpdus);
         iwarp_count(&counts->fpdus, run.fpdus);
         iwarp_count(&counts->payload, run.payload);
-        iwarp_count(&counts->messages[IWARP_OP_WRITE], run.fpdus);
+        iwarp_count(&counts->messages[IWARP_OP_WRITE], run.fpdus - run.opens);
     }
     return run.used;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending runs of small RDMA Writes, see stream_run.h: each becomes one FPDU in one piece in the
- * send block. This file makes each check that stream_tx.c and stream_frame.c make of a small
- * Write. A request of another kind, or a wrong one, ends the run. RFC 5044 4.1 and 4.4, RFC
- * 5041 5.2.
+ * Sending runs of RDMA Writes, see stream_run.h: each segment becomes one FPDU in one piece in the
+ * send block. This file makes each check that stream_tx.c and stream_frame.c make of a Write. A
+ * request of another kind, or a wrong one, ends the run. RFC 5044 4.1 and 4.4, RFC 5041 5.2.
  *
  * One guard covers the whole run. The run records its progress after each FPDU, so if the source of
- * one is gone only that request is lost to the run; it then takes the general path, which reports
+ * one is gone only that segment is lost to the run; it then takes the general path, which reports
  * the fault.
  */
 #include "stream/stream_run.h"
@@ -30,21 +29,22 @@ struct run {
     bool ahead;     /* the run has seen a second lkey: it prefetches */
     uint32_t end;   /* position behind the last request that may be framed */
     uint32_t limit; /* octets after which no further FPDU is begun */
+    uint32_t room;  /* octets of payload in a segment, at most */
+    uint32_t most;  /* of a Write whose segments are copied (stream_block.h) */
     /* framed: */
     uint32_t octets, requests;
+    uint32_t off;      /* octets of the next request */
+    uint32_t segments; /* that were not the last of their request */
     uint64_t payload;
 };
 
-/*
- * A Write that fits one segment and one copy: 1 to STREAM_RUN_MAX octets (0 wraps), one buffer or
- * inline data, and no fence that must wait for a Read.
- */
-static bool is_small_write(const struct iwarp_stream *s, const struct iwarp_swqe *w)
+/* Some octets, no more than `most`, from one buffer or inline, and no fence that must wait for a
+ * Read. */
+static bool is_of_run(const struct run *run, const struct iwarp_swqe *w)
 {
-    return w->opcode == IWARP_WR_WRITE && w->len - 1 < STREAM_RUN_MAX && w->remote_stag != 0 &&
-           w->len <= s->config.mulpdu - IWARP_DDP_TAGGED_HDR_LEN &&
-           (w->num_sge == 1 || (w->flags & IWARP_WR_INLINE)) &&
-           !((w->flags & IWARP_WR_FENCE) && s->reads.out_count > 0);
+    return w->opcode == IWARP_WR_WRITE && w->len - 1 < run->most && /* 0 wraps */
+           w->remote_stag != 0 && (w->num_sge == 1 || (w->flags & IWARP_WR_INLINE)) &&
+           !((w->flags & IWARP_WR_FENCE) && run->s->reads.out_count > 0);
 }
 
 static void settle(struct run *run)
@@ -125,22 +125,50 @@ static const uint8_t *payload_of(struct run *run, struct iwarp_swqe *w, uint32_t
     return p;
 }
 
+/* n octets of the request, from `off` on. */
 /* [DDP-4.2-01] [DDP-4.2-02] [MPA-4.1-01] [MPA-4.1-02] [MPA-4.4-10] */
-static uint32_t put_fpdu(const struct iwarp_stream *s, const struct iwarp_swqe *w, uint8_t *fpdu,
-                         const uint8_t *payload)
+static inline __attribute__((always_inline)) uint32_t put_fpdu(const struct iwarp_stream *s,
+                                                               const struct iwarp_swqe *w,
+                                                               uint32_t off, uint32_t n,
+                                                               unsigned control, uint8_t *fpdu,
+                                                               const uint8_t *payload)
 {
-    uint32_t ulpdu = IWARP_DDP_TAGGED_HDR_LEN + w->len;
+    uint32_t ulpdu = IWARP_DDP_TAGGED_HDR_LEN + n;
     uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
 
     iwarp_put_be16(fpdu, (uint16_t)ulpdu);
-    iwarp_put_be16(fpdu + 2, STREAM_RUN_CONTROL);
+    iwarp_put_be16(fpdu + 2, (uint16_t)control);
     iwarp_put_be32(fpdu + 4, w->remote_stag);
-    iwarp_put_be64(fpdu + 8, w->remote_to);
-    iwarp_guard_fetch(fpdu + STREAM_RUN_HEAD, payload, w->len);
-    iwarp_guard_check(payload, w->len);
-    iwarp_put_le32(fpdu + STREAM_RUN_HEAD + w->len, 0); /* the padding */
-    iwarp_put_le32(fpdu + crc_at, s->config.crc ? iwarp_crc32c(0, fpdu, crc_at) : 0);
+    iwarp_put_be64(fpdu + 8, w->remote_to + off);
+    uint32_t crc = 0;
+    const bool first = s->config.crc && n > TX_CRC_FIRST;
+    if (first) {
+        crc = iwarp_crc32c(iwarp_crc32c(0, fpdu, STREAM_RUN_HEAD), payload + off, n);
+    }
+    iwarp_guard_fetch(fpdu + STREAM_RUN_HEAD, payload + off, n);
+    iwarp_guard_check(payload + off, n);
+    iwarp_put_le32(fpdu + STREAM_RUN_HEAD + n, 0); /* the padding */
+    if (first) {
+        crc = iwarp_crc32c(crc, fpdu + STREAM_RUN_HEAD + n, crc_at - STREAM_RUN_HEAD - n);
+    } else if (s->config.crc) {
+        crc = iwarp_crc32c(0, fpdu, crc_at);
+    }
+    iwarp_put_le32(fpdu + crc_at, crc);
     return len;
+}
+
+/* The next segment of a request that has several. True: it is the last one. */
+static __attribute__((noinline)) bool frame_segment(struct run *run, const struct iwarp_swqe *w,
+                                                    uint8_t *fpdu, const uint8_t *payload)
+{
+    const uint32_t off = run->off, left = w->len - off, n = left < run->room ? left : run->room;
+    const unsigned control = STREAM_RUN_CONTROL & ~(left > n ? STREAM_RUN_LAST : 0);
+
+    run->octets += put_fpdu(run->s, w, off, n, control, fpdu, payload);
+    run->off = left > n ? off + n : 0;
+    run->payload += n;
+    run->segments += left > n;
+    return left == n;
 }
 
 /*
@@ -154,45 +182,58 @@ static void frame_run(void *arg)
     uint8_t *bytes = s->tx.block->bytes + s->tx.block->used;
     uint32_t next = s->config.sq->next;
 
-    for (; next != run->end && run->octets < run->limit; next++) {
+    while (next != run->end && run->octets < run->limit) {
         struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, next);
-        const uint8_t *payload = is_small_write(s, w) ? payload_of(run, w, next) : NULL;
+        const uint8_t *payload = is_of_run(run, w) ? payload_of(run, w, next) : NULL;
         if (!payload) {
             break;
         }
-        run->octets += put_fpdu(s, w, bytes + run->octets, payload);
+        if (w->len <= run->room && run->off == 0) {
+            run->octets +=
+                put_fpdu(s, w, 0, w->len, STREAM_RUN_CONTROL, bytes + run->octets, payload);
+            run->payload += w->len;
+        } else if (!frame_segment(run, w, bytes + run->octets, payload)) {
+            continue;
+        }
         run->requests++;
-        run->payload += w->len;
         w->end_pos = s->tx.framed + run->octets;
         w->response_done = false;
+        next++;
     }
 }
 
-unsigned iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
+bool iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
 {
     struct iwarp_tx_block *b = s->tx.block;
     struct iwarp_stream_traffic *counts = &s->config.counts->tx;
-    struct run run = {.s = s, .end = iwarp_stream_sq_end(s)};
+    struct run run = {.s = s,
+                      .end = iwarp_stream_sq_end(s),
+                      .room = s->config.mulpdu - IWARP_DDP_TAGGED_HDR_LEN,
+                      .off = s->tx.off};
+    run.most = run.room <= b->copy_max ? UINT32_MAX : b->copy_max;
 
-    if (s->config.plain || s->config.markers_tx || s->tx.off > 0 || s->reads.in_count > 0 ||
-        !is_small_write(s, iwarp_sq_at(s->config.sq, s->config.sq->next))) {
-        return 0;
+    if (s->config.plain || s->config.markers_tx || s->reads.in_count > 0 ||
+        !is_of_run(&run, iwarp_sq_at(s->config.sq, s->config.sq->next))) {
+        return false;
     }
     /* An FPDU that begins below the limit fits, since the block has room for TX_FPDU_BYTES then. */
     run.limit = b->most - TX_FPDU_BYTES - b->used + 1;
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
-    (void)iwarp_guard_batch(&run.range, frame_run, &run); /* after a fault run.requests is less */
+    (void)iwarp_guard_batch(&run.range, frame_run, &run); /* after a fault fewer of them */
     settle(&run);
-    if (run.requests > 0) {
+    const uint32_t fpdus = run.requests + run.segments;
+    if (fpdus > 0) {
         iwarp_tx_block_append(b, run.octets);
         s->config.sq->next += run.requests;
         s->tx.framed += run.octets;
+        s->tx.kind = run.off > 0 ? TX_REQUEST : TX_NONE;
+        s->tx.off = run.off;
         s->tx.behind_write = true;
-        s->tx.fpdus += run.requests;
-        IWARP_PROBE4(fpdu_out, s, IWARP_OP_WRITE, run.payload, run.requests);
-        iwarp_count(&counts->fpdus, run.requests);
+        s->tx.fpdus += fpdus;
+        IWARP_PROBE4(fpdu_out, s, IWARP_OP_WRITE, run.payload, fpdus);
+        iwarp_count(&counts->fpdus, fpdus);
         iwarp_count(&counts->payload, run.payload);
         iwarp_count(&counts->messages[IWARP_OP_WRITE], run.requests);
     }
-    return run.requests;
+    return fpdus > 0;
 }

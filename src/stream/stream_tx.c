@@ -633,7 +633,7 @@ static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, size_t left,
         return false;
     case TX_REQUEST:
         take_turn(s, next);
-        good = iwarp_stream_frame_writes(s, left) > 0 || frame_request(s, batch);
+        good = iwarp_stream_frame_writes(s, left) || frame_request(s, batch);
         break;
     case TX_RESPONSE:
         take_turn(s, next);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of small Writes, received: whatever the octets, a stream that takes runs ends as one that
+ * Runs of Writes, received: whatever the octets, a stream that takes runs ends as one that
  * takes each FPDU by itself, with the same memory, faults, answers and counts. Random streams of
  * FPDUs, most of them small Writes that are right, the others wrong in one of many ways; and each
  * of the ways alone, behind and before Writes that are right.
@@ -101,12 +101,14 @@ static void put_send(struct octets *o, bool immediate)
     octets_free(&ulpdu);
 }
 
-/* A small Write that is right, of any size and alignment. */
-static struct segment small_write(struct chance *c)
+/* A segment of a Write that is right, of any size and alignment; most are the only one of theirs.
+ */
+static struct segment right_segment(struct chance *c)
 {
-    uint32_t len = 1 + (uint32_t)chance_below(c, chance_one_in(c, 2) ? 80 : 512);
+    static const uint32_t most[] = {80, 80, 512, AREA};
+    uint32_t len = 1 + (uint32_t)chance_below(c, most[chance_below(c, 4)]);
 
-    return (struct segment){.control = 0xc1,
+    return (struct segment){.control = chance_one_in(c, 4) ? 0x81 : 0xc1,
                             .ulp_control = 0x40,
                             .stag = chance_one_in(c, 5) ? GOOD_2 : GOOD_1,
                             .payload = len,
@@ -173,7 +175,7 @@ static void spoil(struct segment *g, enum wrong wrong, struct chance *c)
 
 static void put_one(struct octets *o, enum wrong wrong, struct chance *c)
 {
-    struct segment g = small_write(c);
+    struct segment g = right_segment(c);
     size_t start = o->n;
 
     if (wrong == RIGHT_SEND || wrong == RIGHT_IMMEDIATE) {
@@ -405,25 +407,45 @@ static void receive__run_over_many_regions__places_all(void **state)
     endpoint_fini(&e);
 }
 
-/* A longer Write would enter the loop of a run, behind a guard, for nothing. */
-static void run_payload__of_writes_by_length__is_0_where_no_run_takes_them(void **state)
+/* Of segments that are whole, of any Write. */
+static void run_payload__by_length_and_control__is_0_where_no_run_takes_them(void **state)
 {
     static const struct {
         uint32_t ulpdu, payload;
-    } cases[] = {{0, 0},   {13, 0},  {14, 0},   {15, 1},    {14 + 512, 512},
-                 {527, 0}, {528, 0}, {4110, 0}, {0xffff, 0}};
-    uint8_t fpdu[64] = {0};
+    } cases[] = {{0, 0},       {13, 0},   {14, 0},    {15, 1},          {14 + 512, 512},
+                 {1442, 1428}, {4100, 0}, {64000, 0}, {0xffff - 14, 0}, {0xffff, 0}};
+    static uint8_t fpdu[4096];
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint32_t whole = iwarp_mpa_fpdu_len(cases[i].ulpdu);
         iwarp_put_be16(fpdu, (uint16_t)cases[i].ulpdu);
         iwarp_put_be16(fpdu + 2, 0xc140);
         assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), cases[i].payload);
-        assert_int_equal(iwarp_stream_run_payload(fpdu, STREAM_RUN_HEAD + 4), 0);
+        if (whole <= sizeof fpdu) {
+            assert_int_equal(iwarp_stream_run_payload(fpdu, whole), cases[i].payload);
+            assert_int_equal(iwarp_stream_run_payload(fpdu, whole - 1), 0);
+        }
         iwarp_put_be16(fpdu + 2, 0x8140); /* not the last segment */
-        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), 0);
+        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), cases[i].payload);
         iwarp_put_be16(fpdu + 2, 0xc143); /* not a Write */
         assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), 0);
+        iwarp_put_be16(fpdu + 2, 0x4140); /* not tagged */
+        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu), 0);
+    }
+}
+
+/* MPA allows no such FPDU, though it is whole. */
+static void run_payload__of_a_ulpdu_beyond_mpa__is_0(void **state)
+{
+    static uint8_t fpdu[66000];
+
+    (void)state;
+    for (uint32_t ulpdu = 65000; ulpdu <= 0xffff; ulpdu++) {
+        iwarp_put_be16(fpdu, (uint16_t)ulpdu);
+        iwarp_put_be16(fpdu + 2, 0xc140);
+        assert_int_equal(iwarp_stream_run_payload(fpdu, sizeof fpdu),
+                         ulpdu <= IWARP_MPA_ULPDU_MAX ? ulpdu - 14 : 0);
     }
 }
 
@@ -434,7 +456,8 @@ int main(void)
         cmocka_unit_test(receive__random_fpdus__end_as_without_runs),
         cmocka_unit_test(receive__run_for_a_queue_pair_without_the_right__is_a_fault),
         cmocka_unit_test(receive__run_over_many_regions__places_all),
-        cmocka_unit_test(run_payload__of_writes_by_length__is_0_where_no_run_takes_them),
+        cmocka_unit_test(run_payload__by_length_and_control__is_0_where_no_run_takes_them),
+        cmocka_unit_test(run_payload__of_a_ulpdu_beyond_mpa__is_0),
     };
 
     return cmocka_run_group_tests_name("stream_run_rx", tests, make_pages, drop_pages);

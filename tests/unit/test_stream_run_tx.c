@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of small Writes, sent: whatever is posted, a stream that frames runs sends the octets of one
+ * Runs of Writes, sent: whatever is posted, a stream that frames runs sends the octets of one
  * that frames each request by itself, in the same batches, completes the same requests at the same
- * positions, and fails the same way. Random requests, most of them small Writes that are right.
+ * positions, and fails the same way. Random requests, most of them Writes that are right.
  *
  * RFC 5044 4.1 and 4.4, RFC 5041 5.2.
  */
@@ -36,10 +36,12 @@ struct request {
 /* --- requests ----------------------------------------------------------------------------------
  */
 
-static void be_small_write(struct endpoint *e, struct request *r, struct chance *c)
+/* Small, or of several segments, if this stream has a small MULPDU. */
+static void be_write(struct endpoint *e, struct request *r, struct chance *c)
 {
+    static const uint32_t most[] = {80, 80, 80, 512, 512, 1600, 6000};
     struct area *a = &e->area[chance_one_in(c, 4)];
-    uint32_t len = 1 + (uint32_t)chance_below(c, chance_one_in(c, 2) ? 80 : 512);
+    uint32_t len = 1 + (uint32_t)chance_below(c, most[chance_below(c, 7)]);
 
     r->sge[0] = area_sge(a, chance_below(c, AREA - len + 1), len);
     r->wr = (struct iwarp_send_wr){.opcode = IWARP_WR_WRITE,
@@ -47,7 +49,7 @@ static void be_small_write(struct endpoint *e, struct request *r, struct chance 
                                    .num_sge = 1,
                                    .remote_stag = 0x00abcd00 | (uint32_t)chance_below(c, 256),
                                    .remote_to = chance_next(c)};
-    if (chance_one_in(c, 3)) { /* what verbs copies need not be registered */
+    if (len <= 512 && chance_one_in(c, 3)) { /* what verbs copies need not be registered */
         r->sge[0].addr = a->p;
         r->sge[0].lkey = 0;
         r->wr.flags = IWARP_WR_INLINE;
@@ -58,7 +60,7 @@ static void be_small_write(struct endpoint *e, struct request *r, struct chance 
 /* Another request, or another Write, that nothing is wrong with. */
 static void be_other(struct endpoint *e, struct request *r, struct chance *c)
 {
-    switch (chance_below(c, 7)) {
+    switch (chance_below(c, 6)) {
     case 0:
         r->wr.opcode = IWARP_WR_SEND;
         break;
@@ -66,22 +68,18 @@ static void be_other(struct endpoint *e, struct request *r, struct chance *c)
         r->wr.num_sge = 0;
         r->wr.flags = 0;
         break;
-    case 2: /* several segments, if this stream has a small MULPDU */
-        r->sge[0] = area_sge(&e->area[0], 0, 513 + chance_below(c, 3000));
-        r->wr.flags = 0;
-        break;
-    case 3:
+    case 2:
         r->sge[0] = area_sge(&e->area[0], 11, 17);
         r->sge[1] = area_sge(&e->area[1], 5, 100);
         r->wr.num_sge = 2;
         r->wr.flags = 0;
         break;
-    case 4:
+    case 3:
         r->sge[0] = area_sge(&e->area[2], 0, 8);
         r->wr.opcode = IWARP_WR_READ;
         r->wr.flags = 0;
         break;
-    case 5:
+    case 4:
         r->wr.opcode = IWARP_WR_WRITE_IMM;
         r->wr.imm = chance_next(c);
         r->wr.num_sge = chance_one_in(c, 2); /* of no octets: matters behind a Write */
@@ -96,7 +94,7 @@ static void be_wrong(struct endpoint *e, struct request *r, struct chance *c)
 {
     r->wr.flags = 0;
     r->sge[0] = area_sge(&e->area[0], 0, 64);
-    switch (chance_below(c, 8)) {
+    switch (chance_below(c, 9)) {
     case 0:
         r->wr.remote_stag = 0;
         break;
@@ -119,8 +117,11 @@ static void be_wrong(struct endpoint *e, struct request *r, struct chance *c)
         r->sge[0].lkey = SHORT;
         r->sge[0].addr = (void *)(uintptr_t)(UINT64_MAX - 20);
         break;
-    default:
+    case 7:
         r->sge[0] = (struct iwarp_sge){pages + PAGE - 32, 64, MAPPED};
+        break;
+    default: /* in one of its segments */
+        r->sge[0] = (struct iwarp_sge){pages + chance_below(c, PAGE), PAGE, MAPPED};
     }
 }
 
@@ -188,7 +189,7 @@ static char *send_all(const struct endpoint_options *options, bool plain, uint64
     for (unsigned posted = 0; posted < MANY;) {
         for (size_t n = 1 + chance_below(&c, 70); n > 0 && posted < MANY; n--, posted++) {
             struct request r;
-            be_small_write(&e, &r, &c);
+            be_write(&e, &r, &c);
             if (chance_one_in(&c, odd)) {
                 be_other(&e, &r, &c);
             } else if (chance_one_in(&c, odd * 20)) {

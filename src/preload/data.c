@@ -54,7 +54,8 @@ static size_t octets_of(const struct msghdr *message)
     return sum;
 }
 
-/* What a call waits for that is to have all, once the kernel has the rest: octets, or 0. */
+/* A call with MSG_WAITALL has `got` octets, and a child has begun to use the connection since: the
+ * rest comes from the kernel. How many octets more. */
 static ssize_t receive_rest(int number, const struct msghdr *message, size_t got, int flags)
 {
     struct msghdr rest = {.msg_iov = calloc(message->msg_iovlen, sizeof *rest.msg_iov)};

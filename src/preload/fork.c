@@ -19,6 +19,8 @@
 struct family {
     uint64_t id;
     int answers, asks;
+    uint64_t *asked; /* serial numbers of what it has asked for; its thread's alone */
+    size_t asked_count;
 };
 
 /* Only the handlers of fork change these: one fork at a time. */
@@ -133,12 +135,43 @@ static int answer(struct sock *s)
     return fd;
 }
 
+static bool has_asked(const struct family *f, uint64_t serial)
+{
+    size_t i = 0;
+
+    while (i < f->asked_count && f->asked[i] != serial) {
+        i++;
+    }
+    return i < f->asked_count;
+}
+
 static void leave(struct sock *s, void *arg)
 {
     const struct family *f = arg;
 
-    if (s->holders > 0 && s->since <= f->id) {
+    if (s->holders > 0 && s->since <= f->id && !has_asked(f, s->serial)) {
         s->holders--;
+    }
+}
+
+static void leave_one(struct sock *s, void *arg)
+{
+    if (s == arg && s->holders > 0) {
+        s->holders--;
+    }
+}
+
+/* The family has it now: for this family alone nothing more is kept. Without memory for the list
+ * it is kept until the family's end. */
+static void note_asked(struct family *f, struct sock *s)
+{
+    uint64_t *more =
+        has_asked(f, s->serial) ? NULL : realloc(f->asked, (f->asked_count + 1) * sizeof *more);
+
+    if (more) {
+        f->asked = more;
+        f->asked[f->asked_count++] = s->serial;
+        sock_each(leave_one, s);
     }
 }
 
@@ -152,12 +185,11 @@ static void find_unheld(struct sock *s, void *arg)
     }
 }
 
-/* No child of this family is left: close what was kept for them alone. */
-static void end_family(struct family *f)
+/* Close what was kept for children, and no family may ask for any more. */
+static void close_unheld(void)
 {
     struct sock *s;
 
-    sock_each(leave, f);
     do {
         s = NULL;
         sock_each(find_unheld, &s);
@@ -174,7 +206,15 @@ static void end_family(struct family *f)
             sock_unref(s);
         }
     } while (s);
+}
+
+/* No child of this family is left. */
+static void end_family(struct family *f)
+{
+    sock_each(leave, f);
+    close_unheld();
     real()->close(f->answers);
+    free(f->asked);
     free(f);
 }
 
@@ -188,6 +228,10 @@ static void *answer_children(void *arg)
         search.found = NULL;
         sock_each(match, &search);
         const int fd = search.found && !has_given_up(to) ? answer(search.found) : -1;
+        if (fd >= 0) {
+            note_asked(f, search.found);
+            close_unheld();
+        }
         (void)send_with(to, "", 1, fd);
         if (fd >= 0) {
             real()->close(fd);

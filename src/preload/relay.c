@@ -36,15 +36,36 @@ static void ring(const struct relay *r)
 
 static struct relay *all;
 
-static void put(struct relay *r)
+/* A new one, with its end of a pair; *face: the other end. NULL: errno. A fork that comes between
+ * finds it in the list, so that the child closes what it has of it. */
+static struct relay *new_relay(int *face)
+{
+    struct relay *r = calloc(1, sizeof *r);
+    int pair[2];
+
+    pthread_mutex_lock(&lock);
+    if (r && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        *r = (struct relay){.next = all, .at = &all, .rs = -1, .bell = -1, .directions = 2};
+        r->pair = sock_high(pair[1]);
+        real()->close(pair[1]);
+        *face = pair[0];
+        if (all) {
+            all->at = &r->next;
+        }
+        all = r;
+    } else {
+        free(r);
+        r = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static void set(struct relay *r, int rs, int bell)
 {
     pthread_mutex_lock(&lock);
-    r->next = all;
-    r->at = &all;
-    if (all) {
-        all->at = &r->next;
-    }
-    all = r;
+    r->rs = rs;
+    r->bell = bell;
     pthread_mutex_unlock(&lock);
 }
 
@@ -138,7 +159,7 @@ static void *carry_out(void *arg)
     }
     free(octets);
     (void)real()->shutdown(r->pair, SHUT_RD);
-    /* Nobody has the other end: what the peer still sends has no reader. */
+    /* If nobody has the other end, then nobody reads what the peer still sends. */
     struct pollfd p = {.fd = r->pair, .events = 0};
     const bool nobody = real()->poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
     (void)rshutdown(r->rs, nobody ? SHUT_RDWR : SHUT_WR);
@@ -182,34 +203,28 @@ static void move_limit(int rs, int face, int option)
  */
 int relay_start(struct sock *s)
 {
-    struct relay *r = calloc(1, sizeof *r);
     const int flags = rfcntl(s->rs, F_GETFL, 0);
-    int pair[2];
+    int face;
+    struct relay *r = new_relay(&face);
 
-    if (!r || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        free(r);
+    if (!r) {
         return -1;
     }
     (void)rfcntl(s->rs, F_SETFL, flags & ~O_NONBLOCK);
-    (void)real()->fcntl(pair[0], F_SETFL, flags & O_NONBLOCK);
-    move_limit(s->rs, pair[0], SO_RCVTIMEO);
-    move_limit(s->rs, pair[0], SO_SNDTIMEO);
-    r->rs = s->rs;
-    r->pair = sock_high(pair[1]);
-    real()->close(pair[1]);
-    r->directions = 2;
+    (void)real()->fcntl(face, F_SETFL, flags & O_NONBLOCK);
+    move_limit(s->rs, face, SO_RCVTIMEO);
+    move_limit(s->rs, face, SO_SNDTIMEO);
     atomic_fetch_add(&relays, 1);
     pthread_mutex_lock(&s->sets); /* epoll_ctl finds the rsocket and its face, or the pair */
-    r->bell = iwarp_rs_carry(s->rs);
-    (void)sock_swap(s, pair[0]); /* before the state: a thread that finds PIPE uses the face */
+    set(r, s->rs, iwarp_rs_carry(s->rs));
+    (void)sock_swap(s, face); /* before the state: a thread that finds PIPE uses the face */
     s->state = SOCK_PIPE;
     s->rs = -1;
     pthread_mutex_unlock(&s->sets);
-    put(r);
     ring(r);
     (void)run(carry_in, r);
     (void)run(carry_out, r);
-    return pair[0];
+    return face;
 }
 
 /* --- the end of the process ------------------------------------------------------------------ */
@@ -260,7 +275,9 @@ void relay_release(void)
 void relay_begin_child(void)
 {
     for (const struct relay *r = all; r; r = r->next) {
-        real()->close(r->rs); /* rsockets are locked until all handlers have run */
+        if (r->rs >= 0) {
+            real()->close(r->rs); /* rsockets are locked until all handlers have run */
+        }
         close_ends(r);
     }
     all = NULL;

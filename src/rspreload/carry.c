@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An rsocket whose octets threads of the preload library carry (preload/relay.c): from then on they
- * alone read it. What waits for it elsewhere leaves, and goes on where they carry them:
+ * alone read it. Other threads that wait for it leave, and go on at the socket pair:
  *
  *   | what waits                  | how it leaves                                                |
  *   |-----------------------------|--------------------------------------------------------------|

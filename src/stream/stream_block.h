@@ -25,8 +25,9 @@
 #define TX_COPY_SMALL 512
 
 /*
- * Payload above this has its CRC computed where it lies, before it is copied: that asks ahead for
- * memory that no cache holds, and a copy does not. Below, one pass over the FPDU costs less.
+ * Payload of a request above this has its CRC computed where it lies, before it is copied: the CRC
+ * asks ahead for memory that no cache holds, and a copy does not. Below, one pass over the FPDU
+ * costs less.
  */
 #define TX_CRC_FIRST 512
 

@@ -4,8 +4,9 @@
  * 4.1 and 4.4. There are three ways: payload is referred to in place, or copied beside its header,
  * or either with markers between.
  *
- * User memory is read under guard (base/guard.h). The application must not change it before the
- * request completes; if it does so after the CRC was computed, the peer finds a CRC error.
+ * User memory is read under guard (base/guard.h). The application must not change memory of a
+ * request before that completes; if it does so after the CRC was computed, the peer finds a CRC
+ * error.
  */
 #include "stream/stream_frame.h"
 
@@ -74,14 +75,19 @@ static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t u
     return true;
 }
 
-/* A small FPDU is copied into the block in one piece: one iovec entry, and one pass of the CRC. */
+/*
+ * A small FPDU is copied into the block in one piece: one iovec entry. crc_first: the CRC of the
+ * payload may be computed before it is copied (TX_CRC_FIRST). Not of a Read Response: no request of
+ * the application asks for its memory to stay as it is, so what is sent has to be what was summed.
+ */
 static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
-                         const struct iwarp_ddp_target *pieces, uint32_t payload_len)
+                         const struct iwarp_ddp_target *pieces, uint32_t payload_len,
+                         bool crc_first)
 {
     struct iwarp_tx_block *b = s->tx.block;
     uint8_t *fpdu = b->bytes + b->used, *to = fpdu + head_len;
     uint32_t len = iwarp_mpa_fpdu_len(ulpdu), crc_at = len - IWARP_MPA_CRC_LEN;
-    const bool first = s->config.crc && payload_len > TX_CRC_FIRST;
+    const bool first = s->config.crc && crc_first && payload_len > TX_CRC_FIRST;
     uint32_t crc = first ? iwarp_crc32c(0, fpdu, head_len) : 0;
 
     for (unsigned i = 0; payload_len && i < pieces->n; i++) {
@@ -203,7 +209,9 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     } else if (payload_len > b->copy_max) {
         framed = frame_referred(s, head_len, ulpdu, pieces);
     } else {
-        framed = frame_copied(s, head_len, ulpdu, pieces, payload_len);
+        const bool is_response =
+            (h->ulp_control & IWARP_RDMAP_OPCODE_MASK) == IWARP_OP_READ_RESPONSE;
+        framed = frame_copied(s, head_len, ulpdu, pieces, payload_len, !is_response);
     }
     if (framed) {
         count(s, h, payload_len);

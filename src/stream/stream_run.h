@@ -2,7 +2,7 @@
 /*
  * Runs: the fast path for RDMA Writes in a row, in both directions. One loop replaces the many
  * steps of the general path, and pays for guard, lend and counters once per run instead of once per
- * FPDU. It raises no fault: a message of another shape, or one that fails any check, is left
+ * FPDU. It raises no fault: a segment of another shape, or one that fails any check, is left
  * untouched for the general path, which repeats the check and reports.
  */
 #ifndef IWARP_STREAM_RUN_H

@@ -144,5 +144,6 @@ try "a parent waits, and its child uses the connection" misuse 5 shared 0
 try "a parent leads, and its child uses the connection" misuse 5 shared 300
 try "a parent has half of what it waits for" misuse 1 half
 try "two children use what the parent has closed" misuse 2 children
+try "a parent and its child close, and the child lives" misuse 1 closing
 try "a parent is killed, and a later child lives" misuse 1 orphaned
 try "the flags change while a child begins" misuse 20 flags 20

@@ -301,6 +301,32 @@ def children(connect, _, __):
         assert second() == 0
 
 
+def closing(_, __, ___):
+    """A server and its child have used a connection and closed it: the peer has the end, though the child lives on."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    server = os.fork()
+    if server == 0:
+        conn, _ = listener.accept()
+        assert read_all(conn, 1) == b"x"
+        if os.fork() == 0:
+            conn.sendall(b"y")
+            conn.close()
+            time.sleep(5)
+            os._exit(0)
+        time.sleep(0.5)
+        conn.close()
+        os._exit(0 if os.wait()[1] == 0 else 1)
+    s = socket.create_connection(listener.getsockname())
+    s.sendall(b"x")
+    assert read_all(s, 1) == b"y"
+    begun = time.monotonic()
+    assert s.recv(1) == b""
+    assert time.monotonic() - begun < 3
+    assert os.waitpid(server, 0)[1] == 0
+
+
 def orphaned(connect, _, __):
     """A parent is killed: the child that used its connection has the end, though a later child lives."""
     told, tell = os.pipe()

@@ -6,8 +6,13 @@
  */
 #include "deliveries.h"
 
+#include "mpa/crc32c.h"
+#include "mpa/mpa_frame.h"
+
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -429,6 +434,75 @@ static void terminate__about_one_request__blames_the_whole_read(void **state)
     }
 }
 
+/* --- the answer to a peer's Read ---------------------------------------------------------------
+ */
+
+#define CHANGED 8192u
+
+static atomic_bool over;
+
+static void *change(void *at)
+{
+    volatile uint64_t *words = at;
+
+    for (uint64_t i = 0; !atomic_load_explicit(&over, memory_order_relaxed); i++) {
+        for (unsigned k = 0; k < CHANGED / sizeof *words; k += 8) {
+            words[k] = i;
+        }
+    }
+    return NULL;
+}
+
+static void be_read(struct endpoint *e, uint32_t size)
+{
+    struct octets ulpdu = {0}, o = {0};
+
+    octets_hex(&ulpdu, "4141 00000000 00000001");
+    octets_be(&ulpdu, e->s.ddp.msn[IWARP_DDP_QN_READ_REQUEST], 4);
+    octets_hex(&ulpdu, "00000000 00aa0000 0000000000005000");
+    octets_be(&ulpdu, size, 4);
+    octets_be(&ulpdu, SOURCE, 4);
+    octets_be(&ulpdu, FROM, 8);
+    fpdu_add(&o, ulpdu.p, ulpdu.n, 0);
+    iwarp_stream_feed(&e->s, o.p, o.n);
+    octets_free(&ulpdu);
+    octets_free(&o);
+}
+
+static void expect_right_crcs(const struct octets *sent)
+{
+    for (size_t at = 0; at < sent->n;) {
+        const uint8_t *p = sent->p + at;
+        const uint32_t len = iwarp_mpa_fpdu_len(iwarp_get_be16(p)), crc_at = len - 4;
+        assert_int_equal(iwarp_crc32c(0, p, crc_at), iwarp_get_le32(p + crc_at));
+        at += len;
+    }
+}
+
+/* Other peers may write to it. That is no fault of the reader, which is to find no wrong CRC.
+ */
+static void response__of_memory_that_changes__has_the_crc_of_what_is_sent(void **state)
+{
+    static const uint32_t sizes[] = {64, 1024, 1428, 4000};
+    struct endpoint e;
+    pthread_t thread;
+
+    (void)state;
+    endpoint_init(&e, &(struct endpoint_options){.mulpdu = 1442, .ird = 4, .ord = 4});
+    struct area *a = endpoint_area(&e, SOURCE, FROM, CHANGED, READABLE, 0);
+    atomic_store(&over, false);
+    assert_int_equal(pthread_create(&thread, NULL, change, a->p), 0);
+    for (unsigned i = 0; i < 4000; i++) {
+        be_read(&e, sizes[i % 4]);
+        e.sent.n = 0;
+        endpoint_drain(&e);
+        expect_right_crcs(&e.sent);
+    }
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    endpoint_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +517,7 @@ int main(void)
         cmocka_unit_test(read__one_of_its_sges_wrong__asks_for_nothing),
         cmocka_unit_test(read__whose_second_sink_is_deregistered__is_a_local_protection_error),
         cmocka_unit_test(terminate__about_one_request__blames_the_whole_read),
+        cmocka_unit_test(response__of_memory_that_changes__has_the_crc_of_what_is_sent),
     };
 
     return cmocka_run_group_tests_name("stream_read", tests, NULL, NULL);

@@ -59,7 +59,6 @@ static size_t octets_of(const struct msghdr *message)
 static ssize_t receive_rest(int number, const struct msghdr *message, size_t got, int flags)
 {
     struct msghdr rest = {.msg_iov = calloc(message->msg_iovlen, sizeof *rest.msg_iov)};
-
     ssize_t n = 0;
 
     for (size_t i = 0; rest.msg_iov && i < message->msg_iovlen; i++) {

@@ -273,7 +273,7 @@ EXPORT int fcntl64(int fd, int command, ...)
     return control(fd, command, argument, real()->fcntl64);
 }
 
-/* How much there is to read, up to what one look shows. It is held. */
+/* How much there is to read, up to what one look shows. */
 static int count_octets(struct sock *s, int *count)
 {
     const size_t most = 256 * 1024;
@@ -281,7 +281,6 @@ static int count_octets(struct sock *s, int *count)
     const ssize_t seen = octets ? rrecv(s->rs, octets, most, MSG_PEEK | MSG_DONTWAIT) : -1;
 
     free(octets);
-    release(s);
     *count = seen > 0 ? (int)seen : 0;
     return 0;
 }
@@ -305,6 +304,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     } else if (request == FIONREAD && start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET &&
                hold(s)) {
         result = count_octets(s, argument);
+        release(s);
     } else {
         result = real()->ioctl(fd, request, argument);
     }

@@ -99,14 +99,16 @@ static void leave(struct relay *r)
     }
 }
 
-/* The bell rings also if the pair is full: those who read it may wait for the bell. -1: the end. */
+/* The bell rings also if the pair is full: a thread that is to read it may wait for the bell. -1:
+ * the end. */
 static ssize_t send_some(const struct relay *r, const char *octets, size_t n)
 {
     struct pollfd room = {.fd = r->pair, .events = POLLOUT};
     ssize_t sent = real()->send(r->pair, octets, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const bool full = sent < 0 && errno == EAGAIN;
 
     ring(r);
-    if (sent < 0 && errno == EAGAIN) {
+    if (full) {
         (void)real()->poll(&room, 1, -1);
         sent = 0;
     }
@@ -270,8 +272,7 @@ void relay_release(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* All are its parent's. The memory stays, as threads that this process has not may have been in it.
- */
+/* All are its parent's. The memory stays: a thread of the parent may have been changing it. */
 void relay_begin_child(void)
 {
     for (const struct relay *r = all; r; r = r->next) {

@@ -82,8 +82,8 @@ static bool is_recalled(const struct iwarp_lease *s)
 /*
  * A guest that visits without a pause is disturbed by each check: a timer interrupts a processor,
  * and the home wakes up on one that the guest may be using.  After BUSY_CHECKS checks in a row that
- * found BUSY_VISITS visits each, the kernel may wake the home up to BUSY_SLACK_NS late. It
- * mostly does so with one of its own ticks then.  A check that finds fewer visits ends that.
+ * found BUSY_VISITS visits each, the kernel may wake the home up to BUSY_SLACK_NS late: mostly
+ * with a tick of its own, which comes anyway.  A check that finds fewer visits ends that.
  * While a queue is armed, passed over or not, the home wakes up in time.
  */
 #define BUSY_VISITS   500

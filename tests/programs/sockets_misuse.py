@@ -66,6 +66,21 @@ def read_all(sock, n):
     return bytes(got)
 
 
+def use(s):
+    """From here on the connection has been used, so no child has it without its parent."""
+    s.sendall(b"x")
+    assert read_all(s, 1) == b"x"
+    return s
+
+
+def child_sends(s, word):
+    child = os.fork()
+    if child == 0:
+        s.sendall(word)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def many(connect, _, n):
     socks = [connect() for _ in range(n)]
     for turn in range(2):
@@ -78,9 +93,7 @@ def many(connect, _, n):
 
 
 def killed(connect, server, _):
-    s = connect()
-    s.sendall(b"x")
-    assert read_all(s, 1) == b"x"
+    s = use(connect())
     os.kill(server, signal.SIGKILL)
     s.settimeout(20)
     try:
@@ -121,9 +134,7 @@ def slow(connect, _, n):
 def closed(connect, _, n):
     """One thread reads, another ends the socket."""
     for _ in range(n):
-        s = connect()
-        s.sendall(b"x")
-        assert read_all(s, 1) == b"x"
+        s = use(connect())
         said = []
 
         def reader():
@@ -184,9 +195,7 @@ def connecting(_, __, ___):
 
 def limited(connect, _, __):
     """Time-outs of a connection are those of the calls of a child, too, and cost no octet."""
-    s = connect()
-    s.sendall(b"x")
-    assert read_all(s, 1) == b"x"
+    s = use(connect())
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         s.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 0, 200000))
     child = os.fork()
@@ -222,7 +231,8 @@ def by_epoll(s):
 
 
 def shared(connect, _, before):
-    """A parent waits for a connection in each way, a child that it has by then writes there: it has the answer.
+    """A parent waits for a connection, in each way, and a child that is forked then writes to it: the parent has the
+    answer.
 
     `before`: so many round trips in that way come first, so that the thread leads."""
     for wait in (lambda s: s.recv(3), lambda s: s.recv(3, socket.MSG_WAITALL), by_poll, by_select, by_epoll):
@@ -239,11 +249,7 @@ def shared(connect, _, before):
         while len(answers) < before:
             time.sleep(0.001)
         time.sleep(0.05)
-        child = os.fork()
-        if child == 0:
-            s.sendall(b"yyy")
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        child_sends(s, b"yyy")
         thread.join(10)
         assert answers == [b"abc"] * before + [b"yyy"], answers[before:]
         s.sendall(b"end")
@@ -257,17 +263,13 @@ def half(connect, _, __):
     s.sendall(b"abc")
     thread.start()
     time.sleep(0.2)
-    child = os.fork()
-    if child == 0:
-        s.sendall(b"def")
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    child_sends(s, b"def")
     thread.join(10)
     assert got == [b"abcdef"], got
 
 
 def use_when_told(s, word):
-    """A child that has a connection, and uses it once an octet comes. Returns what runs it, and tells how it went."""
+    """A child has the connection, and uses it once it is told: a function that tells it, and returns its status."""
     there, here = os.pipe()
     child = os.fork()
     if child == 0:
@@ -290,9 +292,7 @@ def use_when_told(s, word):
 def children(connect, _, __):
     """Two children use a connection, one after the other; the parent has closed it before the second, or before both."""
     for closed in (False, True):
-        s = connect()
-        s.sendall(b"x")
-        assert read_all(s, 1) == b"x"
+        s = use(connect())
         first, second = use_when_told(s, b"first"), use_when_told(s, b"second")
         if closed:
             s.close()
@@ -335,8 +335,7 @@ def orphaned(connect, _, __):
         s = connect()
         child = os.fork()
         if child == 0:
-            s.sendall(b"x")
-            assert read_all(s, 1) == b"x"
+            use(s)
             os.write(tell, b"1")
             os.write(tell, b"E" if s.recv(1) == b"" else b"?")
             os._exit(0)
@@ -382,9 +381,7 @@ def flags(connect, _, rounds):
 
 def stopped(connect, _, __):
     """A child that asks a stopped parent for a connection has an error in time; the parent keeps it."""
-    s = connect()
-    s.sendall(b"x")
-    assert read_all(s, 1) == b"x"
+    s = use(connect())
     parent = os.getpid()
     child = os.fork()
     if child == 0:

@@ -150,11 +150,25 @@ static inline __attribute__((always_inline)) uint32_t put_fpdu(const struct iwar
     iwarp_put_le32(fpdu + STREAM_RUN_HEAD + n, 0); /* the padding */
     if (first) {
         crc = iwarp_crc32c(crc, fpdu + STREAM_RUN_HEAD + n, crc_at - STREAM_RUN_HEAD - n);
-    } else if (s->config.crc) {
-        crc = iwarp_crc32c(0, fpdu, crc_at);
     }
     iwarp_put_le32(fpdu + crc_at, crc);
     return len;
+}
+
+/*
+ * The CRCs of the n octets of FPDUs at `fpdu`, but for those that put_fpdu has computed. None depends
+ * on another, so the processor works on several at a time. While it frames it gets to one only.
+ */
+static void sum_up(uint8_t *fpdu, uint32_t n)
+{
+    for (uint32_t len; n > 0; fpdu += len, n -= len) {
+        const uint32_t ulpdu = iwarp_get_be16(fpdu);
+        len = iwarp_mpa_fpdu_len(ulpdu);
+        const uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
+        if (ulpdu <= IWARP_DDP_TAGGED_HDR_LEN + TX_CRC_FIRST) {
+            iwarp_put_le32(fpdu + crc_at, iwarp_crc32c(0, fpdu, crc_at));
+        }
+    }
 }
 
 /* The next segment of a request that has several. True: it is the last one. */
@@ -220,6 +234,9 @@ bool iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
     run.limit = b->most - TX_FPDU_BYTES - b->used + 1;
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
     (void)iwarp_guard_batch(&run.range, frame_run, &run); /* after a fault fewer of them */
+    if (s->config.crc) {
+        sum_up(b->bytes + b->used, run.octets);
+    }
     settle(&run);
     const uint32_t fpdus = run.requests + run.segments;
     if (fpdus > 0) {

@@ -52,6 +52,9 @@ static uint32_t least(uint32_t a, uint32_t b)
 static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size_t left)
 {
     struct rs_entry *target = &s->targets[s->target], to = *target;
+    if (s->send_free == s->send_len) {
+        s->send_at = 0; /* what was used last is in the cache */
+    }
     uint32_t octets =
         least(least(s->send_free, s->send_len - s->send_at), least(to.len, PIECE_MAX));
 

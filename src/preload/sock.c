@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -566,9 +567,26 @@ void sock_release(void)
     pthread_mutex_unlock(&lock);
 }
 
+/*
+ * With sock_high's numbers the kernel's table of descriptors grows. Once a process has a second thread,
+ * that waits for RCU, some 10 ms, and the first connection would wait with it. So it grows before.
+ */
+static void grow_table(void)
+{
+    const int fd = eventfd(0, EFD_CLOEXEC), high = fd >= 0 ? sock_high(fd) : -1;
+
+    if (high >= 0) {
+        real()->close(high);
+    }
+    if (fd >= 0) {
+        real()->close(fd);
+    }
+}
+
 void sock_begin_process(void)
 {
     owner = getpid();
+    grow_table();
 }
 
 int64_t sock_now_ns(void)

@@ -5,6 +5,7 @@ The server echoes over an edge-triggered epoll set; a client that has shut its h
 import errno
 import hashlib
 import os
+import resource
 import select
 import signal
 import socket
@@ -377,6 +378,16 @@ def flags(connect, _, rounds):
     before = time.process_time()
     time.sleep(1)
     assert time.process_time() - before < 0.3
+
+
+def early(connect, server, _):
+    """The table of descriptors grows before there are threads, in a child too: later that takes 10 ms."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    for process in "self", server:
+        with open(f"/proc/{process}/status") as status:
+            size = next(int(line.split()[1]) for line in status if line.startswith("FDSize:"))
+        assert size > (2048 if limit > 4096 else limit // 2), size
+    use(connect())
 
 
 def stopped(connect, _, __):

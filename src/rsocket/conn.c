@@ -48,12 +48,11 @@ static enum iwarp_status make_memory(struct rs *s)
     enum iwarp_status status = IWARP_OK;
 
     s->send = calloc(1, s->send_len);
-    s->receive = calloc(1, s->receive_len);
     s->messages = calloc(1, messages);
     s->shared = calloc(1, rs_shared_len(s));
     s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);
     s->map = calloc(s->map_size + 1, sizeof *s->map);
-    if (!s->send || !s->receive || !s->messages || !s->shared || !s->lengths || !s->map) {
+    if (!s->send || !s->messages || !s->shared || !s->lengths || !s->map) {
         return IWARP_NO_MEMORY;
     }
     const struct part {
@@ -62,13 +61,12 @@ static enum iwarp_status make_memory(struct rs *s)
         unsigned access;
         struct iwarp_mr **mr;
     } parts[] = {{s->send, s->send_len, 0, &s->send_mr},
-                 {s->receive, s->receive_len, by_peer, &s->receive_mr},
                  {s->messages, messages, local, &s->messages_mr},
                  {s->shared, rs_shared_len(s), by_peer, &s->targets_mr}};
-    for (size_t i = 0; i < 4 && status == IWARP_OK; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && status == IWARP_OK; i++) {
         status = iwarp_mr_register(s->pd, parts[i].at, parts[i].len, parts[i].access, parts[i].mr);
     }
-    return status;
+    return status == IWARP_OK ? rs_halves_make(s) : status;
 }
 
 static enum iwarp_status make_queues(struct rs *s)
@@ -96,8 +94,6 @@ static enum iwarp_status make_queues(struct rs *s)
 
 static void begin(struct rs *s)
 {
-    uint32_t half = s->receive_len / 2;
-
     s->send_at = s->controls = 0;
     s->send_free = s->send_len;
     s->sends_free = s->sq_size;
@@ -105,11 +101,8 @@ static void begin(struct rs *s)
     s->target = 0;
     s->next_target = 1; /* entry 0 is in the private data */
     s->peer_target = 1;
-    s->first = s->after = s->read_at = s->read_of_first = s->arrive_at = 0;
-    s->unread = 0;
-    s->lent[0] = half;
-    s->lent[1] = 0;
-    s->free_at = s->receive_free = half;
+    s->first = s->after = s->read_of_first = 0;
+    rs_halves_begin(s);
     s->error = s->start_up = 0;
     s->read_over = s->write_over = s->told_end = s->heard_end = s->dead = s->ended = false;
 }
@@ -168,7 +161,7 @@ void rs_unprepare(struct rs *s)
     }
     rs_free_mappings(s);
     deregister(&s->send_mr);
-    deregister(&s->receive_mr);
+    rs_halves_release(s);
     deregister(&s->messages_mr);
     deregister(&s->targets_mr);
     if (s->pd) {
@@ -176,12 +169,11 @@ void rs_unprepare(struct rs *s)
         s->pd = NULL;
     }
     free(s->send);
-    free(s->receive);
     free(s->messages);
     free(s->shared);
     free(s->lengths);
     free(s->map);
-    s->send = s->receive = NULL;
+    s->send = NULL;
     s->messages = s->lengths = NULL;
     s->shared = NULL;
     s->map = NULL;
@@ -195,19 +187,14 @@ void rs_options(struct iwarp_conn_options *options)
     options->ird = options->ord = 1;
 }
 
-static struct rs_entry entry_of(const void *at, const struct iwarp_mr *mr, uint32_t len)
-{
-    return (struct rs_entry){(uint64_t)(uintptr_t)at, iwarp_mr_stag(mr), len};
-}
-
 void rs_hello(const struct rs *s, uint8_t private_data[RS_PRIVATE_LEN])
 {
     struct rs_hello hello = {
         .big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
         .credits = (uint16_t)s->rq_size,
         .map_entries = s->map_size,
-        .targets = entry_of(s->shared, s->targets_mr, RS_TARGETS),
-        .data = entry_of(s->receive, s->receive_mr, s->receive_len / 2),
+        .targets = {(uint64_t)(uintptr_t)s->shared, iwarp_mr_stag(s->targets_mr), RS_TARGETS},
+        .data = rs_halves_entry(s, 0),
     };
 
     rs_hello_write(private_data, &hello);

@@ -192,11 +192,10 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* What has been read frees its place in the buffer, and its message when that is at its end. */
+/* What has been read frees its half of the buffer when that is at its end, and so its message. */
 static void consume(struct rs *s, uint32_t octets)
 {
-    s->read_at = (s->read_at + octets) % s->receive_len;
-    s->receive_free += octets;
+    s->free += rs_halves_pass(s, &s->read, octets);
     s->unread -= octets;
     s->read_of_first += octets;
     while (s->first != s->after && s->read_of_first >= s->lengths[s->first]) {
@@ -209,15 +208,16 @@ static void consume(struct rs *s, uint32_t octets)
 static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t wanted, bool peek)
 {
     uint64_t unread = s->unread;
-    uint32_t from = s->read_at;
+    struct rs_place from = s->read;
     size_t done = 0;
 
     while (done < wanted && unread > 0) {
+        const struct rs_half *half = &s->halves[from.half];
         uint32_t n =
-            least(s->receive_len - from, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
+            least(half->len - from.at, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
         n = wanted - done < n ? (uint32_t)(wanted - done) : n;
-        copy(SCATTER, s->receive + from, iov, at + done, n);
-        from = (from + n) % s->receive_len;
+        copy(SCATTER, half->at + from.at, iov, at + done, n);
+        (void)rs_halves_pass(s, &from, n);
         unread -= n;
         done += n;
         if (!peek) {

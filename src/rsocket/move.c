@@ -95,55 +95,51 @@ bool rs_tell_control(struct rs *s, enum rs_control control)
 /* --- credits --------------------------------------------------------------------------------- */
 
 /* Half of the buffer is lent anew when it is free; credits go with it, or alone when half of them
- * are used up. */
-static void give_credits(struct rs *s)
+ * are used up. True: a half was lent, and the other one may be free, too. */
+static bool give_credits(struct rs *s)
 {
-    uint32_t half = s->receive_len / 2;
-    bool lend = s->receive_free >= half;
-    struct rs_entry entry = {(uint64_t)(uintptr_t)(s->receive + s->free_at),
-                             iwarp_mr_stag(s->receive_mr), half};
-    struct rs_entry to = s->peer_targets;
+    bool lend = s->free > 0;
+    struct rs_entry entry, to = s->peer_targets;
 
     if (s->state != RS_CONNECTED || s->told_end || s->controls >= RS_SPARE - 2 ||
         (!lend && (uint16_t)(s->taken - s->granted_at) < s->rq_size / 2)) {
-        return;
+        return false;
+    }
+    if (lend) {
+        rs_halves_grow(s);
+        entry = rs_halves_entry(s, s->lend);
     }
     to.addr += (uint64_t)s->peer_target * RS_ENTRY_LEN;
     if (rs_post(s, RS_OF_CONTROL, &entry, lend ? sizeof entry : 0, &to, true,
                 rs_message(RS_CREDITS, (uint16_t)(s->taken + s->rq_size))) != 0) {
-        return;
+        return false;
     }
     s->controls++;
     s->granted_at = s->taken;
     if (lend) {
-        s->lent[s->free_at / half] = half;
-        s->receive_free -= half;
-        s->free_at = (s->free_at + half) % (2 * half);
+        rs_halves_lent(s);
         s->peer_target = (s->peer_target + 1) % RS_TARGETS;
     }
+    return lend;
 }
 
 /* --- messages of the peer -------------------------------------------------------------------- */
 
 static void hear_data(struct rs *s, uint32_t octets)
 {
-    uint32_t half = s->receive_len / 2, which = s->arrive_at / half;
     uint32_t next = (s->after + 1) % (s->rq_size + 1);
 
-    if (octets == 0 || octets > s->lent[which]) {
-        broken(s, "the peer has written more than was lent to it, or nothing");
-        return;
-    }
     if (next == s->first) {
         broken(s, "the peer has sent more messages than it has credits for");
         return;
     }
+    if (octets == 0 || !rs_halves_filled(s, octets)) {
+        broken(s, "the peer has written more than was lent to it, or nothing");
+        return;
+    }
     s->lengths[s->after] = octets;
     s->after = next;
-    s->unread += octets;
     s->arrived++;
-    s->lent[which] -= octets;
-    s->arrive_at = (s->arrive_at + octets) % (2 * half);
 }
 
 /* The peer writes its entries in turn, one for a message at most. The one after the next may be
@@ -264,7 +260,8 @@ void rs_progress(struct rs *s)
         (void)post_receives(s, again.slots, again.count);
         any = true;
     }
-    give_credits(s);
+    while (give_credits(s)) {
+    }
     rs_tell_mappings(s);
     if (any) {
         rs_wake(s);

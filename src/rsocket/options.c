@@ -77,6 +77,7 @@ static int set_size(struct rs *s, int level, int name, const void *value, sockle
         *size = rs_map_size(*size);
     } else if (size == &s->receive_len || size == &s->send_len) {
         *size = (*size + 63) / 64 * 64;
+        s->receive_fixed = s->receive_fixed || size == &s->receive_len;
     }
     return 0;
 }

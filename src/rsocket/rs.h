@@ -56,6 +56,23 @@ struct rs_request { /* at a listener: raccept has not taken it yet */
 #define RS_NO_SET (-1)
 
 struct rs_list;
+/* Half of the receive buffer. */
+struct rs_half {
+    uint8_t *at;
+    uint32_t len;
+    uint32_t lent;            /* octets that the peer may still fill */
+    int64_t lent_ns, came_ns; /* when it was lent, and when the first message came since then */
+    struct iwarp_mr *mr;
+};
+
+/* Octets of each half, at most: RS_HALF_MAX unless the program asked for more. */
+#define RS_HALF_MAX (1u << 22)
+
+struct rs_place {
+    unsigned half;
+    uint32_t at;
+};
+
 struct rs_link {
     struct rs_link *next, **at;
     struct rs_list *list; /* NULL: in none */
@@ -108,10 +125,11 @@ struct rs {
     struct iwarp_cq *cq;
     struct iwarp_pd *pd;
     uint32_t sq_size, rq_size, map_size, send_len, receive_len; /* as asked for */
+    bool receive_fixed;                                         /* SO_RCVBUF was */
 
     /* Sending: a ring of `send_len` octets. */
-    struct iwarp_mr *send_mr, *receive_mr, *messages_mr, *targets_mr;
-    uint8_t *send, *receive;
+    struct iwarp_mr *send_mr, *messages_mr, *targets_mr;
+    uint8_t *send;
     uint32_t *messages; /* one for each receive that is posted */
     struct {
         struct rs_entry targets[RS_TARGETS]; /* which the peer writes */
@@ -130,10 +148,11 @@ struct rs {
     /* Receiving: messages of data that nobody has read yet, a ring of rq_size + 1. */
     uint32_t *lengths;
     uint32_t first, after;
-    uint32_t read_at, read_of_first; /* octets: in `receive`; of the first message */
-    uint32_t free_at, receive_free;  /* where the next half is to be lent; octets */
-    uint32_t arrive_at;              /* where the next message of data is */
-    uint32_t lent[2];                /* octets of each half that the peer may still fill */
+    struct rs_half halves[2]; /* in turn: lent, filled, read, lent again */
+    unsigned arrive;          /* the half that the next message of data is in */
+    unsigned lend, free;      /* the half that is lent next; how many may be lent */
+    struct rs_place read;     /* what is read next */
+    uint32_t read_of_first;   /* octets of the first message */
     uint64_t unread;
     uint16_t granted_at, taken; /* messages that were read: when credits went out; now */
 
@@ -244,6 +263,25 @@ void rs_over(struct rs *s, int error);
 
 /* An errno for a fault. */
 int rs_error_of(const struct iwarp_fault *fault);
+
+/* --- halves.c: the receive buffer ------------------------------------------------------------ */
+
+enum iwarp_status rs_halves_make(struct rs *s);
+void rs_halves_release(struct rs *s);
+void rs_halves_begin(struct rs *s);
+
+/* What the peer is told of a half. */
+struct rs_entry rs_halves_entry(const struct rs *s, unsigned which);
+
+/* s->free > 0: before the next half is lent, and when it was. */
+void rs_halves_grow(struct rs *s);
+void rs_halves_lent(struct rs *s);
+
+/* The peer has written so many octets. False: more than was lent. */
+bool rs_halves_filled(struct rs *s, uint32_t octets);
+
+/* The place moves on by octets of its half. True: it was the rest of that half. */
+bool rs_halves_pass(const struct rs *s, struct rs_place *place, uint32_t octets);
 
 /* --- move.c: completions, credits, messages -------------------------------------------------- */
 

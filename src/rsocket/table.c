@@ -69,6 +69,7 @@ static void defaults(struct rs *s, const struct rs *like)
     s->rq_size = like ? like->rq_size : 384;
     s->send_len = like ? like->send_len : 1 << 19;
     s->receive_len = like ? like->receive_len : 1 << 19;
+    s->receive_fixed = like && like->receive_fixed;
     s->map_size = like ? like->map_size : 0;
 }
 

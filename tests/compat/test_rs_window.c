@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receive buffer grows for a peer that waits, and for no other. Its length is what a peer can
+ * write while nobody reads. Each octet is checked.
+ */
+#include "rsockets.h"
+
+#define AT_FIRST (1u << 19)
+#define AT_MOST  (1u << 23)
+#define PIECE    (1u << 17)
+
+struct stream {
+    int fds[2]; /* written; read */
+    uint64_t sent, got;
+    uint8_t *buf;
+};
+
+static void begin(struct stream *s)
+{
+    *s = (struct stream){.buf = malloc(PIECE)};
+    make_pair(s->fds);
+}
+
+static void end(struct stream *s)
+{
+    assert_int_equal(s->got, s->sent);
+    close_pair(s->fds);
+    free(s->buf);
+}
+
+static void put(struct stream *s, size_t octets)
+{
+    for (size_t n; octets > 0; octets -= n) {
+        n = octets < PIECE ? octets : PIECE;
+        fill(s->buf, n, s->sent, 3);
+        send_octets(s->fds[0], s->buf, n);
+        s->sent += n;
+    }
+}
+
+static void get_all(struct stream *s)
+{
+    while (s->got < s->sent) {
+        size_t left = (size_t)(s->sent - s->got);
+        ssize_t n = works(rrecv(s->fds[1], s->buf, left < PIECE ? left : PIECE, 0));
+        check(s->buf, (size_t)n, s->got, 3);
+        s->got += (uint64_t)n;
+    }
+}
+
+/* Octets that go out while nobody reads; then they are read. */
+static uint64_t room(struct stream *s)
+{
+    uint64_t before = s->sent;
+
+    for (unsigned quiet = 0; quiet < 2;) {
+        fill(s->buf, PIECE, s->sent, 3);
+        ssize_t n = rsend(s->fds[0], s->buf, PIECE, MSG_DONTWAIT);
+        if (n < 0) {
+            assert_int_equal(errno, EAGAIN);
+            quiet += polled(s->fds[0], POLLOUT, 20) == 0;
+            continue;
+        }
+        s->sent += (uint64_t)n;
+        assert_true(s->sent - before <= AT_MOST);
+    }
+    before = s->sent - before;
+    get_all(s);
+    return before;
+}
+
+static void buffer__that_is_full_when_it_is_read__grows(void **state)
+{
+    struct stream s;
+    uint64_t before, now;
+
+    (void)state;
+    begin(&s);
+    before = now = room(&s);
+    assert_int_equal(now, AT_FIRST);
+    for (unsigned i = 0; i < 100 && now < AT_MOST / 2; i++) {
+        now = room(&s);
+        assert_true(now >= before);
+        before = now;
+    }
+    assert_true(now >= AT_MOST / 2);
+    end(&s);
+}
+
+/*
+ * As a peer that is far away: more than half of the buffer comes at once, and then nothing for a
+ * while. It grows until that is less than half.
+ */
+static void buffer__whose_peer_has_waited__grows(void **state)
+{
+    struct stream s;
+    uint64_t until = now_ms() + RS_WAIT_MS, now = 0;
+
+    (void)state;
+    begin(&s);
+    while (now < 2 * AT_FIRST && now_ms() < until) {
+        for (unsigned i = 0; i < 10; i++) {
+            put(&s, AT_FIRST / 2 + 1000);
+            get_all(&s);
+            sleep_ms(20);
+        }
+        now = room(&s);
+    }
+    assert_true(now >= 2 * AT_FIRST);
+    end(&s);
+}
+
+/* It is read as it comes, so the second half is never full. */
+static void buffer__of_small_messages__stays(void **state)
+{
+    struct stream s;
+
+    (void)state;
+    begin(&s);
+    for (unsigned i = 0; i < 8 * AT_FIRST / 1000; i++) {
+        put(&s, 1000);
+        get_all(&s);
+    }
+    assert_true(room(&s) < AT_MOST / 4); /* one growth may be the scheduler's */
+    end(&s);
+}
+
+static void buffer__whose_peer_was_idle__stays(void **state)
+{
+    struct stream s;
+
+    (void)state;
+    begin(&s);
+    for (unsigned i = 0; i < 3; i++) {
+        put(&s, AT_FIRST / 2);
+        get_all(&s);
+        sleep_ms(1100);
+    }
+    assert_int_equal(room(&s), AT_FIRST);
+    end(&s);
+}
+
+static void buffer__of_a_length_that_was_asked_for__stays(void **state)
+{
+    struct stream s = {.buf = malloc(PIECE)};
+    int octets = AT_FIRST / 4, listener;
+    uint16_t port;
+
+    (void)state;
+    listener = listener_at(&port, 1);
+    works(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets));
+    s.fds[0] = works(rsocket(AF_INET, SOCK_STREAM, 0));
+    connect_through(listener, port, s.fds);
+    works(rclose(listener));
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(room(&s), AT_FIRST / 4);
+    }
+    end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffer__that_is_full_when_it_is_read__grows),
+        cmocka_unit_test(buffer__whose_peer_has_waited__grows),
+        cmocka_unit_test(buffer__of_small_messages__stays),
+        cmocka_unit_test(buffer__whose_peer_was_idle__stays),
+        cmocka_unit_test(buffer__of_a_length_that_was_asked_for__stays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -16,6 +16,19 @@ struct threads {
     uv_loop_t *loop;
 };
 
+/* Where the flag is not known, as in qemu's user mode, the octets are flushed after they are
+ * written. */
+static ssize_t write_through(int fd, const struct iovec *piece, off_t at)
+{
+    ssize_t moved = pwritev2(fd, piece, 1, at, RWF_DSYNC);
+
+    if (moved < 0 && errno == EOPNOTSUPP) {
+        moved = pwritev(fd, piece, 1, at);
+        moved = moved > 0 && fdatasync(fd) < 0 ? -1 : moved;
+    }
+    return moved;
+}
+
 static int64_t one_step(struct disk_io *io)
 {
     int fd = disk_fd(io->disk), result = 0;
@@ -26,8 +39,9 @@ static int64_t one_step(struct disk_io *io)
     case DISK_READ:
     case DISK_WRITE: {
         struct iovec piece = {io->data + io->moved, io->len - io->moved};
-        moved = io->op == DISK_READ ? preadv2(fd, &piece, 1, at, 0)
-                                    : pwritev2(fd, &piece, 1, at, io->through ? RWF_DSYNC : 0);
+        moved = io->op == DISK_READ ? preadv(fd, &piece, 1, at)
+                : io->through       ? write_through(fd, &piece, at)
+                                    : pwritev(fd, &piece, 1, at);
         return moved < 0 ? -errno : moved;
     }
     case DISK_FLUSH:

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -568,19 +567,22 @@ void sock_release(void)
 }
 
 /*
- * With sock_high's numbers the kernel's table of descriptors grows. Once a process has a second thread,
- * that waits for RCU, some 10 ms, and the first connection would wait with it. So it grows before.
+ * With sock_high's numbers the kernel's table of descriptors grows. Once a process has a second
+ * thread, that waits for RCU, some 10 ms, and the first connection would wait with it. So it grows
+ * before, by whichever standard descriptor is open: a child may be allowed few system calls.
  */
 static void grow_table(void)
 {
-    const int fd = eventfd(0, EFD_CLOEXEC), high = fd >= 0 ? sock_high(fd) : -1;
+    const int error = errno;
+    int high = -1;
 
+    for (int fd = 0; fd < 3 && high < 0; fd++) {
+        high = sock_high(fd);
+    }
     if (high >= 0) {
         real()->close(high);
     }
-    if (fd >= 0) {
-        real()->close(fd);
-    }
+    errno = error;
 }
 
 void sock_begin_process(void)

@@ -195,8 +195,7 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 /* What has been read frees its half of the buffer when that is at its end, and so its message. */
 static void consume(struct rs *s, uint32_t octets)
 {
-    s->free += rs_halves_pass(s, &s->read, octets);
-    s->unread -= octets;
+    rs_halves_took(s, octets);
     s->read_of_first += octets;
     while (s->first != s->after && s->read_of_first >= s->lengths[s->first]) {
         s->read_of_first -= s->lengths[s->first];

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receive buffer: two halves that the peer fills in turn. A half that was read is lent again,
- * and twice as long as before if the peer has waited for it: then the window is too small for the
- * time that octets and answers are on their way. So it grows as that of a TCP connection does, up
- * to RS_HALF_MAX. Programs that ask for a length by SO_RCVBUF keep that.
+ * The receive buffer: two halves that the peer fills in turn. A half that was read is lent again.
+ * It is twice as long as before if the program has read all there was meanwhile and the peer has
+ * waited: then each waits for the other, or for what is on its way between them. So the buffer
+ * grows as that of a TCP connection does, up to RS_HALF_MAX, and RS_GROWN_MAX in all connections of
+ * the process. That of a program that reads too slowly does not, nor one whose length the program
+ * has set.
  */
 #include "rsocket/rs.h"
 
 #include <stdlib.h>
 
-#define NEVER_SO_LONG_NS 1000000000
+#define IDLE_NS                                                                                    \
+    1000000000 /* so long no peer waits for what is on its way: it had nothing to say              \
+                */
+
+static _Atomic size_t grown; /* octets beyond the first length, in all halves */
+
+static bool claim(size_t octets)
+{
+    if (atomic_fetch_add(&grown, octets) + octets <= RS_GROWN_MAX) {
+        return true;
+    }
+    atomic_fetch_sub(&grown, octets);
+    return false;
+}
 
 static void release(struct rs_half *half)
 {
@@ -17,16 +32,19 @@ static void release(struct rs_half *half)
         iwarp_mr_deregister(half->mr);
     }
     free(half->at);
+    atomic_fetch_sub(&grown, half->grown);
     *half = (struct rs_half){0};
 }
 
 /* The half is free, or was never made. If this fails it is as it was. */
 static enum iwarp_status make(struct rs *s, struct rs_half *half, uint32_t len)
 {
-    struct rs_half made = {.at = calloc(1, len), .len = len};
+    struct rs_half made = {.at = calloc(1, len), .len = len, .grown = len - s->receive_len / 2};
     enum iwarp_status status = IWARP_NO_MEMORY;
 
-    if (made.at) {
+    if (!claim(made.grown)) {
+        made.grown = 0;
+    } else if (made.at) {
         status = iwarp_mr_register(s->pd, made.at, len,
                                    IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE, &made.mr);
     }
@@ -52,16 +70,10 @@ void rs_halves_release(struct rs *s)
     release(&s->halves[1]);
 }
 
-static void lend(struct rs_half *half)
-{
-    half->lent = half->len;
-    half->lent_ns = rs_now_ns();
-}
-
-/* The first half is lent by the private data. */
+/* The first half is lent by the private data, some time before the peer knows it. */
 void rs_halves_begin(struct rs *s)
 {
-    lend(&s->halves[0]);
+    s->halves[0].lent = s->halves[0].len;
     s->arrive = 0;
     s->lend = s->free = 1;
     s->read = (struct rs_place){0, 0};
@@ -76,23 +88,22 @@ struct rs_entry rs_halves_entry(const struct rs *s, unsigned which)
 }
 
 /*
- * The peer waits now if the other half is full. It waited for this half if the first message took
- * most of the time since it was lent, and the others little: a peer that is busy with the other
- * half until then takes as long for this one. Longer than NEVER_SO_LONG_NS the program has been
- * idle, and not the peer.
+ * The peer waits now if the other half is full. It waited for this half if its first message took
+ * most of the time since it was lent, and all others little: a peer that is busy with the other
+ * half until then takes as long for this one. A message has come when this end has looked.
  */
 static bool peer_waits(const struct rs_half *half, const struct rs_half *other)
 {
     int64_t first = half->came_ns - half->lent_ns, all = rs_now_ns() - half->lent_ns;
 
-    return other->lent == 0 || (first < NEVER_SO_LONG_NS && first / 2 > all / 3);
+    return other->lent == 0 || (half->lent_ns && first < IDLE_NS && first / 2 > all / 3);
 }
 
 void rs_halves_grow(struct rs *s)
 {
     struct rs_half *half = &s->halves[s->lend];
 
-    if (!s->receive_fixed && half->len <= RS_HALF_MAX / 2 &&
+    if (half->all_read && !s->heard_end && !s->receive_fixed && half->len <= RS_HALF_MAX / 2 &&
         peer_waits(half, &s->halves[!s->lend])) {
         (void)make(s, half, 2 * half->len); /* without memory it is lent as it is */
     }
@@ -100,7 +111,11 @@ void rs_halves_grow(struct rs *s)
 
 void rs_halves_lent(struct rs *s)
 {
-    lend(&s->halves[s->lend]);
+    struct rs_half *half = &s->halves[s->lend];
+
+    half->lent = half->len;
+    half->lent_ns = rs_now_ns();
+    half->all_read = false;
     s->lend = !s->lend;
     s->free--;
 }
@@ -131,4 +146,13 @@ bool rs_halves_pass(const struct rs *s, struct rs_place *place, uint32_t octets)
     }
     *place = (struct rs_place){!place->half, 0};
     return true;
+}
+
+void rs_halves_took(struct rs *s, uint32_t octets)
+{
+    s->free += rs_halves_pass(s, &s->read, octets);
+    s->unread -= octets;
+    if (s->unread == 0) {
+        s->halves[0].all_read = s->halves[1].all_read = true;
+    }
 }

@@ -68,6 +68,7 @@ static int set_size(struct rs *s, int level, int name, const void *value, sockle
         return rs_fail(EINVAL);
     }
     memcpy(&wanted, value, sizeof wanted);
+    s->receive_fixed = s->receive_fixed || size == &s->receive_len;
     if (s->state != RS_OPEN && s->state != RS_LISTENING) {
         errno = EINVAL; /* the memory is there already */
         return level == SOL_SOCKET ? 0 : -1;
@@ -77,7 +78,6 @@ static int set_size(struct rs *s, int level, int name, const void *value, sockle
         *size = rs_map_size(*size);
     } else if (size == &s->receive_len || size == &s->send_len) {
         *size = (*size + 63) / 64 * 64;
-        s->receive_fixed = s->receive_fixed || size == &s->receive_len;
     }
     return 0;
 }

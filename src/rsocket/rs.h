@@ -56,17 +56,20 @@ struct rs_request { /* at a listener: raccept has not taken it yet */
 #define RS_NO_SET (-1)
 
 struct rs_list;
+
 /* Half of the receive buffer. */
 struct rs_half {
     uint8_t *at;
-    uint32_t len;
+    uint32_t len, grown;      /* octets; those beyond its first length */
     uint32_t lent;            /* octets that the peer may still fill */
-    int64_t lent_ns, came_ns; /* when it was lent, and when the first message came since then */
+    int64_t lent_ns, came_ns; /* when it was lent; when its first message came. 0: not known */
+    bool all_read;            /* since it was lent, the program has read all there was */
     struct iwarp_mr *mr;
 };
 
-/* Octets of each half, at most: RS_HALF_MAX unless the program asked for more. */
-#define RS_HALF_MAX (1u << 22)
+/* A half grows up to so many octets, those of all connections by so many. */
+#define RS_HALF_MAX  (1u << 22)
+#define RS_GROWN_MAX (1u << 27)
 
 struct rs_place {
     unsigned half;
@@ -279,6 +282,9 @@ void rs_halves_lent(struct rs *s);
 
 /* The peer has written so many octets. False: more than was lent. */
 bool rs_halves_filled(struct rs *s, uint32_t octets);
+
+/* The program has read so many octets. */
+void rs_halves_took(struct rs *s, uint32_t octets);
 
 /* The place moves on by octets of its half. True: it was the rest of that half. */
 bool rs_halves_pass(const struct rs *s, struct rs_place *place, uint32_t octets);

@@ -39,6 +39,21 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     return -1;
 }
 
+/* Has the program set SO_RCVBUF? Before Linux 5.14 nothing tells. */
+static bool has_set_length(int tcp)
+{
+#ifdef SO_BUF_LOCK
+    const int receive_locked = 2; /* SOCK_RCVBUF_LOCK of linux/socket.h */
+    int locks = 0;
+    socklen_t len = sizeof locks;
+
+    return getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) == 0 && (locks & receive_locked);
+#else
+    (void)tcp;
+    return false;
+#endif
+}
+
 int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t received_len,
                    unsigned timeout_ms)
 {
@@ -74,6 +89,7 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
     s = rs_take(fd);
     s->nonblocking = (flags & O_NONBLOCK) != 0;
     s->as_tcp = true;
+    s->receive_fixed = has_set_length(tcp);
     if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
         rs_give_back(s);
         return 0;

@@ -37,6 +37,7 @@
 #include <rdma/rsocket.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 /* Messages that take no credit (credits, control): so many are under way at once, and so many
  * credits a sender leaves unused for them, since a stock receiver has no receives beyond its
@@ -194,6 +195,15 @@ static inline int rs_fail(int error)
     return -1;
 }
 
+/* Of CLOCK_MONOTONIC. */
+static inline int64_t rs_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 /* --- table.c --------------------------------------------------------------------------------- */
 
 /* A new socket with this number, in the table. NULL: errno. */
@@ -238,7 +248,6 @@ struct rs_limit {
 int rs_wait_as_asked(struct rs *s, bool (*ready)(struct rs *s), struct rs_limit *limit);
 
 #define RS_FOR_EVER UINT64_MAX
-int64_t rs_now_ns(void); /* of CLOCK_MONOTONIC */
 uint64_t rs_now_ms(void);
 uint64_t rs_until(int timeout_ms); /* < 0: for ever */
 

@@ -24,14 +24,6 @@
 #define FUTEX SYS_futex
 #endif
 
-int64_t rs_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 uint64_t rs_now_ms(void)
 {
     return (uint64_t)rs_now_ns() / 1000000;

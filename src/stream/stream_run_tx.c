@@ -156,8 +156,9 @@ static inline __attribute__((always_inline)) uint32_t put_fpdu(const struct iwar
 }
 
 /*
- * The CRCs of the n octets of FPDUs at `fpdu`, but for those that put_fpdu has computed. None depends
- * on another, so the processor works on several at a time. While it frames it gets to one only.
+ * The CRCs of the n octets of FPDUs at `fpdu`, but for those that put_fpdu has computed. None
+ * depends on another, so the processor works on several at a time. While it frames it gets to one
+ * only.
  */
 static void sum_up(uint8_t *fpdu, uint32_t n)
 {

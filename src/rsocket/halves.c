@@ -4,16 +4,14 @@
  * It is twice as long as before if the program has read all there was meanwhile and the peer has
  * waited: then each waits for the other, or for what is on its way between them. So the buffer
  * grows as that of a TCP connection does, up to RS_HALF_MAX, and RS_GROWN_MAX in all connections of
- * the process. That of a program that reads too slowly does not, nor one whose length the program
- * has set.
+ * the process. It does not grow if the program reads too slowly, or has set its length.
  */
 #include "rsocket/rs.h"
 
 #include <stdlib.h>
 
-#define IDLE_NS                                                                                    \
-    1000000000 /* so long no peer waits for what is on its way: it had nothing to say              \
-                */
+/* Nobody waits so long for what is on its way: the peer had nothing to say. */
+#define IDLE_NS 1000000000
 
 static _Atomic size_t grown; /* octets beyond the first length, in all halves */
 

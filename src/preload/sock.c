@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* Written with the lock held; read without it to see that a number is none of ours. */
@@ -569,15 +570,17 @@ void sock_release(void)
 /*
  * With sock_high's numbers the kernel's table of descriptors grows. Once a process has a second
  * thread, that waits for RCU, some 10 ms, and the first connection would wait with it. So it grows
- * before, by whichever standard descriptor is open: a child may be allowed few system calls.
+ * before, by whichever standard descriptor is open: a child may be allowed few system calls. It is
+ * not that of a regular file, since to close another number of it ends the program's locks on it.
  */
 static void grow_table(void)
 {
     const int error = errno;
+    struct stat s;
     int high = -1;
 
     for (int fd = 0; fd < 3 && high < 0; fd++) {
-        high = sock_high(fd);
+        high = fstat(fd, &s) == 0 && !S_ISREG(s.st_mode) ? sock_high(fd) : -1;
     }
     if (high >= 0) {
         real()->close(high);

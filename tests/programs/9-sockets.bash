@@ -139,6 +139,7 @@ try "one thread reads, another closes" misuse 5 closed 5
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "the table of descriptors grows before there are threads" misuse 1 early
+try "a lock on descriptor 0 outlives the beginning" misuse 0 locked
 try "a child has the time-outs of the connection" misuse 1 limited
 try "the parent of a child is stopped" misuse 1 stopped
 try "a parent waits, and its child uses the connection" misuse 5 shared 0

@@ -3,6 +3,7 @@
 
 The server echoes over an edge-triggered epoll set; a client that has shut its half down gets the rest."""
 import errno
+import fcntl
 import hashlib
 import os
 import resource
@@ -11,6 +12,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 
@@ -394,6 +396,25 @@ def early(connect, server, _):
         assert time.monotonic() < until
         time.sleep(0.01)
     use(connect())
+
+
+def locked(_, __, ___):
+    """A program that begins keeps its lock on the file that is its descriptor 0."""
+    file, begun = tempfile.TemporaryFile(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(file.fileno(), 0)
+        file.close()  # the lock ends with the first descriptor of the file that is closed
+        fcntl.lockf(0, fcntl.LOCK_EX)
+        os.dup2(begun[1], 1)
+        os.execv(sys.executable, [sys.executable, "-c", "import time; print(flush=True); time.sleep(300)"])
+    assert os.read(begun[0], 1) == b"\n"
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        raise AssertionError("the lock is lost")
+    except BlockingIOError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def stopped(connect, _, __):

@@ -192,7 +192,7 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* What has been read frees its half of the buffer when that is at its end, and so its message. */
+/* What has been read frees its half of the buffer, and its message, when that is at its end. */
 static void consume(struct rs *s, uint32_t octets)
 {
     rs_halves_took(s, octets);

@@ -127,6 +127,27 @@ for options in --no-crc --early "--mpa-rev 1" "--ulpdu 128" "--ulpdu 1400" "--ul
     check "get $options is the same" same_tree tree back-o
 done
 
+# Slots: a get asks for all of its slots at once, so its Sends are one more than these. A server that
+# is near is given 8, and some more if this machine made the start-up long.
+sends_of_get()
+{
+    "$cp" get --json "$@" "$url/tree/hello" back-slots |
+        sed -n 's/.*"type":"summary".*"sends":\([0-9]*\).*/\1/p'
+}
+few_slots()
+{
+    local sends
+    for _ in {1..50}; do
+        sends=$(sends_of_get)
+        [ "$sends" -ge 9 ] && [ "$sends" -lt 17 ] && return 0
+    done
+    echo "$sends Sends"
+    return 1
+}
+check "a near server: few slots" few_slots
+check "--depth 64: all slots" test "$(sends_of_get --depth 64)" = 65
+check "--depth 3: three slots" test "$(sends_of_get --depth 3)" = 4
+
 # at the same time
 pids=()
 for i in 1 2 3 4 5 6; do

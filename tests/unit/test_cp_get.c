@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,8 @@ static struct cp_channel channel;
 static pid_t client;
 static int to_client, from_client; /* the URL, standard error */
 static char said[4096];            /* by the client, on standard error */
+static long start_up_ms;           /* at least so long until the client is connected */
+static unsigned wanted_slots;      /* by the client's OPEN */
 
 /* What the server answers: to OPEN, and to the first FETCH. */
 struct script {
@@ -110,6 +113,7 @@ static int setup(void **state)
     }
     scratch_mkdir("in");
     memset(&channel, 0, sizeof channel);
+    start_up_ms = 0;
     return start_client() != 0 || iwarp_device_open(NULL, &device) != IWARP_OK ||
            iwarp_eq_create(device, &eq) != IWARP_OK ||
            iwarp_listen(device, (struct sockaddr *)&addr, sizeof addr, NULL, 4, eq, NULL,
@@ -138,14 +142,16 @@ static void let_client_come(const char *option)
     socklen_t len = sizeof addr;
     struct iwarp_event event;
     uint8_t data[CP_HELLO_LEN];
-    struct cp_hello hello = {.version = CP_PROTOCOL_VERSION, .slots = 2, .slot_size = SLOT_SIZE};
+    struct cp_hello hello = {
+        .version = CP_PROTOCOL_VERSION, .slots = CP_SLOTS_MAX, .slot_size = SLOT_SIZE};
 
     assert_int_equal(iwarp_listener_addr(listener, &addr, &len), IWARP_OK);
     memcpy(&v4, &addr, sizeof v4);
     dprintf(to_client, "%s iwarp://127.0.0.1:%u/file", option, ntohs(v4.sin_port));
     assert_int_equal(iwarp_eq_get(eq, &event, WAIT_MS), IWARP_OK);
     assert_int_equal(event.type, IWARP_EVENT_REQUEST);
-    assert_int_equal(cp_channel_open(&channel, device, 2, SLOT_SIZE), IWARP_OK);
+    poll(NULL, 0, (int)start_up_ms);
+    assert_int_equal(cp_channel_open(&channel, device, CP_SLOTS_MAX, SLOT_SIZE), IWARP_OK);
     channel.conn = event.conn;
     assert_int_equal(cp_channel_add_slots(&channel, IWARP_ACCESS_REMOTE_READ), IWARP_OK);
     assert_int_equal(
@@ -189,6 +195,7 @@ static void answer(const struct cp_event *event, const struct script *script, bo
     assert_true(index >= 0 && cp_message_read(event->data, event->len, &message));
     uint8_t *buf = cp_channel_message(&channel, (unsigned)index);
     if (message.type == CP_MESSAGE_OPEN) {
+        wanted_slots = message.slot;
         cp_message_begin(&writer, buf, CP_MESSAGE_MAX, CP_MESSAGE_OPENED, 0);
         write_opened(&writer, script);
     } else {
@@ -329,6 +336,28 @@ static void name__that_leads_out__is_refused(void **state)
     assert_int_equal(scratch_count("."), 1);
 }
 
+/* The longer the way to the server, the more slots are wanted, but no more than there are. */
+static void get_a_long_way(long ms, unsigned at_least)
+{
+    const struct cp_record records[] = {file, data, end};
+
+    start_up_ms = ms;
+    assert_int_equal(serve("-q", &(struct script){CP_KIND_FILE, records, 3, "hello"}), CP_EXIT_OK);
+    assert_in_range(wanted_slots, at_least, CP_SLOTS_MAX);
+}
+
+static void server__ten_ms_away__has_more_slots_in_use(void **state)
+{
+    (void)state;
+    get_a_long_way(10, CP_SLOTS_NEAR + 10 * CP_SLOTS_A_MS);
+}
+
+static void server__a_long_way_away__has_all_slots_in_use(void **state)
+{
+    (void)state;
+    get_a_long_way(100, CP_SLOTS_MAX);
+}
+
 int main(void)
 {
 #define WITH_SERVER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -342,6 +371,8 @@ int main(void)
         WITH_SERVER(nothing_but_a_note__for_a_file__is_an_error),
         WITH_SERVER(file__cut_off_by_the_end__is_refused),
         WITH_SERVER(name__that_leads_out__is_refused),
+        WITH_SERVER(server__ten_ms_away__has_more_slots_in_use),
+        WITH_SERVER(server__a_long_way_away__has_all_slots_in_use),
     };
 
     return cmocka_run_group_tests_name("cp_get", tests, NULL, NULL);

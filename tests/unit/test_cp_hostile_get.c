@@ -251,6 +251,24 @@ static void slots__that_the_server_does_not_have__end_the_client(void **state)
     host_expect_clean();
 }
 
+static void answer_with_more_slots(const struct cp_message *request)
+{
+    struct cp_writer writer;
+    struct cp_opened opened = {.kind = CP_KIND_FILE, .slots = HOST_SLOTS + 1};
+    uint8_t *buf = host_begin(&writer, CP_MESSAGE_OPENED, 0);
+
+    (void)request;
+    cp_opened_write(&writer, &opened);
+    host_send(&writer, buf);
+}
+
+static void slots__more_than_were_granted__end_the_client(void **state)
+{
+    (void)state;
+    host_expect_broken("get -q", answer_with_more_slots, "protocol");
+    host_expect_clean();
+}
+
 /* Write to or read from memory of the client, which offers none. */
 static void reach_into_the_client(const struct cp_message *request)
 {
@@ -435,6 +453,7 @@ int main(void)
         WITH_HOST(answers__that_cannot_be__are_refused),
         WITH_HOST(messages__more_than_asked_for__are_refused),
         WITH_HOST(slots__that_the_server_does_not_have__end_the_client),
+        WITH_HOST(slots__more_than_were_granted__end_the_client),
         WITH_HOST(memory_of_the_client__is_out_of_reach),
         WITH_HOST(checksum__wrong_or_missing__is_an_error_and_no_file),
         WITH_HOST(directories__the_same_again_and_again__are_one),

@@ -52,7 +52,8 @@ static void defaults__are_documented_ones(void **state)
     assert_int_equal(options.command, CP_COMMAND_SERVE);
     assert_string_equal(options.listen.host, "127.0.0.1");
     assert_string_equal(options.listen.port, "7475");
-    assert_int_equal(options.slots, 8);
+    assert_int_equal(options.slots, 64);
+    assert_false(options.all_slots);
     assert_int_equal(options.slot_size, 512 * 1024);
     assert_int_equal(options.timeout_s, 30);
     assert_int_equal(options.idle_s, 60);
@@ -73,6 +74,7 @@ static void options__anywhere__are_set(void **state)
     assert_true(options.recursive && options.json && options.quiet && options.checksum);
     assert_true(options.sync);
     assert_int_equal(options.slots, 3);
+    assert_true(options.all_slots);
     assert_int_equal(options.slot_size, 65536);
     assert_false(options.conn.crc);
     assert_int_equal(options.conn.placement, IWARP_PLACE_EARLY);

@@ -30,6 +30,10 @@
 #define WAIT_MS   90000
 #define PLACES    4
 #define SLOT_SIZE 65536
+
+/* Clients of many slots: so many fit into CP_FAR_MEMORY_MAX. */
+#define FAR_MEMORY ((CP_SLOTS_MAX - CP_SLOTS_NEAR) * CP_SLOT_SIZE_DEFAULT)
+#define FAR_FIT    (CP_FAR_MEMORY_MAX / FAR_MEMORY)
 #define APART_MS                                                                                   \
     150 /* so that the first client has waited longest; well below CP_ASK_MS in all                \
          */
@@ -38,9 +42,10 @@ static pid_t server;
 static struct sockaddr_in server_addr;
 static struct iwarp_device *device;
 static struct cp_channel clients[3 * PLACES];
+static struct cp_hello wish; /* of the next client */
 static unsigned client_count;
 
-static void run_server(int out)
+static void run_server(int out, char *places)
 {
     char directory[4200];
     char *argv[] = {(char[]){"iwarp-cp"},
@@ -48,7 +53,7 @@ static void run_server(int out)
                     (char[]){"--listen"},
                     (char[]){"127.0.0.1:0"},
                     (char[]){"--max-connections"},
-                    (char[]){"4"},
+                    places,
                     directory,
                     NULL};
     static struct cp_options options;
@@ -58,20 +63,21 @@ static void run_server(int out)
     _exit(cp_options_parse(7, argv, &options) ? cp_run_serve(&options) : 99);
 }
 
-static int start_server(void **state)
+static int start_server_of(void **state, char *places)
 {
     int fds[2];
     char line[64] = "";
     unsigned port = 0;
 
     client_count = 0;
+    wish = (struct cp_hello){.version = CP_PROTOCOL_VERSION, .slots = 4, .slot_size = SLOT_SIZE};
     if (scratch_setup(state) != 0 || pipe(fds) != 0) {
         return -1;
     }
     fflush(NULL);
     server = fork();
     if (server == 0) {
-        run_server(fds[1]);
+        run_server(fds[1], places);
     }
     close(fds[1]);
     ssize_t n = read(fds[0], line, sizeof line - 1);
@@ -83,6 +89,16 @@ static int start_server(void **state)
                                        .sin_port = htons((uint16_t)port),
                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     return iwarp_device_open(NULL, &device) != IWARP_OK;
+}
+
+static int start_server(void **state)
+{
+    return start_server_of(state, (char[]){"4"});
+}
+
+static int start_large_server(void **state)
+{
+    return start_server_of(state, (char[]){"64"});
 }
 
 static int stop_server(void **state)
@@ -107,7 +123,7 @@ static enum cp_status come_from(const char *address)
     struct sockaddr_in from = {.sin_family = AF_INET};
     struct iwarp_conn_options options;
     uint8_t data[CP_HELLO_LEN];
-    struct cp_hello hello = {.version = CP_PROTOCOL_VERSION, .slots = 4, .slot_size = SLOT_SIZE};
+    struct cp_hello hello = wish;
     size_t len = 0;
 
     assert_int_equal(inet_pton(AF_INET, address, &from.sin_addr), 1);
@@ -157,7 +173,8 @@ static bool hear(struct cp_channel *channel, struct cp_message *message)
     return true;
 }
 
-static struct cp_target ask(struct cp_channel *channel, enum cp_action action)
+static struct cp_opened open_with(struct cp_channel *channel, enum cp_action action,
+                                  unsigned wanted_slots)
 {
     uint8_t buf[64];
     struct cp_open open = {action, CP_OPEN_INTO, "", 0};
@@ -165,12 +182,19 @@ static struct cp_target ask(struct cp_channel *channel, enum cp_action action)
     struct cp_message message;
     struct cp_writer writer;
 
-    cp_message_begin(&writer, buf, sizeof buf, CP_MESSAGE_OPEN, 0);
+    cp_message_begin(&writer, buf, sizeof buf, CP_MESSAGE_OPEN, wanted_slots);
     cp_open_write(&writer, &open);
     say(channel, buf, cp_message_finish(&writer, buf), 0, (struct cp_target){0, 0});
     assert_true(hear(channel, &message));
     assert_true(cp_opened_read(&message.body, &opened));
     assert_int_equal(opened.result.status, CP_OK);
+    return opened;
+}
+
+static struct cp_target ask(struct cp_channel *channel, enum cp_action action)
+{
+    struct cp_opened opened = open_with(channel, action, 0);
+
     return (struct cp_target){opened.stag, opened.to};
 }
 
@@ -288,13 +312,56 @@ static void one_address__with_new_clients_all_the_time__has_its_share(void **sta
     assert_true(fetch(&clients[PLACES]));
 }
 
+/* The slots of a transfer that the server has for a client of so many, which has all it asks for.
+ */
+static uint32_t slots_for(uint16_t granted, unsigned wanted, enum cp_action action)
+{
+    wish.slots = granted;
+    wish.slot_size = CP_SLOT_SIZE_DEFAULT;
+    assert_int_equal(come_from("127.0.0.1"), CP_OK);
+    return open_with(&clients[client_count - 1], action, wanted).slots;
+}
+
+static void slots__wanted__are_those_of_the_transfer(void **state)
+{
+    (void)state;
+    assert_int_equal(slots_for(64, 0, CP_ACTION_PUT), 64);
+    assert_int_equal(slots_for(64, 1, CP_ACTION_PUT), 1);
+    assert_int_equal(slots_for(64, 20, CP_ACTION_PUT), 20);
+    assert_int_equal(slots_for(12, 64, CP_ACTION_PUT), 12);
+    assert_int_equal(slots_for(3, UINT16_MAX, CP_ACTION_PUT), 3);
+}
+
+/* Clients of many slots do not take all memory: the next one has as many as a near one. */
+static void slots__many_of_many_clients__are_bounded_together(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < FAR_FIT; i++) {
+        assert_int_equal(slots_for(CP_SLOTS_MAX, CP_SLOTS_MAX, CP_ACTION_PUT), CP_SLOTS_MAX);
+    }
+    assert_int_equal(slots_for(CP_SLOTS_MAX, CP_SLOTS_MAX, CP_ACTION_PUT), CP_SLOTS_NEAR);
+    assert_int_equal(slots_for(CP_SLOTS_MAX, CP_SLOTS_NEAR - 1, CP_ACTION_PUT), CP_SLOTS_NEAR - 1);
+    cp_channel_close(&clients[0]);
+    /* The server may take a moment to see it. */
+    uint32_t slots = 0;
+    for (unsigned tries = 0; tries < 1000 && slots != CP_SLOTS_MAX; tries++) {
+        slots = slots_for(CP_SLOTS_MAX, CP_SLOTS_MAX, CP_ACTION_PUT);
+        cp_channel_close(&clients[--client_count]);
+        pass_ms(slots != CP_SLOTS_MAX ? 10 : 0);
+    }
+    assert_int_equal(slots, CP_SLOTS_MAX);
+}
+
 int main(void)
 {
 #define WITH_SERVER(test) cmocka_unit_test_setup_teardown(test, start_server, stop_server)
+#define WITH_LARGE(test)  cmocka_unit_test_setup_teardown(test, start_large_server, stop_server)
     const struct CMUnitTest tests[] = {
         WITH_SERVER(silent__all_places__leave_when_others_come),
         WITH_SERVER(trickling__all_places_but_one__leave_when_others_come),
         WITH_SERVER(one_address__with_new_clients_all_the_time__has_its_share),
+        WITH_LARGE(slots__wanted__are_those_of_the_transfer),
+        WITH_LARGE(slots__many_of_many_clients__are_bounded_together),
     };
 
     return cmocka_run_group_tests_name("cp_places", tests, NULL, NULL);

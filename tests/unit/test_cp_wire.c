@@ -149,7 +149,8 @@ static void message__too_long_for_buffer__is_not_finished(void **state)
 
 static void opened__written__reads_back(void **state)
 {
-    struct cp_opened opened = {{CP_OK, 0}, CP_KIND_DIRECTORY, 0x12345678, 0x1122334455667788, 7, 9};
+    struct cp_opened opened = {{CP_OK, 0}, CP_KIND_DIRECTORY, 0x12345678, 5, 0x1122334455667788, 7,
+                               9};
     struct cp_opened back;
     struct cp_writer writer;
     struct cp_message message;
@@ -164,6 +165,7 @@ static void opened__written__reads_back(void **state)
     assert_true(cp_opened_read(&message.body, &back));
     assert_int_equal(back.kind, CP_KIND_DIRECTORY);
     assert_int_equal(back.stag, 0x12345678);
+    assert_int_equal(back.slots, 5);
     assert_int_equal(back.to, 0x1122334455667788);
     assert_int_equal(back.total_files, 7);
     assert_int_equal(back.total_bytes, 9);

@@ -5,11 +5,12 @@
  */
 #include "channel.h"
 
+#include "clock.h"
+
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 /* Work request ids: what it was above, which buffer or slot below. */
 enum { WORK_RECEIVE = 1, WORK_SEND, WORK_READ, WORK_WRITE };
@@ -179,14 +180,6 @@ bool cp_channel_release(struct cp_channel *channel, unsigned index)
     return iwarp_post_recv(channel->qp, &receive, NULL) == IWARP_OK;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* As iwarp_cq_poll. */
 static int poll_queue(struct cp_channel *channel)
 {
@@ -203,7 +196,7 @@ static enum cp_event_type sleep_on_queue(struct cp_channel *channel, int64_t dea
 {
     struct pollfd fds[2] = {{.fd = iwarp_cq_fd(channel->cq), .events = POLLIN},
                             {.fd = channel->wake_fd, .events = POLLIN}};
-    int64_t left = deadline - now_ms();
+    int64_t left = deadline - cp_clock_ms();
 
     if (left <= 0) {
         return CP_EVENT_TIMEOUT;
@@ -248,7 +241,7 @@ bool cp_channel_has_event(struct cp_channel *channel)
 
 void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
 {
-    int64_t deadline = now_ms() + timeout_ms;
+    int64_t deadline = cp_clock_ms() + timeout_ms;
 
     memset(event, 0, sizeof *event);
     while (channel->done_next == channel->done_count) {

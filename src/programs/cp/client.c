@@ -6,6 +6,7 @@
  */
 #include "client.h"
 
+#include "clock.h"
 #include "tls.h"
 
 #include <stdio.h>
@@ -98,6 +99,7 @@ static enum iwarp_status try_address(struct cp_client *client, const struct addr
     if (status != IWARP_OK) {
         return status;
     }
+    int64_t begin = cp_clock_us();
     conn.connect_timeout_ms = conn.startup_timeout_ms = (unsigned)connect_seconds(options) * 1000;
     conn.ord = options->slots;
     if (conn.tls && cp_tls_expect(client->url.address.host, conn.tls, tls)) {
@@ -109,6 +111,7 @@ static enum iwarp_status try_address(struct cp_client *client, const struct addr
     if (status == IWARP_OK) {
         status = iwarp_conn_wait(client->channel.conn, 2 * connect_seconds(options) * 1000 + 1000);
     }
+    client->startup_us = cp_clock_us() - begin;
     return status;
 }
 
@@ -241,6 +244,18 @@ bool cp_client_wait(struct cp_client *client, struct cp_event *event, struct cp_
     return true;
 }
 
+/* How many slots to ask for, of those that the server has granted. See limits.h. */
+static unsigned wanted_slots(const struct cp_client *client)
+{
+    unsigned granted = client->channel.slots;
+    int64_t more = client->startup_us * CP_SLOTS_A_MS / 1000;
+
+    if (client->options->all_slots || more + CP_SLOTS_NEAR >= granted) {
+        return granted;
+    }
+    return CP_SLOTS_NEAR + (unsigned)more;
+}
+
 /* OPEN uses the buffer behind those of the slots. */
 static bool send_open(struct cp_client *client, enum cp_action action, unsigned flags)
 {
@@ -250,7 +265,7 @@ static bool send_open(struct cp_client *client, enum cp_action action, unsigned 
     struct cp_open open = {action, flags, client->url.name, strlen(client->url.name)};
     struct cp_writer writer;
 
-    cp_message_begin(&writer, buf, CP_MESSAGE_MAX, CP_MESSAGE_OPEN, 0);
+    cp_message_begin(&writer, buf, CP_MESSAGE_MAX, CP_MESSAGE_OPEN, wanted_slots(client));
     cp_open_write(&writer, &open);
     return cp_channel_send(channel, index, cp_message_finish(&writer, buf), 0, 0,
                            (struct cp_target){0, 0});
@@ -263,10 +278,6 @@ bool cp_client_open(struct cp_client *client, enum cp_action action, unsigned fl
     struct cp_message message;
     unsigned access = action == CP_ACTION_GET ? IWARP_ACCESS_LOCAL_WRITE : 0;
 
-    if (action != CP_ACTION_LIST && cp_channel_add_slots(&client->channel, access) != IWARP_OK) {
-        cp_client_broken(client, cp_result_of(CP_NO_MEMORY));
-        return false;
-    }
     if (!send_open(client, action, flags)) {
         cp_client_broken(client, cp_result_of(CP_MALFORMED));
         return false;
@@ -277,6 +288,7 @@ bool cp_client_open(struct cp_client *client, enum cp_action action, unsigned fl
         }
     } while (event.type != CP_EVENT_MESSAGE);
     if (message.type != CP_MESSAGE_OPENED || !cp_opened_read(&message.body, opened) ||
+        opened->slots > client->channel.slots ||
         !cp_channel_release(&client->channel, event.index)) {
         cp_client_broken(client, cp_result_of(CP_MALFORMED));
         return false;
@@ -284,6 +296,11 @@ bool cp_client_open(struct cp_client *client, enum cp_action action, unsigned fl
     if (opened->result.status != CP_OK) {
         cp_report_entry(&client->report, client->url.name[0] ? client->url.name : "/", 0, false,
                         true, opened->result);
+        return false;
+    }
+    client->channel.slots = opened->slots > 0 ? opened->slots : client->channel.slots;
+    if (action != CP_ACTION_LIST && cp_channel_add_slots(&client->channel, access) != IWARP_OK) {
+        cp_client_broken(client, cp_result_of(CP_NO_MEMORY));
         return false;
     }
     client->slots = (struct cp_target){opened->stag, opened->to};

@@ -11,8 +11,13 @@
 /* One control message. Holds the records of about 500 small files, so that they fill a slot. */
 #define CP_MESSAGE_MAX 32768
 
-/* Slots of a transfer: registered memory of both ends that file data goes through. */
-#define CP_SLOTS_DEFAULT     8
+/*
+ * Slots of a transfer: registered memory of both ends that file data goes through. A transfer uses
+ * CP_SLOTS_NEAR of them, and CP_SLOTS_A_MS more for each millisecond that the start-up took: that
+ * is two times there and back, as long as a slot of a get is under way, so 2 GB/s have room.
+ */
+#define CP_SLOTS_NEAR        8
+#define CP_SLOTS_A_MS        4
 #define CP_SLOTS_MAX         64
 #define CP_SLOT_SIZE_DEFAULT (512 * 1024)
 #define CP_SLOT_SIZE_MIN     4096
@@ -20,6 +25,9 @@
 
 /* What one connection may make the server set aside. */
 #define CP_SLOT_MEMORY_MAX (64 * 1024 * 1024)
+
+/* What all of them may make it set aside for slots beyond CP_SLOTS_NEAR each. */
+#define CP_FAR_MEMORY_MAX (256 * 1024 * 1024)
 
 #define CP_NAME_MAX  255  /* octets of one component, as in Linux */
 #define CP_PATH_MAX  4096 /* octets of a whole name in a request */

@@ -39,7 +39,8 @@ struct cp_options {
     size_t argument_count;
     struct iwarp_conn_options conn;
     char tls[CP_TLS_MAX]; /* what conn.tls is; "": --tls was not given */
-    unsigned slots;
+    unsigned slots;       /* of a transfer, at most */
+    bool all_slots;       /* --depth was given: use so many however near the server is */
     uint32_t slot_size;
     bool recursive;
     bool checksum;

@@ -6,6 +6,7 @@
 #include "report.h"
 
 #include "channel.h"
+#include "clock.h"
 #include "json.h"
 #include "options.h"
 #include "path.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DRAW_SECONDS 0.1
@@ -26,10 +26,7 @@
 
 static double now_seconds(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return 1e-6 * (double)cp_clock_us();
 }
 
 /* How many octets of one character at text may be shown as they are. 0: not even the first. */

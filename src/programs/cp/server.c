@@ -26,6 +26,7 @@ struct server {
     const struct cp_options *options;
     struct cp_export export;
     struct cp_room room;
+    _Atomic size_t far_memory;
     struct iwarp_eq *eq;
     struct iwarp_listener *listener;
     int signal_fd;
@@ -152,6 +153,7 @@ static int start_listening(struct server *server, const struct addrinfo *address
     struct iwarp_conn_options conn = options->conn;
     conn.admit = is_allowed;
     conn.admit_arg = (void *)(uintptr_t)options;
+    conn.ird = options->slots; /* a get has one RDMA Read of each under way */
     if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &conn, 128,
                      server->eq, NULL, &server->listener) != IWARP_OK) {
         return fail(
@@ -216,6 +218,7 @@ int cp_run_serve(const struct cp_options *options)
     server.room.keep_free = options->keep_free;
     pthread_mutex_init(&server.room.lock, NULL);
     server.export.room = &server.room;
+    server.export.far_memory = &server.far_memory;
     int status = open_export(&server);
     if (status == CP_EXIT_OK) {
         status = serve_on(&server);

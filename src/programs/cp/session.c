@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -140,8 +141,34 @@ static struct cp_result open_get(struct cp_session *session, const struct cp_ope
     return result;
 }
 
+static void give_slots_back(struct cp_session *session)
+{
+    atomic_fetch_sub(session->export->far_memory, session->far_memory);
+    session->far_memory = 0;
+}
+
+/*
+ * Of the slots that the client was granted, use so many as it wants, 0 being all: those beyond
+ * CP_SLOTS_NEAR only while there is memory for them, so that many clients do not take it all.
+ */
+static void use_slots(struct cp_session *session, unsigned wanted)
+{
+    struct cp_channel *channel = &session->channel;
+
+    channel->slots = wanted > 0 && wanted < channel->slots ? wanted : channel->slots;
+    if (channel->slots <= CP_SLOTS_NEAR) {
+        return;
+    }
+    session->far_memory = (channel->slots - CP_SLOTS_NEAR) * channel->slot_size;
+    if (atomic_fetch_add(session->export->far_memory, session->far_memory) + session->far_memory >
+        CP_FAR_MEMORY_MAX) {
+        give_slots_back(session);
+        channel->slots = CP_SLOTS_NEAR;
+    }
+}
+
 static struct cp_result open_action(struct cp_session *session, const struct cp_open *open,
-                                    struct cp_opened *opened)
+                                    unsigned wanted_slots, struct cp_opened *opened)
 {
     static const unsigned access[] = {
         [CP_ACTION_PUT] = IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE,
@@ -162,24 +189,27 @@ static struct cp_result open_action(struct cp_session *session, const struct cp_
     if (open->action == CP_ACTION_LIST) {
         return result;
     }
+    use_slots(session, wanted_slots);
     if (cp_channel_add_slots(&session->channel, access[open->action]) != IWARP_OK) {
         return cp_result_of(CP_NO_MEMORY);
     }
+    opened->slots = session->channel.slots;
     opened->stag = iwarp_mr_stag(session->channel.slot_mr);
     opened->to = (uint64_t)(uintptr_t)session->channel.slot_memory;
     return result;
 }
 
-static bool answer_open(struct cp_session *session, struct cp_reader *body,
+static bool answer_open(struct cp_session *session, const struct cp_message *message,
                         struct cp_writer *writer)
 {
+    struct cp_reader body = message->body;
     struct cp_open open;
     struct cp_opened opened = {0};
 
-    if (session->sourcing || session->sinking || !cp_open_read(body, &open)) {
+    if (session->sourcing || session->sinking || !cp_open_read(&body, &open)) {
         return false;
     }
-    opened.result = open_action(session, &open, &opened);
+    opened.result = open_action(session, &open, message->slot, &opened);
     cp_standing_asked(&session->standing);
     cp_opened_write(writer, &opened);
     return true;
@@ -263,7 +293,7 @@ static bool answer(struct cp_session *session, const struct cp_event *request, u
     }
     cp_message_begin(&writer, buf, CP_MESSAGE_MAX, answers[type], message.slot);
     if (type == CP_MESSAGE_OPEN) {
-        ok = answer_open(session, &message.body, &writer);
+        ok = answer_open(session, &message, &writer);
     } else if (type == CP_MESSAGE_STORE) {
         ok = answer_store(session, &message, &writer);
     } else {
@@ -422,6 +452,7 @@ static void *run(void *context)
     cp_standing_watch(&session->standing, NULL);
     /* The channel first: nothing may write to a slot while it is released. */
     cp_channel_close(&session->channel);
+    give_slots_back(session);
     if (session->sinking) {
         cp_sink_end(&session->sink);
     }

@@ -24,6 +24,7 @@ struct cp_export {
     struct iwarp_device *device;
     int done_fd; /* eventfd: a session has ended */
     struct cp_room *room;
+    _Atomic size_t *far_memory; /* octets of slots beyond CP_SLOTS_NEAR in all sessions */
 };
 
 struct cp_session {
@@ -38,6 +39,7 @@ struct cp_session {
     struct cp_standing standing;
     char peer[CP_HOST_MAX + 16];
     struct cp_channel channel;
+    size_t far_memory;                       /* its part of the export's */
     struct cp_event waiting[CP_BUFFERS_MAX]; /* ring of messages not answered yet */
     unsigned first, count;
     enum cp_action action; /* 0 before OPEN */

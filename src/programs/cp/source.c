@@ -9,12 +9,12 @@
  */
 #include "source.h"
 
+#include "clock.h"
 #include "path.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
@@ -348,14 +348,6 @@ void cp_source_end(struct cp_source *source)
     cp_digest_free(&source->digest);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
 {
     static _Thread_local struct cp_walk walk;
@@ -374,9 +366,9 @@ void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
     if (dir < 0 || cp_walk_begin(&walk, dir, "", false) != 0) {
         return;
     }
-    int64_t deadline = now_ms() + CP_COUNT_MS;
+    int64_t deadline = cp_clock_ms() + CP_COUNT_MS;
     do {
-        if (now_ms() > deadline) {
+        if (cp_clock_ms() > deadline) {
             *totals = (struct cp_totals){0, 0};
             break;
         }

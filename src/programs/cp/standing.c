@@ -2,17 +2,8 @@
 /* Time that is used up by waiting and given back by octets. */
 #include "standing.h"
 
+#include "clock.h"
 #include "limits.h"
-
-#include <time.h>
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static uint64_t count_octets(const struct cp_standing *standing)
 {
@@ -27,7 +18,7 @@ static uint64_t count_octets(const struct cp_standing *standing)
 /* Charge for the time since the last call, and give for the octets. Under the lock. */
 static void settle(struct cp_standing *standing)
 {
-    int64_t now = now_ms();
+    int64_t now = cp_clock_ms();
     uint64_t octets = count_octets(standing);
 
     if (!standing->working) {
@@ -43,7 +34,7 @@ static void settle(struct cp_standing *standing)
 
 void cp_standing_begin(struct cp_standing *standing)
 {
-    *standing = (struct cp_standing){.since_ms = now_ms(), .left_ms = CP_ASK_MS};
+    *standing = (struct cp_standing){.since_ms = cp_clock_ms(), .left_ms = CP_ASK_MS};
     pthread_mutex_init(&standing->lock, NULL);
 }
 

@@ -101,7 +101,7 @@ void cp_opened_write(struct cp_writer *writer, const struct cp_opened *opened)
     cp_result_write(writer, opened->result);
     cp_add_number(writer, (uint64_t)opened->kind, 4);
     cp_add_number(writer, opened->stag, 4);
-    cp_add_number(writer, 0, 4);
+    cp_add_number(writer, opened->slots, 4);
     cp_add_number(writer, opened->to, 8);
     cp_add_number(writer, opened->total_files, 8);
     cp_add_number(writer, opened->total_bytes, 8);
@@ -114,7 +114,7 @@ bool cp_opened_read(struct cp_reader *reader, struct cp_opened *opened)
     }
     uint32_t kind = cp_take_u32(reader);
     opened->stag = cp_take_u32(reader);
-    (void)cp_take_u32(reader);
+    opened->slots = cp_take_u32(reader);
     opened->to = cp_take_u64(reader);
     opened->total_files = cp_take_u64(reader);
     opened->total_bytes = cp_take_u64(reader);

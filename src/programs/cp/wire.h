@@ -6,8 +6,9 @@
  *   client                                            server
  *   MPA Request, private data: hello (wishes)    ->
  *                                                <-   MPA Reply: hello (grants), or Reject (why)
- *   OPEN (put, get or list; name)                ->
- *                                                <-   OPENED (result, STag and TO of the slots)
+ *   OPEN n (put, get or list; name)              ->   n: slots that the client wants, of those
+ *                                                     that were granted; 0: all
+ *                                                <-   OPENED (result, slots, their STag and TO)
  *   put:  RDMA Write into slot n, STORE n        ->
  *                                                <-   STORED n (what failed)
  *   get:  FETCH n                                ->
@@ -77,6 +78,7 @@ struct cp_opened {
     struct cp_result result;
     enum cp_kind kind;
     uint32_t stag;
+    uint32_t slots; /* that the transfer has, 0: all that were granted */
     uint64_t to;
     uint64_t total_files;
     uint64_t total_bytes;

@@ -144,6 +144,36 @@ static inline void make_pair(int fds[2])
     works(rclose(listener));
 }
 
+/* A TCP connection; it becomes an rsocket at both ends; both. */
+static inline void tcp_pair(int fds[2])
+{
+    struct sockaddr_in at = loopback(0);
+    socklen_t len = sizeof at;
+    int l = works(socket(AF_INET, SOCK_STREAM, 0));
+
+    works(bind(l, (struct sockaddr *)&at, len));
+    works(listen(l, 1));
+    works(getsockname(l, (struct sockaddr *)&at, &len));
+    fds[0] = works(socket(AF_INET, SOCK_STREAM, 0));
+    works(connect(fds[0], (struct sockaddr *)&at, len));
+    fds[1] = works(accept(l, NULL, NULL));
+    close(l);
+}
+
+static inline void adopt(const int fds[2])
+{
+    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
+    assert_int_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), 0);
+    assert_int_equal(iwarp_rs_start_up(fds[1], RS_WAIT_MS), 0);
+}
+
+static inline void adopt_pair(int fds[2])
+{
+    tcp_pair(fds);
+    adopt(fds);
+}
+
 static inline void close_pair(int fds[2])
 {
     works(rclose(fds[0]));

@@ -9,30 +9,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-static void tcp_pair(int fds[2])
-{
-    struct sockaddr_in at = loopback(0);
-    socklen_t len = sizeof at;
-    int l = works(socket(AF_INET, SOCK_STREAM, 0));
-
-    works(bind(l, (struct sockaddr *)&at, len));
-    works(listen(l, 1));
-    works(getsockname(l, (struct sockaddr *)&at, &len));
-    fds[0] = works(socket(AF_INET, SOCK_STREAM, 0));
-    works(connect(fds[0], (struct sockaddr *)&at, len));
-    fds[1] = works(accept(l, NULL, NULL));
-    close(l);
-}
-
-static void adopt_pair(int fds[2])
-{
-    tcp_pair(fds);
-    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
-    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
-    assert_int_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), 0);
-    assert_int_equal(iwarp_rs_start_up(fds[1], RS_WAIT_MS), 0);
-}
-
 static void connection__that_is_adopted__is_an_rsocket_of_the_same_number(void **state)
 {
     struct sockaddr_in before, after;

@@ -198,6 +198,31 @@ static void buffer__of_a_length_that_was_asked_for__stays(void **state)
     }
 }
 
+/* A program of sockets says it of the TCP connection, before that becomes an rsocket. */
+static void buffer__of_a_connection_that_was_adopted__stays_if_its_length_was_set(void **state)
+{
+    (void)state;
+    for (unsigned set = 0; set < 2; set++) {
+        struct stream s = {.buf = malloc(PIECE)};
+        int octets = AT_FIRST / 4, locks = 0;
+        socklen_t len = sizeof locks;
+        tcp_pair(s.fds);
+        if (getsockopt(s.fds[1], SOL_SOCKET, SO_BUF_LOCK, &locks, &len) != 0) {
+            skip(); /* before Linux 5.14 nobody can know it */
+        }
+        if (set) {
+            works(setsockopt(s.fds[1], SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets));
+        }
+        adopt(s.fds);
+        uint64_t now = 0;
+        for (unsigned i = 0; i < 8; i++) {
+            now = room(&s);
+        }
+        assert_true(set ? now == AT_FIRST : now > AT_FIRST);
+        end(&s);
+    }
+}
+
 #define MANY 28u
 
 /* Each would have some 6 MiB, together more than all may have. */
@@ -230,6 +255,7 @@ int main(void)
         cmocka_unit_test(buffer__of_small_messages__stays),
         cmocka_unit_test(buffer__whose_peer_was_idle__stays),
         cmocka_unit_test(buffer__of_a_length_that_was_asked_for__stays),
+        cmocka_unit_test(buffer__of_a_connection_that_was_adopted__stays_if_its_length_was_set),
         cmocka_unit_test(buffers__of_many__have_a_bound_together),
     };
 

@@ -58,6 +58,58 @@ static void lists__that_cannot_be__are_refused(void **state)
     }
 }
 
+/* The listing goes on after its end, or an answer is for another slot than the next one. */
+static void answer_out_of_turn(const struct cp_message *request)
+{
+    struct cp_writer writer;
+    unsigned number = host.requests; /* the first FETCH is 1 */
+
+    if (request->type == CP_MESSAGE_OPEN) {
+        host_send_opened(CP_KIND_DIRECTORY);
+        return;
+    }
+    uint8_t *buf = host_begin_fetched(&writer, request->slot ^ (lie == 0 && number == 3), 0,
+                                      lie == 1 && number == 2 ? CP_FETCHED_END : 0);
+    if (buf) {
+        add(&writer, 'F');
+        host_send(&writer, buf);
+    }
+}
+
+static void answers__out_of_turn__are_refused(void **state)
+{
+    (void)state;
+    for (lie = 0; lie < 2; lie++) {
+        host_expect_broken("ls -r", answer_out_of_turn, "protocol");
+    }
+}
+
+/* Four answers. Requests under way: 1, 2, 3, and then as many as there are slots. */
+static void answer_in_four(const struct cp_message *request)
+{
+    struct cp_writer writer;
+
+    if (request->type == CP_MESSAGE_OPEN) {
+        host_send_opened(CP_KIND_DIRECTORY);
+        return;
+    }
+    uint8_t *buf =
+        host_begin_fetched(&writer, request->slot, 0, host.requests < 4 ? 0 : CP_FETCHED_END);
+    if (buf) {
+        if (host.requests <= 4) {
+            add(&writer, 'F');
+        }
+        host_send(&writer, buf);
+    }
+}
+
+static void listing__of_several_answers__has_more_requests_under_way_with_each(void **state)
+{
+    (void)state;
+    assert_int_equal(host_serve("ls", answer_in_four), CP_EXIT_OK);
+    assert_int_equal(host.requests, 1 + 4 + (HOST_SLOTS - 1));
+}
+
 /* Names and times that look strange. */
 static const char strange[] = "\033[31m\x9b"
                               "1m\xc2\x9b\r\n\a\"\\\xff\xc0\xaf\xed\xa0\x80";
@@ -152,6 +204,8 @@ int main(void)
 #define WITH_HOST(test) cmocka_unit_test_setup_teardown(test, host_setup, host_teardown)
     const struct CMUnitTest tests[] = {
         WITH_HOST(lists__that_cannot_be__are_refused),
+        WITH_HOST(answers__out_of_turn__are_refused),
+        WITH_HOST(listing__of_several_answers__has_more_requests_under_way_with_each),
         WITH_HOST(names__on_a_terminal__have_no_effect_there),
         WITH_HOST(names_and_times__in_json__are_valid),
         WITH_HOST(totals__that_cannot_be__leave_the_bar_whole),

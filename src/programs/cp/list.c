@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * iwarp-cp ls: the records of a listing, printed. Names are all there is, so one request at a time
- * is enough. Without -r the contents of a directory, or the file itself; with it everything below.
+ * iwarp-cp ls: the records of a listing, printed. Without -r the contents of a directory, or the
+ * file itself; with it everything below. Names are all there is, and most listings are one answer:
+ * so one request is under way at first, and one more with each answer, for servers far away.
  */
 #include "client.h"
 
@@ -18,6 +19,8 @@ struct list {
     char path[CP_DEPTH_MAX * (CP_NAME_MAX + 1) + 1]; /* of the directory, with '/' at its end */
     size_t lengths[CP_DEPTH_MAX];                    /* of path, at each depth */
     unsigned depth;
+    uint64_t asked, answered; /* requests so far */
+    bool ended;               /* the server has told everything */
 };
 
 static void print_mode(char type, uint32_t mode)
@@ -173,42 +176,67 @@ static bool print_records(struct list *list, struct cp_reader *records)
     return more == 0;
 }
 
-/* Data has no place in a listing, and an answer of nothing but "more" would go on for ever. */
-static bool is_useful(const struct cp_batch *batch, const struct cp_reader *records)
+/* Data has no place in a listing, an answer of nothing but "more" would go on for ever, and nothing
+ * comes after the end. */
+static bool is_useful(const struct list *list, const struct cp_batch *batch,
+                      const struct cp_reader *records)
 {
-    return batch->data_len == 0 && (records->left > 0 || batch->flags & CP_FETCHED_END);
+    bool is_end = batch->flags & CP_FETCHED_END;
+
+    return batch->data_len == 0 && (records->left > 0 || is_end) &&
+           (!list->ended || (records->left == 0 && is_end));
 }
 
-/* One request and its answer. 1: more to come, 0: the end, -1: given up. */
-static int fetch_once(struct list *list)
+static bool ask(struct list *list)
+{
+    unsigned slots = list->client.channel.slots;
+    uint64_t most = list->answered + 1 < slots ? list->answered + 1 : slots;
+
+    while (!list->ended && list->asked - list->answered < most) {
+        unsigned slot = (unsigned)(list->asked % slots);
+        if (list->client.channel.send_busy[slot]) {
+            break; /* the request before it is still on its way out */
+        }
+        if (!cp_client_fetch(&list->client, slot)) {
+            return false;
+        }
+        list->asked++;
+    }
+    return true;
+}
+
+/* Answers come in the order of the requests, one to each. */
+static bool take_answer(struct list *list, const struct cp_event *event, struct cp_message *message)
+{
+    struct cp_batch batch;
+
+    if (message->type != CP_MESSAGE_FETCHED || list->answered == list->asked ||
+        message->slot != list->answered % list->client.channel.slots ||
+        !cp_batch_read(&message->body, &batch) || !is_useful(list, &batch, &message->body) ||
+        !print_records(list, &message->body)) {
+        return false;
+    }
+    list->answered++;
+    list->ended = list->ended || batch.flags & CP_FETCHED_END;
+    return !(list->ended && list->depth > 0) &&
+           cp_channel_release(&list->client.channel, event->index);
+}
+
+static void fetch_all(struct list *list)
 {
     struct cp_event event;
     struct cp_message message = {0};
-    struct cp_batch batch;
-    bool answered = false;
 
-    if (!cp_client_fetch(&list->client, 0)) {
-        cp_client_broken(&list->client, cp_result_of(CP_MALFORMED));
-        return -1;
-    }
-    while (!answered || list->client.channel.send_busy[0]) {
-        if (!cp_client_wait(&list->client, &event, &message)) {
-            return -1;
+    do {
+        bool goes_on = ask(list);
+        if (goes_on && !cp_client_wait(&list->client, &event, &message)) {
+            return;
         }
-        if (event.type != CP_EVENT_MESSAGE) {
-            continue;
-        }
-        if (answered || message.type != CP_MESSAGE_FETCHED ||
-            !cp_batch_read(&message.body, &batch) || !is_useful(&batch, &message.body) ||
-            !print_records(list, &message.body) ||
-            (batch.flags & CP_FETCHED_END && list->depth > 0) ||
-            !cp_channel_release(&list->client.channel, event.index)) {
+        if (!goes_on || (event.type == CP_EVENT_MESSAGE && !take_answer(list, &event, &message))) {
             cp_client_broken(&list->client, cp_result_of(CP_MALFORMED));
-            return -1;
+            return;
         }
-        answered = true;
-    }
-    return batch.flags & CP_FETCHED_END ? 0 : 1;
+    } while (!list->ended || list->answered < list->asked);
 }
 
 int cp_run_list(const struct cp_options *options)
@@ -226,8 +254,7 @@ int cp_run_list(const struct cp_options *options)
     list.client.report.bar = false;
     if (cp_client_open(&list.client, CP_ACTION_LIST, options->recursive ? CP_OPEN_RECURSIVE : 0,
                        &opened)) {
-        while (fetch_once(&list) > 0) {
-        }
+        fetch_all(&list);
     }
     return cp_client_finish(&list.client);
 }

@@ -21,7 +21,7 @@ migration()
     as --32 -o guest.o "$top/tests/programs/guest.S" &&
         ld -m elf_i386 -Ttext 0x7c00 --oformat binary -o guest.img guest.o || return 1
     truncate -s 1474560 guest.img
-    cp "$top/tests/programs/qmp.py" . && chmod 644 guest.img qmp.py # others may not be let into the tree
+    bring tests/programs/qmp.py && chmod 644 guest.img
     common="-accel tcg -M pc -nodefaults -m 64 -display none
         -drive if=floppy,format=raw,readonly=on,file=guest.img"
     # shellcheck disable=SC2086 # options

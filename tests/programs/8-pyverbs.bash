@@ -87,8 +87,9 @@ try "pyverbs of other devices: mlx5, efa, cuda" suite others
 # The example for Python.
 hello_in_python()
 {
-    start hello /usr/bin/python3 "$top/examples/python/hello.py" server
-    ready hello 7473 && r /usr/bin/python3 "$top/examples/python/hello.py" client 127.0.0.1 >client.out &&
+    bring examples/python/hello.py || return 1
+    start hello /usr/bin/python3 hello.py server
+    ready hello 7473 && r /usr/bin/python3 hello.py client 127.0.0.1 >client.out &&
         says '^hello from the server$' client.out && finishes "$pid" hello && says '^hello from the client$' hello.out
 }
 try "examples/python/hello.py" hello_in_python

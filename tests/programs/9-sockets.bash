@@ -97,8 +97,9 @@ postgres()
 # libuv closes its sockets by syscall(2).
 node()
 {
-    RUN="$record" start server /usr/bin/node "$top/tests/programs/sockets_node.js" server "$port"
-    ready server "$port" && RUN=--sockets r /usr/bin/node "$top/tests/programs/sockets_node.js" client "$port" >client.out &&
+    bring tests/programs/sockets_node.js || return 1
+    RUN="$record" start server /usr/bin/node sockets_node.js server "$port"
+    ready server "$port" && RUN=--sockets r /usr/bin/node sockets_node.js client "$port" >client.out &&
         says '^well' client.out && ! grep . server.out && carried s 20000000 x.*.pcapng
 }
 
@@ -107,20 +108,23 @@ misuse()
 {
     local ends=$(($1 * 2))
     shift
-    RUN='--sockets --log=info' r /usr/bin/python3 "$top/tests/programs/sockets_misuse.py" "$port" "$@" >out 2>&1 &&
+    bring tests/programs/sockets_misuse.py || return 1
+    RUN='--sockets --log=info' r /usr/bin/python3 sockets_misuse.py "$port" "$@" >out 2>&1 &&
         says '^well' out && ! grep 'plain TCP' out && [ "$(grep -c 'established over tcp' out)" = $ends ]
 }
 
 # Each connection has several descriptors: what finds none comes again, plain, and no octet is lost.
 few_descriptors()
 {
-    (ulimit -n 300 && RUN='--sockets --log=info' r /usr/bin/python3 "$top/tests/programs/sockets_misuse.py" "$port" many 100 >out 2>&1)
+    bring tests/programs/sockets_misuse.py || return 1
+    (ulimit -n 300 && RUN='--sockets --log=info' r /usr/bin/python3 sockets_misuse.py "$port" many 100 >out 2>&1)
     says '^well' out && says 'established over tcp' out && says 'plain TCP\|cannot be RDMA' out
 }
 
 silent()
 {
-    RUN=--sockets r /usr/bin/python3 "$top/tests/programs/sockets_misuse.py" "$port" connecting >out 2>&1 && says '^well' out
+    bring tests/programs/sockets_misuse.py &&
+        RUN=--sockets r /usr/bin/python3 sockets_misuse.py "$port" connecting >out 2>&1 && says '^well' out
 }
 
 try "nc, 20 MB" nc_file

@@ -85,6 +85,9 @@ eventually()
 
 children=()
 
+# bring FILE: of the tree, into the folder of the case: users of r may not be let into the tree
+bring() { cp "$top/$1" . && chmod 644 "${1##*/}"; }
+
 # r PROGRAM...: runs it; RUN is options of iwarp-run
 r()
 {

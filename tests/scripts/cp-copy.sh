@@ -138,7 +138,7 @@ few_slots()
 {
     local sends
     for _ in {1..50}; do
-        sends=$(sends_of_get)
+        sends=$(sends_of_get "$@")
         [ "$sends" -ge 9 ] && [ "$sends" -lt 17 ] && return 0
     done
     echo "$sends Sends"
@@ -147,6 +147,12 @@ few_slots()
 check "a near server: few slots" few_slots
 check "--depth 64: all slots" test "$(sends_of_get --depth 64)" = 65
 check "--depth 3: three slots" test "$(sends_of_get --depth 3)" = 4
+check "--block 16M: what the server's blocks allow" few_slots --block 16M
+
+# Names of 200 octets: more answers than the server has slots for.
+mkdir export/names
+(cd export/names && seq -f "%0200.0f" 3000 | xargs touch)
+check "ls of many answers" bash -c '[ "$("$1" ls "$2/names" | sort -u | wc -l)" = 3000 ]' - "$cp" "$url"
 
 # at the same time
 pids=()
@@ -194,6 +200,13 @@ check "server options: put" succeeds "$cp" put --no-crc -r tree "iwarp://$addres
 check "server options: is the same" same_tree tree export/server-options
 check "server options: get" succeeds "$cp" get -r "iwarp://$address/server-options" server-options
 check "server options: get is the same" same_tree tree server-options
+stop
+serve --block 16M export
+url=iwarp://$address
+check "blocks of 16M at both ends: four of them" test "$(sends_of_get --block 16M --depth 4)" = 5
+check "and no more than 64M" test "$(sends_of_get --block 16M)" = 5
+check "the server's blocks alone: get" succeeds "$cp" get -r "$url/server-options" large-blocks
+check "the server's blocks alone: get is the same" same_tree tree large-blocks
 stop
 serve --allow 127.0.0.0/8 export
 check "--allow lets in whom it names" succeeds "$cp" ls "iwarp://$address/tree"

@@ -222,6 +222,7 @@ static inline void host_take_client(void)
         cp_hello_read(iwarp_conn_private_data(event.conn, &wish_len), CP_HELLO_LEN, &hello));
     hello.slots = hello.slots < HOST_SLOTS ? hello.slots : HOST_SLOTS;
     hello.slot_size = HOST_SLOT_SIZE;
+    assert_true(cp_channel_use_slots(&host.channel, HOST_SLOTS));
     assert_int_equal(cp_channel_add_slots(&host.channel, IWARP_ACCESS_LOCAL_WRITE |
                                                              IWARP_ACCESS_REMOTE_READ |
                                                              IWARP_ACCESS_REMOTE_WRITE),

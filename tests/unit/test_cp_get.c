@@ -153,6 +153,7 @@ static void let_client_come(const char *option)
     poll(NULL, 0, (int)start_up_ms);
     assert_int_equal(cp_channel_open(&channel, device, CP_SLOTS_MAX, SLOT_SIZE), IWARP_OK);
     channel.conn = event.conn;
+    assert_true(cp_channel_use_slots(&channel, CP_SLOTS_MAX));
     assert_int_equal(cp_channel_add_slots(&channel, IWARP_ACCESS_REMOTE_READ), IWARP_OK);
     assert_int_equal(
         iwarp_accept(event.conn, channel.qp, NULL, data, cp_hello_write(data, &hello), NULL),

@@ -251,10 +251,12 @@ static void slots__that_the_server_does_not_have__end_the_client(void **state)
     host_expect_clean();
 }
 
+static uint32_t too_many;
+
 static void answer_with_more_slots(const struct cp_message *request)
 {
     struct cp_writer writer;
-    struct cp_opened opened = {.kind = CP_KIND_FILE, .slots = HOST_SLOTS + 1};
+    struct cp_opened opened = {.kind = CP_KIND_FILE, .slots = too_many};
     uint8_t *buf = host_begin(&writer, CP_MESSAGE_OPENED, 0);
 
     (void)request;
@@ -264,8 +266,14 @@ static void answer_with_more_slots(const struct cp_message *request)
 
 static void slots__more_than_were_granted__end_the_client(void **state)
 {
+    static const char *const verbs[] = {"get -q", "ls"};
+
     (void)state;
-    host_expect_broken("get -q", answer_with_more_slots, "protocol");
+    for (unsigned i = 0; i < 4; i++) {
+        too_many = i % 2 ? UINT32_MAX : HOST_SLOTS + 1;
+        host_expect_broken(verbs[i / 2], answer_with_more_slots, "protocol");
+        assert_int_equal(host.requests, 1); /* the OPEN */
+    }
     host_expect_clean();
 }
 
@@ -287,7 +295,7 @@ static void memory_of_the_client__is_out_of_reach(void **state)
 {
     (void)state;
     host.chance.state = 1;
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         host.number = i;
         host_expect_broken("get -q", reach_into_the_client, "the connection is lost");
         host_expect_clean();

@@ -58,7 +58,8 @@ static void lists__that_cannot_be__are_refused(void **state)
     }
 }
 
-/* The listing goes on after its end, or an answer is for another slot than the next one. */
+/* An answer is for another slot than the next one, the listing goes on after its end, it ends again
+ * with something in it, or each request has two answers. */
 static void answer_out_of_turn(const struct cp_message *request)
 {
     struct cp_writer writer;
@@ -68,18 +69,21 @@ static void answer_out_of_turn(const struct cp_message *request)
         host_send_opened(CP_KIND_DIRECTORY);
         return;
     }
-    uint8_t *buf = host_begin_fetched(&writer, request->slot ^ (lie == 0 && number == 3), 0,
-                                      lie == 1 && number == 2 ? CP_FETCHED_END : 0);
-    if (buf) {
-        add(&writer, 'F');
-        host_send(&writer, buf);
+    bool is_end = (lie == 1 && number == 2) || (lie == 2 && number >= 2);
+    for (unsigned times = lie == 3 ? 2 : 1; times > 0; times--) {
+        uint8_t *buf = host_begin_fetched(&writer, request->slot ^ (lie == 0 && number == 3), 0,
+                                          is_end ? CP_FETCHED_END : 0);
+        if (buf) {
+            add(&writer, 'F');
+            host_send(&writer, buf);
+        }
     }
 }
 
 static void answers__out_of_turn__are_refused(void **state)
 {
     (void)state;
-    for (lie = 0; lie < 2; lie++) {
+    for (lie = 0; lie < 4; lie++) {
         host_expect_broken("ls -r", answer_out_of_turn, "protocol");
     }
 }

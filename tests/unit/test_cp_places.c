@@ -131,6 +131,7 @@ static enum cp_status come_from(const char *address)
     options.source = (struct sockaddr *)&from;
     options.source_len = sizeof from;
     assert_int_equal(cp_channel_open(channel, device, 4, SLOT_SIZE), IWARP_OK);
+    assert_true(cp_channel_use_slots(channel, 4));
     assert_int_equal(cp_channel_add_slots(channel, IWARP_ACCESS_LOCAL_WRITE), IWARP_OK);
     assert_int_equal(iwarp_connect(channel->qp, (struct sockaddr *)&server_addr, sizeof server_addr,
                                    &options, data, cp_hello_write(data, &hello), NULL, NULL,
@@ -173,8 +174,9 @@ static bool hear(struct cp_channel *channel, struct cp_message *message)
     return true;
 }
 
-static struct cp_opened open_with(struct cp_channel *channel, enum cp_action action,
-                                  unsigned wanted_slots)
+/* What the server says to an OPEN. */
+static struct cp_opened try_open(struct cp_channel *channel, enum cp_action action,
+                                 unsigned wanted_slots)
 {
     uint8_t buf[64];
     struct cp_open open = {action, CP_OPEN_INTO, "", 0};
@@ -187,6 +189,14 @@ static struct cp_opened open_with(struct cp_channel *channel, enum cp_action act
     say(channel, buf, cp_message_finish(&writer, buf), 0, (struct cp_target){0, 0});
     assert_true(hear(channel, &message));
     assert_true(cp_opened_read(&message.body, &opened));
+    return opened;
+}
+
+static struct cp_opened open_with(struct cp_channel *channel, enum cp_action action,
+                                  unsigned wanted_slots)
+{
+    struct cp_opened opened = try_open(channel, action, wanted_slots);
+
     assert_int_equal(opened.result.status, CP_OK);
     return opened;
 }
@@ -312,14 +322,18 @@ static void one_address__with_new_clients_all_the_time__has_its_share(void **sta
     assert_true(fetch(&clients[PLACES]));
 }
 
-/* The slots of a transfer that the server has for a client of so many, which has all it asks for.
- */
-static uint32_t slots_for(uint16_t granted, unsigned wanted, enum cp_action action)
+/* A new client, which has so many slots by the hello. */
+static struct cp_channel *come_for(uint16_t granted)
 {
     wish.slots = granted;
     wish.slot_size = CP_SLOT_SIZE_DEFAULT;
     assert_int_equal(come_from("127.0.0.1"), CP_OK);
-    return open_with(&clients[client_count - 1], action, wanted).slots;
+    return &clients[client_count - 1];
+}
+
+static uint32_t slots_for(uint16_t granted, unsigned wanted, enum cp_action action)
+{
+    return open_with(come_for(granted), action, wanted).slots;
 }
 
 static void slots__wanted__are_those_of_the_transfer(void **state)
@@ -330,24 +344,61 @@ static void slots__wanted__are_those_of_the_transfer(void **state)
     assert_int_equal(slots_for(64, 20, CP_ACTION_PUT), 20);
     assert_int_equal(slots_for(12, 64, CP_ACTION_PUT), 12);
     assert_int_equal(slots_for(3, UINT16_MAX, CP_ACTION_PUT), 3);
+    assert_int_equal(slots_for(64, 5, CP_ACTION_LIST), 5);
+    assert_int_equal(slots_for(64, 0, CP_ACTION_LIST),
+                     CP_SLOTS_NEAR); /* they are for messages only */
 }
 
-/* Clients of many slots do not take all memory: the next one has as many as a near one. */
+/* An octet in the last slot is taken, and the one behind ends the connection. */
+static void expect_memory_of(struct cp_channel *channel, const struct cp_opened *opened)
+{
+    static const uint8_t request[CP_HEAD_LEN] = {CP_MESSAGE_STORE};
+    struct cp_target behind = {opened->stag,
+                               opened->to + (uint64_t)opened->slots * CP_SLOT_SIZE_DEFAULT};
+    struct cp_target last = {behind.stag, behind.to - 1};
+    struct cp_message message;
+    char text[512];
+
+    say(channel, request, 0, 1, last);
+    say(channel, request, 0, 1, behind);
+    assert_false(hear(channel, &message));
+    iwarp_fault_text(iwarp_conn_fault(channel->conn), text, sizeof text);
+    if (!strstr(text, "beyond its region")) {
+        fail_msg("not about the region: %s", text);
+    }
+}
+
+/*
+ * Clients of many slots do not take all memory: the next ones have what is left, then as many as a
+ * client that is near. One that wants all of them, as older clients do, gets no fewer.
+ */
 static void slots__many_of_many_clients__are_bounded_together(void **state)
 {
+    const unsigned left =
+        (CP_FAR_MEMORY_MAX - FAR_FIT * FAR_MEMORY) / CP_SLOT_SIZE_DEFAULT + CP_SLOTS_NEAR;
+
     (void)state;
     for (unsigned i = 0; i < FAR_FIT; i++) {
         assert_int_equal(slots_for(CP_SLOTS_MAX, CP_SLOTS_MAX, CP_ACTION_PUT), CP_SLOTS_MAX);
     }
-    assert_int_equal(slots_for(CP_SLOTS_MAX, CP_SLOTS_MAX, CP_ACTION_PUT), CP_SLOTS_NEAR);
-    assert_int_equal(slots_for(CP_SLOTS_MAX, CP_SLOTS_NEAR - 1, CP_ACTION_PUT), CP_SLOTS_NEAR - 1);
+    struct cp_channel *partly = come_for(CP_SLOTS_MAX), *last = come_for(CP_SLOTS_MAX);
+    struct cp_opened opened = open_with(partly, CP_ACTION_PUT, CP_SLOTS_MAX);
+    assert_int_equal(opened.slots, left);
+    assert_int_equal(open_with(last, CP_ACTION_PUT, CP_SLOTS_MAX).slots, CP_SLOTS_NEAR);
+    cp_channel_close(last);
+    client_count--;
+    last = come_for(CP_SLOTS_MAX);
+    assert_int_equal(try_open(last, CP_ACTION_PUT, 0).result.status, CP_NO_MEMORY);
+    expect_memory_of(partly, &opened);
     cp_channel_close(&clients[0]);
     /* The server may take a moment to see it. */
     uint32_t slots = 0;
     for (unsigned tries = 0; tries < 1000 && slots != CP_SLOTS_MAX; tries++) {
-        slots = slots_for(CP_SLOTS_MAX, CP_SLOTS_MAX, CP_ACTION_PUT);
-        cp_channel_close(&clients[--client_count]);
-        pass_ms(slots != CP_SLOTS_MAX ? 10 : 0);
+        cp_channel_close(last);
+        client_count--;
+        pass_ms(10);
+        last = come_for(CP_SLOTS_MAX);
+        slots = open_with(last, CP_ACTION_PUT, CP_SLOTS_MAX).slots;
     }
     assert_int_equal(slots, CP_SLOTS_MAX);
 }

@@ -103,6 +103,7 @@ static int stop_server(void **state)
 static enum iwarp_status connect_with(const void *private_data, size_t len)
 {
     assert_int_equal(cp_channel_open(&channel, device, 4, 65536), IWARP_OK);
+    assert_true(cp_channel_use_slots(&channel, 4));
     assert_int_equal(cp_channel_add_slots(&channel, IWARP_ACCESS_LOCAL_WRITE), IWARP_OK);
     assert_int_equal(iwarp_connect(channel.qp, (struct sockaddr *)&server_addr, sizeof server_addr,
                                    NULL, private_data, len, NULL, NULL, &channel.conn),

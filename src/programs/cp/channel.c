@@ -75,10 +75,21 @@ enum iwarp_status cp_channel_open(struct cp_channel *channel, struct iwarp_devic
         status = iwarp_mr_register(channel->pd, channel->messages, messages_len(channel),
                                    IWARP_ACCESS_LOCAL_WRITE, &channel->message_mr);
     }
-    for (unsigned i = 0; status == IWARP_OK && i < channel->buffers; i++) {
+    for (unsigned i = 0; status == IWARP_OK && i < CP_SPARE_BUFFERS; i++) {
         status = cp_channel_release(channel, i) ? IWARP_OK : IWARP_LIMIT;
     }
     return status;
+}
+
+bool cp_channel_use_slots(struct cp_channel *channel, unsigned slots)
+{
+    channel->slots = slots;
+    for (unsigned i = 0; i < slots; i++) {
+        if (!cp_channel_release(channel, CP_SPARE_BUFFERS + i)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 enum iwarp_status cp_channel_add_slots(struct cp_channel *channel, unsigned access)

@@ -4,7 +4,8 @@
  * completion queue and message buffers, and the slots that file data goes through.
  *
  * The number of message buffers follows from the slots: the protocol (wire.h) never has more
- * messages under way. One thread per channel.
+ * messages under way. Memory of buffers and slots that are not used is never touched. One thread
+ * per channel.
  */
 #ifndef CP_CHANNEL_H
 #define CP_CHANNEL_H
@@ -61,9 +62,15 @@ struct cp_event {
     const struct iwarp_fault *fault; /* BROKEN; NULL if the peer closed in order */
 };
 
-/* Create everything but the connection and the slots, and post the receives. */
+/*
+ * Create everything but the connection and the slots, of which there are to be so many at most, and
+ * post receives for what is not about a slot.
+ */
 enum iwarp_status cp_channel_open(struct cp_channel *channel, struct iwarp_device *device,
                                   unsigned slots, size_t slot_size);
+
+/* Once: there are so many slots, at most those of open. Posts a receive for each. */
+bool cp_channel_use_slots(struct cp_channel *channel, unsigned slots);
 
 /* Make and register the slots, with enum iwarp_access rights. */
 enum iwarp_status cp_channel_add_slots(struct cp_channel *channel, unsigned access);

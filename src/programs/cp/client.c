@@ -101,7 +101,6 @@ static enum iwarp_status try_address(struct cp_client *client, const struct addr
     }
     int64_t begin = cp_clock_us();
     conn.connect_timeout_ms = conn.startup_timeout_ms = (unsigned)connect_seconds(options) * 1000;
-    conn.ord = options->slots;
     if (conn.tls && cp_tls_expect(client->url.address.host, conn.tls, tls)) {
         conn.tls = tls;
     }
@@ -127,6 +126,7 @@ static bool take_grant(struct cp_client *client)
     }
     if (!cp_hello_read(data, len, &hello) || hello.slots == 0 ||
         hello.slots > client->channel.slots || hello.slot_size < CP_SLOT_SIZE_MIN ||
+        (size_t)hello.slots * hello.slot_size > CP_SLOT_MEMORY_MAX ||
         hello.slot_size > client->channel.slot_size) {
         cp_report_broken(&client->report, client->server,
                          "it speaks iWARP, but not as iwarp-cp does",
@@ -298,8 +298,9 @@ bool cp_client_open(struct cp_client *client, enum cp_action action, unsigned fl
                         true, opened->result);
         return false;
     }
-    client->channel.slots = opened->slots > 0 ? opened->slots : client->channel.slots;
-    if (action != CP_ACTION_LIST && cp_channel_add_slots(&client->channel, access) != IWARP_OK) {
+    unsigned slots = opened->slots > 0 ? opened->slots : wanted_slots(client);
+    if (!cp_channel_use_slots(&client->channel, slots) ||
+        (action != CP_ACTION_LIST && cp_channel_add_slots(&client->channel, access) != IWARP_OK)) {
         cp_client_broken(client, cp_result_of(CP_NO_MEMORY));
         return false;
     }

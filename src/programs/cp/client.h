@@ -17,7 +17,7 @@ struct cp_client {
     char server[CP_HOST_MAX + 16]; /* as people write it */
     struct iwarp_device *device;
     struct cp_channel channel;
-    int64_t startup_us;     /* from the first segment of TCP to the MPA Reply */
+    int64_t startup_us;     /* from the begin of the TCP connection to the MPA Reply */
     struct cp_target slots; /* of the server */
     struct cp_report report;
 };

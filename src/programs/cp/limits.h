@@ -13,8 +13,9 @@
 
 /*
  * Slots of a transfer: registered memory of both ends that file data goes through. A transfer uses
- * CP_SLOTS_NEAR of them, and CP_SLOTS_A_MS more for each millisecond that the start-up took: that
- * is two times there and back, as long as a slot of a get is under way, so 2 GB/s have room.
+ * CP_SLOTS_NEAR of them, and CP_SLOTS_A_MS more for each millisecond that the start-up took. That
+ * is two times there and back, with TLS three, and a slot of a get is under way for two: so slots
+ * of 512 KiB have room for 2 GB/s, up to some 7 ms there and back, where they are CP_SLOTS_MAX.
  */
 #define CP_SLOTS_NEAR        8
 #define CP_SLOTS_A_MS        4
@@ -23,10 +24,10 @@
 #define CP_SLOT_SIZE_MIN     4096
 #define CP_SLOT_SIZE_MAX     (16 * 1024 * 1024)
 
-/* What one connection may make the server set aside. */
+/* What one transfer may make either end set aside. */
 #define CP_SLOT_MEMORY_MAX (64 * 1024 * 1024)
 
-/* What all of them may make it set aside for slots beyond CP_SLOTS_NEAR each. */
+/* What all of them may make a server set aside for slots beyond CP_SLOTS_NEAR each. */
 #define CP_FAR_MEMORY_MAX (256 * 1024 * 1024)
 
 #define CP_NAME_MAX  255  /* octets of one component, as in Linux */

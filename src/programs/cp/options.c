@@ -46,7 +46,7 @@ static const struct option_row {
     {267, "keep-free", "SIZE", SERVE, "leave so much of the disk free (5 %, at most 1G)"},
     {'v', "verbose", NULL, SERVE, "a line on standard error for each transfer"},
     {261, "depth", "N", ANY,
-     "slots of a transfer, pieces under way at a time (8; over a long way up to 64)"},
+     "slots of a transfer, pieces under way at a time (C: 8, far away up to 64; S: 64 at most)"},
     {262, "block", "SIZE", ANY, "octets of a slot; K and M are understood (512K)"},
     {263, "no-crc", NULL, SERVE | CLIENT, "without CRC32c, if the other end says so too"},
     {264, "early", NULL, SERVE | CLIENT, "place data before its CRC32c is checked"},
@@ -278,6 +278,7 @@ static void set_defaults(struct cp_options *options)
 {
     memset(options, 0, sizeof *options);
     iwarp_conn_options_init(&options->conn);
+    options->slots = CP_SLOTS_MAX;
     options->slot_size = CP_SLOT_SIZE_DEFAULT;
     options->timeout_s = CP_TIMEOUT_SECONDS_DEFAULT;
     options->max_connections = CP_CONNECTIONS_DEFAULT;
@@ -286,15 +287,11 @@ static void set_defaults(struct cp_options *options)
     (void)cp_address_parse("127.0.0.1", 9, &options->listen);
 }
 
-static bool check(struct cp_options *options)
+static bool check(const struct cp_options *options)
 {
     size_t count = options->argument_count;
 
-    if (!options->all_slots) {
-        size_t fit = CP_SLOT_MEMORY_MAX / options->slot_size;
-        options->slots = fit < CP_SLOTS_MAX ? (unsigned)fit : CP_SLOTS_MAX;
-    }
-    if ((size_t)options->slots * options->slot_size > CP_SLOT_MEMORY_MAX) {
+    if (options->all_slots && (size_t)options->slots * options->slot_size > CP_SLOT_MEMORY_MAX) {
         return wrong("--depth times --block", "more than 64M");
     }
     switch (options->command) {

@@ -40,7 +40,7 @@ struct cp_options {
     struct iwarp_conn_options conn;
     char tls[CP_TLS_MAX]; /* what conn.tls is; "": --tls was not given */
     unsigned slots;       /* of a transfer, at most */
-    bool all_slots;       /* --depth was given: use so many however near the server is */
+    bool all_slots;       /* --depth was given: a client uses so many however near the server is */
     uint32_t slot_size;
     bool recursive;
     bool checksum;

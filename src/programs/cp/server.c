@@ -153,7 +153,6 @@ static int start_listening(struct server *server, const struct addrinfo *address
     struct iwarp_conn_options conn = options->conn;
     conn.admit = is_allowed;
     conn.admit_arg = (void *)(uintptr_t)options;
-    conn.ird = options->slots; /* a get has one RDMA Read of each under way */
     if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &conn, 128,
                      server->eq, NULL, &server->listener) != IWARP_OK) {
         return fail(

@@ -141,30 +141,48 @@ static struct cp_result open_get(struct cp_session *session, const struct cp_ope
     return result;
 }
 
-static void give_slots_back(struct cp_session *session)
+/* Takes memory for slots beyond CP_SLOTS_NEAR: for `more` of them or as many as there is left for.
+ */
+static unsigned take_far_memory(struct cp_session *session, unsigned more)
+{
+    _Atomic size_t *used = session->export->far_memory;
+    size_t size = session->channel.slot_size, before = atomic_load(used), taken;
+
+    do {
+        size_t fit = (CP_FAR_MEMORY_MAX - before) / size;
+        taken = (more < fit ? more : fit) * size;
+    } while (!atomic_compare_exchange_weak(used, &before, before + taken));
+    session->far_memory += taken;
+    return (unsigned)(taken / size);
+}
+
+static void give_far_memory_back(struct cp_session *session)
 {
     atomic_fetch_sub(session->export->far_memory, session->far_memory);
     session->far_memory = 0;
 }
 
 /*
- * Of the slots that the client was granted, use so many as it wants, 0 being all: those beyond
- * CP_SLOTS_NEAR only while there is memory for them, so that many clients do not take it all.
+ * The slots of this transfer: as many as the client wants of those that it was granted, but fewer
+ * if other clients have the memory. A client that wants all, by 0, knows of no fewer.
  */
-static void use_slots(struct cp_session *session, unsigned wanted)
+static struct cp_result use_slots(struct cp_session *session, enum cp_action action,
+                                  unsigned wanted)
 {
-    struct cp_channel *channel = &session->channel;
+    unsigned granted = session->channel.slots, slots = granted;
 
-    channel->slots = wanted > 0 && wanted < channel->slots ? wanted : channel->slots;
-    if (channel->slots <= CP_SLOTS_NEAR) {
-        return;
+    if (wanted > 0 && wanted < granted) {
+        slots = wanted;
     }
-    session->far_memory = (channel->slots - CP_SLOTS_NEAR) * channel->slot_size;
-    if (atomic_fetch_add(session->export->far_memory, session->far_memory) + session->far_memory >
-        CP_FAR_MEMORY_MAX) {
-        give_slots_back(session);
-        channel->slots = CP_SLOTS_NEAR;
+    if (slots > CP_SLOTS_NEAR) {
+        unsigned more = slots - CP_SLOTS_NEAR;
+        slots = CP_SLOTS_NEAR;
+        slots += action != CP_ACTION_LIST ? take_far_memory(session, more) : 0;
     }
+    if (wanted == 0 && slots < granted && action != CP_ACTION_LIST) {
+        return cp_result_of(CP_NO_MEMORY);
+    }
+    return cp_result_of(cp_channel_use_slots(&session->channel, slots) ? CP_OK : CP_SYSTEM);
 }
 
 static struct cp_result open_action(struct cp_session *session, const struct cp_open *open,
@@ -185,15 +203,19 @@ static struct cp_result open_action(struct cp_session *session, const struct cp_
     if (result.status != CP_OK) {
         return result;
     }
-    session->action = open->action;
-    if (open->action == CP_ACTION_LIST) {
+    result = use_slots(session, open->action, wanted_slots);
+    if (result.status != CP_OK) {
         return result;
     }
-    use_slots(session, wanted_slots);
+    opened->slots = session->channel.slots;
+    if (open->action == CP_ACTION_LIST) {
+        session->action = CP_ACTION_LIST;
+        return result;
+    }
     if (cp_channel_add_slots(&session->channel, access[open->action]) != IWARP_OK) {
         return cp_result_of(CP_NO_MEMORY);
     }
-    opened->slots = session->channel.slots;
+    session->action = open->action;
     opened->stag = iwarp_mr_stag(session->channel.slot_mr);
     opened->to = (uint64_t)(uintptr_t)session->channel.slot_memory;
     return result;
@@ -236,7 +258,8 @@ static bool answer_fetch(struct cp_session *session, const struct cp_message *me
     struct cp_batch batch = {0};
     bool list = session->action == CP_ACTION_LIST;
 
-    if (!session->sourcing || message->slot >= session->channel.slots || message->body.left != 0) {
+    if ((session->action != CP_ACTION_GET && !list) || message->slot >= session->channel.slots ||
+        message->body.left != 0) {
         return false;
     }
     uint8_t *batch_at = cp_batch_reserve(writer);
@@ -380,6 +403,9 @@ static struct cp_hello grant(const struct cp_options *options, const struct cp_h
     if (hello.slot_size < CP_SLOT_SIZE_MIN) {
         hello.slot_size = CP_SLOT_SIZE_MIN;
     }
+    if (hello.slots > CP_SLOT_MEMORY_MAX / hello.slot_size) {
+        hello.slots = (uint16_t)(CP_SLOT_MEMORY_MAX / hello.slot_size);
+    }
     return hello;
 }
 
@@ -452,7 +478,7 @@ static void *run(void *context)
     cp_standing_watch(&session->standing, NULL);
     /* The channel first: nothing may write to a slot while it is released. */
     cp_channel_close(&session->channel);
-    give_slots_back(session);
+    give_far_memory_back(session);
     if (session->sinking) {
         cp_sink_end(&session->sink);
     }

@@ -7,7 +7,7 @@
  *   MPA Request, private data: hello (wishes)    ->
  *                                                <-   MPA Reply: hello (grants), or Reject (why)
  *   OPEN n (put, get or list; name)              ->   n: slots that the client wants, of those
- *                                                     that were granted; 0: all
+ *                                                     that were granted; 0: all, and no fewer
  *                                                <-   OPENED (result, slots, their STag and TO)
  *   put:  RDMA Write into slot n, STORE n        ->
  *                                                <-   STORED n (what failed)
@@ -78,7 +78,7 @@ struct cp_opened {
     struct cp_result result;
     enum cp_kind kind;
     uint32_t stag;
-    uint32_t slots; /* that the transfer has, 0: all that were granted */
+    uint32_t slots; /* of the transfer; 0, from older servers: all that were granted */
     uint64_t to;
     uint64_t total_files;
     uint64_t total_bytes;

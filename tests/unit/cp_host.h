@@ -45,6 +45,7 @@ struct host {
     int terminal;      /* the client's terminal, or -1 */
     unsigned requests; /* so far; the first one is OPEN */
     uint64_t number;   /* for the test */
+    uint16_t slots;    /* granted, whatever the client wishes, of 16 MiB each; 0: as it should be */
     struct chance chance;
     char out[65536], err[16384]; /* what the client said */
 };
@@ -222,6 +223,10 @@ static inline void host_take_client(void)
         cp_hello_read(iwarp_conn_private_data(event.conn, &wish_len), CP_HELLO_LEN, &hello));
     hello.slots = hello.slots < HOST_SLOTS ? hello.slots : HOST_SLOTS;
     hello.slot_size = HOST_SLOT_SIZE;
+    if (host.slots > 0) {
+        hello.slots = host.slots;
+        hello.slot_size = CP_SLOT_SIZE_MAX;
+    }
     assert_true(cp_channel_use_slots(&host.channel, HOST_SLOTS));
     assert_int_equal(cp_channel_add_slots(&host.channel, IWARP_ACCESS_LOCAL_WRITE |
                                                              IWARP_ACCESS_REMOTE_READ |

@@ -277,6 +277,16 @@ static void slots__more_than_were_granted__end_the_client(void **state)
     host_expect_clean();
 }
 
+/* 64 slots of 16 MiB were wished for, but 64 MiB are the most. */
+static void slots__of_more_memory_than_may_be__end_the_client(void **state)
+{
+    (void)state;
+    host.slots = CP_SLOT_MEMORY_MAX / CP_SLOT_SIZE_MAX + 1;
+    assert_int_equal(host_serve("get -q --block 16M", answer_with_more_slots), CP_EXIT_CONNECTION);
+    assert_non_null(strstr(host.err, "not as iwarp-cp does"));
+    assert_int_equal(host.requests, 0);
+}
+
 /* Write to or read from memory of the client, which offers none. */
 static void reach_into_the_client(const struct cp_message *request)
 {
@@ -462,6 +472,7 @@ int main(void)
         WITH_HOST(messages__more_than_asked_for__are_refused),
         WITH_HOST(slots__that_the_server_does_not_have__end_the_client),
         WITH_HOST(slots__more_than_were_granted__end_the_client),
+        WITH_HOST(slots__of_more_memory_than_may_be__end_the_client),
         WITH_HOST(memory_of_the_client__is_out_of_reach),
         WITH_HOST(checksum__wrong_or_missing__is_an_error_and_no_file),
         WITH_HOST(directories__the_same_again_and_again__are_one),

@@ -8,8 +8,13 @@
 import sys
 
 from pyverbs.cmid import CMID, AddrInfo
-from pyverbs.cm_enums import RAI_PASSIVE, RDMA_PS_TCP
 from pyverbs.qp import QPCap, QPInitAttr
+
+try:
+    from pyverbs.cm_enums import RAI_PASSIVE, RDMA_PS_TCP
+except ImportError:  # their place in rdma-core 65
+    from pyverbs.librdmacm_enums import RAI_PASSIVE, rdma_port_space
+    RDMA_PS_TCP = rdma_port_space.RDMA_PS_TCP
 
 PORT, SIZE = '7473', 64
 queues = QPInitAttr(cap=QPCap(max_send_wr=1, max_recv_wr=1))

@@ -4,6 +4,14 @@
 # --persona=roce; and for NCCL, which needs a GPU, nccl_order.c, which makes its calls in its order.
 # Of UCX's ways to a peer only those of verbs are chosen, so that none is TCP or shared memory.
 
+# over_verbs: Debian sid had a UCX that was built without such transports.
+over_verbs()
+{
+    local folder
+    folder=$(ldd "$(command -v ucx_info)" | sed -n 's|.* => \(.*\)/libuct\.so.*|\1|p')
+    [ -e "$folder/ucx/libuct_ib.so.0" ] || { echo "this UCX has no transport over verbs"; return 77; }
+}
+
 # Its lines of a transport, from the name to the next one.
 rc_verbs()
 {
@@ -12,6 +20,7 @@ rc_verbs()
 
 info()
 {
+    over_verbs || return
     RUN=--persona=roce r ucx_info -d >ucx.out 2>ucx.err && rc_verbs ucx.out >rc.out && says 'Device: iwarp0:1' rc.out &&
         says 'put_zcopy: ' rc.out && says 'am_bcopy: ' rc.out && says 'atomic_cswap: 64 bit' rc.out
 }
@@ -66,6 +75,7 @@ perf_by_mpi()
 perf()
 {
     export RUN='--persona=roce --pcap=x.%p.pcapng' UCX_WARN_UNUSED_ENV_VARS=n
+    over_verbs || return
     if perf_meets_by_mpi; then
         perf_by_mpi "$@"
         return
@@ -82,7 +92,8 @@ perf_moves()
 {
     local least=$1 kind=$2
     shift 2
-    perf "$@" && octets "$least" "$kind"
+    perf "$@" || return
+    octets "$least" "$kind"
 }
 
 mpi_of()
@@ -99,7 +110,7 @@ mpi_result()
 
 mpich()
 {
-    mpi_of mpich || return
+    mpi_of mpich && over_verbs || return
     mpichversion | grep -q 'ch4:ucx' || { echo "this MPICH is not on UCX"; return 77; }
     RUN='--persona=roce --pcap=x.%p.pcapng' UCX_TLS=rc_verbs,ud_verbs TMPDIR=$work/home \
         r mpiexec.hydra -n "$1" ./mpi >mpi.out || return 1
@@ -108,7 +119,7 @@ mpich()
 
 openmpi_ucx()
 {
-    mpi_of openmpi || return
+    mpi_of openmpi && over_verbs || return
     ompi_info 2>/dev/null | grep -q 'MCA pml: ucx' || { echo "this Open MPI has no pml ucx"; return 77; }
     export OMPI_MCA_plm=isolated OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx TMPDIR=$work/home
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe

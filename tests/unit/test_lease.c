@@ -90,7 +90,7 @@ struct caller {
     _Atomic unsigned calls;
 };
 
-static void *call_once(void *arg)
+static void *call_from_thread(void *arg)
 {
     struct caller *c = arg;
 
@@ -125,7 +125,7 @@ static void call__while_a_guest_runs_the_loop__is_run_at_once(void **state)
         }
         uv_run(l->uv, UV_RUN_NOWAIT); /* the wake-up for the home, if it did not need that */
         int64_t begin = iwarp_now_ns();
-        start(&thread, call_once, &c);
+        start(&thread, call_from_thread, &c);
         await_call(l);
         while (atomic_load(&c.calls) == 0) {
             uv_run(l->uv, UV_RUN_NOWAIT);

@@ -254,8 +254,9 @@ static void remove_files(const struct cable *c)
 /* COMING is locked.  NULL, or what is wrong with the file. */
 static const char *map_rings(struct cable *c, bool alone)
 {
-    struct rings head = {.magic = MAGIC, .slot_octets = c->slot_octets};
+    struct rings head = {.slot_octets = c->slot_octets};
 
+    memcpy(head.magic, MAGIC, sizeof head.magic);
     if (alone && (ftruncate(c->file, 0) != 0 || ftruncate(c->file, (off_t)file_octets(c)) != 0 ||
                   pwrite(c->file, &head, offsetof(struct rings, ring), 0) < 0)) {
         return strerror(errno);

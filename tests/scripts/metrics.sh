@@ -103,7 +103,7 @@ END
 ends()
 {
     local i
-    kill -INT "$pid"
+    kill -TERM "$pid"
     for ((i = 0; i < 100; i++)); do
         kill -0 "$pid" 2>/dev/null || return 0
         sleep 0.1

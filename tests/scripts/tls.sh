@@ -14,7 +14,7 @@ run=$(realpath "$BUILD/bin/iwarp-run")
 
 free_port() { port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'); }
 said() { eventually grep -q -- "$1" server.err; }
-listens() { grep -q "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp; }
+listens() { grep -q "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # background NAME COMMAND...: output in NAME.out, input by descriptor 7; sets pid

@@ -144,7 +144,7 @@ static inline void make_pair(int fds[2])
     works(rclose(listener));
 }
 
-/* A TCP connection; it becomes an rsocket at both ends; both. */
+/* Of TCP. */
 static inline void tcp_pair(int fds[2])
 {
     struct sockaddr_in at = loopback(0);
@@ -160,6 +160,7 @@ static inline void tcp_pair(int fds[2])
     close(l);
 }
 
+/* A TCP connection becomes an rsocket at both ends. */
 static inline void adopt(const int fds[2])
 {
     works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));

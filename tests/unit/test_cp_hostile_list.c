@@ -15,6 +15,17 @@ static void add(struct cp_writer *writer, char letter)
     host_add(writer, (enum cp_record_type)(strchr(types, letter) - types + 1), "n", 5);
 }
 
+/* True if it is the OPEN, which has its answer then. */
+static bool is_open_answered(const struct cp_message *request)
+{
+    bool is_open = request->type == CP_MESSAGE_OPEN;
+
+    if (is_open) {
+        host_send_opened(CP_KIND_DIRECTORY);
+    }
+    return is_open;
+}
+
 static const struct {
     const char *records;
     uint32_t data_len, flags;
@@ -35,8 +46,7 @@ static void answer_bad_list(const struct cp_message *request)
 {
     struct cp_writer writer;
 
-    if (request->type == CP_MESSAGE_OPEN) {
-        host_send_opened(CP_KIND_DIRECTORY);
+    if (is_open_answered(request)) {
         return;
     }
     uint8_t *buf =
@@ -65,8 +75,7 @@ static void answer_out_of_turn(const struct cp_message *request)
     struct cp_writer writer;
     unsigned number = host.requests; /* the first FETCH is 1 */
 
-    if (request->type == CP_MESSAGE_OPEN) {
-        host_send_opened(CP_KIND_DIRECTORY);
+    if (is_open_answered(request)) {
         return;
     }
     bool is_end = (lie == 1 && number == 2) || (lie == 2 && number >= 2);
@@ -93,8 +102,7 @@ static void answer_in_four(const struct cp_message *request)
 {
     struct cp_writer writer;
 
-    if (request->type == CP_MESSAGE_OPEN) {
-        host_send_opened(CP_KIND_DIRECTORY);
+    if (is_open_answered(request)) {
         return;
     }
     uint8_t *buf =
@@ -127,8 +135,7 @@ static void answer_strangely(const struct cp_message *request)
     struct cp_record record = {.type = CP_RECORD_FILE, .mode = 0777, .size = INT64_MAX};
     struct cp_writer writer;
 
-    if (request->type == CP_MESSAGE_OPEN) {
-        host_send_opened(CP_KIND_DIRECTORY);
+    if (is_open_answered(request)) {
         return;
     }
     uint8_t *buf = host_begin_fetched(&writer, request->slot, 0, CP_FETCHED_END);

@@ -352,15 +352,22 @@ static void slots__wanted__are_those_of_the_transfer(void **state)
 /* An octet in the last slot is taken, and the one behind ends the connection. */
 static void expect_memory_of(struct cp_channel *channel, const struct cp_opened *opened)
 {
-    static const uint8_t request[CP_HEAD_LEN] = {CP_MESSAGE_STORE};
+    uint8_t nothing[CP_HEAD_LEN + 8]; /* a STORE of no record */
     struct cp_target behind = {opened->stag,
                                opened->to + (uint64_t)opened->slots * CP_SLOT_SIZE_DEFAULT};
     struct cp_target last = {behind.stag, behind.to - 1};
     struct cp_message message;
+    struct cp_writer writer;
     char text[512];
 
-    say(channel, request, 0, 1, last);
-    say(channel, request, 0, 1, behind);
+    cp_message_begin(&writer, nothing, sizeof nothing, CP_MESSAGE_STORE, 0);
+    (void)cp_batch_reserve(&writer);
+    size_t len = cp_message_finish(&writer, nothing);
+    assert_int_equal(len, sizeof nothing);
+    say(channel, nothing, len, 1, last);
+    assert_true(hear(channel, &message));
+    assert_int_equal(message.type, CP_MESSAGE_STORED);
+    say(channel, nothing, len, 1, behind);
     assert_false(hear(channel, &message));
     iwarp_fault_text(iwarp_conn_fault(channel->conn), text, sizeof text);
     if (!strstr(text, "beyond its region")) {

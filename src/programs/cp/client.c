@@ -126,8 +126,8 @@ static bool take_grant(struct cp_client *client)
     }
     if (!cp_hello_read(data, len, &hello) || hello.slots == 0 ||
         hello.slots > client->channel.slots || hello.slot_size < CP_SLOT_SIZE_MIN ||
-        (size_t)hello.slots * hello.slot_size > CP_SLOT_MEMORY_MAX ||
-        hello.slot_size > client->channel.slot_size) {
+        hello.slot_size > client->channel.slot_size ||
+        (size_t)hello.slots * hello.slot_size > CP_SLOT_MEMORY_MAX) {
         cp_report_broken(&client->report, client->server,
                          "it speaks iWARP, but not as iwarp-cp does",
                          "check that what listens there is iwarp-cp serve");

@@ -27,7 +27,7 @@
 /* What one transfer may make either end set aside. */
 #define CP_SLOT_MEMORY_MAX (64 * 1024 * 1024)
 
-/* What all of them may make a server set aside for slots beyond CP_SLOTS_NEAR each. */
+/* What all transfers may make a server set aside for slots beyond CP_SLOTS_NEAR each. */
 #define CP_FAR_MEMORY_MAX (256 * 1024 * 1024)
 
 #define CP_NAME_MAX  255  /* octets of one component, as in Linux */

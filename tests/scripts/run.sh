@@ -104,6 +104,9 @@ check "a program without a path" prints 'ours ours' "$run" programs/plain
 check "RUNPATH" prints 'ours ours' "$run" programs/runpath
 check "RPATH" prints 'ours ours' "$run" programs/rpath
 check "a script" prints 'ours ours' "$run" programs/script
+if echo 'int main(void) { return 7; }' >static.c && gcc -static -o programs/static static.c 2>/dev/null; then
+    check "a static program" ends 7 '' "$run" programs/static
+fi
 check "loaded later, by name" prints ours "$run" programs/later libibverbs.so
 check "loaded later, by version" prints ours "$run" programs/later libibverbs.so.1
 check "--preload" prints 'ours ours' "$run" --preload programs/plain

@@ -50,7 +50,7 @@ find_self()
     */*) self=$0 ;;
     *) self=$(command -v -- "$0") || self=$0 ;;
     esac
-    self=$(readlink -f -- "$self") || fail 125 "cannot find out where I am: $0"
+    [ ! -h "$self" ] || self=$(readlink -f -- "$self") || fail 125 "cannot find out where I am: $0"
 }
 
 # is_place FOLDER: there are the two libraries or, on 32 bits, the one for programs of sockets
@@ -63,10 +63,13 @@ is_place()
 # Where the libraries are: sets lib
 find_libraries()
 {
-    here=${self%/*}
+    case $self in
+    */*) here=${self%/*} ;;
+    *) here=. ;;
+    esac
     for lib in "$here/../lib/compat" "$here/../lib/libiwarp/compat" "$installed"; do
         if is_place "$lib"; then
-            lib=$(readlink -f -- "$lib")
+            lib=$(CDPATH='' cd -P -- "$lib" && pwd -P) || fail 125 "$lib: cannot look into it"
             # Neither variable has a way to write these.
             case $lib in
             *[:\;]*) fail 125 "$lib: a path with : or ; cannot be in LD_LIBRARY_PATH" ;;
@@ -74,6 +77,7 @@ find_libraries()
             return
         fi
     done
+    here=$(readlink -f -- "$here")
     fail 125 "no libibverbs.so.1 and librdmacm.so.1 in ${here%/*}/lib/compat or $installed;" \
         'make builds and installs them where libibverbs-dev and librdmacm-dev are'
 }
@@ -107,28 +111,39 @@ find_program()
     [ -n "$path" ] || fail 127 "$1: no such program in PATH"
 }
 
-# The loader that would load it: sets loader, empty if none (a script, a static program).
-find_loader()
+# What the loader would load with the program: sets loader, empty if none is for it (a script, a
+# static program), and loaded, a line for each library.  A loader that lists the libraries of a
+# static program crashes, so it is asked first.
+ask_loader()
 {
     for loader in /lib64/ld-linux-x86-64.so.2 /lib/ld-linux-aarch64.so.1 /lib64/ld64.so.2 \
         /lib/ld64.so.1 /lib/ld-linux-riscv64-lp64d.so.1 /lib/ld-linux-armhf.so.3; do
-        [ ! -x $loader ] || ! $loader --verify "$path" >/dev/null 2>&1 || return 0
+        { [ -x $loader ] && $loader --verify "$path" >/dev/null 2>&1; } || continue
+        loaded=$(LD_LIBRARY_PATH=$library_path LD_PRELOAD='' LD_TRACE_LOADED_OBJECTS=1 \
+            $loader "$path" 2>/dev/null)
+        loaded=$newline$loaded$newline
+        return
     done
-    loader=
+    loader='' loaded=
 }
 
-# resolve NAME: what the loader would take for it; nothing if it is not asked for
+# resolve NAME: sets file to what the loader would take for it; empty if it is not asked for
 resolve()
 {
-    [ -n "$loader" ] || return 0
-    LD_LIBRARY_PATH=$library_path LD_PRELOAD='' LD_TRACE_LOADED_OBJECTS=1 $loader "$path" 2>/dev/null |
-        sed -n "s/^[[:space:]]*$1 => \(.*\) (0x[0-9a-f]*)\$/\1/p" | sed 1q
+    file=${loaded#*"$newline$tab$1 => "}
+    [ "$file" != "$loaded" ] || file=
+    file=${file%%"$newline"*}
+    case $file in
+    *' (0x'*')') file=${file% (0x*} ;;
+    *) file= ;; # not found
+    esac
 }
 
 # is_ours NAME FILE
 is_ours()
 {
-    [ -n "$2" ] && [ "$(readlink -f -- "$2")" = "$(readlink -f -- "$lib/$1")" ]
+    [ "$2" = "$lib/$1" ] ||
+        { [ -n "$2" ] && [ "$(readlink -f -- "$2")" = "$(readlink -f -- "$lib/$1")" ]; }
 }
 
 # With more rights than its user the loader looks at none of our variables.
@@ -146,10 +161,11 @@ privileged()
 check()
 {
     good=0
+    ask_loader
     printf 'program: %s\n' "$path"
     [ -n "$loader" ] || echo "  not for this machine's loader (a script, or linked statically)"
     for name in libibverbs.so.1 librdmacm.so.1; do
-        file=$(resolve $name)
+        resolve $name
         if [ -z "$file" ]; then
             printf '  %s: not linked; what loads it later by this name gets %s\n' $name "$lib/$name"
         elif is_ours $name "$file"; then
@@ -221,20 +237,22 @@ fake_device()
     [ -z "${2-}" ] || ln -s "$2" "$device/device/net/"
 }
 
-# first_in FILE NAME: the value of its first line NAME = value, as iwarp_env(7) says; fails if there is none
+# first_in FILE NAME: sets value to that of its first line NAME = value, as iwarp_env(7) says; fails
+# if there is none
 first_in()
 {
+    value=
     [ -f "$1" ] && [ -r "$1" ] || return 1
     line=$(sed -n "s/^[[:space:]]*$2[[:space:]]*=[[:space:]]*/=/p" "$1" | sed 1q)
     [ -n "$line" ] || return 1
-    printf '%s\n' "${line#=}" | sed 's/[[:space:]]*$//; s/^"\(.*\)"$/\1/'
+    value=$(printf '%s\n' "${line#=}" | sed 's/[[:space:]]*$//; s/^"\(.*\)"$/\1/')
 }
 
-# wished NAME: what the library will take this setting for
+# wished NAME: sets value to what the library will take this setting for; empty if it is not set
 wished()
 {
     if eval "[ -n \"\${$1+set}\" ]"; then
-        eval "printf '%s\\n' \"\$$1\""
+        eval "value=\$$1"
     elif [ -n "${IWARP_CONFIG+set}" ]; then
         first_in "$IWARP_CONFIG" "$1"
     else
@@ -253,7 +271,9 @@ fake_sys()
         find . -maxdepth 2 -type l -exec cp -P --parents -t /sys/class {} +; }; then
         fail 125 '--fake-sys: cannot replace /sys/class'
     fi
-    if [ "$(cd "$from" && wished IWARP_DEVICES)" = per-interface ]; then
+    cd "$from" || cd /
+    wished IWARP_DEVICES
+    if [ "$value" = per-interface ]; then
         for net in /sys/class/net/*; do
             [ "${net##*/}" = lo ] || is_down "$net" || fake_device "iwarp_${net##*/}" "$net"
         done
@@ -262,30 +282,31 @@ fake_sys()
         fake_device iwarp0
         for net in /sys/class/net/*; do
             # Loopback only if there is nothing else: programs take the first.
-            [ "${net##*/}" = lo ] || is_down "$net" || ln -s "$net" $device/device/net/
+            [ "${net##*/}" = lo ] || is_down "$net" || ln -s "$net" "$device/device/net/"
         done
-        [ -n "$(ls $device/device/net)" ] || ln -s /sys/class/net/lo $device/device/net/
+        [ -n "$(ls "$device/device/net")" ] || ln -s /sys/class/net/lo "$device/device/net/"
     fi
-    cd "$from" || cd /
 }
 
 # Empty and unset are not the same to the loader: : at an end is the working directory.
 run()
 {
-    LD_LIBRARY_PATH=$library_path
-    export LD_LIBRARY_PATH
+    # The files of a RoCE adapter are shown by functions that come before the C library's.
+    files=
+    wished IWARP_PERSONA
+    [ "$value" != roce ] || preload=1 files=:$lib/libiwarp-files.so
+    [ $sockets = 0 ] || preload=1 files=$files:$lib/librspreload.so
     if [ $preload = 0 ]; then
+        ask_loader
         for name in libibverbs.so.1 librdmacm.so.1; do
-            file=$(resolve $name)
+            resolve $name
             [ -z "$file" ] || is_ours $name "$file" || preload=1
         done
     fi
-    # The files of a RoCE adapter are shown by functions that come before the C library's.
-    files=
-    if [ "$(wished IWARP_PERSONA)" = roce ]; then
-        preload=1 files=:$lib/libiwarp-files.so
-    fi
-    [ $sockets = 0 ] || preload=1 files=$files:$lib/librspreload.so
+    ! privileged || printf 'iwarp-run: warning: %s is %s: the loader may ignore what is asked for\n' \
+        "$path" "$why" >&2
+    LD_LIBRARY_PATH=$library_path
+    export LD_LIBRARY_PATH
     if [ $preload = 1 ]; then
         # Blanks separate names there, and there is no way to write one.
         case $lib in
@@ -295,13 +316,14 @@ run()
         LD_PRELOAD=${files#:}${LD_PRELOAD:+:$LD_PRELOAD}
         export LD_PRELOAD
     fi
-    ! privileged || printf 'iwarp-run: warning: %s is %s: the loader may ignore what is asked for\n' \
-        "$path" "$why" >&2
     unset IWARP_RUN_INSIDE
     exec "$program" "$@"
 }
 
 preload=0 sockets=0 fake=0 mode=run from=$PWD
+tab='	'
+newline='
+'
 find_self
 inside=
 [ "${IWARP_RUN_INSIDE-}" != $$ ] || inside=1
@@ -349,7 +371,6 @@ program=$1
 shift
 find_libraries
 find_program "$program"
-find_loader
 library_path=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ $mode = run ] || check
 [ $fake = 0 ] || fake_sys

@@ -5,6 +5,7 @@
 #include "rsocket/rs.h"
 
 #include "base/fault.h"
+#include "base/pages.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static enum iwarp_status make_memory(struct rs *s)
     size_t messages = receives(s) * sizeof *s->messages;
     enum iwarp_status status = IWARP_OK;
 
-    s->send = calloc(1, s->send_len);
+    s->send = iwarp_pages_map(s->send_len);
     s->messages = calloc(1, messages);
     s->shared = calloc(1, rs_shared_len(s));
     s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);
@@ -168,7 +169,7 @@ void rs_unprepare(struct rs *s)
         iwarp_pd_destroy(s->pd);
         s->pd = NULL;
     }
-    free(s->send);
+    iwarp_pages_unmap(s->send, s->send_len);
     free(s->messages);
     free(s->shared);
     free(s->lengths);

@@ -8,7 +8,7 @@
  */
 #include "rsocket/rs.h"
 
-#include <stdlib.h>
+#include "base/pages.h"
 
 /* Nobody waits so long for what is on its way: the peer had nothing to say. */
 #define IDLE_NS 1000000000
@@ -29,7 +29,7 @@ static void release(struct rs_half *half)
     if (half->mr) {
         iwarp_mr_deregister(half->mr);
     }
-    free(half->at);
+    iwarp_pages_unmap(half->at, half->len);
     atomic_fetch_sub(&grown, half->grown);
     *half = (struct rs_half){0};
 }
@@ -37,7 +37,8 @@ static void release(struct rs_half *half)
 /* The half is free, or was never made. If this fails it is as it was. */
 static enum iwarp_status make(struct rs *s, struct rs_half *half, uint32_t len)
 {
-    struct rs_half made = {.at = calloc(1, len), .len = len, .grown = len - s->receive_len / 2};
+    struct rs_half made = {
+        .at = iwarp_pages_map(len), .len = len, .grown = len - s->receive_len / 2};
     enum iwarp_status status = IWARP_NO_MEMORY;
 
     if (!claim(made.grown)) {

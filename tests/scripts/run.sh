@@ -128,6 +128,21 @@ if command -v dash >/dev/null; then
     check "dash" prints 'ours ours' dash "$run" programs/rpath
 fi
 
+# Each program that it starts costs a millisecond, and so does each library that one of them loads.
+starts_little()
+{
+    local name
+    mkdir -p noted && : >noted/log
+    for name in readlink sed getcap tr cat dirname basename uname; do
+        printf '#!/bin/sh\necho "%s $LD_PRELOAD" >>"%s/noted/log"\n' "$name" "$TMPDIR" >"noted/$name"
+        chmod 755 "noted/$name"
+    done
+    PATH=$TMPDIR/noted:$PATH "$run" "$@" || return 1
+    [ -z "$(grep -v '^getcap $' noted/log)" ] || { cat noted/log; return 1; }
+}
+check "it starts no other program but getcap" starts_little programs/plain
+check "it starts no other program but getcap: --preload" starts_little --preload programs/plain
+
 check "no program" ends 125 'which program' "$run"
 check "a program that is not there" ends 127 'nosuch: no such program in PATH' "$run" nosuch
 check "a path that is not there" ends 127 './nosuch: no such program' "$run" ./nosuch

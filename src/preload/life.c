@@ -294,7 +294,7 @@ static void end_all(void)
     if (atomic_exchange(&once, true)) {
         return;
     }
-    for (int fd = 0; fd < SOCK_NUMBERS; fd++) {
+    for (int fd = 0; fd < sock_beyond(); fd++) { /* the rest of the table was never touched */
         struct sock *s = sock_get(fd);
         if (s && s->state == SOCK_RDMA) {
             (void)rclose(s->rs);

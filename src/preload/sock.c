@@ -14,6 +14,7 @@ static _Atomic(struct sock *) table[SOCK_NUMBERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sock *all;
 static uint64_t last_serial;
+static _Atomic int beyond; /* all numbers so far are below it; written with the lock held */
 static pid_t owner;
 
 static bool in_table(int number)
@@ -24,6 +25,11 @@ static bool in_table(int number)
 static struct sock *at(int number)
 {
     return in_table(number) ? atomic_load_explicit(&table[number], memory_order_acquire) : NULL;
+}
+
+int sock_beyond(void)
+{
+    return atomic_load(&beyond);
 }
 
 /* --- references ------------------------------------------------------------------------------ */
@@ -135,6 +141,9 @@ bool sock_add(struct sock *s, int number)
     pthread_mutex_lock(&lock);
     s->refs++;
     s->numbers++;
+    if (number >= atomic_load(&beyond)) {
+        atomic_store(&beyond, number + 1);
+    }
     atomic_store_explicit(&table[number], s, memory_order_release);
     pthread_mutex_unlock(&lock);
     return true;

@@ -49,6 +49,8 @@ void turns_pingpong_client(struct bench_link *link);
 void turns_pingpong_server(struct bench_link *link);
 void turns_tcp_stream_client(struct bench_link *link);
 void turns_tcp_stream_server(struct bench_link *link);
+void turns_tcp_crowd_client(struct bench_link *link);
+void turns_tcp_crowd_server(struct bench_link *link);
 void turns_tcp_pingpong_client(struct bench_link *link);
 void turns_tcp_pingpong_server(struct bench_link *link);
 int turns_memory(const struct bench_options *options);

@@ -19,6 +19,7 @@ static const struct {
     {"pingpong-send", turns_pingpong_server, turns_pingpong_client},
     {"pingpong-write", turns_pingpong_server, turns_pingpong_client},
     {"tcp-stream", turns_tcp_stream_server, turns_tcp_stream_client},
+    {"tcp-active", turns_tcp_crowd_server, turns_tcp_crowd_client},
     {"tcp-pingpong", turns_tcp_pingpong_server, turns_tcp_pingpong_client},
 };
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that use sockets and know nothing of RDMA: both ends under `iwarp-run --sockets`, and both ends plain."""
+import contextlib
 import json
 import os
 import tempfile
+import time
 
 from contenders import Missing, Server, any_port, built, client, need, whole
 from rows import stream_limit
@@ -28,21 +30,45 @@ def iperf3(wrap, seconds):
     return whole(play)
 
 
+@contextlib.contextmanager
+def http_server(wrap, octets):
+    """Gives the address of a file of so many octets."""
+    port = any_port()
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, 'file'), 'wb') as file:
+            file.write(os.urandom(min(octets, MIB)) * max(1, octets // MIB))
+        server = ['/usr/bin/python3', '-m', 'http.server', port, '--bind', '127.0.0.1', '--directory', folder]
+        with Server(wrap(server), port):
+            yield f'http://127.0.0.1:{port}/file'
+
+
+def curl(wrap, address, octets):
+    """Octets a second, from the begin of its connection on."""
+    size, speed = client(wrap(['curl', '-sS', '-o', '/dev/null', '-w', '%{size_download} %{speed_download}',
+                               address])).split()
+    if int(size) != octets:
+        raise Missing(f'curl: {size} of {octets} octets')
+    return float(speed)
+
+
 def http(wrap, octets):
     def play(_):
         need('curl')
-        port = any_port()
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, 'file'), 'wb') as file:
-                file.write(os.urandom(MIB) * (octets // MIB))
-            server = ['/usr/bin/python3', '-m', 'http.server', port, '--bind', '127.0.0.1', '--directory', folder]
-            with Server(wrap(server), port):
-                out = client(wrap(['curl', '-sS', '-o', '/dev/null', '-w', '%{size_download} %{speed_download}',
-                                   f'http://127.0.0.1:{port}/file']))
-        size, speed = out.split()
-        if int(size) != octets:
-            raise Missing(f'curl: {size} of {octets} octets')
-        return {'rate': float(speed)}
+        with http_server(wrap, octets) as address:
+            return {'rate': curl(wrap, address, octets)}
+    return whole(play)
+
+
+def starts(wrap, runs):
+    """Programs that move little: from the start of each to its end."""
+    def play(_):
+        need('curl')
+        with http_server(wrap, 1024) as address:
+            curl(wrap, address, 1024)
+            begin = time.monotonic()
+            for _ in range(runs):
+                curl(wrap, address, 1024)
+            return {'rate': runs / (time.monotonic() - begin)}
     return whole(play)
 
 
@@ -69,6 +95,8 @@ def rows(row, quick):
                unit='B/s', size=1, limit=stream_limit(1))
     yield pair('sockets-http', f'curl of {octets // MIB} MiB from python3 -m http.server', 'curl',
                lambda wrap: http(wrap, octets), unit='B/s', size=1, limit=stream_limit(1))
+    yield pair('sockets-start', 'curl of 1 KiB, one run after the other, each from its start to its end',
+               'starts of curl', lambda wrap: starts(wrap, 20))
     for clients in (1, 50):
         yield pair(f'sockets-redis-{clients}', f'redis-benchmark -t get, {clients} at once', f'redis, {clients} at once',
                    lambda wrap, c=clients: redis(wrap, c, 10000 if quick else 50000))

@@ -186,7 +186,13 @@ void turn_took(uint64_t octets)
     atomic_fetch_add_explicit(&shared->taken, octets, memory_order_relaxed);
 }
 
-uint64_t turn_taken(void)
+void turn_await_taken(uint64_t octets)
 {
-    return atomic_load_explicit(&shared->taken, memory_order_relaxed);
+    for (double begin = bench_now();
+         atomic_load_explicit(&shared->taken, memory_order_relaxed) < octets;) {
+        if (bench_now() - begin > BENCH_PATIENCE_MS / 1e3) {
+            bench_fail("the server takes no more");
+        }
+        usleep(100);
+    }
 }

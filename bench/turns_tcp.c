@@ -102,12 +102,7 @@ static void stream(void *arg, struct turn *turn)
         at += octets;
         at = at < wire->options->footprint ? at : 0;
     } while (turn_goes_on(turn, 1));
-    for (double begin = bench_now(); turn_taken() < wire->sent;) {
-        if (bench_now() - begin > BENCH_PATIENCE_MS / 1e3) {
-            bench_fail("the server takes no more");
-        }
-        usleep(100);
-    }
+    turn_await_taken(wire->sent);
 }
 
 void turns_tcp_stream_client(struct bench_link *link)

@@ -111,12 +111,7 @@ static void crowd(void *arg, struct turn *turn)
         unsigned done = round_of(all, more, &full);
         more = more && turn_goes_on(turn, done);
     }
-    for (double begin = bench_now(); turn_taken() < all->sent;) {
-        if (bench_now() - begin > BENCH_PATIENCE_MS / 1e3) {
-            bench_fail("the server takes no more");
-        }
-        usleep(100);
-    }
+    turn_await_taken(all->sent);
 }
 
 void turns_tcp_crowd_client(struct bench_link *link)

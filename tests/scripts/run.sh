@@ -39,6 +39,16 @@ ends()
     [[ $out == *"$text"* && $out != *$'\n'* ]] || { printf 'not "%s": %s\n' "$text" "$out"; return 1; }
 }
 
+# says_nothing STATUS COMMAND...
+says_nothing()
+{
+    local out want=$1 status
+    shift
+    out=$("$@" 2>&1)
+    status=$?
+    [ "$status" = "$want" ] && [ -z "$out" ] || { echo "status $status: $out"; return 1; }
+}
+
 # shows STATUS TEXT... -- COMMAND...: all of the texts
 shows()
 {
@@ -105,7 +115,7 @@ check "RUNPATH" prints 'ours ours' "$run" programs/runpath
 check "RPATH" prints 'ours ours' "$run" programs/rpath
 check "a script" prints 'ours ours' "$run" programs/script
 if echo 'int main(void) { return 7; }' >static.c && gcc -static -o programs/static static.c 2>/dev/null; then
-    check "a static program" ends 7 '' "$run" programs/static
+    check "a static program" says_nothing 7 "$run" programs/static
 fi
 check "loaded later, by name" prints ours "$run" programs/later libibverbs.so
 check "loaded later, by version" prints ours "$run" programs/later libibverbs.so.1
@@ -128,20 +138,52 @@ if command -v dash >/dev/null; then
     check "dash" prints 'ours ours' dash "$run" programs/rpath
 fi
 
-# Each program that it starts costs a millisecond, and so does each library that one of them loads.
+# Each program that it starts costs a millisecond, and so does each library that one of them loads: in
+# PATH there is nothing but a getcap that notes what it was started with.
+mkdir noted
+printf '#!/bin/sh\necho "$LD_PRELOAD:$LD_LIBRARY_PATH" >>"%s/noted/log"\n[ -z "$CAPABLE" ] || echo "$CAPABLE"\n' \
+    "$TMPDIR" >noted/getcap
+chmod 755 noted/getcap
+# starts_little ARGUMENT...
 starts_little()
 {
-    local name
-    mkdir -p noted && : >noted/log
-    for name in readlink sed getcap tr cat dirname basename uname; do
-        printf '#!/bin/sh\necho "%s $LD_PRELOAD" >>"%s/noted/log"\n' "$name" "$TMPDIR" >"noted/$name"
-        chmod 755 "noted/$name"
-    done
-    PATH=$TMPDIR/noted:$PATH "$run" "$@" || return 1
-    [ -z "$(grep -v '^getcap $' noted/log)" ] || { cat noted/log; return 1; }
+    : >noted/log
+    prints 'ours ours' env PATH="$TMPDIR/noted" "$run" "$@" && [ "$(cat noted/log)" = : ] || { cat noted/log; return 1; }
 }
-check "it starts no other program but getcap" starts_little programs/plain
-check "it starts no other program but getcap: --preload" starts_little --preload programs/plain
+library tree/lib/compat/librspreload.so librspreload.so sockets ours || exit 1
+check "it starts no program but getcap" starts_little programs/plain
+check "it starts no program but getcap: --preload" starts_little --preload programs/rpath
+check "it starts no program but getcap: --sockets" starts_little --sockets programs/plain
+check "a file with capabilities" shows 0 'warning' 'programs/plain is a file with capabilities' 'ours ours' -- \
+    env PATH="$TMPDIR/noted" CAPABLE=cap_net_raw=ep "$run" programs/plain
+
+# A variable of the environment has its value in the program, whatever the script calls its own.
+keeps_variables()
+{
+    local -a kept=()
+    local name
+    for name in value loaded tab newline user_file file lib name path files version settings mode self $(
+        grep -oE '\<[a-z_]+=' "$run" | tr -d = | sort -u | grep -v '^run_'); do
+        kept+=("$name=kept")
+    done
+    [ "$(env "${kept[@]}" "$run" programs/environment | grep -c '=kept$')" = \
+        "$(printf '%s\n' "${kept[@]}" | sort -u | wc -l)" ]
+}
+cat >environment.c <<'END'
+#include <stdio.h>
+extern char **environ;
+int main(void)
+{
+    for (char **at = environ; *at; at++) {
+        puts(*at);
+    }
+    return 0;
+}
+END
+gcc -o programs/environment environment.c || exit 1
+check "variables of the environment stay as they are" keeps_variables
+mkdir -p elsewhere/tree/bin elsewhere/tree/lib/compat
+check "CDPATH" prints 'ours ours' env CDPATH="$TMPDIR/elsewhere" tree/bin/iwarp-run programs/plain
 
 check "no program" ends 125 'which program' "$run"
 check "a program that is not there" ends 127 'nosuch: no such program in PATH' "$run" nosuch

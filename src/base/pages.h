@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Zeroed memory for buffers, from the kernel: pages come with their first use. calloc writes zeros
- * to memory that was used before, and so uses it all at once.
+ * Zeroed memory for buffers, from the kernel: it gives a page at the first use of it. calloc writes
+ * zeros to memory that was used before, so all pages of that are there at once.
  */
 #ifndef IWARP_BASE_PAGES_H
 #define IWARP_BASE_PAGES_H
 
 #include "base/huge.h"
 
-/* It begins at a page; whole huge pages are asked for as such. NULL: none, see errno. len > 0. */
-static inline void *iwarp_pages_map(size_t len)
+#include <stdbool.h>
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define IWARP_PAGES_BY_CALLOC 1 /* AddressSanitizer sees what is written behind such memory */
+#else
+#define IWARP_PAGES_BY_CALLOC 0
+#endif
+
+/*
+ * all_used: all of it will be used soon, so huge pages are asked for where it is as long as some.
+ * NULL: none, see errno. len > 0.
+ */
+static inline void *iwarp_pages_map(size_t len, bool all_used)
 {
-    if (len % IWARP_HUGE_BYTES == 0) {
+    if (IWARP_PAGES_BY_CALLOC) {
+        return calloc(1, len);
+    }
+    if (all_used && len % IWARP_HUGE_BYTES == 0) {
         void *huge = iwarp_huge_map(len);
         if (huge) {
             (void)madvise(huge, len, MADV_HUGEPAGE);
@@ -19,14 +34,21 @@ static inline void *iwarp_pages_map(size_t len)
         return huge;
     }
     void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    if (len >= IWARP_HUGE_BYTES) { /* a system may give huge pages unasked */
+        (void)madvise(p, len, MADV_NOHUGEPAGE);
+    }
+    return p;
 }
 
 /* Gives back what was mapped with the same len; nothing if p is NULL. */
 static inline void iwarp_pages_unmap(void *p, size_t len)
 {
-    if (p) {
+    if (IWARP_PAGES_BY_CALLOC) {
+        free(p);
+    } else if (p) {
         munmap(p, len);
     }
 }

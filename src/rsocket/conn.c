@@ -48,7 +48,7 @@ static enum iwarp_status make_memory(struct rs *s)
     size_t messages = receives(s) * sizeof *s->messages;
     enum iwarp_status status = IWARP_OK;
 
-    s->send = iwarp_pages_map(s->send_len);
+    s->send = iwarp_pages_map(s->send_len, false);
     s->messages = calloc(1, messages);
     s->shared = calloc(1, rs_shared_len(s));
     s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);

@@ -37,8 +37,8 @@ static void release(struct rs_half *half)
 /* The half is free, or was never made. If this fails it is as it was. */
 static enum iwarp_status make(struct rs *s, struct rs_half *half, uint32_t len)
 {
-    struct rs_half made = {
-        .at = iwarp_pages_map(len), .len = len, .grown = len - s->receive_len / 2};
+    uint32_t grown_by = len - s->receive_len / 2; /* the peer has filled a shorter one already */
+    struct rs_half made = {.at = iwarp_pages_map(len, grown_by > 0), .len = len, .grown = grown_by};
     enum iwarp_status status = IWARP_NO_MEMORY;
 
     if (!claim(made.grown)) {

@@ -212,6 +212,23 @@ static void message__longer_than_what_was_lent__ends_the_connection(void **state
     ends(victim, EPROTO);
 }
 
+/* What this end's process had in that memory before would be told to a peer that gets an echo. */
+static void message__about_octets_that_were_not_written__gives_zeros(void **state)
+{
+    static uint8_t got[65535], zeros[sizeof got];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) { /* also in memory that other connections have used */
+        int victim = meet();
+        say(rs_message(RS_DATA, sizeof got), 4);
+        memset(got, 1, sizeof got);
+        assert_int_equal(rrecv(victim, got, sizeof got, MSG_WAITALL), sizeof got);
+        assert_memory_equal(got, zeros, sizeof got);
+        say(rs_message(RS_CONTROL, RS_DISCONNECT), 4);
+        ends(victim, 0);
+    }
+}
+
 static void message__of_nothing_of_no_type_or_length__ends_the_connection(void **state)
 {
     static const struct {
@@ -270,6 +287,7 @@ int main(void)
         cmocka_unit_test(hello__wrong_in_any_way__is_refused),
         cmocka_unit_test(private_data__wrong__are_rejected_and_others_still_come),
         cmocka_unit_test(message__longer_than_what_was_lent__ends_the_connection),
+        cmocka_unit_test(message__about_octets_that_were_not_written__gives_zeros),
         cmocka_unit_test(message__of_nothing_of_no_type_or_length__ends_the_connection),
         cmocka_unit_test(credits__taken_back__end_the_connection),
         cmocka_unit_test(messages__beyond_the_credits__end_the_connection),

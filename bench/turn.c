@@ -186,10 +186,14 @@ void turn_took(uint64_t octets)
     atomic_fetch_add_explicit(&shared->taken, octets, memory_order_relaxed);
 }
 
+uint64_t turn_taken(void)
+{
+    return atomic_load_explicit(&shared->taken, memory_order_relaxed);
+}
+
 void turn_await_taken(uint64_t octets)
 {
-    for (double begin = bench_now();
-         atomic_load_explicit(&shared->taken, memory_order_relaxed) < octets;) {
+    for (double begin = bench_now(); turn_taken() < octets;) {
         if (bench_now() - begin > BENCH_PATIENCE_MS / 1e3) {
             bench_fail("the server takes no more");
         }

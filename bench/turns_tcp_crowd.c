@@ -54,8 +54,8 @@ static void watch(struct wires *all, unsigned i, uint32_t events, int fd)
 
 /* --- client ---------------------------------------------------------------------------------- */
 
-/* As much of its message as the socket takes. True: that was the rest of it. */
-static bool give(struct wires *all, struct wire *wire)
+/* As much of its message as the socket takes. */
+static void give(struct wires *all, struct wire *wire)
 {
     size_t left = all->options->octets - wire->at;
     ssize_t n = send(wire->fd, all->memory + wire->at, left, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -67,7 +67,6 @@ static bool give(struct wires *all, struct wire *wire)
     all->sent += (uint64_t)n;
     wire->full = (size_t)n < left;
     wire->at = wire->full ? wire->at + (size_t)n : 0;
-    return !wire->full;
 }
 
 /* Those that have room again; sleeps for it if all were full. */
@@ -81,35 +80,43 @@ static void await_room(struct wires *all, bool all_full)
     }
 }
 
-/* One message to each that has room; or, if not `more`, only the rest of one that was begun. */
-static unsigned round_of(struct wires *all, bool more, unsigned *full)
+/*
+ * One message to each that has room; or, if not `more`, only the rest of one that was begun. How
+ * many are full then.
+ */
+static unsigned give_each(struct wires *all, bool more)
 {
-    unsigned done = 0;
+    unsigned full = 0;
 
-    *full = 0;
     for (unsigned i = 0; i < all->options->count; i++) {
         struct wire *wire = &all->wire[i];
         if (!wire->full && (more || wire->at > 0)) {
-            done += give(all, wire);
+            give(all, wire);
         }
-        *full += wire->full;
+        full += wire->full;
     }
-    return done;
+    return full;
 }
 
-/* It ends when the server has taken all. */
+/*
+ * What the server has taken counts: so many sockets hold more than a turn moves. It ends when the
+ * server has taken all.
+ */
 static void crowd(void *arg, struct turn *turn)
 {
     struct wires *all = (struct wires *)arg;
     unsigned count = all->options->count, full = 0;
+    uint64_t before = turn_taken() / all->options->octets;
     bool more = true;
 
     while (more || full > 0) {
         if (full > 0) {
             await_room(all, full == count || !more);
         }
-        unsigned done = round_of(all, more, &full);
-        more = more && turn_goes_on(turn, done);
+        full = give_each(all, more);
+        uint64_t taken = turn_taken() / all->options->octets;
+        more = more && turn_goes_on(turn, taken - before);
+        before = taken;
     }
     turn_await_taken(all->sent);
 }

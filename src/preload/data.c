@@ -92,7 +92,7 @@ static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, 
         }
     } while (start_is_elsewhere(s, use, n));
     const bool rest = n > 0 && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL &&
-                      s->state == SOCK_PIPE && (size_t)n < octets_of(message);
+                      (size_t)n < octets_of(message) && start_is_carried(s);
     sock_put(s); /* from here on handlers run, and a signal can end the kernel's wait */
     if (rest) {
         return n + receive_rest(number, message, (size_t)n, flags);

@@ -140,6 +140,7 @@ try "descriptors run out" few_descriptors
 try "the server is killed" misuse 1 killed
 try "20 MB to a slow reader, then half closed" misuse 1 slow 20000000
 try "one thread reads, another closes" misuse 5 closed 5
+try "a program ends without a close" misuse 2 left 1000000
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "the table of descriptors grows before there are threads" misuse 1 early

@@ -437,6 +437,29 @@ def stopped(connect, _, __):
     assert read_all(s, 1) == b"y"
 
 
+def left(_, __, octets):
+    """A program that ends without a close has its octets sent, also those that its threads carry since a child has
+    used the connection. The reader begins later, and gets them all."""
+    for carried in (False, True):
+        listener = socket.create_server(("127.0.0.1", 0))
+        child = os.fork()
+        if child == 0:
+            s = socket.create_connection(listener.getsockname())
+            s.sendall(b"x")
+            if carried:
+                child_sends(s, b"y")
+            s.sendall(bytes(octets))
+            os._exit(0)
+        conn, _ = listener.accept()
+        time.sleep(0.3)
+        begun, got = time.monotonic(), 0
+        while piece := conn.recv(65536):
+            got += len(piece)
+        assert got == octets + 1 + carried, got
+        assert os.waitpid(child, 0)[1] == 0
+        assert time.monotonic() - begun < 8  # it waits for 10 s for what its threads carry, if nobody ends that
+
+
 def main():
     port, case, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1
     listener = socket.socket()

@@ -44,8 +44,7 @@ void turn_serve(void);
 /* While a turn is on, a server that polls polls; else it waits for the next, or for the end. */
 bool turn_on(void);
 void turn_await(struct bench_link *link);
-/* Octets that the server has taken in; at the end of its turn the client waits for all it has sent.
- */
+/* Octets that the server has taken in; a turn ends when those are all that the client has sent. */
 void turn_took(uint64_t octets);
 uint64_t turn_taken(void);
 void turn_await_taken(uint64_t octets);

@@ -97,9 +97,10 @@ void sock_unref(struct sock *s);
 /* A socket with that number; it knows no other. NULL: no memory, or the number is beyond
  * SOCK_NUMBERS; the descriptor is plain then. */
 #define SOCK_NUMBERS 65536
-/* Sockets have, and have had, lower numbers only. */
-int sock_beyond(void);
 struct sock *sock_new(int number, enum sock_state state);
+
+/* All numbers that sockets have, or have had, are below it. */
+int sock_beyond(void);
 
 /* `number` is another name of s now: true. False: no room; the caller closes it. */
 bool sock_add(struct sock *s, int number);

@@ -76,18 +76,18 @@ static void *answer(void *arg)
 {
     struct peer *peer = arg;
     const volatile uint8_t *at = peer->side->p;
-    unsigned char mark = 0;
+    unsigned char mark = 0, seen; /* read once: the next one may come while this one is answered */
 
     do {
         mark = next_mark(mark);
-        while (*at != mark && *at != 255) {
+        while ((seen = *at) != mark && seen != 255) {
             usleep(0);
         }
-        write_mark(peer->side, peer->other, *at);
+        write_mark(peer->side, peer->other, seen);
         if (atomic_load(&peer->twice)) {
-            write_mark_at(peer->side, peer->other, 1, *at);
+            write_mark_at(peer->side, peer->other, 1, seen);
         }
-    } while (*at != 255);
+    } while (seen != 255);
     for (unsigned i = 0; i < atomic_load(&peer->more); i++) {
         usleep(atomic_load(&peer->pause));
         write_mark(peer->side, peer->other, (unsigned char)(250 - i));

@@ -162,6 +162,29 @@ void bench_stream_server(struct bench_link *link);
 void bench_stream_client(struct bench_link *link);
 void bench_pingpong_server(struct bench_link *link);
 void bench_pingpong_client(struct bench_link *link);
+/* Many sockets, of which the client fills one after the other (tcp_crowd.c). */
+struct bench_tcp_flow {
+    int fd;
+    bool full;     /* the socket took less than was offered */
+    size_t at;     /* octets of the message that are out */
+    uint64_t done; /* messages */
+};
+
+struct bench_tcp_crowd {
+    const struct bench_options *options;
+    struct bench_tcp_flow *flow;
+    uint8_t *memory; /* a message */
+    int epoll;
+};
+
+/* All that the options ask for; epoll tells their numbers. */
+void bench_tcp_crowd_accept(struct bench_tcp_crowd *crowd, struct bench_link *link);
+void bench_tcp_crowd_connect(struct bench_tcp_crowd *crowd, struct bench_link *link);
+/* As much of a message as the socket takes. */
+void bench_tcp_crowd_give(struct bench_tcp_crowd *crowd, struct bench_tcp_flow *flow);
+/* Finds those that have room again; sleeps: until there is one, unless the options say polled. */
+void bench_tcp_crowd_await_room(struct bench_tcp_crowd *crowd, bool sleeps);
+
 void bench_tcp_stream_server(struct bench_link *link);
 void bench_tcp_stream_client(struct bench_link *link);
 void bench_tcp_pingpong_server(struct bench_link *link);

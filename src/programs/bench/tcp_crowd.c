@@ -16,21 +16,7 @@
 
 #define EVENTS 256
 
-struct flow {
-    int fd;
-    bool full;     /* the socket took less than was offered */
-    size_t at;     /* octets of the message that are out */
-    uint64_t done; /* messages */
-};
-
-struct crowd {
-    const struct bench_options *options;
-    struct flow *flow;
-    uint8_t *memory; /* a message */
-    int epoll;
-};
-
-static void crowd_open(struct crowd *crowd, const struct bench_options *options)
+static void crowd_open(struct bench_tcp_crowd *crowd, const struct bench_options *options)
 {
     crowd->options = options;
     bench_raise_limit(options->count);
@@ -42,7 +28,7 @@ static void crowd_open(struct crowd *crowd, const struct bench_options *options)
     }
 }
 
-static void watch(struct crowd *crowd, unsigned i, uint32_t events, int fd)
+static void watch(struct bench_tcp_crowd *crowd, unsigned i, uint32_t events, int fd)
 {
     struct epoll_event event = {.events = events, .data.u32 = i};
 
@@ -52,7 +38,7 @@ static void watch(struct crowd *crowd, unsigned i, uint32_t events, int fd)
     }
 }
 
-static void crowd_close(struct crowd *crowd)
+static void crowd_close(struct bench_tcp_crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->options->count; i++) {
         close(crowd->flow[i].fd);
@@ -64,10 +50,10 @@ static void crowd_close(struct crowd *crowd)
 
 /* --- server ---------------------------------------------------------------------------------- */
 
-static void accept_all(struct crowd *crowd, struct bench_link *link)
+void bench_tcp_crowd_accept(struct bench_tcp_crowd *crowd, struct bench_link *link)
 {
+    crowd_open(crowd, link->options);
     int listener = bench_tcp_listen(link, 4096);
-
     for (unsigned i = 0; i < crowd->options->count; i++) {
         watch(crowd, i, EPOLLIN, bench_tcp_accept(listener));
     }
@@ -75,7 +61,7 @@ static void accept_all(struct crowd *crowd, struct bench_link *link)
 }
 
 /* One read. False: the peer has closed. */
-static bool take(struct crowd *crowd, struct flow *flow)
+static bool take(struct bench_tcp_crowd *crowd, struct bench_tcp_flow *flow)
 {
     size_t octets = crowd->options->octets;
     ssize_t n = recv(flow->fd, crowd->memory + flow->at, octets - flow->at, MSG_DONTWAIT);
@@ -95,15 +81,14 @@ void bench_tcp_crowd_server(struct bench_link *link)
     const struct bench_options *options = link->options;
     struct epoll_event events[EVENTS];
     struct bench_report report = {0};
-    struct crowd crowd;
+    struct bench_tcp_crowd crowd;
 
-    crowd_open(&crowd, options);
-    accept_all(&crowd, link);
+    bench_tcp_crowd_accept(&crowd, link);
     double cpu = bench_cpu();
     for (unsigned left = options->count; left > 0;) {
         int n = epoll_wait(crowd.epoll, events, EVENTS, options->polled ? 0 : -1);
         for (int i = 0; i < n; i++) {
-            struct flow *flow = &crowd.flow[events[i].data.u32];
+            struct bench_tcp_flow *flow = &crowd.flow[events[i].data.u32];
             if (!take(&crowd, flow)) {
                 epoll_ctl(crowd.epoll, EPOLL_CTL_DEL, flow->fd, NULL);
                 report.count += flow->done;
@@ -118,8 +103,20 @@ void bench_tcp_crowd_server(struct bench_link *link)
 
 /* --- client ---------------------------------------------------------------------------------- */
 
-/* As much of a message as the socket takes. */
-static void give(struct crowd *crowd, struct flow *flow)
+void bench_tcp_crowd_connect(struct bench_tcp_crowd *crowd, struct bench_link *link)
+{
+    struct sockaddr_storage addr;
+    socklen_t addr_len;
+
+    crowd_open(crowd, link->options);
+    bench_address(link, &addr, &addr_len);
+    bench_fill(crowd->memory, crowd->options->octets, 1);
+    for (unsigned i = 0; i < crowd->options->count; i++) {
+        watch(crowd, i, EPOLLOUT | EPOLLET, bench_tcp_connect((struct sockaddr *)&addr, addr_len));
+    }
+}
+
+void bench_tcp_crowd_give(struct bench_tcp_crowd *crowd, struct bench_tcp_flow *flow)
 {
     size_t octets = crowd->options->octets;
     ssize_t n =
@@ -136,18 +133,17 @@ static void give(struct crowd *crowd, struct flow *flow)
     }
 }
 
-/* Those that have room again; sleeps for it if all were full. */
-static void await_room(struct crowd *crowd, bool all_full)
+void bench_tcp_crowd_await_room(struct bench_tcp_crowd *crowd, bool sleeps)
 {
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(crowd->epoll, events, EVENTS, all_full && !crowd->options->polled ? -1 : 0);
+    int n = epoll_wait(crowd->epoll, events, EVENTS, sleeps && !crowd->options->polled ? -1 : 0);
 
     for (int i = 0; i < n; i++) {
         crowd->flow[events[i].data.u32].full = false;
     }
 }
 
-static uint64_t send_all(struct crowd *crowd, double seconds)
+static uint64_t send_all(struct bench_tcp_crowd *crowd, double seconds)
 {
     double begin = bench_now();
     unsigned count = crowd->options->count, full = 0;
@@ -155,12 +151,12 @@ static uint64_t send_all(struct crowd *crowd, double seconds)
 
     while (bench_now() - begin < seconds) {
         if (full > 0) {
-            await_room(crowd, full == count);
+            bench_tcp_crowd_await_room(crowd, full == count);
         }
         full = 0;
         for (unsigned i = 0; i < count; i++) {
             if (!crowd->flow[i].full) {
-                give(crowd, &crowd->flow[i]);
+                bench_tcp_crowd_give(crowd, &crowd->flow[i]);
             }
             full += crowd->flow[i].full;
         }
@@ -175,16 +171,9 @@ void bench_tcp_crowd_client(struct bench_link *link)
 {
     const struct bench_options *options = link->options;
     struct bench_report peer;
-    struct sockaddr_storage addr;
-    struct crowd crowd;
-    socklen_t addr_len;
+    struct bench_tcp_crowd crowd;
 
-    crowd_open(&crowd, options);
-    bench_address(link, &addr, &addr_len);
-    bench_fill(crowd.memory, options->octets, 1);
-    for (unsigned i = 0; i < options->count; i++) {
-        watch(&crowd, i, EPOLLOUT | EPOLLET, bench_tcp_connect((struct sockaddr *)&addr, addr_len));
-    }
+    bench_tcp_crowd_connect(&crowd, link);
     double cpu = bench_cpu(), begin = bench_now();
     uint64_t sent = send_all(&crowd, options->seconds);
     for (unsigned i = 0; i < options->count; i++) {

@@ -6,7 +6,6 @@
 #include "rsockets.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define LONG_BUFFER (4 << 20)
 #define PAIRS       20
@@ -14,8 +13,8 @@
 #define MIB         ((size_t)1 << 20)
 
 /*
- * A sanitizer has memory of its own for each page, and keeps what was freed; an emulator has taken
- * all addresses at its beginning.
+ * Sizes say nothing under a sanitizer or an emulator. The first adds memory of its own, and keeps
+ * freed memory. The second takes all addresses when it starts.
  */
 static bool is_judged(void)
 {

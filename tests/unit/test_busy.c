@@ -57,6 +57,34 @@ static unsigned poll_until_taken(struct pair *p, unsigned worker, unsigned at_mo
     return polls;
 }
 
+/* Does a poll of this thread visit the loop?  Then the lease is its own. */
+static bool visits(struct pair *p)
+{
+    const struct iwarp_lease *lease = &p->device->worker[0].loop.lease;
+    unsigned before = atomic_load(&lease->visits);
+    struct iwarp_wc wc;
+
+    assert_int_equal(iwarp_cq_poll(p->side[1].recv_cq, &wc, 1), 0);
+    return atomic_load(&lease->visits) != before;
+}
+
+/*
+ * Returns the polls.  On a busy machine the home may come out of the loop only when the thread that
+ * asked has given up, and has paid a part of its penalty: that lease is nobody's.
+ */
+static unsigned poll_until_mine(struct pair *p)
+{
+    unsigned polls = 0;
+
+    for (;;) {
+        polls += poll_until_taken(p, 0, PLENTY);
+        if (visits(p)) {
+            return polls;
+        }
+        polls++;
+    }
+}
+
 static void wait_until_back(const struct pair *p)
 {
     for (unsigned ms = 0; is_taken(p, 0); ms++) {
@@ -193,7 +221,7 @@ static void poll__again_after_a_pause__takes_twice_as_long(void **state)
 
     (void)state;
     for (unsigned least = FIRST; least <= 8 * FIRST; least *= 2) {
-        assert_in_range(poll_until_taken(&p, 0, PLENTY), least, PLENTY - 1);
+        assert_in_range(poll_until_mine(&p), least, PLENTY - 1);
         wait_until_back(&p);
         assert_int_equal(poll_until_taken(&p, 0, 1), 1); /* this one notices */
     }

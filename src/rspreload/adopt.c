@@ -6,14 +6,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
+
+/*
+ * Behind the private data of a Request. A plain server that reads lines waits for the end of one,
+ * and the client would wait for it: now such a server answers at once, with an error of its
+ * protocol. A server of ours looks at the first RS_PRIVATE_LEN octets.
+ */
+static const uint8_t blank_line[] = {'\r', '\n', '\r', '\n'};
 
 static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *received,
                  size_t received_len, unsigned timeout_ms)
 {
     struct iwarp_eq *eq = rs_engine_eq();
     struct iwarp_conn_options options;
-    uint8_t private_data[RS_PRIVATE_LEN];
+    uint8_t private_data[RS_PRIVATE_LEN + sizeof blank_line];
     enum iwarp_status status;
 
     if (!eq || rs_prepare(s) != 0) {
@@ -24,6 +32,7 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
         options.startup_timeout_ms = timeout_ms;
     }
     rs_hello(s, private_data);
+    memcpy(private_data + RS_PRIVATE_LEN, blank_line, sizeof blank_line);
     s->state = RS_CONNECTING;
     status = role == IWARP_RS_CLIENT
                  ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options, private_data,

@@ -59,6 +59,27 @@ static void octets__read_before_the_adoption__count(void **state)
     close_pair(fds);
 }
 
+/* A plain server that reads lines would wait for the end of one. The peer gets it whole.
+ */
+static void request__ends_with_a_blank_line__and_is_taken(void **state)
+{
+    uint8_t request[20 + 4 + 44]; /* head, IRD and ORD, private data: RFC 5044 7.1, RFC 6581 7 */
+    int fds[2];
+
+    (void)state;
+    tcp_pair(fds);
+    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+    assert_int_equal(recv(fds[1], request, sizeof request, MSG_WAITALL), sizeof request);
+    assert_int_equal(request[18] << 8 | request[19], sizeof request - 20);
+    assert_memory_equal(request + sizeof request - 4, "\r\n\r\n", 4);
+    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, request, sizeof request, 5000));
+    for (int i = 0; i < 2; i++) {
+        send_octets(fds[i], "taken", 5);
+        expect_octets(fds[!i], "taken", 5);
+    }
+    close_pair(fds);
+}
+
 static void adoption__of_what_cannot_be__leaves_it_as_it_was(void **state)
 {
     int pair[2], fds[2];
@@ -242,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connection__that_is_adopted__is_an_rsocket_of_the_same_number),
         cmocka_unit_test(octets__read_before_the_adoption__count),
+        cmocka_unit_test(request__ends_with_a_blank_line__and_is_taken),
         cmocka_unit_test(adoption__of_what_cannot_be__leaves_it_as_it_was),
         cmocka_unit_test(epoll__of_levels__shows_what_the_rsocket_can),
         cmocka_unit_test(epoll__of_edges__shows_each_arrival),

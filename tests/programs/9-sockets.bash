@@ -127,6 +127,13 @@ silent()
         RUN=--sockets r /usr/bin/python3 sockets_misuse.py "$port" connecting >out 2>&1 && says '^well' out
 }
 
+plain_lines()
+{
+    bring tests/programs/sockets_misuse.py &&
+        RUN='--sockets --sockets-quiet=0 --sockets-reply=60000 --log=info' r /usr/bin/python3 sockets_misuse.py "$port" lines >out 2>&1
+    says '^well' out && says 'plain TCP' out
+}
+
 try "nc, 20 MB" nc_file
 try "iperf3, four streams, and the other way" iperf_both
 try "curl and python3 -m http.server" http
@@ -143,6 +150,7 @@ try "one thread reads, another closes" misuse 5 closed 5
 try "a program ends without a close" misuse 2 left 1000000
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
+try "the peer is a plain one that reads lines" plain_lines
 try "the table of descriptors grows before there are threads" misuse 1 early
 try "a lock on descriptor 0 outlives the beginning" misuse 0 locked
 try "a child has the time-outs of the connection" misuse 1 limited

@@ -165,6 +165,26 @@ def ran(connect, _, n):
     assert s.recv(1) == b""
 
 
+def lines(_, __, ___):
+    """A plain server that reads lines answers an MPA Request at once, and its client does not wait for a Reply."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        first, _ = listener.accept()
+        line = b""
+        while not line.endswith(b"\r\n\r\n"):
+            line += first.recv(1)
+        first.sendall(b"what?")
+        second, _ = listener.accept()
+        second.sendall(b"plain")
+
+    threading.Thread(target=serve, daemon=True).start()
+    begun = time.monotonic()
+    s = socket.create_connection(listener.getsockname())
+    assert time.monotonic() - begun < 20, time.monotonic() - begun
+    assert s.recv(5, socket.MSG_WAITALL) == b"plain"
+
+
 def connecting(_, __, ___):
     """What waits for a silent peer while a socket connects ends by the socket's own time-out."""
     limit = struct.pack("ll", 0, 300000)

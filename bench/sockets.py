@@ -97,6 +97,6 @@ def rows(row, quick):
                lambda wrap: http(wrap, octets), unit='B/s', size=1, limit=stream_limit(1))
     yield pair('sockets-start', 'curl of 1 KiB, one run after the other, each from its start to its end',
                'starts of curl', lambda wrap: starts(wrap, 20))
-    for clients in (1, 50):
+    for clients, requests in ((1, 10000), (50, 40000), (200, 40000)):
         yield pair(f'sockets-redis-{clients}', f'redis-benchmark -t get, {clients} at once', f'redis, {clients} at once',
-                   lambda wrap, c=clients: redis(wrap, c, 10000 if quick else 50000))
+                   lambda wrap, c=clients, n=requests: redis(wrap, c, n if quick else 5 * n))

@@ -158,7 +158,8 @@ bool iwarp_lease_stay(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*
     bool alive = true;
 
     l->late = 0;
-    atomic_store_explicit(&s->brief, false, memory_order_relaxed);
+    atomic_store_explicit(&s->away, beside ? IWARP_AWAY_LONG : IWARP_AWAY_USUALLY,
+                          memory_order_relaxed);
     if (!uv_is_active((uv_handle_t *)&l->limit)) { /* it keeps running after the visit */
         l->limit.data = l;
         uv_timer_start(&l->limit, on_late, IWARP_PARK_MS, IWARP_PARK_MS);

@@ -49,7 +49,7 @@ static bool live(struct iwarp_loop *l)
     atomic_store(&s->asleep, true);
     atomic_store(&s->wanted, 0);
     atomic_store(&s->owner, IWARP_LEASE_HOME);
-    atomic_store_explicit(&s->brief, false, memory_order_relaxed);
+    atomic_store_explicit(&s->away, IWARP_AWAY_USUALLY, memory_order_relaxed);
     (void)iwarp_loop_enter(l);
     uv_timer_stop(&l->limit);
     iwarp_hot_end(l);
@@ -92,13 +92,17 @@ static bool is_recalled(const struct iwarp_lease *s)
 
 static bool is_busy(const struct iwarp_lease *s, unsigned checks)
 {
-    return checks >= BUSY_CHECKS && !atomic_load(&s->brief) && !iwarp_sleepers_armed(s->sleepers);
+    return checks >= BUSY_CHECKS && atomic_load(&s->away) == IWARP_AWAY_USUALLY &&
+           !iwarp_sleepers_armed(s->sleepers);
 }
 
 static int64_t park_ns(const struct iwarp_lease *s, bool busy)
 {
+    const unsigned away = atomic_load(&s->away);
+
     return iwarp_sleepers_any(s->sleepers) ? IWARP_PARK_ARMED_NS
-           : atomic_load(&s->brief)        ? IWARP_PARK_BRIEF_NS
+           : away == IWARP_AWAY_BRIEFLY    ? IWARP_PARK_BRIEF_NS
+           : away == IWARP_AWAY_LONG       ? IWARP_PARK_LONG_MS * INT64_C(1000000)
            : busy                          ? IWARP_PARK_BUSY_MS * INT64_C(1000000) - BUSY_SLACK_NS
                                            : IWARP_PARK_MS * INT64_C(1000000);
 }

@@ -24,9 +24,9 @@
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: the home runs the loop two park times after the last visit, at the
  *      latest.  The park time is IWARP_PARK_MS, and IWARP_PARK_BUSY_MS at most beside a guest that
- *      has visited without a pause, while no queue is armed.  That of a brief lease is
- *      IWARP_PARK_BRIEF_NS.  An open lease can be out while a sleeper waits; then it is
- *      IWARP_PARK_ARMED_NS.
+ *      has visited without a pause, while no queue is armed.  Beside a guest that is away briefly
+ * or for long it is IWARP_PARK_BRIEF_NS or IWARP_PARK_LONG_MS.  An open lease can be out while a
+ *      sleeper waits; then it is IWARP_PARK_ARMED_NS.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.  But sleepers may be
  *      passed over (sleepers.h): then the park time is IWARP_PARK_MS at most.
@@ -45,12 +45,20 @@
 #define IWARP_PARK_MS       2      /* the park time; so long a guest waits for the loop, too */
 #define IWARP_PARK_BUSY_MS  8      /* the longest, beside a guest that visits without a pause */
 #define IWARP_PARK_ARMED_NS 200000 /* the park time of an open loop while a sleeper waits */
-#define IWARP_PARK_BRIEF_NS 500000 /* that of a brief lease */
+#define IWARP_PARK_BRIEF_NS 500000 /* beside a guest that is away briefly, */
+#define IWARP_PARK_LONG_MS  16     /* or for long */
 
 struct iwarp_beside;
 struct iwarp_loop;
 
 enum iwarp_lease_owner { IWARP_LEASE_HOME, IWARP_LEASE_GUEST };
+
+/* How long a guest may stay away between two visits before it counts as one that has stopped. */
+enum iwarp_lease_away {
+    IWARP_AWAY_USUALLY,
+    IWARP_AWAY_BRIEFLY, /* it comes again soon, or not at all: verbs/spin.h */
+    IWARP_AWAY_LONG     /* its wait told it of many things, which it works through first */
+};
 
 struct iwarp_lease {
     pthread_mutex_t run;            /* held by the thread that runs the loop */
@@ -63,7 +71,7 @@ struct iwarp_lease {
                                      * is woken up there.  A visit does not set it; a guest that
                                      * asks the home clears it */
     int nudge;                      /* eventfd that wakes the home while it is parked */
-    _Atomic bool brief;             /* its guest comes again soon, or not at all: verbs/spin.h */
+    _Atomic unsigned away;          /* enum iwarp_lease_away */
     bool open;                      /* every thread may visit at any time; else a thread earns it */
     const struct iwarp_loop *outer; /* that the visitor runs beside; under `run` */
     struct iwarp_sleepers *sleepers;

@@ -14,14 +14,15 @@
 #define ROUND  64
 #define SAMPLE 8 /* polls with the lease from one unit to the next */
 
-#define ROUND_NS  128000   /* of a quick round */
-#define AWAY_NS   50000    /* from a wait to the next, if that is quick */
-#define BESIDE_NS 2000000  /* the same, if the thread waits for many things at once: a park time */
-#define PAUSE_NS  200000   /* from a poll with the lease to the next, if that is slow */
-#define ARMED_NS  25000000 /* a queue that is armed for longer is passed over, at first */
-#define DOUBLED   9        /* times at most */
-#define FEW       4        /* empty polls between two waits that do not count as polling */
-#define MANY      20       /* the same of a thread whose last wait ran the loop */
+#define ROUND_NS 128000 /* of a quick round */
+#define AWAY_NS  50000  /* from a wait to the next, if that is quick */
+#define BESIDE_NS                                                                                  \
+    (IWARP_PARK_LONG_MS * INT64_C(1000000)) /* the same, if it waits for many things */
+#define PAUSE_NS 200000   /* from a poll with the lease to the next, if that is slow */
+#define ARMED_NS 25000000 /* a queue that is armed for longer is passed over, at first */
+#define DOUBLED  9        /* times at most */
+#define FEW      4        /* empty polls between two waits that do not count as polling */
+#define MANY     20       /* the same of a thread whose last wait ran the loop */
 
 /* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {
@@ -169,13 +170,13 @@ static bool take_all(struct iwarp_device *device, uint64_t workers)
             continue;
         }
         if (iwarp_lease_is_out(&l->lease)) {
-            atomic_store_explicit(&l->lease.brief, false, memory_order_relaxed);
+            atomic_store_explicit(&l->lease.away, IWARP_AWAY_USUALLY, memory_order_relaxed);
             continue;
         }
         if (iwarp_loop_is_current(l) || !iwarp_lease_take(l, IWARP_PARK_MS)) {
             return false;
         }
-        atomic_store_explicit(&l->lease.brief, false, memory_order_relaxed);
+        atomic_store_explicit(&l->lease.away, IWARP_AWAY_USUALLY, memory_order_relaxed);
         iwarp_lease_leave(l);
     }
     return true;

@@ -122,10 +122,10 @@ bool iwarp_spin_counts(struct iwarp_qp *qp, uint64_t *writes)
     return s->leads;
 }
 
-/* A lease that is not brief is another guest's. */
+/* A lease whose guest is not away briefly is another guest's. */
 static void give_back(struct iwarp_loop *l)
 {
-    if (atomic_load_explicit(&l->lease.brief, memory_order_relaxed)) {
+    if (atomic_load_explicit(&l->lease.away, memory_order_relaxed) == IWARP_AWAY_BRIEFLY) {
         iwarp_lease_recall(l);
     }
 }
@@ -145,14 +145,14 @@ void iwarp_spin_end(struct iwarp_conn *conn)
 
 /*
  * The home is asked for the loop if it has it: at the first stay, or since somebody has recalled
- * the lease. `brief` is set first, as the home parks as soon as it has left the loop.
+ * the lease. `away` is set first, as the home parks as soon as it has left the loop.
  */
 static bool take(struct iwarp_loop *l)
 {
     if (iwarp_lease_is_out(&l->lease)) {
         return true;
     }
-    atomic_store_explicit(&l->lease.brief, true, memory_order_relaxed);
+    atomic_store_explicit(&l->lease.away, IWARP_AWAY_BRIEFLY, memory_order_relaxed);
     if (!iwarp_lease_take(l, IWARP_PARK_MS)) {
         return false;
     }

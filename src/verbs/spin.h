@@ -24,9 +24,10 @@
  *   | that does not stay, after one that did            | the home has the loop now |
  *
  * A stay ends without a Write after STAY_NS, or when another connection receives, since the program
- * may look at the memory of several. Between two stays nobody runs the loop, so the lease is brief:
- * the home is back IWARP_PARK_BRIEF_NS after the last stay, or twice that, and at once after one
- * without a Write. The first stay of a lease waits for the loop, too, IWARP_PARK_MS at most.
+ * may look at the memory of several. Between two stays nobody runs the loop, so the guest is away
+ * briefly: the home is back IWARP_PARK_BRIEF_NS after the last stay, or twice that, and at once
+ * after one without a Write. The first stay of a lease waits for the loop, too, IWARP_PARK_MS at
+ * most.
  *
  * With threaded progress and one worker. Never with the option `look` off, while a completion queue
  * of the device is armed and not passed over, or on a thread that runs the loop.

@@ -5,6 +5,7 @@
  */
 #include "verbs_pair.h"
 
+#include "base/beside.h"
 #include "loop/clock.h"
 #include "loop/loop.h"
 #include "verbs/cq.h"
@@ -193,6 +194,49 @@ static void ask__too_late__leaves_a_guest_known_as_asleep(void **state)
         pair_await_homes(p.device);
     }
     assert_true(again);
+    pair_close(&p);
+}
+
+/* --- a guest that has waited for many things ------------------------------------------------- */
+
+static bool is_done_at_once(void *unused)
+{
+    (void)unused;
+    return true;
+}
+
+/* From the end of a stay until the home has the loop again. */
+static int64_t time_away(struct iwarp_loop *l, struct iwarp_beside *beside)
+{
+    while (!iwarp_lease_take(l, IWARP_PARK_MS)) {
+    }
+    (void)iwarp_lease_stay(l, beside, is_done_at_once, NULL);
+    int64_t begin = iwarp_now_ns();
+    while (iwarp_lease_is_out(&l->lease)) {
+        usleep(20);
+    }
+    return iwarp_now_ns() - begin;
+}
+
+/* Its program works through what it was told of, and is served by its own next wait. */
+static void stay__beside_other_things__keeps_the_home_away_for_longer(void **state)
+{
+    int64_t least_alone = INT64_MAX, least_beside = INT64_MAX;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    for (unsigned i = 0; i < 20; i++) {
+        struct pollfd loop[1];
+        struct iwarp_beside none = {loop, 0, INT64_MAX, 0};
+        int64_t beside = time_away(l, &none), alone = time_away(l, NULL);
+        least_beside = beside < least_beside ? beside : least_beside;
+        least_alone = alone < least_alone ? alone : least_alone;
+    }
+    print_message("# %lld and %lld us at least\n", (long long)least_beside / 1000,
+                  (long long)least_alone / 1000);
+    assert_true(least_beside > 3 * IWARP_PARK_LONG_MS * INT64_C(1000000) / 4);
+    assert_true(least_alone < 3 * IWARP_PARK_LONG_MS * INT64_C(1000000) / 4);
     pair_close(&p);
 }
 
@@ -560,6 +604,7 @@ int main(void)
         cmocka_unit_test(call__while_the_home_runs_the_loop__leaves_it_there),
         cmocka_unit_test(call__while_a_guest_runs_the_loop__is_run_at_once),
         cmocka_unit_test(ask__too_late__leaves_a_guest_known_as_asleep),
+        cmocka_unit_test(stay__beside_other_things__keeps_the_home_away_for_longer),
         cmocka_unit_test(polled__once_before_sleeping__leaves_the_loop_to_its_home),
         cmocka_unit_test(polled__with_a_queue_armed__has_the_home_back_sooner),
         cmocka_unit_test(polled__without_a_pause__has_the_home_check_when_the_kernel_likes),

@@ -96,15 +96,19 @@ static bool is_busy(const struct iwarp_lease *s, unsigned checks)
            !iwarp_sleepers_armed(s->sleepers);
 }
 
+/* As above, an armed queue has the home back in time. */
+static bool is_long(const struct iwarp_lease *s)
+{
+    return atomic_load(&s->away) == IWARP_AWAY_LONG && !iwarp_sleepers_armed(s->sleepers);
+}
+
 static int64_t park_ns(const struct iwarp_lease *s, bool busy)
 {
-    const unsigned away = atomic_load(&s->away);
-
-    return iwarp_sleepers_any(s->sleepers) ? IWARP_PARK_ARMED_NS
-           : away == IWARP_AWAY_BRIEFLY    ? IWARP_PARK_BRIEF_NS
-           : away == IWARP_AWAY_LONG       ? IWARP_PARK_LONG_MS * INT64_C(1000000)
-           : busy                          ? IWARP_PARK_BUSY_MS * INT64_C(1000000) - BUSY_SLACK_NS
-                                           : IWARP_PARK_MS * INT64_C(1000000);
+    return iwarp_sleepers_any(s->sleepers)               ? IWARP_PARK_ARMED_NS
+           : atomic_load(&s->away) == IWARP_AWAY_BRIEFLY ? IWARP_PARK_BRIEF_NS
+           : is_long(s)                                  ? IWARP_PARK_LONG_MS * INT64_C(1000000)
+           : busy ? IWARP_PARK_BUSY_MS * INT64_C(1000000) - BUSY_SLACK_NS
+                  : IWARP_PARK_MS * INT64_C(1000000);
 }
 
 /* For the sleeps of this thread; 0: the system's default.  `set` saves a call. */

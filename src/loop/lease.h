@@ -24,9 +24,11 @@
  *      sees the other: no wake-up is lost.
  *   3. A lease ends by itself: the home runs the loop two park times after the last visit, at the
  *      latest.  The park time is IWARP_PARK_MS, and IWARP_PARK_BUSY_MS at most beside a guest that
- *      has visited without a pause, while no queue is armed.  Beside a guest that is away briefly
- * or for long it is IWARP_PARK_BRIEF_NS or IWARP_PARK_LONG_MS.  An open lease can be out while a
- *      sleeper waits; then it is IWARP_PARK_ARMED_NS.
+ *      has visited without a pause, while no queue is armed; so it is with IWARP_PARK_LONG_MS
+ *      beside a guest that is away for long.  Beside one that is away briefly it is
+ *      IWARP_PARK_BRIEF_NS.  An open lease can be out while a sleeper waits; then it is
+ *      IWARP_PARK_ARMED_NS.  Where another kind of guest takes the lease over, the park time that
+ *      has begun ends as it would have.
  *   4. Nobody takes or keeps a lease that must be earned while a sleeper waits to be told about a
  *      completion, since the sleeper would wait for the guest's next visit.  But sleepers may be
  *      passed over (sleepers.h): then the park time is IWARP_PARK_MS at most.

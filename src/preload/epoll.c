@@ -23,6 +23,28 @@ static int kernel_has(const struct epoll_call *c)
 }
 
 /*
+ * Is it the turn of the loop, and of what else is in the set?  At every few calls, and once the
+ * last turn was TURN_NS ago: a program may work for long at each socket that is ready.
+ */
+#define TURN_NS 1000000
+
+static bool is_turn(const struct epoll_call *c)
+{
+    static _Thread_local struct {
+        unsigned char calls;
+        int64_t at_ns;
+    } last[16]; /* of sets with the same last bits */
+    const int64_t now = sock_now_ns();
+    const unsigned i = (unsigned)c->epoll % 16;
+
+    if (++last[i].calls % WAIT_EVERY != 0 && now - last[i].at_ns < TURN_NS) {
+        return false;
+    }
+    last[i].at_ns = now;
+    return true;
+}
+
+/*
  * Sockets are taken here; what else is in the set is the kernel's, and has its turn now and then.
  * Not both for one call: a socket may go from one to the other meanwhile, and would be told of
  * twice. True: it is over.
@@ -30,13 +52,12 @@ static int kernel_has(const struct epoll_call *c)
 static bool lead_epoll(const struct epoll_call *c, int *result)
 {
     SIGNALS_HELD;
-    static _Thread_local unsigned char calls[16]; /* of sets with the same last bits */
     bool interrupted = false, over = false;
     int error = 0, n = 0;
 
     while (error == 0 && n == 0 && !over && !interrupted) {
         struct pollfd set[2] = {{.fd = c->epoll, .events = POLLIN}}; /* one more for the loop */
-        const bool turn = ++calls[c->epoll % 16] % WAIT_EVERY == 0;
+        const bool turn = is_turn(c);
         pthread_testcancel();
         n = turn ? 0 : iwarp_rs_take(c->epoll, c->events, c->most);
         if (n == 0) {

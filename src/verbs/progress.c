@@ -16,13 +16,14 @@
 
 #define ROUND_NS 128000 /* of a quick round */
 #define AWAY_NS  50000  /* from a wait to the next, if that is quick */
-#define BESIDE_NS                                                                                  \
-    (IWARP_PARK_LONG_MS * INT64_C(1000000)) /* the same, if it waits for many things */
-#define PAUSE_NS 200000   /* from a poll with the lease to the next, if that is slow */
-#define ARMED_NS 25000000 /* a queue that is armed for longer is passed over, at first */
-#define DOUBLED  9        /* times at most */
-#define FEW      4        /* empty polls between two waits that do not count as polling */
-#define MANY     20       /* the same of a thread whose last wait ran the loop */
+/* The same, if the thread waits for many things at once: a park time. */
+#define BESIDE_NS (IWARP_PARK_LONG_MS * INT64_C(1000000))
+#define PARK_NS   (IWARP_PARK_MS * INT64_C(1000000))
+#define PAUSE_NS  200000   /* from a poll with the lease to the next, if that is slow */
+#define ARMED_NS  25000000 /* a queue that is armed for longer is passed over, at first */
+#define DOUBLED   9        /* times at most */
+#define FEW       4        /* empty polls between two waits that do not count as polling */
+#define MANY      20       /* the same of a thread whose last wait ran the loop */
 
 /* What one thread does at one device.  Thread-local, so no lock and no atomics. */
 struct guest {
@@ -270,10 +271,11 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
 
 /*
  * The loop is out on lease to another thread, which may not come back for long: after FEW empty
- * polls this thread runs it, too, which is no visit and does not prolong the lease.  With several
- * workers it is left to the homes, which come back soon.  A guest that sleeps in the loop serves
- * it, so there is nothing to do.  What makes help impossible is checked anew at every SAMPLE-th
- * poll.
+ * polls this thread runs it, too, which is no visit and does not prolong the lease.  A thread that
+ * ran the loop in its last wait polls now and then before the next; so it does after a park time.
+ * With several workers it is left to the homes, which come back soon.  A guest that sleeps in the
+ * loop serves it, so there is nothing to do.  What makes help impossible is checked anew at every
+ * SAMPLE-th poll.
  */
 static bool help_guest(struct iwarp_device *device, struct guest *g)
 {
@@ -283,7 +285,11 @@ static bool help_guest(struct iwarp_device *device, struct guest *g)
     if (device->workers > 1 || atomic_load(&l->lease.asleep)) {
         return false;
     }
-    if (++g->idle < (g->led ? MANY : FEW)) {
+    bool waits_soon = g->led && iwarp_now_ns() - g->waited_ns < PARK_NS;
+    if (g->led && !waits_soon && g->idle < FEW) {
+        g->idle = FEW - 1;
+    }
+    if (++g->idle < (waits_soon ? MANY : FEW)) {
         return false;
     }
     if (g->idle % SAMPLE == FEW) {

@@ -151,6 +151,7 @@ try "a program ends without a close" misuse 2 left 1000000
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "the peer is a plain one that reads lines" plain_lines
+try "a connection that always has octets, and a pipe" misuse 1 fair
 try "the table of descriptors grows before there are threads" misuse 1 early
 try "a lock on descriptor 0 outlives the beginning" misuse 0 locked
 try "a child has the time-outs of the connection" misuse 1 limited

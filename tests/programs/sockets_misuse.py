@@ -165,6 +165,31 @@ def ran(connect, _, n):
     assert s.recv(1) == b""
 
 
+def fair(connect, _, __):
+    """A thread that works for a millisecond at each octet of a connection that always has some hears of a pipe soon."""
+    s = connect()
+    s.sendall(bytes(200000))
+    r, w = os.pipe()
+    epoll = select.epoll()
+    epoll.register(s, select.EPOLLIN)
+    epoll.register(r, select.EPOLLIN)
+    most = 0
+    for _ in range(60):
+        os.write(w, b"x")
+        for waits in range(1, 100):
+            ready = dict(epoll.poll())
+            until = time.monotonic() + 0.001
+            while time.monotonic() < until:
+                pass
+            if s.fileno() in ready:
+                s.recv(1)
+            if r in ready:
+                os.read(r, 1)
+                break
+        most = max(most, waits)
+    assert most <= 3, most
+
+
 def lines(_, __, ___):
     """A plain server that reads lines answers an MPA Request at once, and its client does not wait for a Reply."""
     listener = socket.create_server(("127.0.0.1", 0))

@@ -24,7 +24,8 @@ static int kernel_has(const struct epoll_call *c)
 
 /*
  * Is it the turn of the loop, and of what else is in the set?  At every few calls, and once the
- * last turn was TURN_NS ago: a program may work for long at each socket that is ready.
+ * last turn was TURN_NS ago: a program may work for long at each socket that is ready.  Not twice
+ * in a row, since what else is in the set may always be ready, too.
  */
 #define TURN_NS 1000000
 
@@ -32,16 +33,19 @@ static bool is_turn(const struct epoll_call *c)
 {
     static _Thread_local struct {
         unsigned char calls;
+        bool turn;
         int64_t at_ns;
     } last[16]; /* of sets with the same last bits */
     const int64_t now = sock_now_ns();
     const unsigned i = (unsigned)c->epoll % 16;
 
-    if (++last[i].calls % WAIT_EVERY != 0 && now - last[i].at_ns < TURN_NS) {
-        return false;
+    const bool due = ++last[i].calls % WAIT_EVERY == 0 || now - last[i].at_ns >= TURN_NS;
+
+    last[i].turn = due && !last[i].turn;
+    if (last[i].turn) {
+        last[i].at_ns = now;
     }
-    last[i].at_ns = now;
-    return true;
+    return last[i].turn;
 }
 
 /*

@@ -22,30 +22,28 @@ static int kernel_has(const struct epoll_call *c)
     return real()->epoll_wait(c->epoll, c->events, c->most, 0);
 }
 
-/*
- * Is it the turn of the loop, and of what else is in the set?  At every few calls, and once the
- * last turn was TURN_NS ago: a program may work for long at each socket that is ready.  Not twice
- * in a row, since what else is in the set may always be ready, too.
- */
 #define TURN_NS 1000000
 
-static bool is_turn(const struct epoll_call *c)
+/* Of sets with the same last bits, on one thread. */
+struct turns {
+    unsigned char calls;
+    bool kernel; /* the last call was told of what else is in the set */
+    int64_t at_ns;
+};
+
+/*
+ * Is it the turn of the loop, and of what else is in the set?  At every few calls, and once the
+ * last turn was TURN_NS ago: a program may work for long at each socket that is ready.
+ */
+static bool is_turn(struct turns *t)
 {
-    static _Thread_local struct {
-        unsigned char calls;
-        bool turn;
-        int64_t at_ns;
-    } last[16]; /* of sets with the same last bits */
     const int64_t now = sock_now_ns();
-    const unsigned i = (unsigned)c->epoll % 16;
 
-    const bool due = ++last[i].calls % WAIT_EVERY == 0 || now - last[i].at_ns >= TURN_NS;
-
-    last[i].turn = due && !last[i].turn;
-    if (last[i].turn) {
-        last[i].at_ns = now;
+    if (++t->calls % WAIT_EVERY != 0 && now - t->at_ns < TURN_NS) {
+        return false;
     }
-    return last[i].turn;
+    t->at_ns = now;
+    return true;
 }
 
 /*
@@ -56,17 +54,22 @@ static bool is_turn(const struct epoll_call *c)
 static bool lead_epoll(const struct epoll_call *c, int *result)
 {
     SIGNALS_HELD;
+    static _Thread_local struct turns all[16];
+    struct turns *t = &all[(unsigned)c->epoll % 16];
     bool interrupted = false, over = false;
     int error = 0, n = 0;
 
     while (error == 0 && n == 0 && !over && !interrupted) {
         struct pollfd set[2] = {{.fd = c->epoll, .events = POLLIN}}; /* one more for the loop */
-        const bool turn = is_turn(c);
+        const bool turn = is_turn(t);
+        const bool again = turn && t->kernel; /* it may always be ready: sockets come first now */
+        t->kernel = false;
         pthread_testcancel();
         n = turn ? 0 : iwarp_rs_take(c->epoll, c->events, c->most);
         if (n == 0) {
             error = iwarp_rs_lead(c->epoll, 0, set, 1, c->end, &interrupted);
-            n = error == 0 && (turn || set[0].revents) ? kernel_has(c) : 0;
+            n = error == 0 && !again && (turn || set[0].revents) ? kernel_has(c) : 0;
+            t->kernel = n > 0;
         }
         if (error == 0 && n == 0) {
             n = iwarp_rs_take(c->epoll, c->events, c->most);

@@ -22,29 +22,11 @@ static int kernel_has(const struct epoll_call *c)
     return real()->epoll_wait(c->epoll, c->events, c->most, 0);
 }
 
-#define TURN_NS 1000000
-
 /* Of sets with the same last bits, on one thread. */
-struct turns {
-    unsigned char calls;
-    bool kernel; /* the last call was told of what else is in the set */
-    int64_t at_ns;
+struct set_turns {
+    struct wait_turns turns;
+    bool kernel; /* the last call told of what else is in the set */
 };
-
-/*
- * Is it the turn of the loop, and of what else is in the set?  At every few calls, and once the
- * last turn was TURN_NS ago: a program may work for long at each socket that is ready.
- */
-static bool is_turn(struct turns *t)
-{
-    const int64_t now = sock_now_ns();
-
-    if (++t->calls % WAIT_EVERY != 0 && now - t->at_ns < TURN_NS) {
-        return false;
-    }
-    t->at_ns = now;
-    return true;
-}
 
 /*
  * Sockets are taken here; what else is in the set is the kernel's, and has its turn now and then.
@@ -54,14 +36,14 @@ static bool is_turn(struct turns *t)
 static bool lead_epoll(const struct epoll_call *c, int *result)
 {
     SIGNALS_HELD;
-    static _Thread_local struct turns all[16];
-    struct turns *t = &all[(unsigned)c->epoll % 16];
+    static _Thread_local struct set_turns all[16];
+    struct set_turns *t = &all[(unsigned)c->epoll % 16];
     bool interrupted = false, over = false;
     int error = 0, n = 0;
 
     while (error == 0 && n == 0 && !over && !interrupted) {
         struct pollfd set[2] = {{.fd = c->epoll, .events = POLLIN}}; /* one more for the loop */
-        const bool turn = is_turn(t);
+        const bool turn = wait_is_turn(&t->turns);
         const bool again = turn && t->kernel; /* it may always be ready: sockets come first now */
         t->kernel = false;
         pthread_testcancel();

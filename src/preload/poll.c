@@ -54,7 +54,7 @@ static int look_at_others(const struct wait_poll *c, struct others *others)
 bool wait_lead_poll(const struct wait_poll *c, int *result)
 {
     SIGNALS_HELD;
-    static _Thread_local unsigned calls;
+    static _Thread_local struct wait_turns turns;
     struct others others;
     bool interrupted = false, over;
     int error = 0, ready;
@@ -63,7 +63,7 @@ bool wait_lead_poll(const struct wait_poll *c, int *result)
         const unsigned seen = iwarp_rs_news();
         pthread_testcancel();
         ready = look_at_sockets(c, &others);
-        if (ready == 0 || ++calls % WAIT_EVERY == 0) {
+        if (ready == 0 || wait_is_turn(&turns)) {
             error = iwarp_rs_lead(IWARP_RS_POLLED, seen, others.fds, others.count,
                                   ready > 0 ? 0 : c->end, &interrupted);
         }

@@ -7,16 +7,20 @@
 
 #include <time.h>
 
-/* Of so many looks one runs the loop and asks the kernel, whatever it finds. Odd, since programs
- * wait in turn for two sets. */
-#define WAIT_EVERY 7
-
 /* Times are nanoseconds of CLOCK_MONOTONIC; INT64_MAX is for ever. */
 int64_t wait_end_of(int64_t timeout_ns);      /* < 0: for ever */
 int64_t wait_ns_of(const struct timespec *t); /* NULL, or longer than that goes: -1 */
 struct timespec wait_left_of(int64_t end);
 bool wait_is_time(const struct timespec *t);    /* as the kernel takes it; or NULL */
 bool wait_is_at_once(const struct timespec *t); /* no time at all; not NULL */
+
+/* Is it the turn of the loop, and of what else is waited for, whatever sockets are ready? So a
+ * thread that always finds some serves the rest, too. Zeroed at first; one thread at a time. */
+struct wait_turns {
+    unsigned looks;
+    int64_t at_ns; /* when the last turn was */
+};
+bool wait_is_turn(struct wait_turns *t);
 
 /* For a wait in poll or select: the face is right. True: it is an rsocket, or becomes one perhaps,
  * or a set that has some. *connects becomes true if it connects. errno stays. */

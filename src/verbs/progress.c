@@ -272,10 +272,10 @@ static bool visit_taken(struct iwarp_device *device, const struct guest *g, uint
 /*
  * The loop is out on lease to another thread, which may not come back for long: after FEW empty
  * polls this thread runs it, too, which is no visit and does not prolong the lease.  A thread that
- * ran the loop in its last wait polls now and then before the next; so it does after a park time.
- * With several workers it is left to the homes, which come back soon.  A guest that sleeps in the
- * loop serves it, so there is nothing to do.  What makes help impossible is checked anew at every
- * SAMPLE-th poll.
+ * ran the loop in its last wait mostly runs it soon by its next one, so it does this after MANY
+ * polls, or once a park time is over.  With several workers it is left to the homes, which come
+ * back soon.  A guest that sleeps in the loop serves it, so there is nothing to do.  What makes
+ * help impossible is checked anew at every SAMPLE-th poll.
  */
 static bool help_guest(struct iwarp_device *device, struct guest *g)
 {

@@ -59,8 +59,7 @@ static void octets__read_before_the_adoption__count(void **state)
     close_pair(fds);
 }
 
-/* A plain server that reads lines would wait for the end of one. The peer gets it whole.
- */
+/* A plain server that reads lines would wait for the end of one. The peer gets it whole. */
 static void request__ends_with_a_blank_line__and_is_taken(void **state)
 {
     uint8_t request[20 + 4 + 44]; /* head, IRD and ORD, private data: RFC 5044 7.1, RFC 6581 7 */

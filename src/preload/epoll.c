@@ -2,6 +2,7 @@
 /* epoll_wait and its kin; epoll_ctl, and sets that are made. */
 #include "preload/wait.h"
 
+#include "preload/own.h"
 #include "preload/sets.h"
 
 #include <errno.h>
@@ -195,7 +196,7 @@ EXPORT int epoll_create(int size)
 
 EXPORT int epoll_create1(int flags)
 {
-    return made(real()->epoll_create1(flags));
+    return made(own_number(real()->epoll_create1(flags)));
 }
 
 /* A set in another one. */

@@ -273,18 +273,6 @@ EXPORT int fcntl64(int fd, int command, ...)
     return control(fd, command, argument, real()->fcntl64);
 }
 
-/* How much there is to read, up to what one look shows. */
-static int count_octets(struct sock *s, int *count)
-{
-    const size_t most = 256 * 1024;
-    char *octets = malloc(most);
-    const ssize_t seen = octets ? rrecv(s->rs, octets, most, MSG_PEEK | MSG_DONTWAIT) : -1;
-
-    free(octets);
-    *count = seen > 0 ? (int)seen : 0;
-    return 0;
-}
-
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
     struct sock *s = sock_get(fd);
@@ -301,10 +289,14 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
         const int flags = control(fd, F_GETFL, NULL, real()->fcntl);
         const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
         result = set_flags(s, fd, wanted);
-    } else if (request == FIONREAD && start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET &&
-               hold(s)) {
-        result = count_octets(s, argument);
+    } else if ((request == FIONREAD || request == TIOCOUTQ) &&
+               start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET && hold(s)) {
+        result = iwarp_rs_octets(s->rs, request == TIOCOUTQ);
         release(s);
+        if (result >= 0) {
+            *(int *)argument = result;
+            result = 0;
+        }
     } else {
         result = real()->ioctl(fd, request, argument);
     }

@@ -18,10 +18,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -46,7 +48,8 @@ int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags,
     X(recvfrom) X(recvmsg) X(recvmmsg) X(write) X(writev) X(send) X(sendto) X(sendmsg) \
     X(sendmmsg) X(sendfile) X(sendfile64) X(splice) X(poll) X(ppoll) X(select) X(pselect) X(epoll_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(epoll_pwait) \
     X(epoll_pwait2) X(dup) \
-    X(dup2) X(dup3) X(fcntl) X(fcntl64) X(ioctl) X(syscall) X(close_range) X(fdopen) X(sigaction) X(_exit)
+    X(dup2) X(dup3) X(fcntl) X(fcntl64) X(ioctl) X(syscall) X(close_range) X(fdopen) X(sigaction) X(_exit) \
+    X(eventfd) X(timerfd_create) X(pipe2) X(socketpair)
 /* clang-format on */
 
 #define REAL_MEMBER(name) __typeof__(&name) name;

@@ -548,14 +548,37 @@ void sock_each(void (*call)(struct sock *s, void *arg), void *arg)
 }
 
 /* Programs of select know numbers below 1,024 only, and others have tables by number. */
+static rlim_t numbers_from(rlim_t *limit)
+{
+    struct rlimit both = {.rlim_cur = 1024};
+
+    (void)getrlimit(RLIMIT_NOFILE, &both);
+    *limit = both.rlim_cur;
+    return both.rlim_cur > 4096 ? 2048 : both.rlim_cur / 2;
+}
+
 int sock_high(int fd)
 {
-    struct rlimit limit = {.rlim_cur = 1024};
+    rlim_t limit;
+    const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, (int)numbers_from(&limit));
 
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    const int above = (int)(limit.rlim_cur > 4096 ? 2048 : limit.rlim_cur / 2);
-    const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, above);
     return high >= 0 ? high : real()->fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+bool sock_has_numbers(int fd, unsigned n)
+{
+    rlim_t limit;
+    const rlim_t from = numbers_from(&limit);
+    const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, (int)from);
+    const int lowest = real()->fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    if (high >= 0) {
+        real()->close(high);
+    }
+    if (lowest >= 0) {
+        real()->close(lowest);
+    }
+    return high >= 0 && (rlim_t)high + n <= limit && lowest >= 0 && (rlim_t)lowest < limit / 2;
 }
 
 bool sock_mine(void)

@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <rdma/rsocket.h>
-#include <sys/resource.h>
 #include <time.h>
 
 unsigned start_quiet_s(void)
@@ -22,30 +21,17 @@ unsigned start_reply_ms(void)
     return iwarp_compat_number("IWARP_SOCKETS_REPLY", 0, 60000, 3000);
 }
 
-/*
- * A connection has several descriptors. Half of the numbers stay for the program and for plain
- * connections, which have one.
- */
-static bool has_descriptors(int tcp)
-{
-    struct rlimit limit = {.rlim_cur = 1024};
-    const int lowest = real()->fcntl(tcp, F_DUPFD_CLOEXEC, 0);
-
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    if (lowest >= 0) {
-        real()->close(lowest);
-    }
-    if (lowest < 0 || (rlim_t)lowest >= limit.rlim_cur / 2) {
-        errno = EMFILE;
-        return false;
-    }
-    return true;
-}
+#define CONNECTION 5 /* descriptors of one, about */
 
 int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms)
 {
-    const int rs = has_descriptors(tcp) ? sock_high(tcp) : -1;
+    SIGNALS_HELD; /* the library makes descriptors: own.h */
 
+    if (!sock_has_numbers(tcp, CONNECTION)) {
+        errno = EMFILE;
+        return -1;
+    }
+    const int rs = sock_high(tcp);
     if (rs < 0) {
         return -1;
     }
@@ -67,6 +53,7 @@ int start_watching(struct sock *s)
     if (s->watched) {
         return 0;
     }
+    SIGNALS_HELD; /* as above */
     const int face = iwarp_rs_watch(s->rs);
     if (face < 0 || sock_swap(s, face) != 0) {
         return -1;

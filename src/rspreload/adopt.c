@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -85,7 +86,7 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
         return -1;
     }
     flags = fcntl(fd, F_GETFL);
-    tcp = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    tcp = fcntl(fd, F_DUPFD_CLOEXEC, fd); /* none of the numbers that programs count on */
     if (tcp < 0 || rs_renew(fd, peer.ss_family) != 0 || !(s = rs_new(fd, peer.ss_family, NULL))) {
         error = errno;
         if (tcp >= 0) {
@@ -147,6 +148,19 @@ bool iwarp_rs_is(int fd)
     }
     errno = error;
     return s != NULL;
+}
+
+int iwarp_rs_octets(int fd, bool to_send)
+{
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        return -1;
+    }
+    rs_progress(s);
+    const uint64_t octets = to_send ? s->send_len - s->send_free : s->unread;
+    rs_give_back(s);
+    return octets < INT_MAX ? (int)octets : INT_MAX;
 }
 
 void iwarp_rs_end(void)

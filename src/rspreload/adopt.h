@@ -63,6 +63,10 @@ bool iwarp_rs_is(int fd);
  */
 int iwarp_rs_watch(int fd);
 
+/* How many octets have come and are unread; with to_send: were written and are not with the peer
+ * yet, as far as is known. At most INT_MAX. -1: EBADF. */
+int iwarp_rs_octets(int fd, bool to_send);
+
 /*
  * End the rsocket as rclose does, but leave the descriptor `fd` open: a TCP socket that is not
  * connected, with the options that were set. So a client whose peer has no RDMA connects anew.

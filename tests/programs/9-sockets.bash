@@ -153,6 +153,8 @@ try "the peer is silent while it connects" silent
 try "the peer is a plain one that reads lines" plain_lines
 try "a connection that always has octets, and a pipe" misuse 1 fair
 try "the table of descriptors grows before there are threads" misuse 1 early
+try "numbers of the program, and those of the library" misuse 4 numbers 3
+try "octets are counted" misuse 1 counted 400000
 try "a lock on descriptor 0 outlives the beginning" misuse 0 locked
 try "a child has the time-outs of the connection" misuse 1 limited
 try "the parent of a child is stopped" misuse 1 stopped

@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import tempfile
+import termios
 import threading
 import time
 
@@ -444,6 +445,59 @@ def early(connect, server, _):
         assert time.monotonic() < until
         time.sleep(0.01)
     use(connect())
+
+
+def numbers(connect, server, n):
+    """A connection has one number of the program's, whoever makes it and waits for it; the library's are beyond."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    beyond, until = 2048 if limit > 4096 else limit // 2, time.monotonic() + 30
+
+    def low(process):
+        return sum(int(fd) < beyond for fd in os.listdir(f"/proc/{process}/fd"))
+
+    def kinds(process):
+        folder = f"/proc/{process}/fd"
+        return [os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder)]
+
+    while "anon_inode:[eventpoll]" not in kinds(server):  # it has all that it had before the first connection
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    epoll = select.epoll()
+    before = low("self"), low(server)
+    kept = [use(connect()) for _ in range(n)]
+    later = socket.socket()
+    later.setblocking(False)
+    assert later.connect_ex(kept[0].getpeername()) == errno.EINPROGRESS
+    assert select.select([], [later], [], 30)[1] == [later]
+    later.setblocking(True)
+    kept.append(use(later))
+    for s in kept:
+        epoll.register(s, select.EPOLLIN)
+        use(s)
+    assert (low("self"), low(server)) == (before[0] + n + 1, before[1] + n + 1), (before, low("self"), low(server))
+
+
+def counted(connect, _, octets):
+    """FIONREAD counts all that has come, and looking costs little; in the end nothing is on its way."""
+    def count(request):
+        return struct.unpack("i", fcntl.ioctl(s, request, bytes(4)))[0]
+
+    s, until = connect(), time.monotonic() + 30
+    s.sendall(bytes(octets))
+    while count(termios.FIONREAD) < octets:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    before = time.process_time()
+    for _ in range(2000):
+        assert count(termios.FIONREAD) == octets
+    assert time.process_time() - before < 0.1
+    assert len(read_all(s, 1000)) == 1000 and count(termios.FIONREAD) == octets - 1000
+    read_all(s, octets - 1000)
+    assert count(termios.FIONREAD) == 0
+    while count(termios.TIOCOUTQ) > 0:
+        assert time.monotonic() < until
+    s.shutdown(socket.SHUT_WR)
+    assert s.recv(1) == b"" and count(termios.FIONREAD) == 0
 
 
 def locked(_, __, ___):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import tempfile
 import time
 
@@ -72,14 +73,45 @@ def starts(wrap, runs):
     return whole(play)
 
 
-def redis(wrap, clients, requests):
+def figure(pattern, text, program):
+    found = re.search(pattern, text)
+    if not found:
+        raise Missing(f'{program} told nothing')
+    return float(found[1])
+
+
+def nginx(wrap, octets, seconds):
+    """Requests a second of ten connections that stay, one worker."""
+    def play(_):
+        need('nginx')
+        need('wrk')
+        port = any_port()
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, 'file'), 'wb') as file:
+                file.write(os.urandom(octets))
+            conf = os.path.join(folder, 'conf')
+            with open(conf, 'w', encoding='ascii') as file:
+                temporary = ''.join(f'{kind}_temp_path {folder}/{kind}; '
+                                    for kind in ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'))
+                file.write(f'daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors; events {{ }}\n'
+                           f'http {{ {temporary} access_log off; sendfile on; keepalive_requests 1000000000;\n'
+                           f'server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n')
+            with Server(wrap(['nginx', '-c', conf, '-e', os.path.join(folder, 'errors')]), port):
+                out = client(wrap(['wrk', '-t', '1', '-c', '10', '-d', str(seconds), f'http://127.0.0.1:{port}/file']))
+        if 'Socket errors' in out or 'Non-2xx' in out:
+            raise Missing('wrk: errors')
+        return {'rate': figure(r'Requests/sec: *([0-9.]+)', out, 'wrk')}
+    return whole(play)
+
+
+def redis(wrap, clients, requests, threads=1):
     def play(_):
         need('redis-server')
         port = any_port()
         with Server(wrap(['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']),
                     port):
             out = client(wrap(['redis-benchmark', '-p', port, '-t', 'get', '-c', str(clients), '-n', str(requests),
-                               '--csv']))
+                               '--csv', *(['--threads', str(threads)] if threads > 1 else [])]))
         fields = out.strip().splitlines()[-1].replace('"', '').split(',')
         if fields[0] != 'GET':
             raise Missing('redis-benchmark told nothing')
@@ -100,3 +132,8 @@ def rows(row, quick):
     for clients, requests in ((1, 10000), (50, 40000), (200, 40000)):
         yield pair(f'sockets-redis-{clients}', f'redis-benchmark -t get, {clients} at once', f'redis, {clients} at once',
                    lambda wrap, c=clients, n=requests: redis(wrap, c, n if quick else 5 * n))
+    yield pair('sockets-redis-threads', 'redis-benchmark -t get, 50 at once in two threads',
+               'redis, 50 at once in two threads', lambda wrap: redis(wrap, 50, 40000 if quick else 200000, 2))
+    for name, size in (('1k', 1024), ('1m', MIB)):
+        yield pair(f'sockets-nginx-{name}', f'wrk and nginx, {size} octets, 10 at once', f'nginx, {size} octets',
+                   lambda wrap, n=size: nginx(wrap, n, 1 if quick else 3))

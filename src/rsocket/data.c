@@ -236,7 +236,8 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
         return rs_fail(ENOTCONN);
     }
     do {
-        if (wanted > 0 && rs_wait_as_asked(s, rs_may_read, &limit) != 0) {
+        /* What there is suffices: a look at the queue might run the loop, for each call. */
+        if (s->unread < wanted && rs_wait_as_asked(s, rs_may_read, &limit) != 0) {
             return done > 0 ? (ssize_t)done : -1;
         }
         if (rs_is_others(s)) { /* perhaps since this call began */
@@ -251,7 +252,7 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
         rs_take_error(s)) {
         return -1;
     }
-    rs_progress(s); /* credits go back */
+    rs_has_read(s);
     return (ssize_t)done;
 }
 

@@ -95,14 +95,20 @@ bool rs_tell_control(struct rs *s, enum rs_control control)
 /* --- credits --------------------------------------------------------------------------------- */
 
 /* Half of the buffer is lent anew when it is free; credits go with it, or alone when half of them
- * are used up. True: a half was lent, and the other one may be free, too. */
+ * are used up. */
+static bool owes_credits(const struct rs *s)
+{
+    return s->state == RS_CONNECTED && !s->told_end &&
+           (s->free > 0 || (uint16_t)(s->taken - s->granted_at) >= s->rq_size / 2);
+}
+
+/* True: a half was lent, and the other one may be free, too. */
 static bool give_credits(struct rs *s)
 {
     bool lend = s->free > 0;
     struct rs_entry entry, to = s->peer_targets;
 
-    if (s->state != RS_CONNECTED || s->told_end || s->controls >= RS_SPARE - 2 ||
-        (!lend && (uint16_t)(s->taken - s->granted_at) < s->rq_size / 2)) {
+    if (!owes_credits(s) || s->controls >= RS_SPARE - 2) {
         return false;
     }
     if (lend) {
@@ -239,6 +245,15 @@ static void completed(struct rs *s, const struct iwarp_wc *wc, struct again *aga
     } else if (s->state == RS_CONNECTED) {
         hear(s, s->messages[slot], wc->byte_len);
         again->slots[again->count++] = slot;
+    }
+}
+
+void rs_has_read(struct rs *s)
+{
+    while (give_credits(s)) {
+    }
+    if (owes_credits(s)) {
+        rs_progress(s);
     }
 }
 

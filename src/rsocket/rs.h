@@ -152,12 +152,12 @@ struct rs {
     /* Receiving: messages of data that nobody has read yet, a ring of rq_size + 1. */
     uint32_t *lengths;
     uint32_t first, after;
-    struct rs_half halves[2]; /* in turn: lent, filled, read, lent again */
-    unsigned arrive;          /* the half that the next message of data is in */
-    unsigned lend, free;      /* the half that is lent next; how many may be lent */
-    struct rs_place read;     /* what is read next */
-    uint32_t read_of_first;   /* octets of the first message */
-    uint64_t unread;
+    struct rs_half halves[2];   /* in turn: lent, filled, read, lent again */
+    unsigned arrive;            /* the half that the next message of data is in */
+    unsigned lend, free;        /* the half that is lent next; how many may be lent */
+    struct rs_place read;       /* what is read next */
+    uint32_t read_of_first;     /* octets of the first message */
+    uint64_t unread, counted;   /* counted: what iwarp_rs_octets has told last */
     uint16_t granted_at, taken; /* messages that were read: when credits went out; now */
 
     struct rs_mapping *mappings;
@@ -301,6 +301,7 @@ bool rs_halves_pass(const struct rs *s, struct rs_place *place, uint32_t octets)
 /* --- move.c: completions, credits, messages -------------------------------------------------- */
 
 void rs_progress(struct rs *s);
+void rs_has_read(struct rs *s); /* credits go back; looks at the queue only if some cannot */
 int rs_post_receives(struct rs *s);
 
 /* May a piece of data go out now? Is there something to read? Each is true when an error or the end

@@ -157,7 +157,10 @@ int iwarp_rs_octets(int fd, bool to_send)
     if (!s) {
         return -1;
     }
-    rs_progress(s);
+    if (to_send || s->unread == s->counted) { /* a program may look until there is more */
+        rs_progress(s);
+    }
+    s->counted = s->unread;
     const uint64_t octets = to_send ? s->send_len - s->send_free : s->unread;
     rs_give_back(s);
     return octets < INT_MAX ? (int)octets : INT_MAX;

@@ -289,6 +289,9 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
         const int flags = control(fd, F_GETFL, NULL, real()->fcntl);
         const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
         result = set_flags(s, fd, wanted);
+    } else if (request == TIOCOUTQ && s->state == SOCK_CONNECTING) {
+        *(int *)argument = 0; /* its face is full */
+        result = 0;
     } else if ((request == FIONREAD || request == TIOCOUTQ) &&
                start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET && hold(s)) {
         result = iwarp_rs_octets(s->rs, request == TIOCOUTQ);

@@ -10,8 +10,10 @@
 
 int own_number(int fd)
 {
-    const int high = fd >= 0 && signals_are_held() ? sock_high(fd) : -1;
-
+    if (fd < 0 || !signals_are_held() || !(real()->fcntl(fd, F_GETFD) & FD_CLOEXEC)) {
+        return fd;
+    }
+    const int high = sock_high(fd);
     if (high < 0) {
         return fd;
     }

@@ -3,7 +3,9 @@
 #define IWARP_PRELOAD_OWN_H
 
 /* A descriptor that was just made: the same, or a high number in its place if this thread is inside
- * (signals.h), and it is not the program that makes it. -1 stays, with errno. */
+ * (signals.h) and exec closes the descriptor, as all of the library's own. Handlers of forks, and
+ * what runs at the end of the process, may be inside, too: theirs are moved if exec closes them,
+ * which changes only the number. -1 stays, with errno. */
 int own_number(int fd);
 
 #endif

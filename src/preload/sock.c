@@ -547,28 +547,30 @@ void sock_each(void (*call)(struct sock *s, void *arg), void *arg)
     pthread_mutex_unlock(&lock);
 }
 
-/* Programs of select know numbers below 1,024 only, and others have tables by number. */
-static rlim_t numbers_from(rlim_t *limit)
+/* The first number of the library's, since programs of select know numbers below 1,024 only, and
+ * others have tables by number; and the first beyond: the library has half of them at most. */
+static rlim_t numbers_from(rlim_t *end)
 {
-    struct rlimit both = {.rlim_cur = 1024};
+    struct rlimit limit = {.rlim_cur = 1024};
 
-    (void)getrlimit(RLIMIT_NOFILE, &both);
-    *limit = both.rlim_cur;
-    return both.rlim_cur > 4096 ? 2048 : both.rlim_cur / 2;
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    const rlim_t half = limit.rlim_cur / 2, from = limit.rlim_cur > 4096 ? 2048 : half;
+    *end = from + half;
+    return from;
 }
 
 int sock_high(int fd)
 {
-    rlim_t limit;
-    const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, (int)numbers_from(&limit));
+    rlim_t end;
+    const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, (int)numbers_from(&end));
 
     return high >= 0 ? high : real()->fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 bool sock_has_numbers(int fd, unsigned n)
 {
-    rlim_t limit;
-    const rlim_t from = numbers_from(&limit);
+    rlim_t end;
+    const rlim_t from = numbers_from(&end);
     const int high = real()->fcntl(fd, F_DUPFD_CLOEXEC, (int)from);
     const int lowest = real()->fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
@@ -578,7 +580,7 @@ bool sock_has_numbers(int fd, unsigned n)
     if (lowest >= 0) {
         real()->close(lowest);
     }
-    return high >= 0 && (rlim_t)high + n <= limit && lowest >= 0 && (rlim_t)lowest < limit / 2;
+    return high >= 0 && (rlim_t)high + n <= end && lowest >= 0 && (rlim_t)lowest < end - from;
 }
 
 bool sock_mine(void)

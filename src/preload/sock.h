@@ -144,8 +144,8 @@ void sock_each(void (*call)(struct sock *s, void *arg), void *arg);
 /* A descriptor of this library's own, out of the way of the program's numbers, closed by exec. */
 int sock_high(int fd);
 
-/* Are there n more numbers for sock_high, and has the program some of its half left? fd: any that
- * is open. */
+/* Has the library n more numbers, and is the lowest free number of all within the first half? fd:
+ * any that is open. */
 bool sock_has_numbers(int fd, unsigned n);
 
 /* Is this the process that the table belongs to? A child of vfork shares it, and may not touch it.

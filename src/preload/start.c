@@ -53,7 +53,7 @@ int start_watching(struct sock *s)
     if (s->watched) {
         return 0;
     }
-    SIGNALS_HELD; /* as above */
+    SIGNALS_HELD; /* the library makes descriptors: own.h */
     const int face = iwarp_rs_watch(s->rs);
     if (face < 0 || sock_swap(s, face) != 0) {
         return -1;

@@ -2,6 +2,7 @@
 """sockets_misuse.py PORT CASE [N]: a server, forked, and its client, whose sockets are used in odd ways.
 
 The server echoes over an edge-triggered epoll set; a client that has shut its half down gets the rest."""
+import contextlib
 import errno
 import fcntl
 import hashlib
@@ -456,8 +457,11 @@ def numbers(connect, server, n):
         return sum(int(fd) < beyond for fd in os.listdir(f"/proc/{process}/fd"))
 
     def kinds(process):
-        folder = f"/proc/{process}/fd"
-        return [os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder)]
+        folder, found = f"/proc/{process}/fd", []
+        for fd in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                found.append(os.readlink(os.path.join(folder, fd)))
+        return found
 
     while "anon_inode:[eventpoll]" not in kinds(server):  # it has all that it had before the first connection
         assert time.monotonic() < until
@@ -468,6 +472,7 @@ def numbers(connect, server, n):
     later = socket.socket()
     later.setblocking(False)
     assert later.connect_ex(kept[0].getpeername()) == errno.EINPROGRESS
+    assert struct.unpack("i", fcntl.ioctl(later, termios.TIOCOUTQ, bytes(4)))[0] == 0
     assert select.select([], [later], [], 30)[1] == [later]
     later.setblocking(True)
     kept.append(use(later))
@@ -487,9 +492,9 @@ def counted(connect, _, octets):
     while count(termios.FIONREAD) < octets:
         assert time.monotonic() < until
     before = time.process_time()
-    for _ in range(2000):
+    for _ in range(10000):
         assert count(termios.FIONREAD) == octets
-    assert time.process_time() - before < 0.1
+    assert time.process_time() - before < 0.5
     assert len(read_all(s, 1000)) == 1000 and count(termios.FIONREAD) == octets - 1000
     read_all(s, octets - 1000)
     assert count(termios.FIONREAD) == 0

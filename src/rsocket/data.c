@@ -236,8 +236,9 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
         return rs_fail(ENOTCONN);
     }
     do {
-        /* What there is suffices: a look at the queue might run the loop, for each call. */
-        if (s->unread < wanted && rs_wait_as_asked(s, rs_may_read, &limit) != 0) {
+        /* A look at the queue might run the loop, for each call. If this one reads all that is
+         * known, it looks: the buffer grows for programs that read all there is (halves.c). */
+        if (wanted > 0 && s->unread <= wanted && rs_wait_as_asked(s, rs_may_read, &limit) != 0) {
             return done > 0 ? (ssize_t)done : -1;
         }
         if (rs_is_others(s)) { /* perhaps since this call began */

@@ -250,8 +250,6 @@ static void completed(struct rs *s, const struct iwarp_wc *wc, struct again *aga
 
 void rs_has_read(struct rs *s)
 {
-    while (give_credits(s)) {
-    }
     if (owes_credits(s)) {
         rs_progress(s);
     }

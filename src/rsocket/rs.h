@@ -301,7 +301,7 @@ bool rs_halves_pass(const struct rs *s, struct rs_place *place, uint32_t octets)
 /* --- move.c: completions, credits, messages -------------------------------------------------- */
 
 void rs_progress(struct rs *s);
-void rs_has_read(struct rs *s); /* credits go back; looks at the queue only if some cannot */
+void rs_has_read(struct rs *s); /* credits that are owed go back, after a look at the queue */
 int rs_post_receives(struct rs *s);
 
 /* May a piece of data go out now? Is there something to read? Each is true when an error or the end

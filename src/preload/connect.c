@@ -5,6 +5,7 @@
  * until then its face is neither readable nor writable, as that of a socket that connects.
  */
 #include "compat/compat.h"
+#include "preload/own.h"
 #include "preload/plain_peers.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
@@ -102,15 +103,14 @@ static int make_face(struct sock *s)
     const int least = 1;
     int pair[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+    if (real()->socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
         return -1;
     }
     (void)real()->setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
     while (real()->send(pair[0], fill, sizeof fill, MSG_DONTWAIT) > 0) {
     }
-    s->pair = sock_high(pair[1]);
-    real()->close(pair[1]);
-    const int result = s->pair < 0 ? -1 : sock_swap(s, pair[0]);
+    s->pair = own_move(pair[1]);
+    const int result = sock_swap(s, pair[0]);
     real()->close(pair[0]);
     return result;
 }

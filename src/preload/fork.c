@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/fork.h"
 #include "compat/compat.h"
+#include "preload/own.h"
 #include "preload/start.h"
 
 #include <errno.h>
@@ -329,15 +330,13 @@ static struct family *new_family(void)
     struct family *f = calloc(1, sizeof *f);
     int pair[2];
 
-    if (!f || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    if (!f || real()->socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         free(f);
         return NULL;
     }
     f->id = ++last_family;
-    f->answers = sock_high(pair[0]);
-    f->asks = sock_high(pair[1]);
-    real()->close(pair[0]);
-    real()->close(pair[1]);
+    f->answers = own_move(pair[0]);
+    f->asks = own_move(pair[1]);
     return f;
 }
 

@@ -8,17 +8,22 @@
 
 #include "preload/sock.h"
 
-int own_number(int fd)
+int own_move(int fd)
 {
-    if (fd < 0 || !signals_are_held() || !(real()->fcntl(fd, F_GETFD) & FD_CLOEXEC)) {
-        return fd;
-    }
     const int high = sock_high(fd);
+
     if (high < 0) {
         return fd;
     }
     real()->close(fd);
     return high;
+}
+
+int own_number(int fd)
+{
+    const bool is_own = fd >= 0 && signals_are_held() && (real()->fcntl(fd, F_GETFD) & FD_CLOEXEC);
+
+    return is_own ? own_move(fd) : fd;
 }
 
 static int own_pair(int result, int fds[2])

@@ -8,4 +8,7 @@
  * which changes only the number. -1 stays, with errno. */
 int own_number(int fd);
 
+/* The same, wherever this thread is: for descriptors that are this library's in any case. */
+int own_move(int fd);
+
 #endif

@@ -4,6 +4,7 @@
  * They sleep in the rsocket or in the pair, and end when that direction does.
  */
 #include "preload/fork.h"
+#include "preload/own.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
 
@@ -44,10 +45,9 @@ static struct relay *new_relay(int *face)
     int pair[2];
 
     pthread_mutex_lock(&lock);
-    if (r && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+    if (r && real()->socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         *r = (struct relay){.next = all, .at = &all, .rs = -1, .bell = -1, .directions = 2};
-        r->pair = sock_high(pair[1]);
-        real()->close(pair[1]);
+        r->pair = own_move(pair[1]);
         *face = pair[0];
         if (all) {
             all->at = &r->next;

@@ -595,7 +595,7 @@ $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	$(call say,LD)$(LINK) $(WRAP) -o $@ $(filter %.o,$^) $(LIB_A) $(call pkg,CMOCKA,--libs) $(LIBS)
 
 # Functions of the preload library that need nothing else of it.
-$(filter $(OUT)/tests/unit/test_preload_first,$(TESTS)): $(OBJ)/src/preload/request.o $(OBJ)/src/preload/plain_peers.o
+$(filter $(OUT)/tests/unit/test_preload_first,$(TESTS)): $(OBJ)/src/preload/request.o $(OBJ)/src/preload/peers.o
 
 $(FUZZERS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The client's side: TCP first, then an MPA Request over it, then plain TCP anew if the peer does
- * not answer that. A socket that does not block has a thread for it, which sleeps and ends with it;
- * until then its face is neither readable nor writable, as that of a socket that connects.
+ * not answer that. What is not settled at once has a thread, which sleeps and ends with it; until
+ * then the face is that of a socket that connects, and then of one that has (early.h).
  */
 #include "compat/compat.h"
+#include "preload/early.h"
 #include "preload/own.h"
-#include "preload/plain_peers.h"
+#include "preload/peers.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
 
@@ -29,85 +30,76 @@ static void bind_again(const struct sock *s, int tcp)
     }
 }
 
-/*
- * The peer of the connected socket `tcp` is asked, and has `ms` to answer. True: s->rs is an
- * rsocket. False: the connection is to be plain; *again: it is gone, and s->rs is a fresh TCP
- * socket with the same options. `start` is held.
- */
-static bool ask(struct sock *s, int tcp, unsigned ms, bool *again)
+/* The peer of the connected socket `tcp` is asked, and has `ms` to answer. False: the connection is
+ * to be plain, and s->rs is as before. `start` is held. */
+static bool ask(struct sock *s, int tcp, unsigned ms)
 {
-    *again = false;
-    s->rs = start_adopt(s, tcp, false, ms);
-    if (s->rs < 0) {
+    const int rs = start_adopt(s, tcp, false, ms);
+
+    if (rs < 0) {
         iwarp_compat_tell("sockets", "the connection cannot be RDMA (%s): plain TCP",
                           strerror(errno));
         return false;
     }
-    int error = iwarp_rs_start_up(s->rs, (int)ms + 1000);
-    if (error == 0) {
-        s->elsewhere = false;
-        return true;
-    }
+    s->rs = rs;
+    return true;
+}
+
+/* The answer came too late, or was none, or no. The connection is gone: s->rs is a fresh TCP socket
+ * with the same options. `start` is held. */
+static void give_up(struct sock *s, int error, unsigned ms)
+{
     iwarp_compat_tell("sockets", "the peer does not answer an MPA Request (%s): plain TCP",
                       strerror(error == EINPROGRESS ? ETIMEDOUT : error));
     /* What the program's own limit cut short, or its close, says little of it. */
     if (ms == start_reply_ms() && !s->closed) {
-        plain_peers_add((const struct sockaddr *)&s->peer, s->peer_len, sock_now_ms());
+        peers_note_plain((const struct sockaddr *)&s->peer, s->peer_len, sock_now_ms());
     }
-    *again = true;
     (void)iwarp_rs_forget(s->rs);
     bind_again(s, s->rs);
-    return false;
 }
 
-/* --- blocking -------------------------------------------------------------------------------- */
-
-/* TCP has connected `number`. *again: it is to be connected anew, plain. */
-static int ask_at_once(struct sock *s, int number, bool *again)
+/* A little longer than the start-up itself, which knows why it failed. */
+static int answer_to(const struct sock *s, unsigned ms)
 {
-    const int limit = start_limit_ms(number, USE_WRITE);
-    unsigned ms = start_reply_ms();
-    int result = 0;
+    const int error = iwarp_rs_start_up(s->rs, (int)ms + 1000);
 
-    ms = limit >= 0 && (unsigned)limit < ms ? (unsigned)limit : ms;
-    signals_hold_firmly();
-    pthread_mutex_lock(&s->start);
-    if (ask(s, number, ms, again)) {
-        s->state = SOCK_RDMA;
-        result = sock_swap(s, s->rs);
-    } else {
-        if (*again) {
-            result = sock_swap(s, s->rs);
-            real()->close(s->rs);
-            s->rs = -1;
-        }
-        sock_plain(s);
+    if (error == 0) {
+        peers_note_answer((const struct sockaddr *)&s->peer, s->peer_len);
     }
-    pthread_mutex_unlock(&s->start);
-    signals_release_firmly();
-    return result;
+    return error;
 }
 
-/* --- not blocking ---------------------------------------------------------------------------- */
-
-struct attempt {
-    struct sock *s;
-    struct sockaddr_storage to;
-    socklen_t len;
-};
-
-/* Its socket buffer is full: not writable. */
-static int make_face(struct sock *s)
+/*
+ * The same, but EINPROGRESS where the program may go on without the answer: it is likely to come,
+ * since the address has answered another time. A plain server might take the connection, and no
+ * other, because of what the program does next.
+ */
+static int early_answer_to(const struct sock *s, unsigned ms)
 {
-    static const char fill[2048];
-    const int least = 1;
+    const int64_t until = sock_now_ms() + ms;
+    int error;
+
+    do {
+        error = iwarp_rs_start_up(s->rs, EARLY_AFTER_MS);
+    } while (error == EINPROGRESS && sock_now_ms() < until &&
+             !peers_has_answered((const struct sockaddr *)&s->peer, s->peer_len));
+    return error == EINPROGRESS && sock_now_ms() < until ? error : answer_to(s, ms);
+}
+
+/* --- the face of a socket that is not settled ------------------------------------------------ */
+
+/* Neither readable nor, if it is full, writable. */
+static int make_face(struct sock *s, bool full)
+{
     int pair[2];
 
-    if (real()->socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+    if (real()->socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (s->nonblock ? SOCK_NONBLOCK : 0),
+                           0, pair) != 0) {
         return -1;
     }
-    (void)real()->setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
-    while (real()->send(pair[0], fill, sizeof fill, MSG_DONTWAIT) > 0) {
+    if (full) {
+        early_fill(pair[0]);
     }
     s->pair = own_move(pair[1]);
     const int result = sock_swap(s, pair[0]);
@@ -119,7 +111,6 @@ static int make_face(struct sock *s)
  * `start` is held. */
 static void settle(struct sock *s, enum sock_state state)
 {
-    char octets[4096];
     const int pair = s->pair;
 
     s->pair = -1;
@@ -128,8 +119,7 @@ static void settle(struct sock *s, enum sock_state state)
     } else {
         sock_becomes(s, state, s->watched);
     }
-    while (real()->recv(pair, octets, sizeof octets, MSG_DONTWAIT) > 0) {
-    }
+    early_empty(pair);
     (void)real()->send(pair, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* It is left open for them: closed, it would show a hang-up. The next attempt, or the end of
      * the process, closes it. */
@@ -142,15 +132,6 @@ static void settle(struct sock *s, enum sock_state state)
     pthread_cond_broadcast(&s->settled);
 }
 
-static bool has_connected(int tcp)
-{
-    struct pollfd p = {.fd = tcp, .events = POLLOUT};
-
-    while (real()->poll(&p, 1, -1) < 0 && errno == EINTR) {
-    }
-    return !(p.revents & (POLLERR | POLLHUP));
-}
-
 /* The face is TCP again; TCP itself tells how its connect went. */
 static void show_tcp(struct sock *s, int tcp, enum sock_state state)
 {
@@ -160,36 +141,117 @@ static void show_tcp(struct sock *s, int tcp, enum sock_state state)
     real()->close(tcp);
 }
 
+/* --- the thread ------------------------------------------------------------------------------ */
+
+struct attempt {
+    struct sock *s;
+    struct sockaddr_storage to;
+    socklen_t len;
+    unsigned ms;   /* for the answer */
+    bool is_asked; /* s->rs is the rsocket; else TCP connects */
+};
+
+static bool has_connected(int tcp)
+{
+    struct pollfd p = {.fd = tcp, .events = POLLOUT};
+
+    while (real()->poll(&p, 1, -1) < 0 && errno == EINTR) {
+    }
+    return !(p.revents & (POLLERR | POLLHUP));
+}
+
+/* False: it is settled. */
+static bool has_asked(struct attempt *a)
+{
+    struct sock *s = a->s;
+    const int tcp = s->rs;
+
+    if (a->is_asked) {
+        return true;
+    }
+    const bool connected = has_connected(tcp);
+    pthread_mutex_lock(&s->start);
+    a->is_asked = connected && ask(s, tcp, a->ms);
+    if (a->is_asked) {
+        real()->close(tcp);
+    } else {
+        show_tcp(s, tcp, connected ? SOCK_PLAIN : SOCK_TCP);
+    }
+    pthread_mutex_unlock(&s->start);
+    return a->is_asked;
+}
+
+static int await_answer(struct attempt *a)
+{
+    struct sock *s = a->s;
+
+    if (s->state == SOCK_CONNECTING) {
+        const int error = early_answer_to(s, a->ms);
+        if (error != EINPROGRESS) {
+            return error;
+        }
+        pthread_mutex_lock(&s->start);
+        early_begin(s);
+        pthread_mutex_unlock(&s->start);
+    }
+    return answer_to(s, a->ms);
+}
+
+/* `start` is held. */
+static void become_rdma(struct sock *s)
+{
+    s->elsewhere = false;
+    early_pass_on(s, true);
+    if (s->early.polled) {
+        (void)start_watching(s);
+    } else {
+        (void)sock_swap(s, s->rs);
+    }
+    settle(s, SOCK_RDMA);
+}
+
+/* `start` is held, but not while TCP connects. An error stays with the socket for the program. */
+static void become_plain(struct attempt *a, int error)
+{
+    struct sock *s = a->s;
+
+    give_up(s, error, a->ms);
+    const int tcp = s->rs;
+    /* Nobody would use what the server takes for one more client. */
+    if (!s->closed || early_has_some(s)) {
+        const int flags = real()->fcntl(tcp, F_GETFL);
+        pthread_mutex_unlock(&s->start);
+        (void)real()->fcntl(tcp, F_SETFL, flags | O_NONBLOCK);
+        const bool connected = real()->connect(tcp, (struct sockaddr *)&a->to, a->len) == 0 ||
+                               (errno == EINPROGRESS && has_connected(tcp));
+        pthread_mutex_lock(&s->start);
+        (void)real()->fcntl(tcp, F_SETFL, s->nonblock ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+        if (connected) {
+            early_pass_on(s, false);
+        }
+    }
+    show_tcp(s, tcp, SOCK_PLAIN);
+}
+
 static void *attempt_thread(void *arg)
 {
     struct attempt *a = arg;
     struct sock *s = a->s;
-    const int tcp = s->rs;
-    bool again;
 
-    const bool connected = has_connected(tcp);
-    pthread_mutex_lock(&s->start);
-    if (!connected) {
-        show_tcp(s, tcp, SOCK_TCP);
-    } else if (ask(s, tcp, start_reply_ms(), &again)) {
-        (void)start_watching(s);
-        settle(s, SOCK_RDMA);
-        real()->close(tcp);
-    } else if (again) {
-        const int anew = s->rs;
-        if (!s->closed && /* else nobody would use what the server takes for one more client */
-            real()->connect(anew, (struct sockaddr *)&a->to, a->len) != 0 && errno == EINPROGRESS) {
-            (void)has_connected(anew);
+    if (has_asked(a)) {
+        const int error = await_answer(a);
+        pthread_mutex_lock(&s->start);
+        if (error == 0) {
+            become_rdma(s);
+        } else {
+            become_plain(a, error);
         }
-        show_tcp(s, anew, SOCK_PLAIN);
-        real()->close(tcp);
-    } else {
-        show_tcp(s, tcp, SOCK_PLAIN);
+        pthread_mutex_unlock(&s->start);
     }
-    pthread_mutex_unlock(&s->start);
     if (s->closed) {
         start_end(s);
     }
+    early_end(s);
     sock_unref(s);
     free(a);
     return NULL;
@@ -211,32 +273,106 @@ static int start_thread(struct attempt *a)
     return error;
 }
 
+/* The thread does the rest. False: it cannot, and all is as it was, but for the face perhaps.
+ * `start` is held. */
+static bool hand_over(struct sock *s, const struct attempt *given)
+{
+    struct attempt *a = malloc(sizeof *a);
+
+    if (!a || make_face(s, !given->is_asked) != 0) {
+        free(a);
+        return false;
+    }
+    *a = *given;
+    sock_ref(s);
+    if (given->is_asked) {
+        early_begin(s);
+    } else {
+        s->state = SOCK_CONNECTING;
+    }
+    if (start_thread(a) == 0) {
+        return true;
+    }
+    sock_unref(s);
+    free(a);
+    return false;
+}
+
+static void make_attempt(struct attempt *a, struct sock *s, const struct sockaddr *to,
+                         socklen_t len, unsigned ms)
+{
+    *a = (struct attempt){.s = s, .len = len, .ms = ms};
+    memcpy(&a->to, to, len < sizeof a->to ? len : sizeof a->to);
+}
+
+/* --- blocking -------------------------------------------------------------------------------- */
+
+/* The peer has been asked. *again: it is to be connected anew, plain. `start` is held. */
+static int finish_at_once(struct sock *s, const struct attempt *a, bool *again)
+{
+    int error = early_answer_to(s, a->ms);
+
+    if (error == EINPROGRESS && hand_over(s, a)) {
+        return 0;
+    }
+    error = error == EINPROGRESS ? answer_to(s, a->ms) : error;
+    if (s->pair >= 0) { /* of what could not be handed over */
+        real()->close(s->pair);
+        s->pair = -1;
+    }
+    *again = error != 0;
+    if (*again) {
+        give_up(s, error, a->ms);
+    } else {
+        s->elsewhere = false;
+        s->state = SOCK_RDMA;
+    }
+    const int result = sock_swap(s, s->rs);
+    if (*again) {
+        real()->close(s->rs);
+        s->rs = -1;
+        sock_plain(s);
+    }
+    return result;
+}
+
+/* TCP has connected `number`. */
+static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, socklen_t len,
+                       bool *again)
+{
+    const int limit = start_limit_ms(number, USE_WRITE);
+    const unsigned ms = start_reply_ms();
+    struct attempt a;
+    int result = 0;
+
+    make_attempt(&a, s, to, len, limit >= 0 && (unsigned)limit < ms ? (unsigned)limit : ms);
+    a.is_asked = true;
+    signals_hold_firmly();
+    pthread_mutex_lock(&s->start);
+    if (ask(s, number, a.ms)) {
+        result = finish_at_once(s, &a, again);
+    } else {
+        sock_plain(s);
+    }
+    pthread_mutex_unlock(&s->start);
+    signals_release_firmly();
+    return result;
+}
+
+/* --- not blocking ---------------------------------------------------------------------------- */
+
 /* TCP connects. Whatever is missing here makes it a plain connection. */
 static void ask_later(struct sock *s, int number, const struct sockaddr *to, socklen_t len)
 {
-    struct attempt *a = calloc(1, sizeof *a);
+    struct attempt a;
 
+    make_attempt(&a, s, to, len, start_reply_ms());
     pthread_mutex_lock(&s->start);
-    const int tcp = a ? sock_high(number) : -1;
-    if (tcp < 0 || make_face(s) != 0) {
-        if (tcp >= 0) {
-            (void)sock_swap(s, tcp);
-            real()->close(tcp);
-        }
-        free(a);
+    s->early.polled = true; /* or will be */
+    const int tcp = s->rs = sock_high(number);
+    if (tcp < 0) {
         sock_plain(s);
-        pthread_mutex_unlock(&s->start);
-        return;
-    }
-    s->rs = tcp;
-    s->state = SOCK_CONNECTING;
-    memcpy(&a->to, to, len < sizeof a->to ? len : sizeof a->to);
-    a->len = len;
-    a->s = s;
-    sock_ref(s);
-    if (start_thread(a) != 0) {
-        sock_unref(s);
-        free(a);
+    } else if (!hand_over(s, &a)) {
         show_tcp(s, tcp, SOCK_PLAIN);
     }
     pthread_mutex_unlock(&s->start);
@@ -244,13 +380,14 @@ static void ask_later(struct sock *s, int number, const struct sockaddr *to, soc
 
 /* --- connect --------------------------------------------------------------------------------- */
 
-bool start_may_connect(struct sock *s, int number)
+bool start_may_connect(struct sock *s)
 {
-    start_await_settled(s, number);
+    start_await_settled(s);
     switch ((enum sock_state)s->state) {
     case SOCK_CONNECTING:
         errno = EALREADY;
         return false;
+    case SOCK_EARLY:
     case SOCK_RDMA:
         errno = EISCONN;
         return false;
@@ -269,14 +406,15 @@ bool start_may_connect(struct sock *s, int number)
 int start_connected(struct sock *s, int number, const struct sockaddr *to, socklen_t len,
                     int result, bool *again)
 {
+    const int error = errno;
+
     *again = false;
-    if (s->state != SOCK_TCP || (result != 0 && errno != EINPROGRESS)) {
+    if (s->state != SOCK_TCP || (result != 0 && error != EINPROGRESS)) {
         return result;
     }
     if (start_reply_ms() == 0 || len > sizeof s->peer ||
         (to->sa_family != AF_INET && to->sa_family != AF_INET6) ||
-        plain_peers_has(to, len, sock_now_ms())) {
-        const int error = errno;
+        peers_is_plain(to, len, sock_now_ms())) {
         pthread_mutex_lock(&s->start);
         sock_plain(s);
         pthread_mutex_unlock(&s->start);
@@ -284,7 +422,7 @@ int start_connected(struct sock *s, int number, const struct sockaddr *to, sockl
         return result;
     }
     if (!s->nonblock) {
-        return result == 0 ? ask_at_once(s, number, again) : result;
+        return result == 0 ? ask_at_once(s, number, to, len, again) : result;
     }
     ask_later(s, number, to, len);
     errno = EINPROGRESS;

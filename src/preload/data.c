@@ -3,6 +3,7 @@
  * Calls that move data. Each is one line of a table: all reading is rrecvmsg, all writing rsendmsg,
  * so there is one place for each rule.
  */
+#include "preload/early.h"
 #include "preload/start.h"
 
 #include <errno.h>
@@ -213,8 +214,10 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
             sock_put(s);
             return real()->sendmsg(number, message, flags);
         }
-        if (use == USE_RSOCKET && (flags & MSG_OOB)) {
+        if (use != USE_FAILED && (flags & MSG_OOB)) {
             errno = EOPNOTSUPP;
+        } else if (use == USE_EARLY) {
+            n = early_keep(s, message, may_wait(s, flags));
         } else if (use == USE_RSOCKET) {
             n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
         }
@@ -319,8 +322,18 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 /* --- from files ------------------------------------------------------------------------------ */
 
+static ssize_t send_some(struct sock *s, enum use_result use, char *octets, size_t n)
+{
+    struct iovec part = {.iov_base = octets, .iov_len = n};
+    const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    return use == USE_EARLY ? early_keep(s, &message, may_wait(s, 0))
+                            : rsend(s->rs, octets, n, s->nonblock ? MSG_DONTWAIT : 0);
+}
+
 /* As sendfile(2) counts: what was read and not sent is read again. */
-static ssize_t send_octets(const struct sock *s, int from, off64_t *offset, size_t count)
+static ssize_t send_octets(struct sock *s, enum use_result use, int from, off64_t *offset,
+                           size_t count)
 {
     char *octets = malloc(count < READ_OCTETS ? count + 1 : READ_OCTETS);
     off64_t at = offset ? *offset : lseek64(from, 0, SEEK_CUR);
@@ -334,7 +347,7 @@ static ssize_t send_octets(const struct sock *s, int from, off64_t *offset, size
             n = asked;
             break;
         }
-        n = rsend(s->rs, octets, (size_t)asked, s->nonblock ? MSG_DONTWAIT : 0);
+        n = send_some(s, use, octets, (size_t)asked);
         at += n > 0 ? n : 0;
         sent += n > 0 ? (size_t)n : 0;
     }
@@ -356,7 +369,7 @@ static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset,
 
     do {
         use = start_use(&s, to, USE_WRITE, may_wait(s, 0));
-        n = use == USE_RSOCKET ? send_octets(s, from, offset, count) : -1;
+        n = use == USE_RSOCKET || use == USE_EARLY ? send_octets(s, use, from, offset, count) : -1;
     } while (start_is_elsewhere(s, use, n));
 
     sock_put(s);

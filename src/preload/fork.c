@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/fork.h"
 #include "compat/compat.h"
+#include "preload/early.h"
 #include "preload/own.h"
 #include "preload/start.h"
 
@@ -122,10 +123,7 @@ static int answer(struct sock *s)
 {
     int fd = -1;
 
-    pthread_mutex_lock(&s->start);
-    while (s->state == SOCK_CONNECTING) {
-        pthread_cond_wait(&s->settled, &s->start);
-    }
+    early_await(s);
     if (s->state == SOCK_RDMA) {
         fd = relay_start(s);
         keep_face(s, fd);
@@ -322,7 +320,7 @@ static void look_for_rsockets(struct sock *s, void *arg)
 {
     bool *any = arg;
 
-    *any = *any || s->state == SOCK_RDMA || s->state == SOCK_CONNECTING;
+    *any = *any || s->state == SOCK_RDMA || sock_is_unsettled(s);
 }
 
 static struct family *new_family(void)
@@ -355,7 +353,7 @@ static void join(struct sock *s, void *arg)
 {
     const struct family *f = arg;
 
-    if (s->state == SOCK_RDMA || s->state == SOCK_CONNECTING) {
+    if (s->state == SOCK_RDMA || sock_is_unsettled(s)) {
         s->since = s->holders > 0 ? s->since : f->id;
         s->holders++;
     }
@@ -403,7 +401,7 @@ static void orphan(struct sock *s, void *arg)
     pthread_mutex_init(&s->start, NULL);
     pthread_cond_init(&s->settled, NULL);
     pthread_mutex_init(&s->sets, NULL);
-    if (s->state == SOCK_RDMA || s->state == SOCK_CONNECTING) {
+    if (s->state == SOCK_RDMA || sock_is_unsettled(s)) {
         s->state = SOCK_PARENTS;
         s->owner = asks;
         s->watched = false;
@@ -426,6 +424,7 @@ static void in_child(void)
     sock_begin_process();
     sock_release();
     relay_begin_child();
+    early_begin_child();
     relay_release();
     sock_each(orphan, &asks);
     if (f) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sockets from socket() or accept() to close(). */
+#include "preload/early.h"
 #include "preload/fork.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
@@ -214,7 +215,7 @@ EXPORT int accept(int fd, struct sockaddr *restrict peer, socklen_t *restrict le
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 {
     struct sock *s = sock_get(fd);
-    const bool may = !s || start_may_connect(s, fd);
+    const bool may = !s || start_may_connect(s);
 
     sock_put(s);
     if (!may) {
@@ -294,6 +295,8 @@ static void end_all(void)
     if (atomic_exchange(&once, true)) {
         return;
     }
+    early_wait();
+    sock_end_process();
     for (int fd = 0; fd < sock_beyond(); fd++) { /* the rest of the table was never touched */
         struct sock *s = sock_get(fd);
         if (s && s->state == SOCK_RDMA) {

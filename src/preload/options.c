@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of both ends, options, flags, shutdown. */
+#include "preload/early.h"
 #include "preload/fork.h"
 #include "preload/start.h"
 
@@ -19,19 +20,25 @@ static struct sock *settled(int fd)
     struct sock *s = sock_get(fd);
 
     if (s) {
-        start_await_settled(s, fd);
+        start_await_settled(s);
     }
     return s;
 }
 
-/* An rsocket that stays one until release: no child begins to use it meanwhile. */
+static bool is_rsocket(const struct sock *s)
+{
+    return s->state == SOCK_RDMA || (sock_is_unsettled(s) && iwarp_rs_is(s->rs));
+}
+
+/* An rsocket that stays one until release: no child begins to use it meanwhile, and its peer's
+ * answer, if it is to come yet, has to wait. */
 static bool hold(struct sock *s)
 {
-    if (s->state != SOCK_RDMA) {
+    if (s->state != SOCK_RDMA && !sock_is_unsettled(s)) {
         return false;
     }
     pthread_mutex_lock(&s->start);
-    if (s->state == SOCK_RDMA) {
+    if (is_rsocket(s)) {
         return true;
     }
     pthread_mutex_unlock(&s->start);
@@ -55,8 +62,9 @@ static int give_name(const struct sockaddr_storage *name, socklen_t name_len, st
 /* The face is no TCP socket of this connection: its names are those of the start. */
 static bool has_names(const struct sock *s)
 {
-    return s->peer_len > 0 && (s->state == SOCK_RDMA || s->state == SOCK_PIPE ||
-                               s->state == SOCK_PARENTS || s->state == SOCK_GONE);
+    return s->peer_len > 0 &&
+           (s->state == SOCK_EARLY || s->state == SOCK_RDMA || s->state == SOCK_PIPE ||
+            s->state == SOCK_PARENTS || s->state == SOCK_GONE);
 }
 
 EXPORT int getsockname(int fd, struct sockaddr *restrict to, socklen_t *restrict len)
@@ -101,7 +109,7 @@ static bool refused(int level, int name)
  * has no options of TCP: they were set before, and it does without. */
 static int option_place(const struct sock *s, int fd)
 {
-    return s->state == SOCK_CONNECTING || s->state == SOCK_PARENTS ? s->rs : fd;
+    return sock_is_unsettled(s) || s->state == SOCK_PARENTS ? s->rs : fd;
 }
 
 static bool is_without(const struct sock *s, int level)
@@ -138,10 +146,9 @@ EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen
     if (!s) {
         return real()->getsockopt(fd, level, name, value, len);
     }
-    const bool error_of_connect =
-        s->state == SOCK_CONNECTING && level == SOL_SOCKET && name == SO_ERROR;
+    const bool error_of_connect = sock_is_unsettled(s) && level == SOL_SOCKET && name == SO_ERROR;
     int result;
-    if (hold(s)) {
+    if (!error_of_connect && hold(s)) {
         result = rgetsockopt(s->rs, level, name, value, len);
         release(s);
     } else {
@@ -159,9 +166,14 @@ EXPORT int shutdown(int fd, int how)
     if (!s) {
         return real()->shutdown(fd, how);
     }
-    const enum use_result use = start_use(&s, fd, USE_WRITE, !s->nonblock);
+    enum use_result use = start_use(&s, fd, USE_WRITE, !s->nonblock);
     int result = -1;
-    if (use == USE_RSOCKET && hold(s)) {
+    if (use == USE_EARLY && !early_shutdown(s, how)) {
+        use = start_use(&s, fd, USE_WRITE, !s->nonblock);
+    }
+    if (use == USE_EARLY) {
+        result = 0;
+    } else if (use == USE_RSOCKET && hold(s)) {
         result = rshutdown(s->rs, how);
         release(s);
     } else if (use != USE_FAILED) {
@@ -180,18 +192,15 @@ static int set_flags(struct sock *s, int fd, int flags)
     if (s->state == SOCK_PARENTS) { /* the flags are those of the face that it gets */
         fork_ask(s);
     }
-    start_await_settled(s, fd);
+    start_await_settled(s);
     s->nonblock = (flags & O_NONBLOCK) != 0;
     if (hold(s)) {
         result = rfcntl(s->rs, F_SETFL, flags);
         release(s);
-    } else {
-        if (s->state == SOCK_CONNECTING) {
-            (void)real()->fcntl(s->rs, F_SETFL, flags);
-        }
-        result = real()->fcntl(fd, F_SETFL, flags);
+    } else if (sock_is_unsettled(s)) {
+        (void)real()->fcntl(s->rs, F_SETFL, flags);
     }
-    return result;
+    return s->state == SOCK_RDMA ? result : real()->fcntl(fd, F_SETFL, flags);
 }
 
 /* A new number for the same socket. */
@@ -289,8 +298,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
         const int flags = control(fd, F_GETFL, NULL, real()->fcntl);
         const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
         result = set_flags(s, fd, wanted);
-    } else if (request == TIOCOUTQ && s->state == SOCK_CONNECTING) {
-        *(int *)argument = 0; /* its face is full */
+    } else if (request == TIOCOUTQ && sock_is_unsettled(s)) {
+        *(int *)argument = early_octets(s); /* its face may be full of others */
         result = 0;
     } else if ((request == FIONREAD || request == TIOCOUTQ) &&
                start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET && hold(s)) {

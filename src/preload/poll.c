@@ -135,7 +135,7 @@ static void stand_in(struct connecting *w)
     }
 }
 
-/* True: one that connected is ready, so it does so no more. */
+/* True: one that was not settled is ready, and not as one is that keeps what is written. */
 static bool give_back(struct connecting *w)
 {
     const int error = errno;
@@ -144,8 +144,9 @@ static bool give_back(struct connecting *w)
     for (nfds_t i = 0; i < w->own.n; i++) {
         struct pollfd *given = &w->given->fds[i], *own = &w->own.fds[i];
         const bool is_other = own->fd != given->fd;
-        settled = settled || (is_other && own->revents != 0);
-        given->revents = is_other ? 0 : own->revents;
+        const bool shows = !is_other || wait_is_early(given->fd, own->revents);
+        settled = settled || (!shows && own->revents != 0);
+        given->revents = shows ? own->revents : 0;
         if (is_other) {
             real()->close(own->fd);
             own->fd = given->fd;

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -49,7 +50,8 @@ int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags,
     X(sendmmsg) X(sendfile) X(sendfile64) X(splice) X(poll) X(ppoll) X(select) X(pselect) X(epoll_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(epoll_pwait) \
     X(epoll_pwait2) X(dup) \
     X(dup2) X(dup3) X(fcntl) X(fcntl64) X(ioctl) X(syscall) X(close_range) X(fdopen) X(sigaction) X(_exit) \
-    X(eventfd) X(timerfd_create) X(pipe2) X(socketpair)
+    X(eventfd) X(timerfd_create) X(pipe2) X(socketpair) X(fork) X(daemon) X(posix_spawn) X(posix_spawnp) \
+    X(execve) X(execv) X(execvp) X(execvpe) X(fexecve)
 /* clang-format on */
 
 #define REAL_MEMBER(name) __typeof__(&name) name;

@@ -40,6 +40,7 @@ struct sock *sock_get(int number)
         return NULL;
     }
     signals_hold();
+    sock_stop_at_end();
     pthread_mutex_lock(&lock);
     struct sock *s = at(number);
     if (s) {
@@ -50,6 +51,23 @@ struct sock *sock_get(int number)
         signals_release();
     }
     return s;
+}
+
+static atomic_bool ends;
+static pthread_t ender;
+
+void sock_end_process(void)
+{
+    ender = pthread_self();
+    atomic_store(&ends, true);
+}
+
+void sock_stop_at_end(void)
+{
+    while (atomic_load_explicit(&ends, memory_order_acquire) &&
+           !pthread_equal(pthread_self(), ender)) {
+        (void)pause();
+    }
 }
 
 void sock_ref(struct sock *s)
@@ -94,6 +112,7 @@ void sock_put(struct sock *s)
 {
     if (s) {
         sock_unref(s);
+        sock_stop_at_end();
         signals_release();
     }
 }
@@ -625,6 +644,7 @@ static void grow_table(void)
 void sock_begin_process(void)
 {
     owner = getpid();
+    atomic_store(&ends, false);
     grow_table();
 }
 

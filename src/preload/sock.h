@@ -13,8 +13,10 @@
  *   TCP         | TCP, not connected       | -              | LISTENER, CONNECTING, RDMA, PLAIN
  *   LISTENER    | TCP                      | -              | -
  *   ARRIVED     | TCP, accepted            | -              | at first use RDMA, or PLAIN
- *   CONNECTING  | neither readable nor     | -              | RDMA, PLAIN, or TCP if TCP's own
- *               | writable                 |                | connect has failed
+ *   CONNECTING  | neither readable nor     | -              | EARLY, RDMA, PLAIN, or TCP if
+ *               | writable                 |                | TCP's own connect has failed
+ *   EARLY       | writable while there is  | early.c keeps  | RDMA, PLAIN
+ *               | room                     | what is written|
  *   RDMA        | free, or watched         | the rsocket    | PIPE
  *   PIPE        | an end of a socket pair  | the kernel;    | -
  *               |                          | relay.c beyond |
@@ -42,6 +44,7 @@ enum sock_state {
     SOCK_LISTENER,
     SOCK_ARRIVED,
     SOCK_CONNECTING,
+    SOCK_EARLY,
     SOCK_RDMA,
     SOCK_PIPE,
     SOCK_PARENTS,
@@ -54,6 +57,16 @@ struct sock_watch {
     struct sock_watch *next;
     int epoll, number;
     struct epoll_event event;
+};
+
+/* Of the state EARLY; with `start`. */
+struct early {
+    uint8_t *octets;
+    size_t len, passed; /* what has gone on to s->rs already */
+    bool full;          /* for good: the face shows it */
+    bool writes_over, reads_over;
+    bool counted; /* there is, or was, something to pass on */
+    bool polled;  /* somebody waits for the face, or has put it into a set */
 };
 
 struct sock {
@@ -70,11 +83,12 @@ struct sock {
     atomic_bool nonblock;
     atomic_bool closed; /* by the program: before `start` is tried */
     pthread_mutex_t start;
-    pthread_cond_t settled; /* no longer CONNECTING; with `start` */
+    pthread_cond_t settled; /* no longer CONNECTING or EARLY; with `start` */
     pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
-    int rs;                 /* the rsocket; while CONNECTING the TCP socket; else -1 */
-    int pair;               /* CONNECTING: the other end of the face; PIPE, once the program has
-                             * closed it: the face, for children; else -1 */
+    int rs;   /* the rsocket; while CONNECTING or EARLY perhaps the TCP socket; else -1 */
+    int pair; /* CONNECTING, EARLY: the other end of the face; PIPE, once the program has closed
+               * it: the face, for children; else -1 */
+    struct early early;
     int64_t arrived_ms;
     int owner; /* PARENTS: where to ask the process that has it */
     uint64_t serial;
@@ -89,6 +103,12 @@ int sock_make(int domain, int type, int protocol);
  * to sock_put the thread is inside (signals.h). */
 struct sock *sock_get(int number);
 void sock_put(struct sock *s); /* or NULL */
+
+/* The process ends, and this thread ends its sockets. Another one that comes from a call on a
+ * socket, or to one, stops for good: it would find it gone, while the kernel ends a process and its
+ * sockets at once. */
+void sock_end_process(void);
+void sock_stop_at_end(void); /* if that has begun, and this is another thread */
 
 /* A reference that another thread may give back. */
 void sock_ref(struct sock *s);
@@ -114,6 +134,14 @@ void sock_plain(struct sock *s);
 /* All numbers become duplicates of `face`, each with the flag of exec that it had; epoll sets that
  * watched them watch the new face. -1: errno, from the first that failed. */
 int sock_swap(struct sock *s, int face);
+
+/* Its peer has not answered yet: another state, and another face, come. */
+static inline bool sock_is_unsettled(const struct sock *s)
+{
+    const enum sock_state state = s->state;
+
+    return state == SOCK_CONNECTING || state == SOCK_EARLY;
+}
 
 /* A new descriptor of its face, or -1. */
 int sock_face(struct sock *s);

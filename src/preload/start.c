@@ -203,10 +203,10 @@ static enum use_result use_arrived(struct sock **at, int number, enum use use, b
     return USE_KERNEL; /* look again at the state */
 }
 
-/* A signal's handler does not end it. -1: EAGAIN. */
-static int wait_for_face(int number, int ms)
+/* Of a call that writes. A signal's handler does not end it. -1: EAGAIN. */
+static int wait_for_room(int number, int ms)
 {
-    struct pollfd p = {.fd = number, .events = POLLOUT};
+    struct pollfd p = {.fd = number, .events = POLLIN | POLLOUT};
     const int64_t until = sock_now_ms() + ms;
     int ready;
 
@@ -220,42 +220,77 @@ static int wait_for_face(int number, int ms)
     return ready > 0 ? 0 : -1;
 }
 
-void start_await_settled(struct sock *s, int number)
+void start_await_settled(struct sock *s)
 {
-    struct pollfd p = {.fd = number, .events = POLLOUT};
-
-    if (s->state == SOCK_CONNECTING && real()->poll(&p, 1, 0) > 0) {
+    if (sock_is_unsettled(s)) {
         pthread_mutex_lock(&s->start);
         pthread_mutex_unlock(&s->start);
     }
 }
 
 /*
- * The face becomes writable once that is settled. The thread that settles it may hold `start` until
- * a peer has answered, so the lock is taken only for the moment between the new face and the new
- * state.
+ * Until the face shows that the state has changed: it has no octet before, and one afterwards. So a
+ * signal ends the wait of a call that reads as it would end the call.
  */
-static enum use_result use_connecting(struct sock **s, int number, enum use use, bool wait)
+static int wait_for_change(int number, enum use use, int ms)
+{
+    struct pollfd p = {.fd = number, .events = POLLIN};
+    char octet;
+
+    if (use == USE_WRITE) {
+        return wait_for_room(number, ms);
+    }
+    if (ms < 0) {
+        return real()->recv(number, &octet, 1, MSG_PEEK) < 0 && errno == EINTR ? -1 : 0;
+    }
+    const int ready = real()->poll(&p, 1, ms);
+    if (ready == 0) {
+        errno = EAGAIN;
+    }
+    return ready > 0 ? 0 : -1;
+}
+
+/* What is written is kept as long as there is room: the face is writable then. */
+static bool has_room(struct sock *s)
+{
+    pthread_mutex_lock(&s->start);
+    const bool has = s->state == SOCK_EARLY && !s->early.full;
+    pthread_mutex_unlock(&s->start);
+    return has;
+}
+
+static void note_polled(struct sock *s)
+{
+    pthread_mutex_lock(&s->start);
+    s->early.polled = true;
+    pthread_mutex_unlock(&s->start);
+}
+
+static enum use_result use_unsettled(struct sock **s, int number, enum use use, bool wait)
 {
     if (use == USE_WAIT) {
-        return USE_KERNEL;
+        note_polled(*s);
+        return USE_KERNEL; /* look again: it may have been settled just before */
     }
-    if (!wait) {
-        start_await_settled(*s, number);
-        errno = EAGAIN;
-        return (*s)->state == SOCK_CONNECTING ? USE_FAILED : USE_KERNEL;
-    }
+    pthread_mutex_lock(&(*s)->start); /* it may just be settled; else its thread changes rs */
     const int ms = start_limit_ms((*s)->rs, use);
-    while (*s && (*s)->state == SOCK_CONNECTING) {
+    pthread_mutex_unlock(&(*s)->start);
+    while (*s && sock_is_unsettled(*s)) {
+        if (use == USE_WRITE && has_room(*s)) {
+            return USE_EARLY;
+        }
+        if (!wait) {
+            errno = EAGAIN;
+            return USE_FAILED;
+        }
         sock_put(*s);
         *s = NULL;
-        if (wait_for_face(number, ms) != 0) {
+        if (wait_for_change(number, use, ms) != 0) {
             return USE_FAILED;
         }
         *s = sock_get(number);
         if (*s) {
-            pthread_mutex_lock(&(*s)->start);
-            pthread_mutex_unlock(&(*s)->start);
+            start_await_settled(*s);
         }
     }
     return USE_KERNEL;
@@ -290,7 +325,8 @@ enum use_result start_use(struct sock **s, int number, enum use use, bool wait)
             result = use_arrived(s, number, use, wait);
             break;
         case SOCK_CONNECTING:
-            result = use_connecting(s, number, use, wait);
+        case SOCK_EARLY:
+            result = use_unsettled(s, number, use, wait);
             break;
         case SOCK_PARENTS:
             fork_ask(*s);
@@ -323,7 +359,8 @@ bool start_is_carried(struct sock *s)
 
 bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result)
 {
-    return result < 0 && use == USE_RSOCKET && errno == EBADF && start_is_carried(s);
+    return result < 0 && ((use == USE_RSOCKET && errno == EBADF && start_is_carried(s)) ||
+                          (use == USE_EARLY && errno == EALREADY));
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -331,15 +368,11 @@ bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result)
 void start_end(struct sock *s)
 {
     s->closed = true;
-    if (pthread_mutex_trylock(&s->start) != 0) {
-        if (s->state == SOCK_CONNECTING) {
-            return;
-        }
-        pthread_mutex_lock(&s->start);
-    }
+    pthread_mutex_lock(&s->start);
     const int rs = s->rs;
     if (s->state == SOCK_CONNECTING) {
         (void)real()->shutdown(rs, SHUT_RDWR); /* its thread does the rest */
+    } else if (s->state == SOCK_EARLY) {       /* as well; what was written goes out first */
     } else if (s->state == SOCK_RDMA && !fork_keep(s)) {
         s->rs = -1;
         s->state = SOCK_GONE;

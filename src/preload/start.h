@@ -17,34 +17,33 @@ enum use {
     USE_WAIT /* poll, select, epoll: nothing waits here, and the face has to be right afterwards */
 };
 
-enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET };
+enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET, USE_EARLY };
 
 /*
  * What a call that moves data, or waits for it, does first: a connection that was accepted is
- * decided about. USE_RSOCKET: (*s)->rs does the call. USE_KERNEL: `number` itself does. USE_FAILED:
- * errno, EAGAIN among others. `wait`: the call may block; *s is put back meanwhile, and what the
- * number is afterwards, NULL if it is nothing of ours.
+ * decided about. USE_RSOCKET: (*s)->rs does the call. USE_KERNEL: `number` itself does. USE_EARLY,
+ * of a call that writes: early_keep does. USE_FAILED: errno, EAGAIN among others. `wait`: the call
+ * may block; *s is put back meanwhile, and what the number is afterwards, NULL if it is nothing of
+ * ours.
  */
 enum use_result start_use(struct sock **s, int number, enum use use, bool wait);
 
-/*
- * The last number is closed. Nothing waits here: while the socket connects, the thread that does so
- * may hold `start`, and ends it afterwards.
- */
+/* The last number is closed. Nothing waits here: while the socket is not settled, its thread ends
+ * it afterwards. */
 void start_end(struct sock *s);
 
 /*
- * A program acts once the face shows writable, and between the new face and the new state the
- * thread that settles it holds `start`: the state is right afterwards, if the face shows that.
+ * A program acts once the face shows readable or writable, and between the new face and the new
+ * state the thread that settles it holds `start`: the state is right afterwards.
  */
-void start_await_settled(struct sock *s, int number);
+void start_await_settled(struct sock *s);
 
 /* Of a connection that was accepted: has a client of ours ended it while it waited for the Reply?
  */
 bool start_given_up(int fd);
 
 /* Called before connect(2). False: connect fails, with errno. */
-bool start_may_connect(struct sock *s, int number);
+bool start_may_connect(struct sock *s);
 
 /* Called after connect(2), with its result and errno. Returns what the program gets. *again: the
  * peer has no RDMA, and connect is to be called once more, for a plain socket. */
@@ -63,7 +62,8 @@ int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms);
 int start_limit_ms(int tcp, enum use use);
 
 /* The rsocket, as it was, is not this thread's to use. Does a child use it, too, by now, so that
- * the kernel has its octets (fork.h)? elsewhere: a call on the rsocket has failed for that. */
+ * the kernel has its octets (fork.h)? elsewhere: a call on the rsocket has failed for that, or
+ * early_keep with EALREADY: start_use is to be called again. */
 bool start_is_carried(struct sock *s);
 bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result);
 

@@ -76,7 +76,7 @@ bool wait_prepare(int number, bool *connects)
         return false;
     }
     const bool is_rsocket = start_use(&s, number, USE_WAIT, false) == USE_RSOCKET;
-    const bool is_connecting = s && s->state == SOCK_CONNECTING;
+    const bool is_connecting = s && sock_is_unsettled(s);
     sock_put(s);
     *connects = *connects || is_connecting;
     errno = error;
@@ -86,10 +86,19 @@ bool wait_prepare(int number, bool *connects)
 int wait_stand_in(int number)
 {
     struct sock *s = sock_get(number);
-    const int face = s && s->state == SOCK_CONNECTING ? sock_face(s) : -1;
+    const int face = s && sock_is_unsettled(s) ? sock_face(s) : -1;
 
     sock_put(s);
     return face;
+}
+
+bool wait_is_early(int number, short revents)
+{
+    struct sock *s = sock_get(number);
+    const bool is_early = s && s->state == SOCK_EARLY && !(revents & POLLIN);
+
+    sock_put(s);
+    return is_early;
 }
 
 struct sock *wait_rsocket(int number)
@@ -136,6 +145,7 @@ static void end_sleep(void *unused)
     (void)unused;
     signals_hold();
     iwarp_rs_end_sleep();
+    sock_stop_at_end();
     signals_release();
     errno = error;
 }

@@ -26,9 +26,13 @@ bool wait_is_turn(struct wait_turns *t);
  * or a set that has some. *connects becomes true if it connects. errno stays. */
 bool wait_prepare(int number, bool *connects);
 
-/* A socket that connects has another face soon. Returns a descriptor of the face that it has now,
- * for the caller to close; -1: the socket does not connect. */
+/* A socket that is not settled has another face soon. Returns a descriptor of the face that it has
+ * now, for the caller to close; -1: the socket is settled. */
 int wait_stand_in(int number);
+
+/* The stand-in shows this. Is it what the program is to see? Else the socket is settled, so its new
+ * face is to be looked at. */
+bool wait_is_early(int number, short revents);
 
 /* Is it an rsocket that is watched? With a reference, for sock_put. */
 struct sock *wait_rsocket(int number);

@@ -30,6 +30,22 @@ iperf_both()
     iperf -P 4 && rm -f x.*.pcapng && free_port && side=s iperf -R
 }
 
+# Its server reads from the first connection before it accepts the second one.
+iperf_of_old()
+{
+    RUN="$record" start server iperf -s -p "$port"
+    ready server "$port" && RUN='--sockets --log=info' r iperf -c 127.0.0.1 -p "$port" -P 4 -n 10M >client.out 2>&1 &&
+        ! grep "plain TCP\|failed" client.out && carried c 40000000 x.*.pcapng
+}
+
+# Its client tells the server of the second connection when that is made.
+qperf_of_sockets()
+{
+    RUN="$record" start server qperf -lp "$port"
+    ready server "$port" && RUN='--sockets --log=info' r qperf -lp "$port" -t 1 127.0.0.1 tcp_lat >client.out 2>&1 &&
+        says "latency  *=" client.out && ! grep "plain TCP" client.out && carried c 5000 x.*.pcapng
+}
+
 http()
 {
     head -c 10000000 /dev/urandom >big
@@ -151,6 +167,9 @@ try "a program ends without a close" misuse 2 left 1000000
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "the peer is a plain one that reads lines" plain_lines
+try "a server reads before it accepts the next one" misuse 5 late 5
+try "iperf of version 2, several streams" iperf_of_old
+try "qperf, which connects before its server knows" qperf_of_sockets
 try "a connection that always has octets, and a pipe" misuse 1 fair
 try "the table of descriptors grows before there are threads" misuse 1 early
 try "numbers of the program, and those of the library" misuse 4 numbers 3

@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +293,54 @@ static void killed_under_a_writer_peer(void)
     kill(getpid(), SIGKILL);
 }
 
+/* --- threads at the end of the process ------------------------------------------------------- */
+
+/* One reads, one waits, one writes: to none of them the connection ends. */
+static void *reads(void *arg)
+{
+    char octet;
+
+    (void)!read((int)(intptr_t)arg, &octet, 1);
+    _exit(1);
+}
+
+static void *waits(void *arg)
+{
+    (void)poll(&(struct pollfd){(int)(intptr_t)arg, POLLIN, 0}, 1, -1);
+    _exit(2);
+}
+
+static void *writes(void *arg)
+{
+    static char some[100000];
+
+    while (write((int)(intptr_t)arg, some, sizeof some) > 0) {
+    }
+    _exit(3);
+}
+
+static void exit_under_threads(void)
+{
+    void *(*const calls[])(void *) = {reads, waits, writes};
+
+    for (size_t i = 0; i < 3; i++) {
+        pthread_t thread;
+        const int fd = connected();
+        CHECK(write(fd, "x", 1) == 1);
+        CHECK(pthread_create(&thread, NULL, calls[i], (void *)(intptr_t)fd) == 0);
+    }
+    usleep(200000);
+}
+
+static void exit_under_threads_peer(void)
+{
+    const int first = accepted(), second = accepted(), third = accepted();
+
+    expect_end(first);
+    expect_end(second);
+    CHECK(close(third) == 0);
+}
+
 /* --- main ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -300,7 +350,7 @@ static const struct {
 #define CASE(name) {#name, name, name##_peer},
     CASE(close_by_number) CASE(calls_by_number) CASE(write_after_the_close) CASE(both_shut_down)
         CASE(close_with_octets_unread) CASE(reset_after_the_end) CASE(close_under_a_writer)
-            CASE(killed_under_a_writer)};
+            CASE(killed_under_a_writer) CASE(exit_under_threads)};
 
 /* The peer is another process. It has used no socket before. */
 static void run_case(size_t i)

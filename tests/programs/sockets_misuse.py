@@ -246,6 +246,29 @@ def connecting(_, __, ___):
     assert time.monotonic() - begun < 1, "close has waited for the peer"
 
 
+def late(_, __, connections):
+    """A server that reads from each connection before it accepts the next one."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=connections)
+
+    def serve():
+        for i in range(connections):
+            s, _ = listener.accept()
+            assert read_all(s, 1000) == bytes([i]) * 1000
+            s.sendall(b"y")
+            kept.append(s)
+
+    kept, begun = [], time.monotonic()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    clients = [socket.create_connection(listener.getsockname()) for _ in range(connections)]
+    assert time.monotonic() - begun < 1, time.monotonic() - begun
+    for i in reversed(range(connections)):
+        clients[i].sendall(bytes([i]) * 1000)
+    for s in clients:
+        assert s.recv(1) == b"y"
+    thread.join()
+
+
 def limited(connect, _, __):
     """Time-outs of a connection are those of the calls of a child, too, and cost no octet."""
     s = use(connect())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Of the preload library for sockets: what first octets say, and peers that are remembered. */
-#include "preload/plain_peers.h"
+#include "preload/peers.h"
 #include "preload/request.h"
 
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ static struct sockaddr_in v4(const char *address, uint16_t port)
 
 static bool has(const struct sockaddr_in *a, int64_t now)
 {
-    return plain_peers_has((const struct sockaddr *)a, sizeof *a, now);
+    return peers_is_plain((const struct sockaddr *)a, sizeof *a, now);
 }
 
 static void plain_peer__within_its_time__is_known_by_address_and_port(void **state)
@@ -69,7 +69,7 @@ static void plain_peer__within_its_time__is_known_by_address_and_port(void **sta
     (void)state;
     memset(same.sin_zero, 0x55, sizeof same.sin_zero); /* no part of the name */
     assert_false(has(&one, 1000));
-    plain_peers_add((const struct sockaddr *)&one, sizeof one, 1000);
+    peers_note_plain((const struct sockaddr *)&one, sizeof one, 1000);
     assert_true(has(&same, 1000));
     assert_true(has(&one, 1000 + PLAIN_PEERS_MS - 1));
     assert_false(has(&one, 1000 + PLAIN_PEERS_MS));
@@ -83,10 +83,10 @@ static void plain_peer__of_ipv6__is_known_by_all_of_its_address(void **state)
 
     (void)state;
     assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", &a.sin6_addr), 1);
-    plain_peers_add((const struct sockaddr *)&a, sizeof a, 1000);
-    assert_true(plain_peers_has((const struct sockaddr *)&a, sizeof a, 1000));
+    peers_note_plain((const struct sockaddr *)&a, sizeof a, 1000);
+    assert_true(peers_is_plain((const struct sockaddr *)&a, sizeof a, 1000));
     a.sin6_addr.s6_addr[15] = 2;
-    assert_false(plain_peers_has((const struct sockaddr *)&a, sizeof a, 1000));
+    assert_false(peers_is_plain((const struct sockaddr *)&a, sizeof a, 1000));
 }
 
 static void plain_peer__too_many_after_it__is_forgotten(void **state)
@@ -94,13 +94,23 @@ static void plain_peer__too_many_after_it__is_forgotten(void **state)
     const struct sockaddr_in first = v4("198.51.100.1", 1);
 
     (void)state;
-    plain_peers_add((const struct sockaddr *)&first, sizeof first, 1000);
+    peers_note_plain((const struct sockaddr *)&first, sizeof first, 1000);
     for (uint16_t i = 0; i < PLAIN_PEERS; i++) {
         const struct sockaddr_in other = v4("203.0.113.1", (uint16_t)(i + 1));
         assert_int_equal(has(&first, 1000), true);
-        plain_peers_add((const struct sockaddr *)&other, sizeof other, 1000);
+        peers_note_plain((const struct sockaddr *)&other, sizeof other, 1000);
     }
     assert_false(has(&first, 1000));
+}
+
+static bool has_answered(const struct sockaddr_in *a)
+{
+    return peers_has_answered((const struct sockaddr *)a, sizeof *a);
+}
+
+static void answer(const struct sockaddr_in *a)
+{
+    peers_note_answer((const struct sockaddr *)a, sizeof *a);
 }
 
 static void plain_peer__an_address_that_is_cut_short__is_none(void **state)
@@ -108,8 +118,38 @@ static void plain_peer__an_address_that_is_cut_short__is_none(void **state)
     const struct sockaddr_in one = v4("192.0.2.77", 80);
 
     (void)state;
-    plain_peers_add((const struct sockaddr *)&one, sizeof one - 9, 1000);
+    peers_note_plain((const struct sockaddr *)&one, sizeof one - 9, 1000);
     assert_false(has(&one, 1000));
+}
+
+static void answering_peer__is_known_by_address_alone(void **state)
+{
+    const struct sockaddr_in one = v4("192.0.2.9", 80), port = v4("192.0.2.9", 81),
+                             host = v4("192.0.2.10", 80);
+
+    (void)state;
+    assert_false(has_answered(&one));
+    answer(&one);
+    assert_true(has_answered(&one));
+    assert_true(has_answered(&port));
+    assert_false(has_answered(&host));
+}
+
+static void answering_peer__too_many_after_it__is_forgotten(void **state)
+{
+    const struct sockaddr_in first = v4("198.51.100.2", 1);
+
+    (void)state;
+    answer(&first);
+    for (unsigned i = 0; i < ANSWERING_PEERS; i++) {
+        struct sockaddr_in other = v4("203.0.113.0", 1);
+        other.sin_addr.s_addr = htonl(ntohl(other.sin_addr.s_addr) + i);
+        assert_true(has_answered(&first));
+        answer(&other);
+        answer(&other); /* once is enough */
+        assert_true(has_answered(&other));
+    }
+    assert_false(has_answered(&first));
 }
 
 int main(void)
@@ -122,6 +162,8 @@ int main(void)
         cmocka_unit_test(plain_peer__of_ipv6__is_known_by_all_of_its_address),
         cmocka_unit_test(plain_peer__too_many_after_it__is_forgotten),
         cmocka_unit_test(plain_peer__an_address_that_is_cut_short__is_none),
+        cmocka_unit_test(answering_peer__is_known_by_address_alone),
+        cmocka_unit_test(answering_peer__too_many_after_it__is_forgotten),
     };
     return cmocka_run_group_tests_name("preload_first", tests, NULL, NULL);
 }

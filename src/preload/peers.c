@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "preload/plain_peers.h"
+#include "preload/peers.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -39,7 +39,18 @@ static bool name_of(const struct sockaddr *peer, socklen_t len, struct name *to)
     return false;
 }
 
-void plain_peers_add(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
+/* The same for each port. */
+static bool address_of(const struct sockaddr *peer, socklen_t len, struct name *to)
+{
+    const bool is = name_of(peer, len, to);
+
+    to->port = 0;
+    return is;
+}
+
+/* --- those that do not answer ---------------------------------------------------------------- */
+
+void peers_note_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
 {
     struct name name;
 
@@ -52,7 +63,7 @@ void plain_peers_add(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
     }
 }
 
-bool plain_peers_has(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
+bool peers_is_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
 {
     struct name name;
     bool found = false;
@@ -66,4 +77,47 @@ bool plain_peers_has(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
     }
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+/* --- addresses that answer ------------------------------------------------------------------- */
+
+static struct name answering[ANSWERING_PEERS];
+static unsigned answers; /* of so many addresses, in all */
+
+/* The lock is held. */
+static bool is_answering(const struct name *name)
+{
+    for (unsigned i = 0; i < answers && i < ANSWERING_PEERS; i++) {
+        if (memcmp(&answering[i], name, sizeof *name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void peers_note_answer(const struct sockaddr *peer, socklen_t len)
+{
+    struct name name;
+
+    if (!address_of(peer, len, &name)) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    if (!is_answering(&name)) {
+        answering[answers++ % ANSWERING_PEERS] = name;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool peers_has_answered(const struct sockaddr *peer, socklen_t len)
+{
+    struct name name;
+    bool has = false;
+
+    if (address_of(peer, len, &name)) {
+        pthread_mutex_lock(&lock);
+        has = is_answering(&name);
+        pthread_mutex_unlock(&lock);
+    }
+    return has;
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/early.h"
+
+#include <errno.h>
+#include <rdma/rsocket.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define OCTETS   65536 /* of one connection at most */
+#define LOOK_MS  100   /* between two looks at a socket that the program has closed meanwhile */
+#define CLOSE_MS 5000  /* for a peer to make room after that, as rclose has */
+#define EXIT_MS  10000
+
+static atomic_uint unsent; /* connections that have something of the program's */
+
+static void count(struct sock *s)
+{
+    if (!s->early.counted) {
+        s->early.counted = true;
+        atomic_fetch_add(&unsent, 1);
+    }
+}
+
+/* --- the face -------------------------------------------------------------------------------- */
+
+void early_fill(int face)
+{
+    static const char some[2048];
+    const int least = 1;
+
+    (void)real()->setsockopt(face, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+    while (real()->send(face, some, sizeof some, MSG_DONTWAIT) > 0) {
+    }
+}
+
+void early_empty(int pair)
+{
+    char some[4096];
+
+    while (real()->recv(pair, some, sizeof some, MSG_DONTWAIT) > 0) {
+    }
+}
+
+static void close_for_more(struct sock *s)
+{
+    const int face = sock_face(s);
+
+    s->early.full = true;
+    if (face >= 0) {
+        early_fill(face);
+        real()->close(face);
+    }
+}
+
+/* --- the program's side ---------------------------------------------------------------------- */
+
+void early_begin(struct sock *s)
+{
+    s->state = SOCK_EARLY;
+    early_empty(s->pair);
+}
+
+static size_t octets_of(const struct msghdr *message)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < message->msg_iovlen; i++) {
+        sum += message->msg_iov[i].iov_len;
+    }
+    return sum;
+}
+
+static void append(struct early *e, const struct msghdr *message, size_t n)
+{
+    for (size_t i = 0; n > 0; i++) {
+        const struct iovec *part = &message->msg_iov[i];
+        const size_t some = part->iov_len < n ? part->iov_len : n;
+        memcpy(e->octets + e->len, part->iov_base, some);
+        e->len += some;
+        n -= some;
+    }
+}
+
+/* `start` is held, and it is EARLY. */
+static ssize_t keep(struct sock *s, const struct msghdr *message, bool may_wait)
+{
+    const size_t wanted = octets_of(message);
+    struct early *e = &s->early;
+
+    if (e->writes_over) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (!e->octets && wanted > 0) {
+        e->octets = malloc(OCTETS);
+    }
+    const size_t room = e->full || !e->octets ? 0 : OCTETS - e->len;
+    const size_t n = wanted <= room ? wanted : may_wait ? 0 : room;
+    if (n < wanted && !e->full) {
+        close_for_more(s);
+    }
+    if (n == 0 && wanted > 0) {
+        errno = may_wait ? EALREADY : EAGAIN;
+        return -1;
+    }
+    if (n > 0) {
+        append(e, message, n);
+        count(s);
+    }
+    return (ssize_t)n;
+}
+
+ssize_t early_keep(struct sock *s, const struct msghdr *message, bool may_wait)
+{
+    ssize_t n = -1;
+
+    pthread_mutex_lock(&s->start);
+    if (s->state == SOCK_EARLY) {
+        n = keep(s, message, may_wait);
+    } else {
+        errno = EALREADY;
+    }
+    pthread_mutex_unlock(&s->start);
+    return n;
+}
+
+bool early_shutdown(struct sock *s, int how)
+{
+    pthread_mutex_lock(&s->start);
+    const bool is_early = s->state == SOCK_EARLY;
+    if (is_early) {
+        s->early.reads_over = s->early.reads_over || how != SHUT_WR;
+        s->early.writes_over = s->early.writes_over || how != SHUT_RD;
+        count(s);
+    }
+    pthread_mutex_unlock(&s->start);
+    return is_early;
+}
+
+int early_octets(struct sock *s)
+{
+    pthread_mutex_lock(&s->start);
+    const size_t n = s->state == SOCK_EARLY ? s->early.len - s->early.passed : 0;
+    pthread_mutex_unlock(&s->start);
+    return (int)n;
+}
+
+/* --- the thread that settles it -------------------------------------------------------------- */
+
+bool early_has_some(const struct sock *s)
+{
+    return s->early.counted;
+}
+
+static ssize_t pass(struct sock *s, bool is_rsocket)
+{
+    const uint8_t *from = s->early.octets + s->early.passed;
+    const size_t n = s->early.len - s->early.passed;
+    const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+
+    return is_rsocket ? rsend(s->rs, from, n, flags) : real()->send(s->rs, from, n, flags);
+}
+
+static void await_room(struct sock *s, bool is_rsocket)
+{
+    struct pollfd p = {.fd = s->rs, .events = POLLOUT};
+
+    pthread_mutex_unlock(&s->start);
+    (void)(is_rsocket ? rpoll(&p, 1, LOOK_MS) : real()->poll(&p, 1, LOOK_MS));
+    pthread_mutex_lock(&s->start);
+}
+
+void early_pass_on(struct sock *s, bool is_rsocket)
+{
+    struct early *e = &s->early;
+    unsigned waits = 0;
+    ssize_t n = 0;
+
+    while (n >= 0 && e->passed < e->len) {
+        n = pass(s, is_rsocket);
+        if (n > 0) {
+            e->passed += (size_t)n;
+        } else if (errno == EAGAIN && (!s->closed || ++waits < CLOSE_MS / LOOK_MS)) {
+            await_room(s, is_rsocket);
+            n = 0;
+        }
+    }
+    if (e->reads_over || e->writes_over) {
+        const int how = !e->writes_over ? SHUT_RD : e->reads_over ? SHUT_RDWR : SHUT_WR;
+        (void)(is_rsocket ? rshutdown(s->rs, how) : real()->shutdown(s->rs, how));
+    }
+}
+
+void early_end(struct sock *s)
+{
+    pthread_mutex_lock(&s->start);
+    const bool counted = s->early.counted;
+    free(s->early.octets);
+    s->early = (struct early){0};
+    pthread_mutex_unlock(&s->start);
+    if (counted) {
+        atomic_fetch_sub(&unsent, 1);
+    }
+}
+
+/* --- the process ----------------------------------------------------------------------------- */
+
+void early_await(struct sock *s)
+{
+    pthread_mutex_lock(&s->start);
+    while (sock_is_unsettled(s)) {
+        pthread_cond_wait(&s->settled, &s->start);
+    }
+}
+
+static void find_early(struct sock *s, void *arg)
+{
+    struct sock **found = arg;
+
+    if (!*found && s->state == SOCK_EARLY && s->numbers > 0) {
+        s->refs++;
+        *found = s;
+    }
+}
+
+void early_await_all(void)
+{
+    struct sock *s;
+
+    do {
+        s = NULL;
+        sock_each(find_early, &s);
+        if (s) {
+            early_await(s);
+            pthread_mutex_unlock(&s->start);
+            sock_unref(s);
+        }
+    } while (s);
+}
+
+void early_wait(void)
+{
+    const struct timespec t = {.tv_nsec = 2000000};
+
+    for (const int64_t until = sock_now_ms() + EXIT_MS;
+         atomic_load(&unsent) > 0 && sock_now_ms() < until;) {
+        nanosleep(&t, NULL);
+    }
+}
+
+void early_begin_child(void)
+{
+    atomic_store(&unsent, 0);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is known of the peers that this process connects to, from how they took an MPA Request. */
+#ifndef IWARP_PRELOAD_PEERS_H
+#define IWARP_PRELOAD_PEERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Those that did not answer of late, by address and port: for so long one is remembered, and so
+ * many are. */
+#define PLAIN_PEERS_MS 30000
+#define PLAIN_PEERS    64
+
+/* Any thread. `now_ms`: of a clock that does not go back. */
+void peers_note_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms);
+bool peers_is_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms);
+
+/* Addresses where some port has answered; the last ones of so many. */
+#define ANSWERING_PEERS 64
+void peers_note_answer(const struct sockaddr *peer, socklen_t len);
+bool peers_has_answered(const struct sockaddr *peer, socklen_t len);
+
+#endif

@@ -2,13 +2,16 @@
 /*
  * Calls that begin other processes and programs. What the program takes for connected may become
  * plain TCP yet, and then it is the child's, too, and goes with its descriptor: which one it is has
- * to be known before. vfork, and the calls of exec with a list of arguments, do not wait for that.
+ * to be known before. And what is kept goes out before a program ends. vfork, popen, system, and
+ * the calls of exec with a list of arguments, do not wait for that.
  */
 #include "preload/early.h"
 
 #include <errno.h>
+#include <pty.h>
 
-/* Not in a child of vfork, which has the parent's memory. */
+/* None of these calls is a cancellation point, but handlers of fork make calls that are. Not in a
+ * child of vfork, which has the parent's memory. */
 static const struct real *settled(void)
 {
     SIGNALS_HELD;
@@ -21,14 +24,37 @@ static const struct real *settled(void)
     return real();
 }
 
+/* This program ends, or this process. */
+static const struct real *passed_on(void)
+{
+    SIGNALS_HELD;
+    const int error = errno;
+
+    if (sock_mine()) {
+        early_await_all();
+        early_wait();
+    }
+    errno = error;
+    return real();
+}
+
 EXPORT pid_t fork(void)
 {
+    UNCANCELLED;
     return settled()->fork();
+}
+
+EXPORT int forkpty(int *terminal, char *name, const struct termios *modes,
+                   const struct winsize *size)
+{
+    UNCANCELLED;
+    return settled()->forkpty(terminal, name, modes, size);
 }
 
 EXPORT int daemon(int keep_directory, int keep_standard)
 {
-    return settled()->daemon(keep_directory, keep_standard);
+    UNCANCELLED;
+    return passed_on()->daemon(keep_directory, keep_standard);
 }
 
 EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
@@ -36,6 +62,7 @@ EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
                        const posix_spawnattr_t *restrict attributes,
                        char *const *restrict arguments, char *const *restrict environment)
 {
+    UNCANCELLED;
     return settled()->posix_spawn(child, path, actions, attributes, arguments, environment);
 }
 
@@ -44,30 +71,31 @@ EXPORT int posix_spawnp(pid_t *restrict child, const char *restrict file,
                         const posix_spawnattr_t *restrict attributes,
                         char *const *restrict arguments, char *const *restrict environment)
 {
+    UNCANCELLED;
     return settled()->posix_spawnp(child, file, actions, attributes, arguments, environment);
 }
 
 EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
 {
-    return settled()->execve(path, arguments, environment);
+    return passed_on()->execve(path, arguments, environment);
 }
 
 EXPORT int execv(const char *path, char *const *arguments)
 {
-    return settled()->execv(path, arguments);
+    return passed_on()->execv(path, arguments);
 }
 
 EXPORT int execvp(const char *file, char *const *arguments)
 {
-    return settled()->execvp(file, arguments);
+    return passed_on()->execvp(file, arguments);
 }
 
 EXPORT int execvpe(const char *file, char *const *arguments, char *const *environment)
 {
-    return settled()->execvpe(file, arguments, environment);
+    return passed_on()->execvpe(file, arguments, environment);
 }
 
 EXPORT int fexecve(int file, char *const *arguments, char *const *environment)
 {
-    return settled()->fexecve(file, arguments, environment);
+    return passed_on()->fexecve(file, arguments, environment);
 }

@@ -55,21 +55,31 @@ static size_t octets_of(const struct msghdr *message)
     return sum;
 }
 
+/* What is behind the first octets of a message, for the caller to free; NULL: no memory. */
+static struct iovec *rest_of(const struct msghdr *message, size_t first, size_t *count)
+{
+    struct iovec *rest = calloc(message->msg_iovlen, sizeof *rest);
+
+    *count = 0;
+    for (size_t i = 0; rest && i < message->msg_iovlen; i++) {
+        struct iovec part = message->msg_iov[i];
+        const size_t skipped = first < part.iov_len ? first : part.iov_len;
+        first -= skipped;
+        part.iov_base = (char *)part.iov_base + skipped;
+        part.iov_len -= skipped;
+        rest[(*count)++] = part;
+    }
+    return rest;
+}
+
 /* A call with MSG_WAITALL has `got` octets, and a child has begun to use the connection since: the
  * rest comes from the kernel. How many octets more. */
 static ssize_t receive_rest(int number, const struct msghdr *message, size_t got, int flags)
 {
-    struct msghdr rest = {.msg_iov = calloc(message->msg_iovlen, sizeof *rest.msg_iov)};
+    struct msghdr rest = {0};
     ssize_t n = 0;
 
-    for (size_t i = 0; rest.msg_iov && i < message->msg_iovlen; i++) {
-        struct iovec part = message->msg_iov[i];
-        const size_t skipped = got < part.iov_len ? got : part.iov_len;
-        got -= skipped;
-        part.iov_base = (char *)part.iov_base + skipped;
-        part.iov_len -= skipped;
-        rest.msg_iov[rest.msg_iovlen++] = part;
-    }
+    rest.msg_iov = rest_of(message, got, &rest.msg_iovlen);
     pthread_cleanup_push(free, rest.msg_iov);
     n = rest.msg_iov ? real()->recvmsg(number, &rest, flags) : 0;
     pthread_cleanup_pop(1);
@@ -203,11 +213,25 @@ static ssize_t with_signal_of_pipe(ssize_t n, int flags)
     return n;
 }
 
-static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *message, int flags)
+/* If there is no room, a call that may wait comes again, and waits. */
+static ssize_t keep(struct sock *s, const struct msghdr *message, int flags)
+{
+    const ssize_t n = early_keep(s, message);
+
+    if (n < 0 && errno == EAGAIN && may_wait(s, flags)) {
+        errno = EALREADY;
+    }
+    return n;
+}
+
+/* *more: as much was kept as there was room for, and the call waits to write the rest. */
+static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *message, int flags,
+                            bool *more)
 {
     enum use_result use;
     ssize_t n = -1;
 
+    *more = false;
     do {
         use = start_use(&s, number, USE_WRITE, may_wait(s, flags));
         if (use == USE_KERNEL) {
@@ -217,7 +241,8 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
         if (use != USE_FAILED && (flags & MSG_OOB)) {
             errno = EOPNOTSUPP;
         } else if (use == USE_EARLY) {
-            n = early_keep(s, message, may_wait(s, flags));
+            n = keep(s, message, flags);
+            *more = n > 0 && may_wait(s, flags) && (size_t)n < octets_of(message);
         } else if (use == USE_RSOCKET) {
             n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
         }
@@ -226,15 +251,34 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
     return with_signal_of_pipe(n, flags);
 }
 
+static ssize_t deliver(struct sock *s, int number, const struct msghdr *message, int flags);
+
+static ssize_t deliver_rest(int number, const struct msghdr *message, size_t gone, int flags)
+{
+    struct msghdr rest = {0};
+    ssize_t n = 0;
+
+    rest.msg_iov = rest_of(message, gone, &rest.msg_iovlen);
+    pthread_cleanup_push(free, rest.msg_iov);
+    if (rest.msg_iov) {
+        struct sock *s = sock_get(number);
+        n = s ? deliver(s, number, &rest, flags) : real()->sendmsg(number, &rest, flags);
+    }
+    pthread_cleanup_pop(1);
+    return n > 0 ? n : 0;
+}
+
 static ssize_t deliver(struct sock *s, int number, const struct msghdr *message, int flags)
 {
-    ssize_t n = deliver_once(s, number, message, flags);
+    bool more;
+    ssize_t n = deliver_once(s, number, message, flags, &more);
 
     while (n < 0 && goes_on()) {
         s = sock_get(number);
-        n = s ? deliver_once(s, number, message, flags) : real()->sendmsg(number, message, flags);
+        n = s ? deliver_once(s, number, message, flags, &more)
+              : real()->sendmsg(number, message, flags);
     }
-    return n;
+    return more ? n + deliver_rest(number, message, (size_t)n, flags) : n;
 }
 
 static ssize_t deliver_from(struct sock *s, int number, const void *from, size_t n, int flags)
@@ -327,7 +371,7 @@ static ssize_t send_some(struct sock *s, enum use_result use, char *octets, size
     struct iovec part = {.iov_base = octets, .iov_len = n};
     const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-    return use == USE_EARLY ? early_keep(s, &message, may_wait(s, 0))
+    return use == USE_EARLY ? keep(s, &message, 0)
                             : rsend(s->rs, octets, n, s->nonblock ? MSG_DONTWAIT : 0);
 }
 
@@ -362,7 +406,9 @@ static ssize_t send_octets(struct sock *s, enum use_result use, int from, off64_
     return sent > 0 || (n == 0 && octets) ? (ssize_t)sent : -1;
 }
 
-static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset, size_t count)
+/* *more: as of deliver_once; or the file is at its end. */
+static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset, size_t count,
+                              bool *more)
 {
     enum use_result use;
     ssize_t n;
@@ -370,6 +416,7 @@ static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset,
     do {
         use = start_use(&s, to, USE_WRITE, may_wait(s, 0));
         n = use == USE_RSOCKET || use == USE_EARLY ? send_octets(s, use, from, offset, count) : -1;
+        *more = use == USE_EARLY && n > 0 && may_wait(s, 0) && (size_t)n < count;
     } while (start_is_elsewhere(s, use, n));
 
     sock_put(s);
@@ -379,12 +426,17 @@ static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset,
 
 static ssize_t send_file(struct sock *s, int to, int from, off64_t *offset, size_t count)
 {
-    ssize_t n = send_file_once(s, to, from, offset, count);
+    bool more;
+    ssize_t n = send_file_once(s, to, from, offset, count, &more);
 
     while (n < 0 && goes_on()) {
         s = sock_get(to);
-        n = s ? send_file_once(s, to, from, offset, count)
+        n = s ? send_file_once(s, to, from, offset, count, &more)
               : real()->sendfile64(to, from, offset, count);
+    }
+    if (more) {
+        const ssize_t rest = sendfile64(to, from, offset, count - (size_t)n);
+        n += rest > 0 ? rest : 0;
     }
     return n;
 }

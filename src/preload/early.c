@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#define OCTETS   65536 /* of one connection at most */
-#define LOOK_MS  100   /* between two looks at a socket that the program has closed meanwhile */
-#define CLOSE_MS 5000  /* for a peer to make room after that, as rclose has */
+#define OCTETS   262144 /* of one connection at most; what is not touched takes no memory */
+#define LOOK_MS  100    /* between two looks at a socket that the program has closed meanwhile */
+#define CLOSE_MS 5000   /* for a peer to make room after that, as rclose has */
 #define EXIT_MS  10000
 
 static atomic_uint unsent; /* connections that have something of the program's */
@@ -83,7 +83,7 @@ static void append(struct early *e, const struct msghdr *message, size_t n)
 }
 
 /* `start` is held, and it is EARLY. */
-static ssize_t keep(struct sock *s, const struct msghdr *message, bool may_wait)
+static ssize_t keep(struct sock *s, const struct msghdr *message)
 {
     const size_t wanted = octets_of(message);
     struct early *e = &s->early;
@@ -96,12 +96,12 @@ static ssize_t keep(struct sock *s, const struct msghdr *message, bool may_wait)
         e->octets = malloc(OCTETS);
     }
     const size_t room = e->full || !e->octets ? 0 : OCTETS - e->len;
-    const size_t n = wanted <= room ? wanted : may_wait ? 0 : room;
-    if (n < wanted && !e->full) {
+    const size_t n = wanted < room ? wanted : room;
+    if (n == room && !e->full) {
         close_for_more(s);
     }
     if (n == 0 && wanted > 0) {
-        errno = may_wait ? EALREADY : EAGAIN;
+        errno = EAGAIN;
         return -1;
     }
     if (n > 0) {
@@ -111,13 +111,14 @@ static ssize_t keep(struct sock *s, const struct msghdr *message, bool may_wait)
     return (ssize_t)n;
 }
 
-ssize_t early_keep(struct sock *s, const struct msghdr *message, bool may_wait)
+ssize_t early_keep(struct sock *s, const struct msghdr *message)
 {
+    UNCANCELLED;
     ssize_t n = -1;
 
     pthread_mutex_lock(&s->start);
     if (s->state == SOCK_EARLY) {
-        n = keep(s, message, may_wait);
+        n = keep(s, message);
     } else {
         errno = EALREADY;
     }
@@ -127,6 +128,9 @@ ssize_t early_keep(struct sock *s, const struct msghdr *message, bool may_wait)
 
 bool early_shutdown(struct sock *s, int how)
 {
+    if (s->state != SOCK_EARLY || how < SHUT_RD || how > SHUT_RDWR) {
+        return false;
+    }
     pthread_mutex_lock(&s->start);
     const bool is_early = s->state == SOCK_EARLY;
     if (is_early) {
@@ -177,6 +181,8 @@ void early_pass_on(struct sock *s, bool is_rsocket)
     unsigned waits = 0;
     ssize_t n = 0;
 
+    e->is_rdma = is_rsocket;
+    pthread_cond_broadcast(&s->settled);
     while (n >= 0 && e->passed < e->len) {
         n = pass(s, is_rsocket);
         if (n > 0) {
@@ -214,33 +220,46 @@ void early_await(struct sock *s)
     }
 }
 
+struct search {
+    uint64_t before; /* serial numbers: each of them once, and none that comes meanwhile */
+    struct sock *found;
+};
+
+/* The newest of those; sock_each has the newest first. */
 static void find_early(struct sock *s, void *arg)
 {
-    struct sock **found = arg;
+    struct search *search = arg;
 
-    if (!*found && s->state == SOCK_EARLY && s->numbers > 0) {
+    if (!search->found && s->serial < search->before && s->state == SOCK_EARLY && s->numbers > 0) {
         s->refs++;
-        *found = s;
+        search->found = s;
     }
 }
 
 void early_await_all(void)
 {
-    struct sock *s;
+    UNCANCELLED;
+    struct search search = {.before = UINT64_MAX};
 
     do {
-        s = NULL;
-        sock_each(find_early, &s);
+        search.found = NULL;
+        sock_each(find_early, &search);
+        struct sock *s = search.found;
         if (s) {
-            early_await(s);
+            search.before = s->serial;
+            pthread_mutex_lock(&s->start);
+            while (sock_is_unsettled(s) && !s->early.is_rdma) {
+                pthread_cond_wait(&s->settled, &s->start);
+            }
             pthread_mutex_unlock(&s->start);
             sock_unref(s);
         }
-    } while (s);
+    } while (search.found);
 }
 
 void early_wait(void)
 {
+    UNCANCELLED;
     const struct timespec t = {.tv_nsec = 2000000};
 
     for (const int64_t until = sock_now_ms() + EXIT_MS;

@@ -21,13 +21,12 @@ void early_empty(int pair);
  * held. */
 void early_begin(struct sock *s);
 
-/*
- * As much of the message as there is room for; of one that may wait all or nothing. -1: errno,
- * EALREADY: the state has changed, or the caller waits until it does.
- */
-ssize_t early_keep(struct sock *s, const struct msghdr *message, bool may_wait);
+/* As much of the message as there is room for. -1: errno, EAGAIN: there is none; EALREADY: the
+ * state has changed. */
+ssize_t early_keep(struct sock *s, const struct msghdr *message);
 
-/* shutdown(2), for later. False: it is not EARLY any more. */
+/* shutdown(2): what is written has an end at once, what is read when the socket is settled. False:
+ * it is not EARLY. */
 bool early_shutdown(struct sock *s, int how);
 
 /* How many octets are kept. */
@@ -40,14 +39,17 @@ bool early_has_some(const struct sock *s);
  * makes room. What cannot go is dropped: the next call of the program learns why. */
 void early_pass_on(struct sock *s, bool is_rsocket);
 
-/* Until it is settled; `start` is held afterwards. all: those that the program has numbers for. */
+/* Until it is settled; `start` is held afterwards. */
 void early_await(struct sock *s);
+
+/* Until it is known of each that the program has a number for whether it is RDMA. */
 void early_await_all(void);
 
 /* The thread that has settled it is done. */
 void early_end(struct sock *s);
 
-/* At the end of the process: until what was kept has been passed on. */
+/* Before the process, or its program, ends: until what was kept has been passed on, 10 s at most.
+ */
 void early_wait(void);
 void early_begin_child(void);
 

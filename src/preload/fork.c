@@ -3,6 +3,7 @@
 #include "compat/compat.h"
 #include "preload/early.h"
 #include "preload/own.h"
+#include "preload/peers.h"
 #include "preload/start.h"
 
 #include <errno.h>
@@ -346,6 +347,7 @@ static void before_fork(void)
     sock_each(look_for_rsockets, &any);
     begun = any ? new_family() : NULL;
     relay_hold();
+    peers_hold();
     sock_hold();
 }
 
@@ -379,6 +381,7 @@ static void in_parent(void)
     struct family *f = begun;
 
     sock_release();
+    peers_release();
     relay_release();
     if (!f) {
         return;
@@ -423,6 +426,7 @@ static void in_child(void)
 
     sock_begin_process();
     sock_release();
+    peers_release();
     relay_begin_child();
     early_begin_child();
     relay_release();

@@ -94,12 +94,15 @@ static void adopt_inherited(int fd)
     }
 }
 
+static void end_all(void);
+
 __attribute__((constructor)) static void begin(void)
 {
     (void)dl_iterate_phdr(note_library, NULL);
     sock_begin_process();
     fork_watch();
     iwarp_rs_lead_with(real()->epoll_ctl);
+    (void)at_quick_exit(end_all);
     signals_begin(); /* last: see there */
     for (int fd = 0; fd < 16; fd++) {
         adopt_inherited(fd);
@@ -296,7 +299,7 @@ static void end_all(void)
         return;
     }
     early_wait();
-    sock_end_process();
+    sock_begin_end();
     for (int fd = 0; fd < sock_beyond(); fd++) { /* the rest of the table was never touched */
         struct sock *s = sock_get(fd);
         if (s && s->state == SOCK_RDMA) {
@@ -309,6 +312,7 @@ static void end_all(void)
     }
     relay_wait();
     iwarp_rs_end();
+    sock_end_end();
 }
 
 __attribute__((destructor)) static void finish(void)

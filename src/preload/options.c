@@ -166,14 +166,13 @@ EXPORT int shutdown(int fd, int how)
     if (!s) {
         return real()->shutdown(fd, how);
     }
-    enum use_result use = start_use(&s, fd, USE_WRITE, !s->nonblock);
-    int result = -1;
-    if (use == USE_EARLY && !early_shutdown(s, how)) {
-        use = start_use(&s, fd, USE_WRITE, !s->nonblock);
+    if (early_shutdown(s, how)) {
+        sock_put(s);
+        return 0;
     }
-    if (use == USE_EARLY) {
-        result = 0;
-    } else if (use == USE_RSOCKET && hold(s)) {
+    const enum use_result use = start_use(&s, fd, USE_WRITE, !s->nonblock);
+    int result = -1;
+    if (use == USE_RSOCKET && hold(s)) {
         result = rshutdown(s->rs, how);
         release(s);
     } else if (use != USE_FAILED) {

@@ -121,3 +121,13 @@ bool peers_has_answered(const struct sockaddr *peer, socklen_t len)
     }
     return has;
 }
+
+void peers_hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void peers_release(void)
+{
+    pthread_mutex_unlock(&lock);
+}

@@ -21,4 +21,8 @@ bool peers_is_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms);
 void peers_note_answer(const struct sockaddr *peer, socklen_t len);
 bool peers_has_answered(const struct sockaddr *peer, socklen_t len);
 
+/* For the handlers of fork. */
+void peers_hold(void);
+void peers_release(void);
+
 #endif

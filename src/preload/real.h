@@ -14,6 +14,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <pty.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -29,6 +31,21 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* Cancellation is put off to the end of the block, where locks are held, say. */
+#define UNCANCELLED                                                                                \
+    int cancel_before __attribute__((cleanup(cancel_as_before), unused)) = cancel_off()
+static inline int cancel_off(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+static inline void cancel_as_before(const int *before)
+{
+    pthread_setcancelstate(*before, NULL);
+}
 
 /* Machines of 32 bits whose C library has two kinds of times. No header has names for both. */
 #if __TIMESIZE == 32
@@ -50,7 +67,7 @@ int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags,
     X(sendmmsg) X(sendfile) X(sendfile64) X(splice) X(poll) X(ppoll) X(select) X(pselect) X(epoll_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(epoll_pwait) \
     X(epoll_pwait2) X(dup) \
     X(dup2) X(dup3) X(fcntl) X(fcntl64) X(ioctl) X(syscall) X(close_range) X(fdopen) X(sigaction) X(_exit) \
-    X(eventfd) X(timerfd_create) X(pipe2) X(socketpair) X(fork) X(daemon) X(posix_spawn) X(posix_spawnp) \
+    X(eventfd) X(timerfd_create) X(pipe2) X(socketpair) X(fork) X(forkpty) X(daemon) X(posix_spawn) X(posix_spawnp) \
     X(execve) X(execv) X(execvp) X(execvpe) X(fexecve)
 /* clang-format on */
 

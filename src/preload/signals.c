@@ -155,6 +155,11 @@ bool signals_restart(void)
     return depth == 0 && !ended;
 }
 
+void signals_count_anew(void)
+{
+    ended = false;
+}
+
 bool signals_are_held(void)
 {
     return depth > 0;

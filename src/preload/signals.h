@@ -36,6 +36,9 @@ void signals_release(void); /* errno stays */
  * where none can run: in a thread that has left the library by a handler of SIGSEGV. */
 bool signals_restart(void);
 
+/* What has run until now does not count. Outside only. */
+void signals_count_anew(void);
+
 /* Is this thread inside? */
 bool signals_are_held(void);
 

@@ -53,20 +53,32 @@ struct sock *sock_get(int number)
     return s;
 }
 
-static atomic_bool ends;
+#define STOP_MS 1000 /* after the end of all sockets: the process has ended long before */
+
+static _Atomic int64_t stops_until; /* 0: the process does not end */
 static pthread_t ender;
 
-void sock_end_process(void)
+void sock_begin_end(void)
 {
     ender = pthread_self();
-    atomic_store(&ends, true);
+    atomic_store(&stops_until, INT64_MAX);
+}
+
+void sock_end_end(void)
+{
+    atomic_store(&stops_until, sock_now_ms() + STOP_MS);
 }
 
 void sock_stop_at_end(void)
 {
-    while (atomic_load_explicit(&ends, memory_order_acquire) &&
-           !pthread_equal(pthread_self(), ender)) {
-        (void)pause();
+    const struct timespec t = {.tv_nsec = 10000000};
+
+    if (atomic_load_explicit(&stops_until, memory_order_acquire) == 0) {
+        return;
+    }
+    while (!pthread_equal(pthread_self(), ender) && sock_mine() &&
+           sock_now_ms() < atomic_load(&stops_until)) {
+        nanosleep(&t, NULL);
     }
 }
 
@@ -644,7 +656,7 @@ static void grow_table(void)
 void sock_begin_process(void)
 {
     owner = getpid();
-    atomic_store(&ends, false);
+    atomic_store(&stops_until, 0);
     grow_table();
 }
 

@@ -65,6 +65,7 @@ struct early {
     size_t len, passed; /* what has gone on to s->rs already */
     bool full;          /* for good: the face shows it */
     bool writes_over, reads_over;
+    bool is_rdma; /* that is known, and what was kept is on its way */
     bool counted; /* there is, or was, something to pass on */
     bool polled;  /* somebody waits for the face, or has put it into a set */
 };
@@ -104,10 +105,13 @@ int sock_make(int domain, int type, int protocol);
 struct sock *sock_get(int number);
 void sock_put(struct sock *s); /* or NULL */
 
-/* The process ends, and this thread ends its sockets. Another one that comes from a call on a
- * socket, or to one, stops for good: it would find it gone, while the kernel ends a process and its
- * sockets at once. */
-void sock_end_process(void);
+/*
+ * The process ends, and this thread ends its sockets, from begin to end. Another one that comes
+ * from a call on a socket, or to one, stops, or it would find it gone: the kernel ends sockets with
+ * their process. It goes on a while later, since a destructor of another library may wait for it.
+ */
+void sock_begin_end(void);
+void sock_end_end(void);
 void sock_stop_at_end(void); /* if that has begun, and this is another thread */
 
 /* A reference that another thread may give back. */

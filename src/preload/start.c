@@ -203,17 +203,18 @@ static enum use_result use_arrived(struct sock **at, int number, enum use use, b
     return USE_KERNEL; /* look again at the state */
 }
 
-/* Of a call that writes. A signal's handler does not end it. -1: EAGAIN. */
+/* Of a call that writes. -1: EAGAIN, or EINTR after a handler without SA_RESTART. */
 static int wait_for_room(int number, int ms)
 {
     struct pollfd p = {.fd = number, .events = POLLIN | POLLOUT};
     const int64_t until = sock_now_ms() + ms;
     int ready;
 
+    signals_count_anew();
     do {
         const int64_t left = until - sock_now_ms();
         ready = real()->poll(&p, 1, ms < 0 ? -1 : left > 0 ? (int)left : 0);
-    } while (ready < 0 && errno == EINTR);
+    } while (ready < 0 && errno == EINTR && ms < 0 && signals_restart());
     if (ready == 0) {
         errno = EAGAIN;
     }
@@ -230,18 +231,17 @@ void start_await_settled(struct sock *s)
 
 /*
  * Until the face shows that the state has changed: it has no octet before, and one afterwards. So a
- * signal ends the wait of a call that reads as it would end the call.
+ * signal ends the wait of a call that reads as it would end the call. Another thread may have
+ * changed the flags of the face: then each handler ends it.
  */
-static int wait_for_change(int number, enum use use, int ms)
+static int wait_to_read(int number, int ms)
 {
     struct pollfd p = {.fd = number, .events = POLLIN};
     char octet;
+    const ssize_t n = ms < 0 ? real()->recv(number, &octet, 1, MSG_PEEK) : 0;
 
-    if (use == USE_WRITE) {
-        return wait_for_room(number, ms);
-    }
-    if (ms < 0) {
-        return real()->recv(number, &octet, 1, MSG_PEEK) < 0 && errno == EINTR ? -1 : 0;
+    if (ms < 0 && (n >= 0 || errno != EAGAIN)) {
+        return n < 0 && errno == EINTR ? -1 : 0;
     }
     const int ready = real()->poll(&p, 1, ms);
     if (ready == 0) {
@@ -250,11 +250,32 @@ static int wait_for_change(int number, enum use use, int ms)
     return ready > 0 ? 0 : -1;
 }
 
-/* What is written is kept as long as there is room: the face is writable then. */
+/* With a reference alone, since a call that waits is not inside. *s is what has the number then. */
+static int wait_for_change(struct sock **s, int number, enum use use, int ms)
+{
+    struct sock *before = *s;
+
+    sock_ref(before);
+    sock_put(before);
+    int result = use == USE_WRITE ? wait_for_room(number, ms) : wait_to_read(number, ms);
+    const int error = errno;
+    *s = result == 0 ? sock_get(number) : NULL;
+    if (result == 0 && before->closed) { /* the number may be that of another file by now */
+        sock_put(*s);
+        *s = NULL;
+        result = -1;
+    }
+    errno = before->closed ? EBADF : error;
+    sock_unref(before);
+    return result;
+}
+
+/* What is written is kept as long as there is room: the face is writable then. After its end the
+ * call fails at once. */
 static bool has_room(struct sock *s)
 {
     pthread_mutex_lock(&s->start);
-    const bool has = s->state == SOCK_EARLY && !s->early.full;
+    const bool has = s->state == SOCK_EARLY && (!s->early.full || s->early.writes_over);
     pthread_mutex_unlock(&s->start);
     return has;
 }
@@ -283,12 +304,9 @@ static enum use_result use_unsettled(struct sock **s, int number, enum use use, 
             errno = EAGAIN;
             return USE_FAILED;
         }
-        sock_put(*s);
-        *s = NULL;
-        if (wait_for_change(number, use, ms) != 0) {
+        if (wait_for_change(s, number, use, ms) != 0) {
             return USE_FAILED;
         }
-        *s = sock_get(number);
         if (*s) {
             start_await_settled(*s);
         }

@@ -374,6 +374,104 @@ static void a_child_goes_on(void)
     end();
 }
 
+/* Calls that do not return here end the program, or this process, by another way than exit. */
+static void ends_so(int how)
+{
+    char *const arguments[] = {(char[]){"true"}, NULL};
+
+    if (how == 0) {
+        (void)execv("/bin/true", arguments);
+    } else if (how == 1) {
+        CHECK(daemon(1, 1) == 0);
+    } else {
+        quick_exit(0);
+    }
+    _exit(0);
+}
+
+static void exec_and_daemon_lose_nothing(void)
+{
+    pid_t clients[3];
+    int status;
+
+    listener = listen_somewhere(&server, 100);
+    for (int i = 0; i < 3; i++) {
+        clients[i] = fork();
+        if (clients[i] == 0) {
+            meet();
+            const int fd = connected();
+            write_some(fd, 0, 5000);
+            CHECK(close(fd) == 0);
+            ends_so(i);
+        }
+    }
+    (void)read_late((void *)(intptr_t)3);
+    for (int i = 0; i < 3; i++) {
+        CHECK(waitpid(clients[i], &status, 0) == clients[i] && status == 0);
+    }
+    CHECK(close(listener) == 0);
+}
+
+static void *forks(void *arg)
+{
+    const pid_t child = fork(); /* no cancellation point */
+
+    if (child == 0) {
+        _exit(0);
+    }
+    CHECK(waitpid(child, NULL, 0) == child);
+    return arg;
+}
+
+static void a_thread_that_forks_is_cancelled(void)
+{
+    pthread_t forker;
+    begin(1);
+    const int fd = connected();
+    CHECK(pthread_create(&forker, NULL, forks, NULL) == 0);
+    usleep(100000);
+    CHECK(pthread_cancel(forker) == 0 && pthread_join(forker, NULL) == 0);
+    write_some(fd, 0, 10);
+    ends(fd, 10);
+    end();
+}
+
+/* All that TCP takes is gone, or what is kept. */
+static void full_and_shut_down(void)
+{
+    static char some[10000];
+
+    begin(1);
+    const int fd = connecting();
+    size_t n = 0;
+    while (send(fd, some, sizeof some, 0) > 0 && n < 10000000) {
+        n += sizeof some;
+    }
+    CHECK(errno == EAGAIN && shown(fd, POLLOUT, 0) == 0 && n > 100000);
+    CHECK(shutdown(fd, SHUT_WR) == 0);
+    CHECK(send(fd, some, 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    while ((shown(fd, POLLIN, 10000) & POLLIN) && read(fd, some, sizeof some) > 0) {
+    }
+    CHECK(close(fd) == 0);
+    end();
+}
+
+/* What was taken in time is told. */
+static void a_write_ends_in_time(void)
+{
+    static char some[10000000];
+
+    listener = listen_somewhere(&server, 100);
+    meet();
+    const int fd = connected();
+    const struct timeval limit = {0, 100000};
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
+    const double from = now();
+    const ssize_t n = write(fd, some, sizeof some);
+    CHECK(n > 0 && n < (ssize_t)sizeof some && now() - from < AT_ONCE);
+    CHECK(close(listener) == 0);
+}
+
 static void a_file_is_sent(void)
 {
     FILE *file = tmpfile();
@@ -382,13 +480,14 @@ static void a_file_is_sent(void)
         const int fd = i ? connecting() : connected();
         off_t at = 0;
         CHECK(ftruncate(fileno(file), 0) == 0 && lseek(fileno(file), 0, SEEK_SET) == 0);
-        write_some(fileno(file), 0, 200000);
-        while (at < 200000) {
-            const ssize_t n = sendfile(fd, fileno(file), &at, (size_t)(200000 - at));
+        write_some(fileno(file), 0, MANY);
+        while (at < MANY) {
+            const ssize_t n = sendfile(fd, fileno(file), &at, (size_t)(MANY - at));
+            CHECK(i == 1 || n == MANY); /* one that blocks comes back with all */
             CHECK(n > 0 || errno == EAGAIN);
             CHECK(n > 0 || shown(fd, POLLOUT, 10000) == POLLOUT);
         }
-        ends(fd, 200000);
+        ends(fd, MANY);
     }
     end();
     fclose(file);
@@ -409,6 +508,10 @@ static const struct {
              CASE(a_signal_ends_what_reads),
              CASE(close_and_exit_lose_nothing),
              CASE(a_child_goes_on),
+             CASE(exec_and_daemon_lose_nothing),
+             CASE(a_thread_that_forks_is_cancelled),
+             CASE(full_and_shut_down),
+             CASE(a_write_ends_in_time),
              CASE(a_file_is_sent)};
 
 int main(int argc, char **argv)

@@ -250,23 +250,31 @@ static int wait_to_read(int number, int ms)
     return ready > 0 ? 0 : -1;
 }
 
-/* With a reference alone, since a call that waits is not inside. *s is what has the number then. */
+static void unref(void *s)
+{
+    sock_unref(s);
+}
+
+/* With a reference alone, since a call that waits is not inside, and may be cancelled. *s is what
+ * has the number then. */
 static int wait_for_change(struct sock **s, int number, enum use use, int ms)
 {
     struct sock *before = *s;
+    int result;
 
     sock_ref(before);
     sock_put(before);
-    int result = use == USE_WRITE ? wait_for_room(number, ms) : wait_to_read(number, ms);
-    const int error = errno;
+    *s = NULL;
+    pthread_cleanup_push(unref, before);
+    result = use == USE_WRITE ? wait_for_room(number, ms) : wait_to_read(number, ms);
     *s = result == 0 ? sock_get(number) : NULL;
-    if (result == 0 && before->closed) { /* the number may be that of another file by now */
+    if (before->closed || (*s && *s != before)) { /* the number is that of another file by now */
         sock_put(*s);
         *s = NULL;
+        errno = EBADF;
         result = -1;
     }
-    errno = before->closed ? EBADF : error;
-    sock_unref(before);
+    pthread_cleanup_pop(1);
     return result;
 }
 

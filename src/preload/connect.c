@@ -114,6 +114,7 @@ static void settle(struct sock *s, enum sock_state state)
     const int pair = s->pair;
 
     s->pair = -1;
+    early_forget(s);
     if (state == SOCK_PLAIN) {
         sock_plain(s);
     } else {
@@ -149,6 +150,7 @@ struct attempt {
     socklen_t len;
     unsigned ms;   /* for the answer */
     bool is_asked; /* s->rs is the rsocket; else TCP connects */
+    bool had_some; /* something was kept */
 };
 
 static bool has_connected(int tcp)
@@ -198,10 +200,13 @@ static int await_answer(struct attempt *a)
 }
 
 /* `start` is held. */
-static void become_rdma(struct sock *s)
+static void become_rdma(struct attempt *a)
 {
+    struct sock *s = a->s;
+
     s->elsewhere = false;
     early_pass_on(s, true);
+    a->had_some = early_has_some(s);
     if (s->early.polled) {
         (void)start_watching(s);
     } else {
@@ -230,6 +235,7 @@ static void become_plain(struct attempt *a, int error)
             early_pass_on(s, false);
         }
     }
+    a->had_some = early_has_some(s);
     show_tcp(s, tcp, SOCK_PLAIN);
 }
 
@@ -242,7 +248,7 @@ static void *attempt_thread(void *arg)
         const int error = await_answer(a);
         pthread_mutex_lock(&s->start);
         if (error == 0) {
-            become_rdma(s);
+            become_rdma(a);
         } else {
             become_plain(a, error);
         }
@@ -251,7 +257,9 @@ static void *attempt_thread(void *arg)
     if (s->closed) {
         start_end(s);
     }
-    early_end(s);
+    if (a->had_some) {
+        early_passed();
+    }
     sock_unref(s);
     free(a);
     return NULL;
@@ -273,7 +281,7 @@ static int start_thread(struct attempt *a)
     return error;
 }
 
-/* The thread does the rest. False: it cannot, and all is as it was, but for the face perhaps.
+/* The thread does the rest. False: it cannot, and the caller gives the socket a face and a state.
  * `start` is held. */
 static bool hand_over(struct sock *s, const struct attempt *given)
 {
@@ -320,6 +328,7 @@ static int finish_at_once(struct sock *s, const struct attempt *a, bool *again)
         real()->close(s->pair);
         s->pair = -1;
     }
+    early_forget(s);
     *again = error != 0;
     if (*again) {
         give_up(s, error, a->ms);

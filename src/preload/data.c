@@ -262,6 +262,7 @@ static ssize_t deliver_rest(int number, const struct msghdr *message, size_t gon
     pthread_cleanup_push(free, rest.msg_iov);
     if (rest.msg_iov) {
         struct sock *s = sock_get(number);
+        flags |= MSG_NOSIGNAL; /* the call has taken octets: it is short */
         n = s ? deliver(s, number, &rest, flags) : real()->sendmsg(number, &rest, flags);
     }
     pthread_cleanup_pop(1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/early.h"
+#include "preload/start.h"
 
 #include <errno.h>
 #include <rdma/rsocket.h>
@@ -92,7 +93,10 @@ static ssize_t keep(struct sock *s, const struct msghdr *message)
         errno = EPIPE;
         return -1;
     }
-    if (!e->octets && wanted > 0) {
+    if (wanted == 0) {
+        return 0;
+    }
+    if (!e->octets) {
         e->octets = malloc(OCTETS);
     }
     const size_t room = e->full || !e->octets ? 0 : OCTETS - e->len;
@@ -100,14 +104,12 @@ static ssize_t keep(struct sock *s, const struct msghdr *message)
     if (n == room && !e->full) {
         close_for_more(s);
     }
-    if (n == 0 && wanted > 0) {
+    if (n == 0) {
         errno = EAGAIN;
         return -1;
     }
-    if (n > 0) {
-        append(e, message, n);
-        count(s);
-    }
+    append(e, message, n);
+    count(s);
     return (ssize_t)n;
 }
 
@@ -198,16 +200,15 @@ void early_pass_on(struct sock *s, bool is_rsocket)
     }
 }
 
-void early_end(struct sock *s)
+void early_forget(struct sock *s)
 {
-    pthread_mutex_lock(&s->start);
-    const bool counted = s->early.counted;
     free(s->early.octets);
     s->early = (struct early){0};
-    pthread_mutex_unlock(&s->start);
-    if (counted) {
-        atomic_fetch_sub(&unsent, 1);
-    }
+}
+
+void early_passed(void)
+{
+    atomic_fetch_sub(&unsent, 1);
 }
 
 /* --- the process ----------------------------------------------------------------------------- */
@@ -236,10 +237,21 @@ static void find_early(struct sock *s, void *arg)
     }
 }
 
+static struct timespec last_answer(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t); /* as conditions have it */
+    t.tv_sec += (start_reply_ms() + 1999) / 1000;
+    return t;
+}
+
 void early_await_all(void)
 {
     UNCANCELLED;
     struct search search = {.before = UINT64_MAX};
+    const struct timespec until = last_answer();
+    int error = 0;
 
     do {
         search.found = NULL;
@@ -248,13 +260,13 @@ void early_await_all(void)
         if (s) {
             search.before = s->serial;
             pthread_mutex_lock(&s->start);
-            while (sock_is_unsettled(s) && !s->early.is_rdma) {
-                pthread_cond_wait(&s->settled, &s->start);
+            while (sock_is_unsettled(s) && !s->early.is_rdma && !error) {
+                error = pthread_cond_timedwait(&s->settled, &s->start, &until);
             }
             pthread_mutex_unlock(&s->start);
             sock_unref(s);
         }
-    } while (search.found);
+    } while (search.found && !error);
 }
 
 void early_wait(void)

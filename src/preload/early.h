@@ -21,8 +21,8 @@ void early_empty(int pair);
  * held. */
 void early_begin(struct sock *s);
 
-/* As much of the message as there is room for. -1: errno, EAGAIN: there is none; EALREADY: the
- * state has changed. */
+/* As much of the message as there is room for. -1: errno, EAGAIN: there is none; EPIPE: after
+ * shutdown; EALREADY: the state has changed. */
 ssize_t early_keep(struct sock *s, const struct msghdr *message);
 
 /* shutdown(2): what is written has an end at once, what is read when the socket is settled. False:
@@ -42,11 +42,16 @@ void early_pass_on(struct sock *s, bool is_rsocket);
 /* Until it is settled; `start` is held afterwards. */
 void early_await(struct sock *s);
 
-/* Until it is known of each that the program has a number for whether it is RDMA. */
+/* Until it is known of each that the program has a number for whether it is RDMA; a second longer
+ * than a peer has to answer, at most. */
 void early_await_all(void);
 
-/* The thread that has settled it is done. */
-void early_end(struct sock *s);
+/* It is about to be settled, and may connect anew then: nothing is kept any more. `start` is held.
+ */
+void early_forget(struct sock *s);
+
+/* The thread that has settled it is done; it had something to pass on. */
+void early_passed(void);
 
 /* Before the process, or its program, ends: until what was kept has been passed on, 10 s at most.
  */

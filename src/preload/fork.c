@@ -408,6 +408,7 @@ static void orphan(struct sock *s, void *arg)
         s->state = SOCK_PARENTS;
         s->owner = asks;
         s->watched = false;
+        early_forget(s);
     }
     if (s->state == SOCK_PIPE && s->pair >= 0) {
         real()->close(s->pair); /* its parent's matter */

@@ -289,13 +289,16 @@ EXPORT void closefrom(int from)
  */
 static void end_all(void)
 {
-    static atomic_bool once;
+    static atomic_bool begun, over;
 
     if (!sock_mine() || signals_are_held()) { /* a child of vfork has the parent's memory */
         return;
     }
     signals_hold();
-    if (atomic_exchange(&once, true)) {
+    if (atomic_exchange(&begun, true)) { /* another thread ends the process, too */
+        while (!atomic_load(&over)) {
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        }
         return;
     }
     early_wait();
@@ -313,6 +316,7 @@ static void end_all(void)
     relay_wait();
     iwarp_rs_end();
     sock_end_end();
+    atomic_store(&over, true);
 }
 
 __attribute__((destructor)) static void finish(void)

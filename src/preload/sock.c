@@ -76,10 +76,13 @@ void sock_stop_at_end(void)
     if (atomic_load_explicit(&stops_until, memory_order_acquire) == 0) {
         return;
     }
+    UNCANCELLED;
+    const int error = errno;
     while (!pthread_equal(pthread_self(), ender) && sock_mine() &&
            sock_now_ms() < atomic_load(&stops_until)) {
         nanosleep(&t, NULL);
     }
+    errno = error;
 }
 
 void sock_ref(struct sock *s)

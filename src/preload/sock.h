@@ -24,9 +24,10 @@
  *   GONE        | as it was                | nobody         | -
  *   PLAIN       | TCP                      | the kernel     | (no number is known any more)
  *
- * Lock order: sock.start, sock.sets, then the table's lock, which is innermost. None is held
- * while anything waits, except sock.start: while the state changes at first use, and while a peer
- * is asked.
+ * Lock order: sock.start, sock.sets, then the table's lock, which is innermost; the handlers of
+ * fork take those of relays and peers before the table's, else nothing is locked under them. None
+ * is held while anything waits, except sock.start: while the state changes at first use, and while
+ * a peer is asked.
  */
 #ifndef IWARP_PRELOAD_SOCK_H
 #define IWARP_PRELOAD_SOCK_H

@@ -3,6 +3,7 @@
 #include "compat/compat.h"
 #include "preload/fork.h"
 #include "preload/request.h"
+#include "preload/wait.h"
 #include "rspreload/adopt.h"
 
 #include <errno.h>
@@ -203,24 +204,6 @@ static enum use_result use_arrived(struct sock **at, int number, enum use use, b
     return USE_KERNEL; /* look again at the state */
 }
 
-/* Of a call that writes. -1: EAGAIN, or EINTR after a handler without SA_RESTART. */
-static int wait_for_room(int number, int ms)
-{
-    struct pollfd p = {.fd = number, .events = POLLIN | POLLOUT};
-    const int64_t until = sock_now_ms() + ms;
-    int ready;
-
-    signals_count_anew();
-    do {
-        const int64_t left = until - sock_now_ms();
-        ready = real()->poll(&p, 1, ms < 0 ? -1 : left > 0 ? (int)left : 0);
-    } while (ready < 0 && errno == EINTR && ms < 0 && signals_restart());
-    if (ready == 0) {
-        errno = EAGAIN;
-    }
-    return ready > 0 ? 0 : -1;
-}
-
 void start_await_settled(struct sock *s)
 {
     if (sock_is_unsettled(s)) {
@@ -229,25 +212,22 @@ void start_await_settled(struct sock *s)
     }
 }
 
-/*
- * Until the face shows that the state has changed: it has no octet before, and one afterwards. So a
- * signal ends the wait of a call that reads as it would end the call. Another thread may have
- * changed the flags of the face: then each handler ends it.
- */
-static int wait_to_read(int number, int ms)
+/* As poll does, which follows the faces. 0: look again. -1: EAGAIN, or EINTR after a handler
+ * without SA_RESTART, or with a time-out after each. */
+static int wait_for(int number, short events, int ms)
 {
-    struct pollfd p = {.fd = number, .events = POLLIN};
-    char octet;
-    const ssize_t n = ms < 0 ? real()->recv(number, &octet, 1, MSG_PEEK) : 0;
+    struct pollfd p = {.fd = number, .events = events};
+    struct wait_poll c = {.fds = &p,
+                          .n = 1,
+                          .end = wait_end_of(ms * INT64_C(1000000)),
+                          .handlers = signals_count()};
 
-    if (ms < 0 && (n >= 0 || errno != EAGAIN)) {
-        return n < 0 && errno == EINTR ? -1 : 0;
-    }
-    const int ready = real()->poll(&p, 1, ms);
+    signals_count_anew();
+    const int ready = wait_poll(&c, true);
     if (ready == 0) {
         errno = EAGAIN;
     }
-    return ready > 0 ? 0 : -1;
+    return ready > 0 || (ready < 0 && errno == EINTR && ms < 0 && signals_restart()) ? 0 : -1;
 }
 
 static void unref(void *s)
@@ -266,9 +246,10 @@ static int wait_for_change(struct sock **s, int number, enum use use, int ms)
     sock_put(before);
     *s = NULL;
     pthread_cleanup_push(unref, before);
-    result = use == USE_WRITE ? wait_for_room(number, ms) : wait_to_read(number, ms);
+    result = wait_for(number, use == USE_WRITE ? POLLOUT : POLLIN, ms);
     *s = result == 0 ? sock_get(number) : NULL;
-    if (before->closed || (*s && *s != before)) { /* the number is that of another file by now */
+    if (before->closed || (*s && *s != before) ||
+        (result == 0 && !*s && before->state != SOCK_PLAIN)) { /* the number is another's by now */
         sock_put(*s);
         *s = NULL;
         errno = EBADF;
@@ -278,7 +259,7 @@ static int wait_for_change(struct sock **s, int number, enum use use, int ms)
     return result;
 }
 
-/* What is written is kept as long as there is room: the face is writable then. After its end the
+/* What is written is kept as long as there is room: the face is writable then. After shutdown the
  * call fails at once. */
 static bool has_room(struct sock *s)
 {

@@ -250,6 +250,7 @@ static void names_options_and_flags(void)
     CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0);
     CHECK(ioctl(fd, FIONREAD, &octets) == 0 && octets == 0);
     CHECK(read(fd, &octets, 1) == -1 && errno == EAGAIN);
+    CHECK(write(fd, "", 0) == 0 && shown(fd, POLLOUT, 0) == POLLOUT);
     CHECK(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0);
     write_some(fd, 0, 100);
     char some[100];
@@ -374,28 +375,38 @@ static void a_child_goes_on(void)
     end();
 }
 
-/* Calls that do not return here end the program, or this process, by another way than exit. */
+static void *exits(void *arg)
+{
+    exit(arg != NULL);
+}
+
+/* The program, or this process, ends by other ways than one exit. */
+#define WAYS 4
 static void ends_so(int how)
 {
+    pthread_t other;
     char *const arguments[] = {(char[]){"true"}, NULL};
 
     if (how == 0) {
         (void)execv("/bin/true", arguments);
     } else if (how == 1) {
         CHECK(daemon(1, 1) == 0);
-    } else {
+    } else if (how == 2) {
         quick_exit(0);
+    } else {
+        CHECK(pthread_create(&other, NULL, exits, NULL) == 0);
+        usleep(50000);
     }
     _exit(0);
 }
 
-static void exec_and_daemon_lose_nothing(void)
+static void each_way_to_end_loses_nothing(void)
 {
-    pid_t clients[3];
+    pid_t clients[WAYS];
     int status;
 
     listener = listen_somewhere(&server, 100);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < WAYS; i++) {
         clients[i] = fork();
         if (clients[i] == 0) {
             meet();
@@ -405,8 +416,8 @@ static void exec_and_daemon_lose_nothing(void)
             ends_so(i);
         }
     }
-    (void)read_late((void *)(intptr_t)3);
-    for (int i = 0; i < 3; i++) {
+    (void)read_late((void *)(intptr_t)WAYS);
+    for (int i = 0; i < WAYS; i++) {
         CHECK(waitpid(clients[i], &status, 0) == clients[i] && status == 0);
     }
     CHECK(close(listener) == 0);
@@ -508,7 +519,7 @@ static const struct {
              CASE(a_signal_ends_what_reads),
              CASE(close_and_exit_lose_nothing),
              CASE(a_child_goes_on),
-             CASE(exec_and_daemon_lose_nothing),
+             CASE(each_way_to_end_loses_nothing),
              CASE(a_thread_that_forks_is_cancelled),
              CASE(full_and_shut_down),
              CASE(a_write_ends_in_time),

@@ -6,6 +6,7 @@
  * the calls of exec with a list of arguments, do not wait for that.
  */
 #include "preload/early.h"
+#include "preload/start.h"
 
 #include <errno.h>
 #include <pty.h>
@@ -18,7 +19,7 @@ static const struct real *settled(void)
     const int error = errno;
 
     if (sock_mine()) {
-        early_await_all();
+        early_await_all(start_reply_ms() + 1000);
     }
     errno = error;
     return real();
@@ -31,7 +32,7 @@ static const struct real *passed_on(void)
     const int error = errno;
 
     if (sock_mine()) {
-        early_await_all();
+        early_await_all(start_reply_ms() + 1000);
         early_wait();
     }
     errno = error;

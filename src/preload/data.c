@@ -3,6 +3,7 @@
  * Calls that move data. Each is one line of a table: all reading is rrecvmsg, all writing rsendmsg,
  * so there is one place for each rule.
  */
+#include "preload/block.h"
 #include "preload/early.h"
 #include "preload/start.h"
 
@@ -92,7 +93,7 @@ static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, 
     ssize_t n = -1;
 
     do {
-        use = start_use(&s, number, USE_READ, may_wait(s, flags));
+        use = block_use(&s, number, USE_READ, may_wait(s, flags));
         if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
             errno = flags & MSG_OOB ? EINVAL : EAGAIN;
         } else if (use == USE_RSOCKET) {
@@ -233,7 +234,7 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
 
     *more = false;
     do {
-        use = start_use(&s, number, USE_WRITE, may_wait(s, flags));
+        use = block_use(&s, number, USE_WRITE, may_wait(s, flags));
         if (use == USE_KERNEL) {
             sock_put(s);
             return real()->sendmsg(number, message, flags);
@@ -415,7 +416,7 @@ static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset,
     ssize_t n;
 
     do {
-        use = start_use(&s, to, USE_WRITE, may_wait(s, 0));
+        use = block_use(&s, to, USE_WRITE, may_wait(s, 0));
         n = use == USE_RSOCKET || use == USE_EARLY ? send_octets(s, use, from, offset, count) : -1;
         *more = use == USE_EARLY && n > 0 && may_wait(s, 0) && (size_t)n < count;
     } while (start_is_elsewhere(s, use, n));

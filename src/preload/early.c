@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/early.h"
-#include "preload/start.h"
 
 #include <errno.h>
 #include <rdma/rsocket.h>
@@ -237,20 +236,20 @@ static void find_early(struct sock *s, void *arg)
     }
 }
 
-static struct timespec last_answer(void)
+static struct timespec in_ms(unsigned ms)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_REALTIME, &t); /* as conditions have it */
-    t.tv_sec += (start_reply_ms() + 1999) / 1000;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (ms + 999) / 1000;
     return t;
 }
 
-void early_await_all(void)
+void early_await_all(unsigned ms)
 {
     UNCANCELLED;
     struct search search = {.before = UINT64_MAX};
-    const struct timespec until = last_answer();
+    const struct timespec until = in_ms(ms);
     int error = 0;
 
     do {
@@ -261,7 +260,7 @@ void early_await_all(void)
             search.before = s->serial;
             pthread_mutex_lock(&s->start);
             while (sock_is_unsettled(s) && !s->early.is_rdma && !error) {
-                error = pthread_cond_timedwait(&s->settled, &s->start, &until);
+                error = pthread_cond_clockwait(&s->settled, &s->start, CLOCK_MONOTONIC, &until);
             }
             pthread_mutex_unlock(&s->start);
             sock_unref(s);

@@ -42,9 +42,9 @@ void early_pass_on(struct sock *s, bool is_rsocket);
 /* Until it is settled; `start` is held afterwards. */
 void early_await(struct sock *s);
 
-/* Until it is known of each that the program has a number for whether it is RDMA; a second longer
- * than a peer has to answer, at most. */
-void early_await_all(void);
+/* Until it is known of each that the program has a number for whether it is RDMA; for so long, in
+ * whole seconds, at most. */
+void early_await_all(unsigned ms);
 
 /* It is about to be settled, and may connect anew then: nothing is kept any more. `start` is held.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of both ends, options, flags, shutdown. */
+#include "preload/block.h"
 #include "preload/early.h"
 #include "preload/fork.h"
 #include "preload/start.h"
@@ -170,7 +171,7 @@ EXPORT int shutdown(int fd, int how)
         sock_put(s);
         return 0;
     }
-    const enum use_result use = start_use(&s, fd, USE_WRITE, !s->nonblock);
+    const enum use_result use = block_use(&s, fd, USE_WRITE, !s->nonblock);
     int result = -1;
     if (use == USE_RSOCKET && hold(s)) {
         result = rshutdown(s->rs, how);

@@ -3,7 +3,6 @@
 #include "compat/compat.h"
 #include "preload/fork.h"
 #include "preload/request.h"
-#include "preload/wait.h"
 #include "rspreload/adopt.h"
 
 #include <errno.h>
@@ -212,53 +211,6 @@ void start_await_settled(struct sock *s)
     }
 }
 
-/* As poll does, which follows the faces. 0: look again. -1: EAGAIN, or EINTR after a handler
- * without SA_RESTART, or with a time-out after each. */
-static int wait_for(int number, short events, int ms)
-{
-    struct pollfd p = {.fd = number, .events = events};
-    struct wait_poll c = {.fds = &p,
-                          .n = 1,
-                          .end = wait_end_of(ms * INT64_C(1000000)),
-                          .handlers = signals_count()};
-
-    signals_count_anew();
-    const int ready = wait_poll(&c, true);
-    if (ready == 0) {
-        errno = EAGAIN;
-    }
-    return ready > 0 || (ready < 0 && errno == EINTR && ms < 0 && signals_restart()) ? 0 : -1;
-}
-
-static void unref(void *s)
-{
-    sock_unref(s);
-}
-
-/* With a reference alone, since a call that waits is not inside, and may be cancelled. *s is what
- * has the number then. */
-static int wait_for_change(struct sock **s, int number, enum use use, int ms)
-{
-    struct sock *before = *s;
-    int result;
-
-    sock_ref(before);
-    sock_put(before);
-    *s = NULL;
-    pthread_cleanup_push(unref, before);
-    result = wait_for(number, use == USE_WRITE ? POLLOUT : POLLIN, ms);
-    *s = result == 0 ? sock_get(number) : NULL;
-    if (before->closed || (*s && *s != before) ||
-        (result == 0 && !*s && before->state != SOCK_PLAIN)) { /* the number is another's by now */
-        sock_put(*s);
-        *s = NULL;
-        errno = EBADF;
-        result = -1;
-    }
-    pthread_cleanup_pop(1);
-    return result;
-}
-
 /* What is written is kept as long as there is room: the face is writable then. After shutdown the
  * call fails at once. */
 static bool has_room(struct sock *s)
@@ -276,31 +228,21 @@ static void note_polled(struct sock *s)
     pthread_mutex_unlock(&s->start);
 }
 
-static enum use_result use_unsettled(struct sock **s, int number, enum use use, bool wait)
+static enum use_result use_unsettled(struct sock *s, enum use use, bool wait)
 {
     if (use == USE_WAIT) {
-        note_polled(*s);
+        note_polled(s);
         return USE_KERNEL; /* look again: it may have been settled just before */
     }
-    pthread_mutex_lock(&(*s)->start); /* it may just be settled; else its thread changes rs */
-    const int ms = start_limit_ms((*s)->rs, use);
-    pthread_mutex_unlock(&(*s)->start);
-    while (*s && sock_is_unsettled(*s)) {
-        if (use == USE_WRITE && has_room(*s)) {
-            return USE_EARLY;
-        }
-        if (!wait) {
-            errno = EAGAIN;
-            return USE_FAILED;
-        }
-        if (wait_for_change(s, number, use, ms) != 0) {
-            return USE_FAILED;
-        }
-        if (*s) {
-            start_await_settled(*s);
-        }
+    start_await_settled(s);
+    if (!sock_is_unsettled(s)) {
+        return USE_KERNEL;
     }
-    return USE_KERNEL;
+    if (use == USE_WRITE && has_room(s)) {
+        return USE_EARLY;
+    }
+    errno = EAGAIN;
+    return wait ? USE_UNSETTLED : USE_FAILED;
 }
 
 /* A descriptor that a call waits for is shown by its face. */
@@ -333,7 +275,7 @@ enum use_result start_use(struct sock **s, int number, enum use use, bool wait)
             break;
         case SOCK_CONNECTING:
         case SOCK_EARLY:
-            result = use_unsettled(s, number, use, wait);
+            result = use_unsettled(*s, use, wait);
             break;
         case SOCK_PARENTS:
             fork_ask(*s);

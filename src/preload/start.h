@@ -17,12 +17,13 @@ enum use {
     USE_WAIT /* poll, select, epoll: nothing waits here, and the face has to be right afterwards */
 };
 
-enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET, USE_EARLY };
+enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET, USE_EARLY, USE_UNSETTLED };
 
 /*
  * What a call that moves data, or waits for it, does first: a connection that was accepted is
  * decided about. USE_RSOCKET: (*s)->rs does the call. USE_KERNEL: `number` itself does. USE_EARLY,
- * of a call that writes: early_keep does. USE_FAILED: errno, EAGAIN among others. `wait`: the call
+ * of a call that writes: early_keep does. USE_UNSETTLED: the call may block, and has to wait until
+ * the state changes: block.h. USE_FAILED: errno, EAGAIN among others. `wait`: the call
  * may block; *s is put back meanwhile, and what the number is afterwards, NULL if it is nothing of
  * ours.
  */

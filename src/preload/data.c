@@ -46,16 +46,6 @@ static bool goes_on(void)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static size_t octets_of(const struct msghdr *message)
-{
-    size_t sum = 0;
-
-    for (size_t i = 0; i < message->msg_iovlen; i++) {
-        sum += message->msg_iov[i].iov_len;
-    }
-    return sum;
-}
-
 /* What is behind the first octets of a message, for the caller to free; NULL: no memory. */
 static struct iovec *rest_of(const struct msghdr *message, size_t first, size_t *count)
 {
@@ -104,7 +94,7 @@ static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, 
         }
     } while (start_is_elsewhere(s, use, n));
     const bool rest = n > 0 && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL &&
-                      (size_t)n < octets_of(message) && start_is_carried(s);
+                      (size_t)n < early_octets_of(message) && start_is_carried(s);
     sock_put(s); /* from here on handlers run, and a signal can end the kernel's wait */
     if (rest) {
         return n + receive_rest(number, message, (size_t)n, flags);
@@ -243,7 +233,7 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
             errno = EOPNOTSUPP;
         } else if (use == USE_EARLY) {
             n = keep(s, message, flags);
-            *more = n > 0 && may_wait(s, flags) && (size_t)n < octets_of(message);
+            *more = n > 0 && may_wait(s, flags) && (size_t)n < early_octets_of(message);
         } else if (use == USE_RSOCKET) {
             n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
         }

@@ -61,16 +61,6 @@ void early_begin(struct sock *s)
     early_empty(s->pair);
 }
 
-static size_t octets_of(const struct msghdr *message)
-{
-    size_t sum = 0;
-
-    for (size_t i = 0; i < message->msg_iovlen; i++) {
-        sum += message->msg_iov[i].iov_len;
-    }
-    return sum;
-}
-
 static void append(struct early *e, const struct msghdr *message, size_t n)
 {
     for (size_t i = 0; n > 0; i++) {
@@ -85,7 +75,7 @@ static void append(struct early *e, const struct msghdr *message, size_t n)
 /* `start` is held, and it is EARLY. */
 static ssize_t keep(struct sock *s, const struct msghdr *message)
 {
-    const size_t wanted = octets_of(message);
+    const size_t wanted = early_octets_of(message);
     struct early *e = &s->early;
 
     if (e->writes_over) {

@@ -21,6 +21,17 @@ void early_empty(int pair);
  * held. */
 void early_begin(struct sock *s);
 
+/* How many octets a message has. */
+static inline size_t early_octets_of(const struct msghdr *message)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < message->msg_iovlen; i++) {
+        sum += message->msg_iov[i].iov_len;
+    }
+    return sum;
+}
+
 /* As much of the message as there is room for. -1: errno, EAGAIN: there is none; EPIPE: after
  * shutdown; EALREADY: the state has changed. */
 ssize_t early_keep(struct sock *s, const struct msghdr *message);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A connection whose peer has not answered the MPA Request yet, while the program takes it for
- * connected, as TCP is: what it writes is kept, and goes out once it is known which way. So a
- * program need not wait for a server that accepts later, perhaps because of what the program does
- * next.
+ * connected, as TCP is: what it writes is kept, and goes out once it is known whether the
+ * connection is RDMA or plain TCP. So a program need not wait for a server that accepts later,
+ * perhaps because of what the program does next.
  */
 #ifndef IWARP_PRELOAD_EARLY_H
 #define IWARP_PRELOAD_EARLY_H

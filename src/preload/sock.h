@@ -16,7 +16,7 @@
  *   CONNECTING  | neither readable nor     | -              | EARLY, RDMA, PLAIN, or TCP if
  *               | writable                 |                | TCP's own connect has failed
  *   EARLY       | writable while there is  | early.c keeps  | RDMA, PLAIN
- *               | room                     | what is written|
+ *               | room                     | what comes     |
  *   RDMA        | free, or watched         | the rsocket    | PIPE
  *   PIPE        | an end of a socket pair  | the kernel;    | -
  *               |                          | relay.c beyond |

@@ -231,7 +231,7 @@ static struct timespec in_ms(unsigned ms)
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (ms + 999) / 1000;
+    t.tv_sec += (time_t)((ms + 999) / 1000);
     return t;
 }
 

@@ -12,28 +12,17 @@
 #include <pty.h>
 
 /* None of these calls is a cancellation point, but handlers of fork make calls that are. Not in a
- * child of vfork, which has the parent's memory. */
-static const struct real *settled(void)
+ * child of vfork, which has the parent's memory. ends: this program does, or this process. */
+static const struct real *settled(bool ends)
 {
     SIGNALS_HELD;
     const int error = errno;
 
     if (sock_mine()) {
         early_await_all(start_reply_ms() + 1000);
-    }
-    errno = error;
-    return real();
-}
-
-/* This program ends, or this process. */
-static const struct real *passed_on(void)
-{
-    SIGNALS_HELD;
-    const int error = errno;
-
-    if (sock_mine()) {
-        early_await_all(start_reply_ms() + 1000);
-        early_wait();
+        if (ends) {
+            early_wait();
+        }
     }
     errno = error;
     return real();
@@ -42,20 +31,20 @@ static const struct real *passed_on(void)
 EXPORT pid_t fork(void)
 {
     UNCANCELLED;
-    return settled()->fork();
+    return settled(false)->fork();
 }
 
 EXPORT int forkpty(int *terminal, char *name, const struct termios *modes,
                    const struct winsize *size)
 {
     UNCANCELLED;
-    return settled()->forkpty(terminal, name, modes, size);
+    return settled(false)->forkpty(terminal, name, modes, size);
 }
 
 EXPORT int daemon(int keep_directory, int keep_standard)
 {
     UNCANCELLED;
-    return passed_on()->daemon(keep_directory, keep_standard);
+    return settled(true)->daemon(keep_directory, keep_standard);
 }
 
 EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
@@ -64,7 +53,7 @@ EXPORT int posix_spawn(pid_t *restrict child, const char *restrict path,
                        char *const *restrict arguments, char *const *restrict environment)
 {
     UNCANCELLED;
-    return settled()->posix_spawn(child, path, actions, attributes, arguments, environment);
+    return settled(false)->posix_spawn(child, path, actions, attributes, arguments, environment);
 }
 
 EXPORT int posix_spawnp(pid_t *restrict child, const char *restrict file,
@@ -73,30 +62,30 @@ EXPORT int posix_spawnp(pid_t *restrict child, const char *restrict file,
                         char *const *restrict arguments, char *const *restrict environment)
 {
     UNCANCELLED;
-    return settled()->posix_spawnp(child, file, actions, attributes, arguments, environment);
+    return settled(false)->posix_spawnp(child, file, actions, attributes, arguments, environment);
 }
 
 EXPORT int execve(const char *path, char *const *arguments, char *const *environment)
 {
-    return passed_on()->execve(path, arguments, environment);
+    return settled(true)->execve(path, arguments, environment);
 }
 
 EXPORT int execv(const char *path, char *const *arguments)
 {
-    return passed_on()->execv(path, arguments);
+    return settled(true)->execv(path, arguments);
 }
 
 EXPORT int execvp(const char *file, char *const *arguments)
 {
-    return passed_on()->execvp(file, arguments);
+    return settled(true)->execvp(file, arguments);
 }
 
 EXPORT int execvpe(const char *file, char *const *arguments, char *const *environment)
 {
-    return passed_on()->execvpe(file, arguments, environment);
+    return settled(true)->execvpe(file, arguments, environment);
 }
 
 EXPORT int fexecve(int file, char *const *arguments, char *const *environment)
 {
-    return passed_on()->fexecve(file, arguments, environment);
+    return settled(true)->fexecve(file, arguments, environment);
 }

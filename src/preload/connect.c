@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,22 +264,6 @@ static void *attempt_thread(void *arg)
     return NULL;
 }
 
-static int start_thread(struct attempt *a)
-{
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t every, before;
-
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&thread, &attributes, attempt_thread, a);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 /* The thread does the rest. False: it cannot, and the caller gives the socket a face and a state.
  * `start` is held. */
 static bool hand_over(struct sock *s, const struct attempt *given)
@@ -298,7 +281,7 @@ static bool hand_over(struct sock *s, const struct attempt *given)
     } else {
         s->state = SOCK_CONNECTING;
     }
-    if (start_thread(a) == 0) {
+    if (own_thread(attempt_thread, a) == 0) {
         return true;
     }
     sock_unref(s);

@@ -92,9 +92,9 @@ static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, 
             message->msg_controllen = 0;
             message->msg_flags = 0;
         }
-    } while (start_is_elsewhere(s, use, n));
+    } while (start_has_changed(s, use, n));
     const bool rest = n > 0 && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL &&
-                      (size_t)n < early_octets_of(message) && start_is_carried(s);
+                      (size_t)n < message_octets(message) && start_is_carried(s);
     sock_put(s); /* from here on handlers run, and a signal can end the kernel's wait */
     if (rest) {
         return n + receive_rest(number, message, (size_t)n, flags);
@@ -233,11 +233,11 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
             errno = EOPNOTSUPP;
         } else if (use == USE_EARLY) {
             n = keep(s, message, flags);
-            *more = n > 0 && may_wait(s, flags) && (size_t)n < early_octets_of(message);
+            *more = n > 0 && may_wait(s, flags) && (size_t)n < message_octets(message);
         } else if (use == USE_RSOCKET) {
             n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
         }
-    } while (start_is_elsewhere(s, use, n));
+    } while (start_has_changed(s, use, n));
     sock_put(s);
     return with_signal_of_pipe(n, flags);
 }
@@ -409,7 +409,7 @@ static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset,
         use = block_use(&s, to, USE_WRITE, may_wait(s, 0));
         n = use == USE_RSOCKET || use == USE_EARLY ? send_octets(s, use, from, offset, count) : -1;
         *more = use == USE_EARLY && n > 0 && may_wait(s, 0) && (size_t)n < count;
-    } while (start_is_elsewhere(s, use, n));
+    } while (start_has_changed(s, use, n));
 
     sock_put(s);
     return use == USE_KERNEL ? real()->sendfile64(to, from, offset, count)

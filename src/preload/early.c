@@ -75,7 +75,7 @@ static void append(struct early *e, const struct msghdr *message, size_t n)
 /* `start` is held, and it is EARLY. */
 static ssize_t keep(struct sock *s, const struct msghdr *message)
 {
-    const size_t wanted = early_octets_of(message);
+    const size_t wanted = message_octets(message);
     struct early *e = &s->early;
 
     if (e->writes_over) {
@@ -260,13 +260,7 @@ void early_await_all(unsigned ms)
 
 void early_wait(void)
 {
-    UNCANCELLED;
-    const struct timespec t = {.tv_nsec = 2000000};
-
-    for (const int64_t until = sock_now_ms() + EXIT_MS;
-         atomic_load(&unsent) > 0 && sock_now_ms() < until;) {
-        nanosleep(&t, NULL);
-    }
+    sock_await_none(&unsent, EXIT_MS);
 }
 
 void early_begin_child(void)

@@ -22,7 +22,7 @@ void early_empty(int pair);
 void early_begin(struct sock *s);
 
 /* How many octets a message has. */
-static inline size_t early_octets_of(const struct msghdr *message)
+static inline size_t message_octets(const struct msghdr *message)
 {
     size_t sum = 0;
 

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <rdma/rsocket.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -361,21 +360,6 @@ static void join(struct sock *s, void *arg)
     }
 }
 
-static int start_thread(void *(*run)(void *), void *arg)
-{
-    pthread_t thread;
-    sigset_t every, before;
-
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        pthread_detach(thread);
-    }
-    return error;
-}
-
 static void in_parent(void)
 {
     struct family *f = begun;
@@ -388,7 +372,7 @@ static void in_parent(void)
     }
     real()->close(f->asks);
     sock_each(join, f);
-    if (start_thread(answer_children, f) != 0) {
+    if (own_thread(answer_children, f) != 0) {
         end_family(f); /* children find their connections gone */
     }
 }

@@ -297,7 +297,7 @@ static void end_all(void)
     signals_hold();
     if (atomic_exchange(&begun, true)) { /* another thread ends the process, too */
         while (!atomic_load(&over)) {
-            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+            sock_rest();
         }
         return;
     }

@@ -13,7 +13,7 @@ struct name {
 static struct {
     struct name name;
     int64_t until_ms;
-} peers[PLAIN_PEERS];
+} plain[PLAIN_PEERS];
 static unsigned next_one;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -56,8 +56,8 @@ void peers_note_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms
 
     if (name_of(peer, len, &name)) {
         pthread_mutex_lock(&lock);
-        peers[next_one].name = name;
-        peers[next_one].until_ms = now_ms + PLAIN_PEERS_MS;
+        plain[next_one].name = name;
+        plain[next_one].until_ms = now_ms + PLAIN_PEERS_MS;
         next_one = (next_one + 1) % PLAIN_PEERS;
         pthread_mutex_unlock(&lock);
     }
@@ -73,7 +73,7 @@ bool peers_is_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms)
     }
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < PLAIN_PEERS && !found; i++) {
-        found = now_ms < peers[i].until_ms && memcmp(&peers[i].name, &name, sizeof name) == 0;
+        found = now_ms < plain[i].until_ms && memcmp(&plain[i].name, &name, sizeof name) == 0;
     }
     pthread_mutex_unlock(&lock);
     return found;

@@ -11,9 +11,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <rdma/rsocket.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define OCTETS   (128 * 1024)
 #define DRAIN_MS 10000
@@ -171,16 +169,9 @@ static void *carry_out(void *arg)
 
 static int run(void *(*carry)(void *), struct relay *r)
 {
-    pthread_t thread;
-    sigset_t every, before;
+    const int error = own_thread(carry, r);
 
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&thread, NULL, carry, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        pthread_detach(thread);
-    } else {
+    if (error != 0) {
         (void)rshutdown(r->rs, SHUT_RDWR);
         leave(r);
     }
@@ -231,13 +222,6 @@ int relay_start(struct sock *s)
 
 /* --- the end of the process ------------------------------------------------------------------ */
 
-static void rest(void)
-{
-    const struct timespec t = {.tv_nsec = 2000000};
-
-    nanosleep(&t, NULL);
-}
-
 void relay_end(struct sock *s)
 {
     const int face = sock_face(s);
@@ -246,7 +230,7 @@ void relay_end(struct sock *s)
     for (int64_t until = sock_now_ms() + DRAIN_MS; face >= 0 && sock_now_ms() < until &&
                                                    real()->ioctl(face, SIOCOUTQ, &unread) == 0 &&
                                                    unread > 0;) {
-        rest();
+        sock_rest();
     }
     if (face >= 0) {
         (void)real()->shutdown(face, SHUT_RDWR);
@@ -256,10 +240,7 @@ void relay_end(struct sock *s)
 
 void relay_wait(void)
 {
-    for (int64_t until = sock_now_ms() + DRAIN_MS;
-         atomic_load(&relays) > 0 && sock_now_ms() < until;) {
-        rest();
-    }
+    sock_await_none(&relays, DRAIN_MS);
 }
 
 void relay_hold(void)

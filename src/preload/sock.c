@@ -71,8 +71,6 @@ void sock_end_end(void)
 
 void sock_stop_at_end(void)
 {
-    const struct timespec t = {.tv_nsec = 10000000};
-
     if (atomic_load_explicit(&stops_until, memory_order_acquire) == 0) {
         return;
     }
@@ -80,7 +78,7 @@ void sock_stop_at_end(void)
     const int error = errno;
     while (!pthread_equal(pthread_self(), ender) && sock_mine() &&
            sock_now_ms() < atomic_load(&stops_until)) {
-        nanosleep(&t, NULL);
+        sock_rest();
     }
     errno = error;
 }
@@ -674,4 +672,21 @@ int64_t sock_now_ns(void)
 int64_t sock_now_ms(void)
 {
     return sock_now_ns() / 1000000;
+}
+
+void sock_rest(void)
+{
+    const struct timespec t = {.tv_nsec = 2000000};
+
+    nanosleep(&t, NULL);
+}
+
+void sock_await_none(const atomic_uint *count, int64_t ms)
+{
+    UNCANCELLED;
+
+    for (const int64_t until = sock_now_ms() + ms;
+         atomic_load(count) > 0 && sock_now_ms() < until;) {
+        sock_rest();
+    }
 }

@@ -24,10 +24,10 @@
  *   GONE        | as it was                | nobody         | -
  *   PLAIN       | TCP                      | the kernel     | (no number is known any more)
  *
- * Lock order: sock.start, sock.sets, then the table's lock, which is innermost; the handlers of
- * fork take those of relays and peers before the table's, else nothing is locked under them. None
- * is held while anything waits, except sock.start: while the state changes at first use, and while
- * a peer is asked.
+ * Lock order: sock.start, sock.sets, then the table's lock, which is innermost. The handlers of
+ * fork take those of relay.c and peers.c before the table's; elsewhere nothing is locked while one
+ * of these is held. None is held while anything waits, except sock.start: while the state changes
+ * at first use, and while a peer is asked.
  */
 #ifndef IWARP_PRELOAD_SOCK_H
 #define IWARP_PRELOAD_SOCK_H
@@ -184,6 +184,11 @@ bool sock_has_numbers(int fd, unsigned n);
 /* Is this the process that the table belongs to? A child of vfork shares it, and may not touch it.
  */
 bool sock_mine(void);
+
+/* 2 ms, where nothing tells of what is waited for. await_none: until the count is 0, so long at
+ * most. */
+void sock_rest(void);
+void sock_await_none(const atomic_uint *count, int64_t ms);
 
 /* Of CLOCK_MONOTONIC. */
 int64_t sock_now_ns(void);

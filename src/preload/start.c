@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <rdma/rsocket.h>
-#include <time.h>
 
 unsigned start_quiet_s(void)
 {
@@ -173,7 +172,7 @@ static int wait_for_octets(struct sock **s, int number)
     }
     /* Part of the key: there is nothing to sleep on, and it is rare and bounded. */
     if (look(number, &n) == FIRST_PART) {
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        sock_rest();
     }
     *s = sock_get(number);
     return 0;
@@ -211,34 +210,24 @@ void start_await_settled(struct sock *s)
     }
 }
 
-/* What is written is kept as long as there is room: the face is writable then. After shutdown the
- * call fails at once. */
-static bool has_room(struct sock *s)
-{
-    pthread_mutex_lock(&s->start);
-    const bool has = s->state == SOCK_EARLY && (!s->early.full || s->early.writes_over);
-    pthread_mutex_unlock(&s->start);
-    return has;
-}
-
-static void note_polled(struct sock *s)
-{
-    pthread_mutex_lock(&s->start);
-    s->early.polled = true;
-    pthread_mutex_unlock(&s->start);
-}
-
+/*
+ * What is written is kept as long as there is room: the face is writable then. After shutdown the
+ * call fails at once. The socket may just have been settled: then start_use looks at its state
+ * again, as it does for a wait.
+ */
 static enum use_result use_unsettled(struct sock *s, enum use use, bool wait)
 {
-    if (use == USE_WAIT) {
-        note_polled(s);
-        return USE_KERNEL; /* look again: it may have been settled just before */
+    pthread_mutex_lock(&s->start);
+    const bool settled = !sock_is_unsettled(s);
+    const bool may_keep = s->state == SOCK_EARLY && (!s->early.full || s->early.writes_over);
+    if (!settled && use == USE_WAIT) {
+        s->early.polled = true;
     }
-    start_await_settled(s);
-    if (!sock_is_unsettled(s)) {
+    pthread_mutex_unlock(&s->start);
+    if (settled || use == USE_WAIT) {
         return USE_KERNEL;
     }
-    if (use == USE_WRITE && has_room(s)) {
+    if (use == USE_WRITE && may_keep) {
         return USE_EARLY;
     }
     errno = EAGAIN;
@@ -306,7 +295,7 @@ bool start_is_carried(struct sock *s)
     return s->state == SOCK_PIPE;
 }
 
-bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result)
+bool start_has_changed(struct sock *s, enum use_result use, ssize_t result)
 {
     return result < 0 && ((use == USE_RSOCKET && errno == EBADF && start_is_carried(s)) ||
                           (use == USE_EARLY && errno == EALREADY));

@@ -23,9 +23,8 @@ enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET, USE_EARLY, USE_UNSET
  * What a call that moves data, or waits for it, does first: a connection that was accepted is
  * decided about. USE_RSOCKET: (*s)->rs does the call. USE_KERNEL: `number` itself does. USE_EARLY,
  * of a call that writes: early_keep does. USE_UNSETTLED: the call may block, and has to wait until
- * the state changes: block.h. USE_FAILED: errno, EAGAIN among others. `wait`: the call
- * may block; *s is put back meanwhile, and what the number is afterwards, NULL if it is nothing of
- * ours.
+ * the state changes: block.h. USE_FAILED: errno, EAGAIN among others. `wait`: the call may block;
+ * *s is put back meanwhile, and what the number is afterwards, NULL if it is nothing of ours.
  */
 enum use_result start_use(struct sock **s, int number, enum use use, bool wait);
 
@@ -63,10 +62,12 @@ int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms);
 int start_limit_ms(int tcp, enum use use);
 
 /* The rsocket, as it was, is not this thread's to use. Does a child use it, too, by now, so that
- * the kernel has its octets (fork.h)? elsewhere: a call on the rsocket has failed for that, or
- * early_keep with EALREADY: start_use is to be called again. */
+ * the kernel has its octets (fork.h)? */
 bool start_is_carried(struct sock *s);
-bool start_is_elsewhere(struct sock *s, enum use_result use, ssize_t result);
+
+/* Has a call failed since the socket is something else by now: a child's, too, or settled
+ * (early_keep has EALREADY)? start_use is to be called again. */
+bool start_has_changed(struct sock *s, enum use_result use, ssize_t result);
 
 /* The face shows what s->rs is ready for. `start` is held. */
 int start_watching(struct sock *s);

@@ -94,15 +94,13 @@
  */
 static bool ours(long number, const long *a, long *result)
 {
-    int before;
-
     switch (number) {
 #define CASE(name, call)                                                                           \
-    case SYS_##name:                                                                               \
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);                                   \
+    case SYS_##name: {                                                                             \
+        UNCANCELLED;                                                                               \
         *result = call;                                                                            \
-        pthread_setcancelstate(before, NULL);                                                      \
-        return true;
+        return true;                                                                               \
+    }
         EVERYWHERE(CASE)
         OLD_NUMBERS(CASE)
         OLD_POLL(CASE)

@@ -44,13 +44,14 @@ for kind in write read send; do
     [ $kind != write ] || try "ib_${kind}_bw -R -b -a" perf ib_${kind}_bw -b -a -n 5
     try "ib_${kind}_bw -R -q 16" perf ib_${kind}_bw -q 16 -n 100
     try "ib_${kind}_bw -R -D 2" perf ib_${kind}_bw -D 2
-    [ $kind = write ] || try "ib_${kind}_bw -R -e" perf ib_${kind}_bw -e -n 500
 done
+try "ib_read_bw -R -e" perf ib_read_bw -e -n 500
+# More receives than messages: with -e the client may else sleep until a Send completes while it may send no
+# more before credits come, which are RDMA Writes that wake nobody.  perftest has at most as many receives as
+# messages, made even, so the number of these is odd.
+try "ib_send_bw -R -e" perf ib_send_bw -e -n 499
 try "ib_send_lat -R -e" perf ib_send_lat -e -n 200
 try "ib_send_bw -R --use-srq" perf ib_send_bw --use-srq -r 100 -n 500
-# More receives than messages: with -e the client may else sleep until a Send completes while it may send no
-# more before credits come, which are RDMA Writes that wake nobody.  Newer ones have at most as many receives as
-# messages, made even, so the number of these is odd.
 try "ib_send_bw -R -e --use-srq" perf ib_send_bw -e --use-srq -r 512 -n 499
 # Not with -q: its credits are those of one queue pair, and both ends may come to wait for the other.
 try "ib_atomic_bw -R, counted" perf_counted ib_atomic_bw 'c Atomic Request 0 20' 's Atomic Response 0 20' -- -n 20

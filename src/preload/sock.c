@@ -111,8 +111,21 @@ static void sock_free(struct sock *s)
     free(s);
 }
 
+/* The last reference is given back with the lock held: `members` finds sockets without one. */
+static bool unref_another(struct sock *s)
+{
+    unsigned refs = atomic_load(&s->refs);
+
+    while (refs > 1 && !atomic_compare_exchange_weak(&s->refs, &refs, refs - 1)) {
+    }
+    return refs > 1;
+}
+
 void sock_unref(struct sock *s)
 {
+    if (unref_another(s)) {
+        return;
+    }
     pthread_mutex_lock(&lock);
     const bool last = unref(s);
     pthread_mutex_unlock(&lock);

@@ -73,7 +73,7 @@ struct early {
 
 struct sock {
     struct sock *next, *before; /* of all; this and the next four: table lock */
-    unsigned refs;              /* numbers, and calls under way */
+    _Atomic unsigned refs;      /* numbers, and calls under way */
     unsigned numbers;
     struct sock_watch *watches;
     _Atomic enum sock_state state; /* changed with `start` held */

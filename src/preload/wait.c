@@ -43,9 +43,8 @@ bool wait_is_at_once(const struct timespec *t)
     return t && t->tv_sec == 0 && t->tv_nsec == 0;
 }
 
-/* --- faces ----------------------------------------------------------------------------------- */
+/* --- turns ----------------------------------------------------------------------------------- */
 
-/* A socket that fails here is shown as it is: the call that comes next says what is wrong. */
 /* Odd, since programs wait in turn for two sets. A program may work for long at what it finds, so
  * time counts, too. */
 #define LOOKS   7
@@ -62,6 +61,9 @@ bool wait_is_turn(struct wait_turns *t)
     return true;
 }
 
+/* --- faces ----------------------------------------------------------------------------------- */
+
+/* A socket that fails here is shown as it is: the call that comes next says what is wrong. */
 bool wait_prepare(int number, bool *connects)
 {
     const int error = errno;

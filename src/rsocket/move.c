@@ -259,19 +259,20 @@ void rs_progress(struct rs *s)
 {
     struct iwarp_wc wc[BATCH];
     bool any = false;
-    int n;
+    int n = BATCH; /* fewer: the queue was empty then; if it is armed, what comes later is told */
 
     /* A message that comes before the private data are known stays in the queue. */
     if (!s->cq || s->state == RS_OPEN) {
         return;
     }
-    while (s->state != RS_CONNECTING && (n = iwarp_cq_poll(s->cq, wc, BATCH)) > 0) {
+    while (n == BATCH && s->state != RS_CONNECTING) {
         struct again again = {.count = 0};
+        n = iwarp_cq_poll(s->cq, wc, BATCH);
         for (int i = 0; i < n; i++) {
             completed(s, &wc[i], &again);
         }
         (void)post_receives(s, again.slots, again.count);
-        any = true;
+        any = any || n > 0;
     }
     while (give_credits(s)) {
     }

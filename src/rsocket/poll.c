@@ -47,26 +47,32 @@ static void join(struct set *set, nfds_t i)
     set->members[i].s = s;
     w->bell = set->bell;
     pthread_mutex_lock(&s->wake_lock);
-    w->next = s->watchers;
-    w->at = &s->watchers;
+    w->next = atomic_load(&s->watchers);
+    w->before = NULL;
     if (w->next) {
-        w->next->at = &w->next;
+        w->next->before = w;
     }
-    s->watchers = w;
+    atomic_store(&s->watchers, w);
     pthread_mutex_unlock(&s->wake_lock);
     rs_unlock(s); /* it stays in use */
 }
 
 static void leave(struct member *m)
 {
+    const struct rs_watcher *w = &m->watcher;
+
     if (!m->s) {
         return;
     }
     pthread_mutex_lock(&m->s->lock);
     pthread_mutex_lock(&m->s->wake_lock);
-    *m->watcher.at = m->watcher.next;
-    if (m->watcher.next) {
-        m->watcher.next->at = m->watcher.at;
+    if (w->before) {
+        w->before->next = w->next;
+    } else {
+        atomic_store(&m->s->watchers, w->next);
+    }
+    if (w->next) {
+        w->next->before = w->before;
     }
     pthread_mutex_unlock(&m->s->wake_lock);
     rs_give_back(m->s);

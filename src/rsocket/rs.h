@@ -79,12 +79,12 @@ struct rs_place {
 
 struct rs_link {
     struct rs_link *next, **at;
-    struct rs_list *list; /* NULL: in none */
+    struct rs_list *_Atomic list; /* NULL: in none */
 };
 
 struct rs_watcher { /* a thread that waits for several sockets, in the list of one of them */
-    struct rs_watcher *next, **at;
-    int bell; /* its eventfd */
+    struct rs_watcher *next, *before; /* before: NULL, the first one */
+    int bell;                         /* its eventfd */
 };
 
 /* A part of the receive buffer that the program gave for riowrite of the peer. */
@@ -98,7 +98,8 @@ struct rs_mapping {
 
 struct rs {
     int fd; /* its number: a TCP socket that is never connected */
-    unsigned born, uses;
+    unsigned born;
+    _Atomic unsigned uses; /* up with the table's lock held */
     pthread_mutex_t lock;
     enum { RS_OPEN, RS_LISTENING, RS_CONNECTING, RS_CONNECTED, RS_OVER } state;
     int error;    /* for the next call, and SO_ERROR */
@@ -118,7 +119,7 @@ struct rs {
     /* `turn` counts wake-ups: a thread sleeps, or runs the loop, until it differs. */
     _Atomic unsigned turn, sleepers, leaders;
     pthread_mutex_t wake_lock;
-    struct rs_watcher *watchers; /* wake_lock */
+    struct rs_watcher *_Atomic watchers; /* they change under wake_lock */
 
     struct iwarp_listener *listener;
     struct rs_request *requests, **last_request;

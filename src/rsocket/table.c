@@ -154,9 +154,7 @@ void rs_unlock(struct rs *s)
 void rs_give_back(struct rs *s)
 {
     rs_unlock(s);
-    pthread_mutex_lock(&table_lock);
-    s->uses--;
-    pthread_mutex_unlock(&table_lock);
+    atomic_fetch_sub(&s->uses, 1); /* it may be gone from here on */
 }
 
 bool rs_drop(struct rs *s)
@@ -206,12 +204,7 @@ void rs_forget_of_parent(int fd)
 
 bool rs_is_used(struct rs *s)
 {
-    bool used;
-
-    pthread_mutex_lock(&table_lock);
-    used = s->uses > 0;
-    pthread_mutex_unlock(&table_lock);
-    return used;
+    return atomic_load(&s->uses) > 0;
 }
 
 void rs_close_all(void)

@@ -34,9 +34,21 @@ uint64_t rs_until(int timeout_ms)
     return timeout_ms < 0 ? RS_FOR_EVER : timeout_ms == 0 ? 0 : rs_now_ms() + (unsigned)timeout_ms;
 }
 
-void rs_wake(struct rs *s)
+static void ring_bells(struct rs *s)
 {
     IWARP_UNCANCELLED;
+
+    pthread_mutex_lock(&s->wake_lock);
+    for (struct rs_watcher *w = atomic_load(&s->watchers); w; w = w->next) {
+        (void)!write(w->bell, &(uint64_t){1}, sizeof(uint64_t));
+    }
+    pthread_mutex_unlock(&s->wake_lock);
+}
+
+/* Several times for each message, and mostly nobody waits here. A thread that does has said so, and
+ * then looks once more: it sees what this one has done before, or is seen. */
+void rs_wake(struct rs *s)
+{
     atomic_fetch_add(&s->turn, 1);
     if (atomic_load(&s->sleepers) > 0) {
         (void)syscall(FUTEX, &s->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -44,11 +56,9 @@ void rs_wake(struct rs *s)
     if (atomic_load(&s->leaders) > 0) {
         iwarp_compat_wake_leader(s->device);
     }
-    pthread_mutex_lock(&s->wake_lock);
-    for (struct rs_watcher *w = s->watchers; w; w = w->next) {
-        (void)!write(w->bell, &(uint64_t){1}, sizeof(uint64_t));
+    if (atomic_load(&s->watchers)) {
+        ring_bells(s);
     }
-    pthread_mutex_unlock(&s->wake_lock);
 }
 
 /* --- sleeping -------------------------------------------------------------------------------- */

@@ -117,13 +117,12 @@ int rs_ask_kernel(int set, int op, int number, struct epoll_event *event)
 
 int rs_watch_in_kernel(struct rs *s, bool watch)
 {
-    IWARP_UNCANCELLED;
-    struct epoll_event event = s->wanted;
-    int op = !watch ? EPOLL_CTL_DEL : s->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-
     if (atomic_load(&s->set) < 0 || (!watch && !s->in_kernel)) {
         return 0;
     }
+    IWARP_UNCANCELLED;
+    struct epoll_event event = s->wanted;
+    int op = !watch ? EPOLL_CTL_DEL : s->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (watch) { /* first: another thread may be asleep there, and is told what the face shows */
         atomic_fetch_add(&shown, follow(s));
     }
@@ -154,10 +153,10 @@ void rs_show(struct rs *s)
     if (!atomic_load(&s->watched) || s->behind < 0) {
         return;
     }
-    IWARP_UNCANCELLED;
     if (rs_is_led(s) && rs_watch_in_kernel(s, false) == 0 && rs_lead_it(s, rs_news_of(s) != 0)) {
         return;
     }
+    IWARP_UNCANCELLED;
     rs_lead_not(s);
     if (!s->in_kernel) {
         (void)rs_watch_in_kernel(s, true);

@@ -112,6 +112,7 @@ void iwarp_cq_wake_leader(struct iwarp_device *device)
     /* A leader that does not sleep yet looks at what it waits for before it does. */
     if (atomic_load(&l->lease.owner) == IWARP_LEASE_GUEST && atomic_load(&l->lease.asleep) &&
         !iwarp_loop_is_current(l)) {
+        IWARP_UNCANCELLED;
         iwarp_loop_wake(l);
     }
 }

@@ -191,7 +191,8 @@ struct compat_qp *cm_qp_to_connect(struct cm_id *i, const struct rdma_conn_param
 
 /*
  * The table of queue pairs is asked by number, since the program may have destroyed the queue pair
- * while the event waited. After a failure it goes to ERR, so that posted receives are flushed.
+ * while the event waited, and may do so now, in another thread. After a failure it goes to ERR, so
+ * that posted receives are flushed.
  */
 void cm_qp_follow(struct cm_id *i, enum rdma_cm_event_type type)
 {
@@ -204,7 +205,7 @@ void cm_qp_follow(struct cm_id *i, enum rdma_cm_event_type type)
          type != RDMA_CM_EVENT_DISCONNECTED)) {
         return;
     }
-    struct compat_qp *qp = iwarp_compat_qp_find(i->qp_num);
+    struct compat_qp *qp = iwarp_compat_qp_hold(i->qp_num);
     if (!qp) {
         return;
     }
@@ -213,6 +214,7 @@ void cm_qp_follow(struct cm_id *i, enum rdma_cm_event_type type)
     } else {
         iwarp_compat_qp_refresh(qp);
     }
+    iwarp_compat_qp_release(qp);
 }
 
 /* --- shared receive queues ------------------------------------------------------------------- */

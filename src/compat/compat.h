@@ -106,7 +106,11 @@ struct compat_cq {
     _Atomic uint32_t delivered;     /* events taken by ibv_get_cq_event */
     unsigned born;                  /* iwarp_compat_generation of its creation, as in the others */
     struct compat_async async;
-    struct ibv_wc wc; /* ibv_start_poll: the current completion */
+    /* ibv_start_poll: the current completion, and who has it */
+    struct ibv_wc wc;
+    pthread_mutex_t polling;
+    bool unlocked;         /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED */
+    _Atomic bool has_said; /* that completions were lost */
 };
 
 struct compat_srq {
@@ -159,6 +163,7 @@ struct compat_qp {
     struct compat_async async[COMPAT_QP_EVENTS];
     struct compat_wr_list *list; /* extended: what ibv_wr_start began */
     struct compat_qp *next;      /* table of numbers */
+    _Atomic unsigned holders;    /* up with the table's lock held; ibv_destroy_qp waits for them */
 };
 
 static inline struct compat_context *compat_context(struct ibv_context *context)
@@ -256,6 +261,10 @@ static inline int64_t compat_now_ms(void)
 
 /* By number, among all of this process; NULL: none. Not while another thread destroys it. */
 struct compat_qp *iwarp_compat_qp_find(uint32_t num);
+
+/* The same, but it stays until it is released. */
+struct compat_qp *iwarp_compat_qp_hold(uint32_t num);
+void iwarp_compat_qp_release(struct compat_qp *qp);
 
 /* As ibv_create_qp_ex, for an id: its number is no address, and reserves no TCP port. */
 struct ibv_qp *iwarp_compat_create_qp_of_id(struct ibv_context *context,

@@ -353,6 +353,7 @@ static struct compat_cq *create(struct ibv_context *context, int cqe, void *cq_c
     cq->born = iwarp_compat_generation();
     pthread_mutex_init(&cq->ibv.mutex, NULL);
     pthread_cond_init(&cq->ibv.cond, NULL);
+    pthread_mutex_init(&cq->polling, NULL);
     (void)iwarp_cq_notify_by(cq->native, notify, cq);
     if (channel) {
         count_reference(channel, 1);
@@ -433,6 +434,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
         }
     }
     atomic_fetch_sub(&context->users, 1);
+    pthread_mutex_destroy(&cq->polling);
     free(cq);
     return 0;
 }
@@ -548,6 +550,16 @@ static void translate(struct ibv_wc *to, const struct iwarp_wc *from)
     }
 }
 
+/* That the queue has overflowed is said once, as a program that polls on would fill the log. */
+static int poll_failed(struct compat_cq *cq, enum iwarp_status status)
+{
+    errno = ENOMEM;
+    if (status != IWARP_LIMIT || !atomic_exchange(&cq->has_said, true)) {
+        (void)iwarp_compat_failed("verbs", status, "ibv_poll_cq");
+    }
+    return -1;
+}
+
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
     enum { BATCH = 16 };
@@ -558,8 +570,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         int want = n - taken < BATCH ? n - taken : BATCH;
         int got = iwarp_cq_poll(compat_cq(cq)->native, native, want);
         if (got < 0 && taken == 0) {
-            (void)iwarp_compat_failed("verbs", (enum iwarp_status)got, "ibv_poll_cq");
-            return -1;
+            return poll_failed(compat_cq(cq), (enum iwarp_status)got);
         }
         for (int i = 0; i < got; i++) {
             translate(&wc[taken++], &native[i]);
@@ -585,6 +596,21 @@ bool iwarp_compat_unpolled(struct iwarp_conn *conn)
 
 /* --- one at a time: ibv_start_poll ----------------------------------------------------------- */
 
+/* From ibv_start_poll, if that gives one, to ibv_end_poll the queue is the thread's. */
+static void begin_turn(struct compat_cq *cq)
+{
+    if (!cq->unlocked) {
+        pthread_mutex_lock(&cq->polling);
+    }
+}
+
+static void end_turn(struct compat_cq *cq)
+{
+    if (!cq->unlocked) {
+        pthread_mutex_unlock(&cq->polling);
+    }
+}
+
 static int next_poll(struct ibv_cq_ex *ex)
 {
     struct compat_cq *cq = compat_of(ex, struct compat_cq, ex);
@@ -600,12 +626,22 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-    return attr && attr->comp_mask ? EINVAL : next_poll(ex);
+    struct compat_cq *cq = compat_of(ex, struct compat_cq, ex);
+
+    if (attr && attr->comp_mask) {
+        return EINVAL;
+    }
+    begin_turn(cq);
+    int error = next_poll(ex);
+    if (error) {
+        end_turn(cq);
+    }
+    return error;
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-    (void)ex;
+    end_turn(compat_of(ex, struct compat_cq, ex));
 }
 
 static const struct ibv_wc *current(struct ibv_cq_ex *ex)
@@ -687,6 +723,8 @@ struct ibv_cq_ex *iwarp_compat_create_cq_ex(struct ibv_context *context,
     if (!cq) {
         return NULL;
     }
+    cq->unlocked = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+                   (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
     cq->ex.start_poll = start_poll;
     cq->ex.next_poll = next_poll;
     cq->ex.end_poll = end_poll;

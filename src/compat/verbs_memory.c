@@ -257,8 +257,9 @@ int iwarp_compat_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bin
     if (why) {
         return iwarp_compat_refuse("verbs", EINVAL, "ibv_bind_mw: %s", why);
     }
+    unsigned flags = b->send_flags | (compat_qp(qp)->sig_all ? IBV_SEND_SIGNALED : 0u);
     enum iwarp_status status = iwarp_mw_bind(compat_qp(qp)->sender, compat_mw(mw)->native, &bind,
-                                             b->wr_id, iwarp_compat_send_flags(b->send_flags));
+                                             b->wr_id, iwarp_compat_send_flags(flags));
     if (status != IWARP_OK) {
         return status == IWARP_AGAIN ? ENOMEM : iwarp_compat_failed("verbs", status, "ibv_bind_mw");
     }

@@ -5,6 +5,7 @@
  * transition to RTR names a peer by its number, transitions are accepted and do nothing, since the
  * connection manager connects. From then on until RESET, num_calls.c decides.
  */
+#include "base/pause.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "compat/compat.h"
@@ -44,15 +45,39 @@ static void leave(struct compat_qp *qp)
     pthread_mutex_unlock(&lock);
 }
 
-struct compat_qp *iwarp_compat_qp_find(uint32_t num)
+/* Under lock. */
+static struct compat_qp *find(uint32_t num)
 {
-    pthread_mutex_lock(&lock);
     struct compat_qp *qp = table[num % BUCKETS];
+
     while (qp && qp->ibv.qp_num != num) {
         qp = qp->next;
     }
+    return qp;
+}
+
+struct compat_qp *iwarp_compat_qp_find(uint32_t num)
+{
+    pthread_mutex_lock(&lock);
+    struct compat_qp *qp = find(num);
     pthread_mutex_unlock(&lock);
     return qp;
+}
+
+struct compat_qp *iwarp_compat_qp_hold(uint32_t num)
+{
+    pthread_mutex_lock(&lock);
+    struct compat_qp *qp = find(num);
+    if (qp) {
+        atomic_fetch_add(&qp->holders, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    return qp;
+}
+
+void iwarp_compat_qp_release(struct compat_qp *qp)
+{
+    atomic_fetch_sub(&qp->holders, 1); /* it may be gone from here on */
 }
 
 /* In a forked child, where numbers begin anew. A thread of the parent may have held the lock. */
@@ -274,7 +299,8 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
     return compat_qp(qp)->extended ? &compat_qp(qp)->ex : NULL;
 }
 
-/* Leaves the table first, so that no event thread finds a queue pair whose native half is gone. */
+/* Leaves the table first, so that no event thread finds a queue pair whose native half is gone, and
+ * waits for those that have found it. */
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
     IWARP_UNCANCELLED; /* a thread cancelled in pthread_cond_wait would keep the mutex locked */
@@ -283,6 +309,9 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
     if (qp->born == iwarp_compat_generation()) {
         leave(qp);
+        for (unsigned i = 0; atomic_load(&qp->holders) > 0; i++) {
+            iwarp_pause(i);
+        }
         iwarp_ud_leave(qp);
         iwarp_num_leave(qp);
         enum iwarp_status status = iwarp_qp_destroy(qp->native);

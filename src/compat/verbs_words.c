@@ -28,7 +28,7 @@ const char *ibv_node_type_str(enum ibv_node_type type)
 const char *ibv_port_state_str(enum ibv_port_state state)
 {
     static const char *const words[] = {"no state change (NOP)", "down", "init", "armed", "active",
-                                        "deferred active"};
+                                        "active defer"};
 
     return word(words, COUNT(words), state);
 }
@@ -36,7 +36,7 @@ const char *ibv_port_state_str(enum ibv_port_state state)
 const char *ibv_event_type_str(enum ibv_event_type type)
 {
     static const char *const words[] = {
-        [IBV_EVENT_CQ_ERR] = "completion queue error",
+        [IBV_EVENT_CQ_ERR] = "CQ error",
         [IBV_EVENT_QP_FATAL] = "local work queue catastrophic error",
         [IBV_EVENT_QP_REQ_ERR] = "invalid request local work queue error",
         [IBV_EVENT_QP_ACCESS_ERR] = "local access violation work queue error",
@@ -96,18 +96,18 @@ static const struct {
     enum ibv_rate rate;
     int multiple, mbps;
 } rates[] = {
-    {IBV_RATE_2_5_GBPS, 1, 2500},     {IBV_RATE_5_GBPS, 2, 5000},
-    {IBV_RATE_10_GBPS, 4, 10000},     {IBV_RATE_20_GBPS, 8, 20000},
-    {IBV_RATE_30_GBPS, 12, 30000},    {IBV_RATE_40_GBPS, 16, 40000},
-    {IBV_RATE_60_GBPS, 24, 60000},    {IBV_RATE_80_GBPS, 32, 80000},
-    {IBV_RATE_120_GBPS, 48, 120000},  {IBV_RATE_14_GBPS, 0, 14062},
-    {IBV_RATE_56_GBPS, 0, 56250},     {IBV_RATE_112_GBPS, 0, 112500},
-    {IBV_RATE_168_GBPS, 0, 168750},   {IBV_RATE_25_GBPS, 0, 25781},
-    {IBV_RATE_100_GBPS, 0, 103125},   {IBV_RATE_200_GBPS, 0, 206250},
-    {IBV_RATE_300_GBPS, 0, 309375},   {IBV_RATE_28_GBPS, 0, 28125},
-    {IBV_RATE_50_GBPS, 0, 53125},     {IBV_RATE_400_GBPS, 0, 425000},
-    {IBV_RATE_600_GBPS, 0, 637500},   {IBV_RATE_800_GBPS, 0, 850000},
-    {IBV_RATE_1200_GBPS, 0, 1275000},
+    {IBV_RATE_2_5_GBPS, 1, 2500},       {IBV_RATE_5_GBPS, 2, 5000},
+    {IBV_RATE_10_GBPS, 4, 10000},       {IBV_RATE_20_GBPS, 8, 20000},
+    {IBV_RATE_30_GBPS, 12, 30000},      {IBV_RATE_40_GBPS, 16, 40000},
+    {IBV_RATE_60_GBPS, 24, 60000},      {IBV_RATE_80_GBPS, 32, 80000},
+    {IBV_RATE_120_GBPS, 48, 120000},    {IBV_RATE_14_GBPS, 0, 14062},
+    {IBV_RATE_56_GBPS, 0, 56250},       {IBV_RATE_112_GBPS, 0, 112500},
+    {IBV_RATE_168_GBPS, 0, 168750},     {IBV_RATE_25_GBPS, 0, 25781},
+    {IBV_RATE_100_GBPS, 0, 103125},     {IBV_RATE_200_GBPS, 0, 206250},
+    {IBV_RATE_300_GBPS, 0, 309375},     {IBV_RATE_28_GBPS, 11, 28125},
+    {IBV_RATE_50_GBPS, 20, 53125},      {IBV_RATE_400_GBPS, 160, 425000},
+    {IBV_RATE_600_GBPS, 240, 637500},   {IBV_RATE_800_GBPS, 320, 850000},
+    {IBV_RATE_1200_GBPS, 480, 1275000},
 };
 
 int ibv_rate_to_mult(enum ibv_rate rate)

@@ -36,7 +36,7 @@ struct loop {
 };
 
 struct loop_options {
-    bool srq, extended, unconnected, datagrams;
+    bool srq, extended, unconnected, datagrams, sig_all;
     unsigned max_inline;
     uint64_t more_operations;
 };
@@ -74,6 +74,7 @@ static inline struct ibv_qp *loop_qp(struct loop *l, int side, const struct loop
                 .max_recv_sge = 2,
                 .max_inline_data = o->max_inline},
         .qp_type = o->datagrams ? IBV_QPT_UD : IBV_QPT_RC,
+        .sq_sig_all = o->sig_all,
         .comp_mask = IBV_QP_INIT_ATTR_PD | (o->extended ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0u),
         .pd = l->pd,
         .send_ops_flags = o->extended ? loop_operations | o->more_operations : 0,

@@ -217,6 +217,27 @@ static void bind_mw__of_type_1__is_a_call_of_its_own(void **state)
     loop_close(&l);
 }
 
+/* As all requests of a queue pair that was made so. */
+static void bind_mw__unsignaled__completes_if_all_are_signaled(void **state)
+{
+    const struct loop_options all = {.max_inline = 32, .sig_all = true};
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &all);
+    struct ibv_mw *mw = ibv_alloc_mw(l.pd, IBV_MW_TYPE_1);
+    assert_non_null(mw);
+    struct ibv_mw_bind bind = {.wr_id = 3,
+                               .bind_info = {.mr = l.mr[1],
+                                             .addr = (uintptr_t)l.memory[1],
+                                             .length = 8,
+                                             .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+    assert_int_equal(ibv_bind_mw(l.qp[1], mw, &bind), 0);
+    (void)loop_expect(&l, 1, 3, IBV_WC_BIND_MW);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    loop_close(&l);
+}
+
 /* Into as many pieces as the queue pair has been made for, in two regions: one completion. */
 static void read__into_two_pieces__is_one_request(void **state)
 {
@@ -465,6 +486,7 @@ int main(void)
         cmocka_unit_test(atomics__change_the_word_and_give_what_it_was),
         cmocka_unit_test(send_with_invalidate__makes_the_window_unusable),
         cmocka_unit_test(bind_mw__of_type_1__is_a_call_of_its_own),
+        cmocka_unit_test(bind_mw__unsignaled__completes_if_all_are_signaled),
         cmocka_unit_test(read__into_two_pieces__is_one_request),
         cmocka_unit_test(receive__beyond_its_region__takes_what_fits),
         cmocka_unit_test(receive__shorter_than_the_message__is_a_length_error),

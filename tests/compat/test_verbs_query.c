@@ -319,6 +319,8 @@ static void words__for_all_numbers(void **state)
     assert_string_equal(ibv_wr_opcode_str((enum ibv_wr_opcode)99), "unknown");
     assert_int_equal(ibv_rate_to_mult(IBV_RATE_40_GBPS), 16);
     assert_int_equal(mult_to_ibv_rate(16), IBV_RATE_40_GBPS);
+    assert_int_equal(ibv_rate_to_mult(IBV_RATE_28_GBPS), 11);
+    assert_int_equal(mult_to_ibv_rate(480), IBV_RATE_1200_GBPS);
     assert_int_equal(ibv_rate_to_mbps(IBV_RATE_2_5_GBPS), 2500);
     assert_int_equal(mbps_to_ibv_rate(2500), IBV_RATE_2_5_GBPS);
     assert_int_equal(ibv_rate_to_mult(IBV_RATE_MAX), -1);

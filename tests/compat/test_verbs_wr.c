@@ -6,6 +6,8 @@
 #include "loop.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
+#include <sched.h>
 
 static const struct loop_options extended = {.extended = true, .max_inline = 32};
 
@@ -249,6 +251,88 @@ static void start_poll__gives_fields_one_completion_at_a_time(void **state)
     loop_close(&l);
 }
 
+#define SHARED 20000
+
+struct sharer {
+    struct ibv_cq_ex *cq;
+    _Atomic unsigned *taken, *seen; /* by wr_id; of both threads */
+};
+
+/* Each completion is read twice, with some time between: it has to stay the thread's. */
+static void *take_turns(void *arg)
+{
+    struct sharer *s = arg;
+    struct ibv_poll_cq_attr none = {.comp_mask = 0};
+    uint64_t wrong = 0;
+
+    while (atomic_load(s->taken) < SHARED) {
+        if (ibv_start_poll(s->cq, &none) != 0) {
+            sched_yield();
+            continue;
+        }
+        unsigned n = 0;
+        do {
+            uint64_t id = s->cq->wr_id;
+            sched_yield();
+            wrong += id != s->cq->wr_id || s->cq->status != IBV_WC_SUCCESS || id >= SHARED;
+            atomic_fetch_add(&s->seen[id % SHARED], 1);
+            atomic_fetch_add(s->taken, 1);
+        } while (++n < 8 && ibv_next_poll(s->cq) == 0);
+        ibv_end_poll(s->cq);
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+static void start_poll__of_two_threads__gives_each_completion_once(void **state)
+{
+    struct ibv_cq_init_attr_ex attr = {.cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS};
+    const struct loop_options later = {.extended = true, .unconnected = true};
+    static _Atomic unsigned seen[SHARED];
+    _Atomic unsigned taken = 0;
+    struct loop l;
+    void *wrong[2];
+
+    (void)state;
+    loop_open(&l, &later);
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(l.context, &attr);
+    assert_non_null(cq);
+    struct ibv_cq *old = l.cq[0];
+    assert_int_equal(ibv_destroy_qp(l.qp[0]), 0);
+    l.cq[0] = ibv_cq_ex_to_cq(cq);
+    l.qp[0] = loop_qp(&l, 0, &later);
+    assert_non_null(l.qp[0]);
+    loop_connect(&l);
+    struct sharer sharer = {cq, &taken, seen};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &sharer), 0);
+    }
+    struct ibv_sge sge = loop_sge(&l, 0, 0, 8);
+    for (uint64_t id = 0; id < SHARED; id++) {
+        struct ibv_send_wr *bad, wr = {.wr_id = id,
+                                       .sg_list = &sge,
+                                       .num_sge = 1,
+                                       .opcode = IBV_WR_RDMA_WRITE,
+                                       .send_flags = IBV_SEND_SIGNALED};
+        wr.wr.rdma.remote_addr = (uintptr_t)l.memory[1];
+        wr.wr.rdma.rkey = l.mr[1]->rkey;
+        while (id >= atomic_load(&taken) + 8) { /* no more than the queue holds */
+            sched_yield();
+        }
+        assert_int_equal(ibv_post_send(l.qp[0], &wr, &bad), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &wrong[i]);
+    }
+    assert_null(wrong[0]);
+    assert_null(wrong[1]);
+    for (unsigned i = 0; i < SHARED; i++) {
+        assert_int_equal(seen[i], 1);
+    }
+    assert_int_equal(ibv_destroy_cq(old), 0);
+    loop_close(&l);
+}
+
 static void create_cq_ex__with_what_there_is_not__is_not_supported(void **state)
 {
     struct ibv_context *context = loop_context();
@@ -273,6 +357,7 @@ int main(void)
         cmocka_unit_test(wr__aborted_or_wrong__posts_nothing),
         cmocka_unit_test(wr__that_cannot_be_posted_whole__posts_nothing),
         cmocka_unit_test(start_poll__gives_fields_one_completion_at_a_time),
+        cmocka_unit_test(start_poll__of_two_threads__gives_each_completion_once),
         cmocka_unit_test(create_cq_ex__with_what_there_is_not__is_not_supported),
     };
 

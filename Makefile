@@ -82,7 +82,6 @@ endif
 # AF_XDP is a link of lwIP's.
 XDP_VERSION := $(if $(LWIP_VERSION),$(XDP_VERSION))
 MISSING := $(strip $(foreach p,UV CRYPTO SSL,$(if $($(p)_VERSION),,$($(p)_PKG))))
-REQUIRES := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP XDP,$(if $($(p)_VERSION),$($(p)_PKG))))
 LIBS := $(strip $(foreach p,UV SSL CRYPTO ISAL LWIP XDP,$(call pkg,$(p),--libs)))
 
 # ---- flags ----
@@ -776,7 +775,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
 	sed -e 's|@PREFIX@|$(call sed_text,$(PREFIX))|' -e 's|@LIBDIR@|$(call sed_text,$(LIBDIR))|' \
 	    -e 's|@INCLUDEDIR@|$(call sed_text,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
-	    -e 's|@REQUIRES@|$(REQUIRES)|' libiwarp.pc.in \
+	    -e 's|@LIBS@|$(call sed_text,$(LIBS))|' libiwarp.pc.in \
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
 	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_FILES)) $(COMPAT_SOCKETS)))
 	$(if $(IBVERBS_VERSION),for l in libibverbs librdmacm; do \
@@ -801,6 +800,7 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	$(call put,644,$(DOCDIR)/notes,$(NOTES))
 	$(call put,644,$(DOCDIR)/plots,$(PLOTS))
 	$(call put,644,$(DOCDIR)/guide,$(GUIDE))
+	@$(if $(DESTDIR),:,[ "$$(id -u)" != 0 ] || PATH="$$PATH:/usr/sbin:/sbin" ldconfig || :) # the loader's list is new
 
 uninstall:                  ## remove what install put there (same variables)
 	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'

@@ -65,6 +65,13 @@ pkg_config_knows()
         pkg-config --cflags --libs libiwarp
 }
 
+# What the library is made of, a program that links with the shared one does not need.
+pkg_config_needs_no_other()
+{
+    [ "$(PKG_CONFIG_PATH='' PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig pkg-config --cflags --libs libiwarp | sed 's/ *$//')" = \
+        "-I$prefix/include -L$prefix/lib -liwarp" ]
+}
+
 # builds_and_runs LANGUAGE LIBRARIES COMPILER...
 builds_and_runs()
 {
@@ -76,13 +83,10 @@ builds_and_runs()
     LD_LIBRARY_PATH=$prefix/lib timeout 120 "$TMPDIR/hello"
 }
 
-# Ours alone is linked statically.  With --static there would also be what a static libcrypto wants,
-# and of that libssl-dev of Debian 13 brings not all.
+# Ours alone is linked statically.
 static_libraries()
 {
-    # shellcheck disable=SC2046 # words
-    pkg-config --libs libiwarp $(pkg-config --print-requires-private libiwarp) |
-        sed 's/-liwarp/-l:libiwarp.a/'
+    pkg-config --static --libs libiwarp | sed 's/-liwarp/-l:libiwarp.a/'
 }
 
 static_needs_no_so()
@@ -223,7 +227,7 @@ refuses()
 
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
-echo "1..$((28 + 3 * ${#programs[@]}))"
+echo "1..$((29 + 3 * ${#programs[@]}))"
 check install installs
 check files has_files
 check soname soname_is_right
@@ -231,6 +235,7 @@ check symbols exports_the_list
 check static-names static_names_are_ours
 check provider-symbols provider_exports_its_entry_only
 check pkg-config pkg_config_knows
+check pkg-config-alone pkg_config_needs_no_other
 check example-c11 builds_and_runs c "$(pkg-config --libs libiwarp)" gcc -std=c11
 check example-c++17 builds_and_runs c++ "$(pkg-config --libs libiwarp)" g++ -std=c++17
 check example-static builds_and_runs c "$(static_libraries)" gcc -std=c11

@@ -112,11 +112,22 @@ static void open_side(struct peer *peer, void (*received)(struct peer *, uint32_
     watch_completions(peer);
 }
 
+/* What the library has to say goes into the log of the application, here to its output. Try it with
+ * IWARP_LOG=info. */
+static void take_line(enum iwarp_log_level level, const char *module, const char *text, void *arg)
+{
+    static const char *const levels[] = {"", "error", "warn", "info", "debug", "trace"};
+
+    (void)arg;
+    printf("%s of the library (%s): %s\n", levels[level], module, text);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
         wanted = (unsigned)strtoul(argv[1], NULL, 10);
     }
+    iwarp_log_to(take_line, NULL);
     uv_loop_init(&loop);
     uv_timer_init(&loop, &clock_tick);
     uv_timer_start(&clock_tick, on_tick, 1, 1);

@@ -6,6 +6,7 @@
 #include <iwarp/async.h>
 #include <iwarp/conn.h>
 #include <iwarp/device.h>
+#include <iwarp/log.h>
 #include <iwarp/memory.h>
 #include <iwarp/qp.h>
 #include <iwarp/srq.h>

@@ -41,8 +41,13 @@ atomic_int iwarp_log_highest = IWARP_LOG_TRACE;
 
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", "trace"};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct choice choice;   /* under lock */
-static uint64_t first_line_ns; /* under lock */
+static struct choice choice; /* under lock */
+static uint64_t loaded_ns;
+
+static struct sink {
+    iwarp_log_fn *fn; /* NULL: standard error */
+    void *arg;
+} sink; /* under lock */
 
 /* ---- lines ---- */
 
@@ -53,19 +58,14 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* Since the first line; under lock, so that no line is older than the first. */
-static uint64_t elapsed_us(void)
+__attribute__((constructor)) static void begin(void)
 {
-    uint64_t now = now_ns();
-    if (first_line_ns == 0) {
-        first_line_ns = now;
-    }
-    return (now - first_line_ns) / 1000;
+    loaded_ns = now_ns();
 }
 
-static size_t put_heading(char *line, size_t size, uint64_t us, enum iwarp_log_level level,
-                          const char *module)
+static size_t put_heading(char *line, size_t size, enum iwarp_log_level level, const char *module)
 {
+    uint64_t us = (now_ns() - loaded_ns) / 1000;
     char thread[16] = "";
     if (iwarp_log_on(IWARP_LOG_DEBUG)) {
         snprintf(thread, sizeof(thread), "[%d] ", (int)gettid());
@@ -75,7 +75,8 @@ static size_t put_heading(char *line, size_t size, uint64_t us, enum iwarp_log_l
     return n < 0 ? 0 : (size_t)n;
 }
 
-/* Makes one line of what is in the buffer; n is what it would have been without a limit. */
+/* Makes one line of what is in the buffer, and returns where its newline goes; n is what it would
+ * have been without a limit. */
 static size_t finish_line(char *line, size_t n)
 {
     bool cut = n > LINE_MAX_OCTETS - 1;
@@ -92,34 +93,38 @@ static size_t finish_line(char *line, size_t n)
             line[i] = ' '; /* text that came from a peer must not look like another line */
         }
     }
-    line[n] = '\n';
-    return n + 1;
+    return n;
 }
 
-__attribute__((format(printf, 4, 0))) static void put_line(uint64_t us, enum iwarp_log_level level,
+__attribute__((format(printf, 4, 0))) static void put_line(struct sink to,
+                                                           enum iwarp_log_level level,
                                                            const char *module, const char *format,
                                                            va_list args)
 {
     IWARP_UNCANCELLED; /* write is a cancellation point, and the caller may hold locks */
     int saved = errno;
     char line[LINE_MAX_OCTETS];
-    size_t heading = put_heading(line, sizeof(line), us, level, module);
+    size_t heading = to.fn ? 0 : put_heading(line, sizeof(line), level, module);
     errno = saved; /* for %m */
     int n = vsnprintf(line + heading, sizeof(line) - heading, format, args);
-    size_t octets = finish_line(line, heading + (n < 0 ? 0 : (size_t)n));
-    ssize_t written;
-    do {
-        written = write(STDERR_FILENO, line, octets);
-    } while (written < 0 && errno == EINTR);
+    size_t end = finish_line(line, heading + (n < 0 ? 0 : (size_t)n));
+    if (to.fn) {
+        line[end] = '\0';
+        to.fn(level, module, line, to.arg);
+    } else {
+        line[end] = '\n';
+        while (write(STDERR_FILENO, line, end + 1) < 0 && errno == EINTR) {
+        }
+    }
     errno = saved;
 }
 
-__attribute__((format(printf, 4, 5))) static void put(uint64_t us, enum iwarp_log_level level,
+__attribute__((format(printf, 4, 5))) static void put(struct sink to, enum iwarp_log_level level,
                                                       const char *module, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put_line(us, level, module, format, args);
+    put_line(to, level, module, format, args);
     va_end(args);
 }
 
@@ -207,7 +212,7 @@ static void choose(const char *spec)
     atomic_store_explicit(&iwarp_log_highest, highest, memory_order_relaxed);
     if (unknown[0] != '\0') {
         /* At any level: the user has set IWARP_LOG and must learn that part of it is wrong. */
-        put(elapsed_us(), IWARP_LOG_WARN, "log",
+        put(sink, IWARP_LOG_WARN, "log",
             "IWARP_LOG: ignored %s; levels are off, error, warn, info, debug, trace or 0 to 5, "
             "for one module MODULE=LEVEL, with commas between",
             unknown);
@@ -235,6 +240,13 @@ void iwarp_log_set(const char *spec)
     pthread_mutex_unlock(&lock);
 }
 
+void iwarp_log_to(iwarp_log_fn *fn, void *arg)
+{
+    pthread_mutex_lock(&lock);
+    sink = (struct sink){fn, arg};
+    pthread_mutex_unlock(&lock);
+}
+
 void iwarp_log_hold(void)
 {
     pthread_mutex_lock(&lock);
@@ -253,13 +265,13 @@ void iwarp_log(enum iwarp_log_level level, const char *module, const char *forma
     }
     pthread_mutex_lock(&lock);
     bool wanted = (int)level <= level_of(module);
-    uint64_t us = wanted ? elapsed_us() : 0;
+    struct sink to = sink;
     pthread_mutex_unlock(&lock);
     errno = saved;
     if (wanted) {
         va_list args;
         va_start(args, format);
-        put_line(us, level, module, format, args);
+        put_line(to, level, module, format, args);
         va_end(args);
     }
 }

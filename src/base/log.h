@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Diagnostic lines on standard error, chosen by the environment variable IWARP_LOG.
+ * Diagnostic lines, on standard error or for the application (iwarp/log.h), chosen by the
+ * environment variable IWARP_LOG.
  *
  * IWARP_LOG is a list of words with commas between: a level for everything, or MODULE=LEVEL for
  * one module, later words winning.  Levels: off, error, warn, info, debug, trace, or 0 to 5; warn
- * if nothing is said.  Example: IWARP_LOG=info,conn=trace.  A line shows seconds since the first
- * line, the thread if anything is logged at debug or trace, the level, the module, the message:
+ * if nothing is said.  Example: IWARP_LOG=info,conn=trace.  A line on standard error shows seconds
+ * since the library was loaded, the thread if anything is logged at debug or trace, the level, the
+ * module, the message:
  *     iwarp 0.001342 [4711] debug conn: ...
- * No files, no rotation, no callbacks; errors are reported by status, never only here.
+ * No files, no rotation; errors are reported by status, never only here.
  */
 #ifndef IWARP_BASE_LOG_H
 #define IWARP_BASE_LOG_H
 
+#include <iwarp/log.h>
+
 #include <stdatomic.h>
 #include <stdbool.h>
-
-enum iwarp_log_level {
-    IWARP_LOG_ERROR = 1,
-    IWARP_LOG_WARN,
-    IWARP_LOG_INFO,
-    IWARP_LOG_DEBUG,
-    IWARP_LOG_TRACE
-};
 
 /* The highest level that any module logs at; everything until IWARP_LOG has been read. */
 extern atomic_int iwarp_log_highest;

@@ -3,6 +3,8 @@
 #include "verbs/addr.h"
 #include "base/fault.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The family is read only after the length says that it is there. */
@@ -54,4 +56,19 @@ void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to)
 {
     memset(to, 0, sizeof *to);
     memcpy(to, from->octets, from->len);
+}
+
+const char *iwarp_addr_text(const struct iwarp_addr *addr, char text[IWARP_ADDR_TEXT])
+{
+    const bool v4 = addr->len == sizeof addr->in;
+    char host[INET6_ADDRSTRLEN];
+
+    if (addr->len == 0 || !inet_ntop(addr->any.sa_family,
+                                     v4 ? (const void *)&addr->in.sin_addr : &addr->in6.sin6_addr,
+                                     host, sizeof host)) {
+        return strcpy(text, "a peer without address");
+    }
+    snprintf(text, IWARP_ADDR_TEXT, v4 ? "%s:%u" : "[%s]:%u", host,
+             ntohs(v4 ? addr->in.sin_port : addr->in6.sin6_port));
+    return text;
 }

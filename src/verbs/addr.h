@@ -29,6 +29,11 @@ enum iwarp_status iwarp_addr_check(const struct sockaddr *addr, socklen_t addr_l
 void iwarp_addr_set(struct iwarp_addr *to, const struct sockaddr *addr, socklen_t len);
 void iwarp_addr_copy(const struct iwarp_addr *from, struct sockaddr_storage *to);
 
+/* "192.0.2.1:7471", "[2001:db8::1]:7471", or "a peer without address", into text, which is
+ * returned. */
+#define IWARP_ADDR_TEXT (INET6_ADDRSTRLEN + 8)
+const char *iwarp_addr_text(const struct iwarp_addr *addr, char text[IWARP_ADDR_TEXT]);
+
 /* Ask an endpoint of a stack: `which` is local_addr or peer_addr of transport/stack.h. */
 typedef void iwarp_addr_fn(struct iwarp_endpoint *ep, struct sockaddr_storage *addr,
                            socklen_t *addr_len);

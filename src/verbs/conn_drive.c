@@ -289,11 +289,14 @@ static void receive_directly(struct iwarp_conn *conn)
 /* One line for each connection, at info: how it ended. */
 static void log_end(const struct iwarp_conn *conn)
 {
-    char text[400];
+    char text[400], peer[IWARP_ADDR_TEXT];
 
+    if (!iwarp_log_on(IWARP_LOG_INFO)) {
+        return;
+    }
     iwarp_fault_text(&conn->fault, text, sizeof text);
-    iwarp_log(IWARP_LOG_INFO, "conn", "connection ended: %s",
-              conn->fault.code ? text : "closed in order");
+    iwarp_log(IWARP_LOG_INFO, "conn", "connection with %s ended: %s",
+              iwarp_addr_text(&conn->peer, peer), conn->fault.code ? text : "closed in order");
 }
 
 /*

@@ -147,13 +147,15 @@ void iwarp_conn_linger_readable(struct iwarp_conn *conn)
 static void log_fault(const struct iwarp_conn *conn, bool unknown)
 {
     static struct iwarp_log_limit strangers;
-    char text[400];
+    char text[400], peer[IWARP_ADDR_TEXT];
 
     iwarp_fault_text(&conn->fault, text, sizeof text);
+    iwarp_addr_text(&conn->peer, peer);
     if (unknown && conn->fault.code != IWARP_FAULT_LOCAL_ABORT) {
-        iwarp_log_rarely(&strangers, IWARP_LOG_WARN, "conn", "start-up failed: %s", text);
+        iwarp_log_rarely(&strangers, IWARP_LOG_WARN, "conn", "start-up with %s failed: %s", peer,
+                         text);
     } else {
-        iwarp_log(IWARP_LOG_INFO, "conn", "start-up failed: %s", text);
+        iwarp_log(IWARP_LOG_INFO, "conn", "start-up with %s failed: %s", peer, text);
     }
 }
 
@@ -317,6 +319,22 @@ static void begin_stream(struct iwarp_conn *conn)
                depth(conn->settled.ord, conn->options.ord));
 }
 
+static void log_established(const struct iwarp_conn *conn)
+{
+    char peer[IWARP_ADDR_TEXT];
+
+    if (!iwarp_log_on(IWARP_LOG_INFO)) {
+        return;
+    }
+    iwarp_log(IWARP_LOG_INFO, "conn",
+              "qp %u established over %s with %s as %s: revision %u, CRC %s, IRD %u, ORD %u, "
+              "MULPDU %u",
+              conn->qp->num, conn->ep->ops->name, iwarp_addr_text(&conn->peer, peer),
+              conn->responder ? "responder" : "initiator", conn->settled.rev,
+              conn->settled.crc ? "on" : "off", conn->stream.config.ird, conn->stream.config.ord,
+              conn->stream.config.mulpdu);
+}
+
 /*
  * Everything that belongs to the start-up is freed here: a connection in Full Operation keeps none
  * of it. The turn at the end sends what was posted early.
@@ -331,11 +349,7 @@ static void established(struct iwarp_conn *conn)
     conn->state = CONN_ESTABLISHED;
     atomic_fetch_add(&conn->device->stats.established, 1);
     iwarp_qp_set_state(conn->qp, IWARP_QP_RTS);
-    iwarp_log(IWARP_LOG_INFO, "conn",
-              "qp %u established over %s as %s: revision %u, CRC %s, IRD %u, ORD %u, MULPDU %u",
-              conn->qp->num, conn->ep->ops->name, conn->responder ? "responder" : "initiator",
-              conn->settled.rev, conn->settled.crc ? "on" : "off", conn->stream.config.ird,
-              conn->stream.config.ord, conn->stream.config.mulpdu);
+    log_established(conn);
     conn->ep->ops->watch(conn->ep, true, false);
     iwarp_conn_report(conn, IWARP_EVENT_ESTABLISHED);
     iwarp_conn_remind_later(conn);

@@ -95,6 +95,17 @@ static struct iwarp_conn *new_conn(struct iwarp_listener *l, const struct sockad
     return conn;
 }
 
+static void log_refused(struct iwarp_log_limit *limit, const struct sockaddr_storage *peer,
+                        socklen_t peer_len, const char *why)
+{
+    struct iwarp_addr from;
+    char text[IWARP_ADDR_TEXT];
+
+    iwarp_addr_set(&from, (const struct sockaddr *)peer, peer_len);
+    iwarp_log_rarely(limit, IWARP_LOG_WARN, "listen", "connection from %s refused: %s",
+                     iwarp_addr_text(&from, text), why);
+}
+
 /*
  * On the listener's worker; the connection may belong to another one, which takes the arrival over
  * when it is kicked. If this fails, the peer sees its connection closed. A fork between accept and
@@ -107,8 +118,7 @@ static void begin(struct iwarp_listener *l, union iwarp_arrival arrival,
 
     atomic_fetch_add(&l->device->stats.arrivals, 1);
     if (!conn) {
-        iwarp_log_rarely(&refused, IWARP_LOG_WARN, "listen", "connection refused: %s",
-                         iwarp_last_error());
+        log_refused(&refused, peer, peer_len, iwarp_last_error());
         atomic_fetch_add(&l->device->stats.refused, 1);
         l->acceptor->stack->ops->refuse(l->acceptor->stack, arrival, false);
         return;
@@ -129,10 +139,10 @@ static void begin(struct iwarp_listener *l, union iwarp_arrival arrival,
 }
 
 /* The application does not want this peer: a reset, and nothing is left of it. */
-static void refuse(struct iwarp_listener *l, union iwarp_arrival arrival)
+static void refuse(struct iwarp_listener *l, union iwarp_arrival arrival,
+                   const struct sockaddr_storage *peer, socklen_t peer_len)
 {
-    iwarp_log_rarely(&forbidden, IWARP_LOG_WARN, "listen",
-                     "connection refused: the listener does not admit its address");
+    log_refused(&forbidden, peer, peer_len, "the listener does not admit its address");
     atomic_fetch_add(&l->device->stats.arrivals, 1);
     atomic_fetch_add(&l->device->stats.refused, 1);
     l->acceptor->stack->ops->refuse(l->acceptor->stack, arrival, true);
@@ -213,7 +223,7 @@ static void on_arrival(void *listener)
         }
         int rc = l->acceptor->stack->ops->accept(l->acceptor, &arrival, &peer, &len);
         if (rc == 0 && !is_admitted(l, &peer, len)) {
-            refuse(l, arrival);
+            refuse(l, arrival, &peer, len);
         } else if (rc == 0) {
             begin(l, arrival, &peer, len);
         } else if (rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM) {

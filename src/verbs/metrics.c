@@ -329,7 +329,13 @@ void iwarp_metrics_join(struct iwarp_device *device)
 {
     const char *where = iwarp_setting("IWARP_METRICS");
 
-    if (!where || !where[0] || device->embedded) {
+    if (!where || !where[0]) {
+        return;
+    }
+    if (device->embedded) { /* nothing in it has a lock, and the thread that answers is ours */
+        iwarp_log(IWARP_LOG_WARN, "metrics",
+                  "IWARP_METRICS: a device with EMBEDDED progress is not among them, as it belongs "
+                  "to one thread of the application: iwarp_device_stats there has the numbers");
         return;
     }
     own_generation();

@@ -50,6 +50,18 @@ for example in "$BUILD"/examples/[0-9]*; do
         printf '%s\n' "$output" | sed 's/^/# /'
     fi
 done
+# Its log goes where the application has it go, and names the peers.
+n=$((n + 1))
+output=$(IWARP_LOG=info timeout 100 "$BUILD/examples/09_event_loop" 10 2>"$BUILD/examples/09.stderr")
+if grep -q '^info of the library (conn): qp 1 established over tcp with 127.0.0.1:[0-9]* as responder' <<<"$output" &&
+    grep -q '^info of the library (conn): connection with 127.0.0.1:[0-9]* ended: closed in order$' <<<"$output" &&
+    [ ! -s "$BUILD/examples/09.stderr" ]; then
+    echo "ok $n - 09_event_loop: its log"
+else
+    failed=1
+    echo "not ok $n - 09_event_loop: its log"
+    printf '%s\n' "$output" | cat - "$BUILD/examples/09.stderr" | sed 's/^/# /'
+fi
 # The bug that 16_replicated_log is about is found, and its seed is the same run again.
 n=$((n + 1))
 log=$BUILD/examples/16_replicated_log

@@ -280,7 +280,8 @@ static void log__errno__is_kept_and_printable(void **state)
     assert_int_equal(after, ENOLINK);
 }
 
-static void line__time__is_since_the_first_line(void **state)
+/* Of the process, too: this test is not the first, and the library was loaded with the program. */
+static void line__time__is_since_the_library_was_loaded(void **state)
 {
     (void)state;
     unsigned long seconds[2], micros[2];
@@ -295,6 +296,77 @@ static void line__time__is_since_the_first_line(void **state)
     }
     unsigned long passed = (seconds[1] - seconds[0]) * 1000000 + micros[1] - micros[0];
     assert_in_range(passed, 15000, 100000000);
+    assert_true(seconds[0] > 0 || micros[0] > 0);
+    expect_no_more();
+}
+
+struct taken {
+    int lines;
+    enum iwarp_log_level level;
+    char module[20], text[1100];
+};
+
+static void take_line(enum iwarp_log_level level, const char *module, const char *text, void *arg)
+{
+    struct taken *t = arg;
+
+    t->lines++;
+    t->level = level;
+    snprintf(t->module, sizeof t->module, "%s", module);
+    snprintf(t->text, sizeof t->text, "%s", text);
+    errno = ERANGE;
+}
+
+static void lines__to_a_function__have_no_heading(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    iwarp_log_set("info");
+    catch_stderr();
+    iwarp_log_to(take_line, &t);
+    errno = ENOLINK;
+    iwarp_log(IWARP_LOG_INFO, "m", "peer says \"a\nb\"\n");
+    int after = errno;
+    iwarp_log(IWARP_LOG_DEBUG, "m", "not this");
+    iwarp_log_to(NULL, NULL);
+    release_stderr();
+    assert_int_equal(after, ENOLINK);
+    assert_int_equal(t.lines, 1);
+    assert_int_equal(t.level, IWARP_LOG_INFO);
+    assert_string_equal(t.module, "m");
+    assert_string_equal(t.text, "peer says \"a b\"");
+    expect_no_more();
+}
+
+static void lines__to_a_function__end_in_dots_if_they_are_long(void **state)
+{
+    (void)state;
+    static char text[5000];
+    struct taken t = {0};
+    memset(text, 'x', sizeof(text) - 1);
+    iwarp_log_set("info");
+    iwarp_log_to(take_line, &t);
+    iwarp_log(IWARP_LOG_INFO, "m", "%s", text);
+    iwarp_log_to(NULL, NULL);
+    assert_in_range(strlen(t.text), 1000, 1023);
+    assert_string_equal(t.text + strlen(t.text) - 4, "x...");
+}
+
+static void lines__to_a_function__and_back(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    iwarp_log_set("info");
+    catch_stderr();
+    iwarp_log_to(take_line, &t);
+    iwarp_log_set("nonsense"); /* the line about it goes there, too */
+    iwarp_log_set("info");
+    iwarp_log_to(NULL, NULL);
+    iwarp_log(IWARP_LOG_INFO, "m", "x");
+    release_stderr();
+    assert_int_equal(t.lines, 1);
+    assert_non_null(strstr(t.text, "ignored \"nonsense\""));
+    assert_non_null(strstr(next_line(), " info m: x"));
     expect_no_more();
 }
 
@@ -370,7 +442,7 @@ static void environment__read_at_first_line__chooses(void **state)
     release_stderr();
     assert_int_equal(status, 0);
     const char *line = next_line();
-    assert_memory_equal(line, "iwarp 0.000000 ", 15);
+    assert_memory_equal(line, "iwarp ", 6);
     assert_non_null(strstr(line, "ignored \"nonsense\";"));
     assert_non_null(strstr(next_line(), "] debug conn: this"));
     assert_non_null(strstr(next_line(), "] info m: and this"));
@@ -413,7 +485,10 @@ int main(void)
         cmocka_unit_test(line__every_length_near_the_limit__is_whole_or_marked),
         cmocka_unit_test(line__control_characters__become_spaces),
         cmocka_unit_test(log__errno__is_kept_and_printable),
-        cmocka_unit_test(line__time__is_since_the_first_line),
+        cmocka_unit_test(line__time__is_since_the_library_was_loaded),
+        cmocka_unit_test(lines__to_a_function__have_no_heading),
+        cmocka_unit_test(lines__to_a_function__end_in_dots_if_they_are_long),
+        cmocka_unit_test(lines__to_a_function__and_back),
         cmocka_unit_test(lines__many_threads__do_not_mix),
         cmocka_unit_test(rarely__many_lines__one_a_second_and_a_count),
     };

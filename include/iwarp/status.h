@@ -24,7 +24,8 @@ enum iwarp_status {
     IWARP_MISUSE = -2,    /* the call or its arguments break the contract in the header */
     IWARP_NO_MEMORY = -3, /* allocation failed */
     IWARP_LIMIT = -4,     /* a bound set at creation, or of the system, is reached */
-    IWARP_PROTOCOL = -5,  /* the stream ended on a protocol fault that was found here */
+    IWARP_PROTOCOL = -5,  /* the stream ended on a fault found here, in what the peer sent or in a
+                           * request of this end (LOCAL_SGE and so on): the fault says which */
     IWARP_PEER = -6,      /* the peer ended the stream: Terminate, reject, close */
     IWARP_TRANSPORT = -7, /* the connection below failed: refused, unreachable, reset, timed out */
     IWARP_CLOSED = -8     /* the object was closed by this side */

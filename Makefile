@@ -535,8 +535,8 @@ $(OBJ)/compat/inside.a: $(INSIDE_OBJ)
 $(SOCKETS_OBJ): LOCAL_FLAGS := -fexceptions -Wno-pedantic -Wno-unknown-warning-option -Wno-maybe-uninitialized
 $(COMPAT_SOCKETS): $(SOCKETS_OBJ) $(SOCKETS_PAIR)
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' \
-	    -Wl,--exclude-libs,ALL -o $@ $(SOCKETS_OBJ) -Wl,--no-as-needed $(SOCKETS_PAIR) $(if $(IBVERBS_VERSION),,$(LIBS)) -ldl
+	$(call say,LD)$(LINK) -shared $(NO_UNDEFINED) -Wl,-z,nodelete,-Bsymbolic-functions,-soname,$(@F) \
+	    -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' -Wl,--exclude-libs,ALL -o $@ $(SOCKETS_OBJ) -Wl,--no-as-needed $(SOCKETS_PAIR) $(if $(IBVERBS_VERSION),,$(LIBS)) -ldl
 $(COMPAT_VERBS:.1=) $(COMPAT_CM:.1=): %: %.1
 	@ln -sf $(notdir $<) $@
 

@@ -69,10 +69,19 @@ static int answer_to(const struct sock *s, unsigned ms)
     return error;
 }
 
+/* Another port of that address has answered; or this process listens there, and may be about to
+ * accept. */
+static bool is_likely(const struct sock *s)
+{
+    return peers_has_answered((const struct sockaddr *)&s->peer, s->peer_len) ||
+           peers_is_own((const struct sockaddr *)&s->local, (const struct sockaddr *)&s->peer,
+                        s->peer_len);
+}
+
 /*
- * The same, but EINPROGRESS where the program may go on without the answer: it is likely to come,
- * since the address has answered another time. A plain server might take the connection, and no
- * other, because of what the program does next.
+ * The same, but EINPROGRESS where the program may go on without the answer, since that is likely to
+ * come. A plain server might take the connection, and no other, because of what the program does
+ * next.
  */
 static int early_answer_to(const struct sock *s, unsigned ms)
 {
@@ -81,8 +90,7 @@ static int early_answer_to(const struct sock *s, unsigned ms)
 
     do {
         error = iwarp_rs_start_up(s->rs, EARLY_AFTER_MS);
-    } while (error == EINPROGRESS && sock_now_ms() < until &&
-             !peers_has_answered((const struct sockaddr *)&s->peer, s->peer_len));
+    } while (error == EINPROGRESS && sock_now_ms() < until && !is_likely(s));
     return error == EINPROGRESS && sock_now_ms() < until ? error : answer_to(s, ms);
 }
 

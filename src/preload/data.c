@@ -8,6 +8,7 @@
 #include "preload/start.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -42,6 +43,44 @@ static bool goes_on(void)
         errno = EINTR;
     }
     return may && signals_restart();
+}
+
+/* As the kernel checks before it takes an octet: no address space has what is longer, and a sum
+ * would begin anew. */
+static bool fits(size_t n)
+{
+    if (n > SSIZE_MAX) {
+        errno = EFAULT;
+    }
+    return n <= SSIZE_MAX;
+}
+
+/* too_many: the error of more parts than there may be. */
+static bool are_right(const struct iovec *parts, size_t count, int too_many)
+{
+    size_t sum = 0;
+
+    if (count > IOV_MAX) {
+        errno = too_many;
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].iov_len > SSIZE_MAX - sum) {
+            errno = EINVAL;
+            return false;
+        }
+        sum += parts[i].iov_len;
+    }
+    return true;
+}
+
+static ssize_t refuse(struct sock *s)
+{
+    const int error = errno;
+
+    sock_put(s);
+    errno = error;
+    return -1;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -118,7 +157,7 @@ static ssize_t receive_into(struct sock *s, int number, void *to, size_t n, int 
     struct iovec part = {.iov_base = to, .iov_len = n};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-    return receive(s, number, &message, flags);
+    return fits(n) ? receive(s, number, &message, flags) : refuse(s);
 }
 
 EXPORT ssize_t recv(int fd, void *to, size_t n, int flags)
@@ -158,8 +197,8 @@ EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
     } same = {.given = parts};
 
     OURS_OR(s, real()->readv(fd, parts, count))
-    struct msghdr message = {.msg_iov = same.wanted, .msg_iovlen = count < 0 ? 0 : (size_t)count};
-    return receive(s, fd, &message, 0);
+    struct msghdr message = {.msg_iov = same.wanted, .msg_iovlen = (size_t)count};
+    return are_right(parts, (size_t)count, EINVAL) ? receive(s, fd, &message, 0) : refuse(s);
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
@@ -167,7 +206,9 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     struct sock *s = get(fd);
 
     OURS_OR(s, real()->recvmsg(fd, message, flags))
-    return receive(s, fd, message, flags);
+    return are_right(message->msg_iov, message->msg_iovlen, EMSGSIZE)
+               ? receive(s, fd, message, flags)
+               : refuse(s);
 }
 
 EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
@@ -219,6 +260,9 @@ static ssize_t keep(struct sock *s, const struct msghdr *message, int flags)
 static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *message, int flags,
                             bool *more)
 {
+    /* TCP takes control messages, too: marks, times, and what other families have and it ignores.
+     */
+    const struct msghdr octets = {.msg_iov = message->msg_iov, .msg_iovlen = message->msg_iovlen};
     enum use_result use;
     ssize_t n = -1;
 
@@ -235,7 +279,7 @@ static ssize_t deliver_once(struct sock *s, int number, const struct msghdr *mes
             n = keep(s, message, flags);
             *more = n > 0 && may_wait(s, flags) && (size_t)n < message_octets(message);
         } else if (use == USE_RSOCKET) {
-            n = rsendmsg(s->rs, message, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
+            n = rsendmsg(s->rs, &octets, (flags & ~MSG_MORE) | (s->nonblock ? MSG_DONTWAIT : 0));
         }
     } while (start_has_changed(s, use, n));
     sock_put(s);
@@ -282,7 +326,7 @@ static ssize_t deliver_from(struct sock *s, int number, const void *from, size_t
     struct iovec part = {.iov_base = same.wanted, .iov_len = n};
     const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-    return deliver(s, number, &message, flags);
+    return fits(n) ? deliver(s, number, &message, flags) : refuse(s);
 }
 
 EXPORT ssize_t send(int fd, const void *from, size_t n, int flags)
@@ -326,9 +370,8 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
     } same = {.given = parts};
 
     OURS_OR(s, real()->writev(fd, parts, count))
-    const struct msghdr message = {.msg_iov = same.wanted,
-                                   .msg_iovlen = count < 0 ? 0 : (size_t)count};
-    return deliver(s, fd, &message, 0);
+    const struct msghdr message = {.msg_iov = same.wanted, .msg_iovlen = (size_t)count};
+    return are_right(parts, (size_t)count, EINVAL) ? deliver(s, fd, &message, 0) : refuse(s);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -336,7 +379,9 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     struct sock *s = get(fd);
 
     OURS_OR(s, real()->sendmsg(fd, message, flags))
-    return deliver(s, fd, message, flags);
+    return are_right(message->msg_iov, message->msg_iovlen, EMSGSIZE)
+               ? deliver(s, fd, message, flags)
+               : refuse(s);
 }
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)

@@ -2,6 +2,7 @@
 /* Sockets from socket() or accept() to close(). */
 #include "preload/early.h"
 #include "preload/fork.h"
+#include "preload/peers.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
 
@@ -150,6 +151,17 @@ EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
     return result;
 }
 
+/* A thread may connect to what it listens to, and accept after that. */
+static void note_port(int fd)
+{
+    struct sockaddr_in6 name; /* the port is where that of IPv4 has it */
+    socklen_t len = sizeof name;
+
+    if (real()->getsockname(fd, (struct sockaddr *)&name, &len) == 0) {
+        peers_note_own(name.sin6_port);
+    }
+}
+
 /*
  * The kernel keeps a connection back until its first octets are there, for the time that a program
  * chose itself if it did. So nothing here waits for silent clients.
@@ -167,8 +179,12 @@ EXPORT int listen(int fd, int backlog)
         s->state = SOCK_LISTENER;
         pthread_mutex_unlock(&s->start);
     }
+    const int result = real()->listen(fd, backlog);
+    if (s && s->state == SOCK_LISTENER && result == 0) {
+        note_port(fd);
+    }
     sock_put(s);
-    return real()->listen(fd, backlog);
+    return result;
 }
 
 #define GIVEN_UP 16 /* most of them in one call, whatever peers do */

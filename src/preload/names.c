@@ -2,7 +2,9 @@
 /*
  * Other names that the C library has for calls of this one. Programs and libraries of old call
  * those with underscores; the compiler makes the others of calls with _FORTIFY_SOURCE. Names for
- * 64-bit times of 32-bit machines are in times.c.
+ * 64-bit times of 32-bit machines are in times.c. Each calls the function of this library, also in
+ * a program that has one of that name itself, as Erlang's has sigaction, and calls __sigaction in
+ * it: so the library is linked with -Bsymbolic-functions.
  */
 #include "preload/sock.h"
 

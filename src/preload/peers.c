@@ -122,6 +122,45 @@ bool peers_has_answered(const struct sockaddr *peer, socklen_t len)
     return has;
 }
 
+/* --- this process ---------------------------------------------------------------------------- */
+
+static in_port_t own_ports[OWN_PORTS];
+static unsigned owns; /* so many, in all */
+
+/* The lock is held. */
+static bool is_own(in_port_t port)
+{
+    for (unsigned i = 0; i < owns && i < OWN_PORTS; i++) {
+        if (own_ports[i] == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void peers_note_own(in_port_t port)
+{
+    pthread_mutex_lock(&lock);
+    if (!is_own(port)) {
+        own_ports[owns++ % OWN_PORTS] = port;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool peers_is_own(const struct sockaddr *local, const struct sockaddr *peer, socklen_t len)
+{
+    struct name here, there;
+    bool is = false;
+
+    if (name_of(local, len, &here) && name_of(peer, len, &there) &&
+        memcmp(here.address, there.address, sizeof here.address) == 0) {
+        pthread_mutex_lock(&lock);
+        is = is_own(there.port);
+        pthread_mutex_unlock(&lock);
+    }
+    return is;
+}
+
 void peers_hold(void)
 {
     pthread_mutex_lock(&lock);

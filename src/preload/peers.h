@@ -3,6 +3,7 @@
 #ifndef IWARP_PRELOAD_PEERS_H
 #define IWARP_PRELOAD_PEERS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -20,6 +21,13 @@ bool peers_is_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms);
 #define ANSWERING_PEERS 64
 void peers_note_answer(const struct sockaddr *peer, socklen_t len);
 bool peers_has_answered(const struct sockaddr *peer, socklen_t len);
+
+/* Ports where this process listens, or has listened; the last ones of so many. */
+#define OWN_PORTS 64
+void peers_note_own(in_port_t port);
+
+/* Is a connection that this end has made one to a port of this process? Ports as in sockaddr_in. */
+bool peers_is_own(const struct sockaddr *local, const struct sockaddr *peer, socklen_t len);
 
 /* For the handlers of fork. */
 void peers_hold(void);

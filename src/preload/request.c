@@ -14,3 +14,11 @@ enum first_octets first_octets(const void *octets, size_t n)
     }
     return compared == FIRST_OCTETS ? FIRST_REQUEST : compared > 0 ? FIRST_PART : FIRST_NOTHING;
 }
+
+bool request_is_whole(const void *octets, size_t n)
+{
+    const unsigned char *at = octets;
+
+    return first_octets(octets, n) == FIRST_REQUEST && n >= 20 &&
+           n >= 20 + (size_t)(at[18] << 8 | at[19]);
+}

@@ -3,6 +3,7 @@
 #ifndef IWARP_PRELOAD_REQUEST_H
 #define IWARP_PRELOAD_REQUEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum first_octets {
@@ -14,5 +15,9 @@ enum first_octets {
 
 #define FIRST_OCTETS 16
 enum first_octets first_octets(const void *octets, size_t n);
+
+/* Is all of a Request there, with its private data? The longest has so many octets. */
+#define REQUEST_OCTETS (20 + 512)
+bool request_is_whole(const void *octets, size_t n);
 
 #endif

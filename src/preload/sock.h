@@ -92,7 +92,8 @@ struct sock {
                * it: the face, for children; else -1 */
     struct early early;
     int64_t arrived_ms;
-    int owner; /* PARENTS: where to ask the process that has it */
+    atomic_bool starts_alone; /* a server's: its whole Request was there, and it has not started */
+    int owner;                /* PARENTS: where to ask the process that has it */
     uint64_t serial;
     struct sockaddr_storage bound, local, peer; /* bound: by the program */
     socklen_t bound_len, local_len, peer_len;

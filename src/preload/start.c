@@ -103,6 +103,10 @@ void start_arrived(int fd)
  */
 static void become_server(struct sock *s, int number)
 {
+    uint8_t octets[REQUEST_OCTETS];
+    const ssize_t n = real()->recv(number, octets, sizeof octets, MSG_PEEK | MSG_DONTWAIT);
+
+    s->starts_alone = n > 0 && request_is_whole(octets, (size_t)n);
     s->rs = start_adopt(s, number, true, 0);
     if (s->rs < 0) {
         (void)iwarp_compat_refuse("sockets", errno,
@@ -234,10 +238,28 @@ static enum use_result use_unsettled(struct sock *s, enum use use, bool wait)
     return wait ? USE_UNSETTLED : USE_FAILED;
 }
 
+#define START_MS 100 /* for threads of this process */
+
+/*
+ * A program that has just accepted a connection may write without waiting: the buffer of a new one
+ * is empty. The peer is not waited for, as all of its Request is there.
+ */
+static void await_start(struct sock *s)
+{
+    if (atomic_load(&s->starts_alone)) {
+        (void)iwarp_rs_start_up(s->rs, START_MS);
+        atomic_store(&s->starts_alone, false);
+    }
+}
+
 /* A descriptor that a call waits for is shown by its face. */
-static enum use_result use_rsocket(struct sock *s, enum use use)
+static enum use_result use_rsocket(struct sock *s, enum use use, bool wait)
 {
     int result = 0;
+
+    if (use == USE_WRITE && !wait) {
+        await_start(s);
+    }
 
     if (use == USE_WAIT && !s->watched) {
         pthread_mutex_lock(&s->start);
@@ -270,7 +292,7 @@ enum use_result start_use(struct sock **s, int number, enum use use, bool wait)
             fork_ask(*s);
             break;
         case SOCK_RDMA:
-            return use_rsocket(*s, use);
+            return use_rsocket(*s, use, wait);
         case SOCK_GONE:
             errno = ECONNRESET;
             return USE_FAILED;

@@ -12,12 +12,13 @@
 /* Octets of one message: the peer reads the first while the next comes. */
 #define PIECE_MAX 131072u
 
+/* Never less than what is there, also where the sum is more than a size can say. */
 static size_t octets_of(const struct iovec *iov, size_t count)
 {
     size_t sum = 0;
 
     for (size_t i = 0; i < count; i++) {
-        sum += iov[i].iov_len;
+        sum += iov[i].iov_len < SIZE_MAX - sum ? iov[i].iov_len : SIZE_MAX - sum;
     }
     return sum;
 }

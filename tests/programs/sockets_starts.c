@@ -9,6 +9,7 @@
 #include "sockets_check.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -159,6 +161,54 @@ static void accept_late(void)
     CHECK(waitpid(client, &status, 0) == client && status == 0);
 }
 
+/* One thread has both ends, as in programs that want a pair of sockets. */
+static void both_ends_in_one_thread(void)
+{
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    for (int i = 0; i < 3; i++) {
+        const double begin = now();
+        const int client = connected(i == 1 ? SOCK_NONBLOCK : 0);
+        struct pollfd p = {client, POLLOUT, 0};
+        CHECK(poll(&p, 1, 5000) == 1 && p.revents == POLLOUT);
+        CHECK(i == 2 || write(client, "x", 1) == 1);
+        const int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0 && (i != 2 || write(client, "x", 1) == 1));
+        CHECK(read(fd, &octet, 1) == 1 && octet == 'x' && write(fd, "y", 1) == 1);
+        p.events = POLLIN;
+        CHECK(poll(&p, 1, 5000) == 1 && read(client, &octet, 1) == 1 && octet == 'y');
+        CHECK(now() - begin < 1.5);
+        CHECK(close(fd) == 0 && read(client, &octet, 1) == 0 && close(client) == 0);
+    }
+}
+
+static void *read_many(void *arg)
+{
+    char octets[5];
+
+    for (int i = 0; i < MANY; i++) {
+        const int fd = connected(0);
+        CHECK(recv(fd, octets, sizeof octets, MSG_WAITALL) == 5 && memcmp(octets, "hello", 5) == 0);
+        CHECK(close(fd) == 0);
+    }
+    return arg;
+}
+
+/* There is room in the buffer of a new connection. */
+static void write_at_once_what_was_accepted(void)
+{
+    pthread_t thread;
+
+    listener = listen_somewhere(&server, 100);
+    CHECK(pthread_create(&thread, NULL, read_many, NULL) == 0);
+    for (int i = 0; i < MANY; i++) {
+        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+        CHECK(fd >= 0 && write(fd, "hello", 5) == 5 && close(fd) == 0);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 /* --- what was never a connection ------------------------------------------------------------- */
 
 /* A Request without what rsockets say in it. The server has nothing to wait for at its end. */
@@ -220,6 +270,64 @@ static void state_in_tcp_info(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* --- what calls are given -------------------------------------------------------------------- */
+
+/* Of any length; the compiler does not see it. */
+static ssize_t write_parts(int fd, const struct iovec *parts, int count)
+{
+    ssize_t (*volatile call)(int, const struct iovec *, int) = writev;
+
+    return call(fd, parts, count);
+}
+
+/* Nothing of what is wrong goes to the peer. */
+static void lengths_that_are_wrong(void)
+{
+    static struct iovec many[IOV_MAX + 1];
+    static char octets[IOV_MAX + 1];
+    ssize_t (*volatile write_octets)(int, const void *, size_t) = write;
+    struct iovec two[2] = {{octets, 1}, {octets, (size_t)SSIZE_MAX + 1}};
+    char got[8];
+
+    for (int i = 0; i <= IOV_MAX; i++) {
+        many[i] = (struct iovec){&octets[i], 1};
+    }
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0 && write(client, "a", 1) == 1 && read(fd, got, 1) == 1);
+    CHECK(write_parts(client, two, 2) == -1 && errno == EINVAL);
+    CHECK(write_parts(client, many, IOV_MAX + 1) == -1 && errno == EINVAL);
+    CHECK(write_parts(client, many, -1) == -1 && errno == EINVAL);
+    CHECK(readv(client, many, IOV_MAX + 1) == -1 && errno == EINVAL);
+    CHECK(write_octets(client, octets, SIZE_MAX) == -1 && errno == EFAULT);
+    struct msghdr message = {.msg_iov = many, .msg_iovlen = IOV_MAX + 1};
+    CHECK(sendmsg(client, &message, 0) == -1 && errno == EMSGSIZE);
+    CHECK(recvmsg(client, &message, MSG_DONTWAIT) == -1 && errno == EMSGSIZE);
+    CHECK(write(client, "bc", 2) == 2 && shutdown(client, SHUT_WR) == 0);
+    CHECK(recv(fd, got, sizeof got, MSG_WAITALL) == 2 && memcmp(got, "bc", 2) == 0);
+}
+
+/* TCP has no use for it, and takes it. */
+static void control_messages(void)
+{
+    union {
+        struct cmsghdr head;
+        char octets[CMSG_SPACE(sizeof(int))];
+    } control = {
+        .head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_TOS}};
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(sendmsg(client, &message, 0) == 1 && read(fd, &octet, 1) == 1 && octet == 'x');
+    CHECK(sendmsg(fd, &message, 0) == 1 && read(client, &octet, 1) == 1 && octet == 'x');
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
 #define CASE(name) {#name, name}
@@ -231,8 +339,12 @@ static const struct {
              CASE(one_edge_when_it_is_connected),
              CASE(connect_again),
              CASE(accept_late),
+             CASE(both_ends_in_one_thread),
+             CASE(write_at_once_what_was_accepted),
              CASE(exit_after_a_wrong_request),
-             CASE(state_in_tcp_info)};
+             CASE(state_in_tcp_info),
+             CASE(lengths_that_are_wrong),
+             CASE(control_messages)};
 
 int main(int argc, char **argv)
 {

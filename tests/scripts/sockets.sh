@@ -37,7 +37,7 @@ both()
 programs()
 {
     local name
-    for name in wait sets starts early ends signals; do
+    for name in wait sets starts early ends signals own; do
         "${CC:-cc}" -O2 -o "$TMPDIR/$name" "tests/programs/sockets_$name.c" -lpthread || return 1
     done
 }
@@ -46,6 +46,7 @@ check 'programs for it' programs
 check 'waits by the kernel, as the model says' waits
 check 'waits over RDMA, as the model says' waits "$run" --sockets
 check 'they go by RDMA' by_rdma
+check 'by the kernel and over RDMA: functions of the program'"'"'s own' both "$TMPDIR/own"
 for program in sets starts early ends signals; do
     for case in $("$TMPDIR/$program"); do
         check "by the kernel and over RDMA: ${case//_/ }" both "$TMPDIR/$program" "$case"

@@ -10,6 +10,7 @@
  * cm_lock. So this thread alone frees ids, and does so when it holds no event: before it waits for
  * the next.
  */
+#include "base/guard.h"
 #include "compat/cm.h"
 
 #include "base/fault.h"
@@ -218,14 +219,15 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With all signals blocked: those of the process belong to threads of the program. */
+/* With all signals blocked but those of faults: the process's belong to threads of the program, and
+ * a thread that blocks faults cannot run the loop for what it asks of it. */
 static int start_thread(struct iwarp_eq *queue)
 {
     pthread_t thread;
     pthread_attr_t attr;
     sigset_t all, before;
 
-    sigfillset(&all);
+    iwarp_guard_block_set(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -156,14 +156,15 @@ static void add_call(struct iwarp_loop *l, struct iwarp_call *call)
 }
 
 /*
- * May the caller run its call itself?  If the loop is out on lease with nobody in it, since its
- * guest may stay away.  A thread that sleeps in the loop, the home or a guest, is woken up instead.
+ * Out on lease with nobody in it: the guest may stay away, so the caller runs its call itself, or,
+ * if it blocks faults, has the home come. A thread that sleeps in the loop, the home or a guest, is
+ * woken up instead.
  */
-static bool is_for_visitors(const struct iwarp_loop *l)
+static bool is_deserted(const struct iwarp_loop *l)
 {
     const struct iwarp_lease *s = &l->lease;
 
-    return iwarp_lease_is_out(s) && !atomic_load(&s->asleep) && iwarp_loop_may_fault();
+    return iwarp_lease_is_out(s) && !atomic_load(&s->asleep);
 }
 
 /*
@@ -183,7 +184,8 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_lock(&l->lock);
     add_call(l, &call);
     pthread_mutex_unlock(&l->lock);
-    if (is_for_visitors(l) && iwarp_lease_enter(l, 0)) {
+    bool deserted = is_deserted(l), may_visit = deserted && iwarp_loop_may_fault();
+    if (may_visit && iwarp_lease_enter(l, 0)) {
         iwarp_loop_run_calls(l);
         uv_run(l->uv, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
         iwarp_loop_end_turn(l);
@@ -191,7 +193,7 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     } else {
         iwarp_loop_wake(l);
     }
-    if (l->lease.open) {
+    if (l->lease.open || (deserted && !may_visit)) {
         iwarp_lease_recall(l); /* it may be long until the next visit */
     }
     pthread_mutex_lock(&l->lock);

@@ -6,6 +6,7 @@
  */
 #include "rsocket/rs.h"
 
+#include "base/guard.h"
 #include "base/process.h"
 
 #include <errno.h>
@@ -222,14 +223,15 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With all signals blocked: those of the process belong to threads of the program. */
+/* With all signals blocked but those of faults: the process's belong to threads of the program, and
+ * a thread that blocks faults cannot run the loop for what it asks of it. */
 static int start_thread(void)
 {
     pthread_t thread;
     sigset_t all, before;
     int error;
 
-    sigfillset(&all);
+    iwarp_guard_block_set(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     error = pthread_create(&thread, NULL, run, eq);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -141,6 +141,46 @@ static void call__while_a_guest_runs_the_loop__is_run_at_once(void **state)
     pair_close(&p);
 }
 
+/* It cannot run the call itself, and the guest would be back after 16 ms: the home comes at once.
+ */
+static void call__of_a_thread_that_blocks_faults__while_the_guest_is_away(void **state)
+{
+    int64_t least = INT64_MAX;
+    sigset_t faults, before;
+    struct pair p;
+
+    (void)state;
+    struct iwarp_loop *l = open_pair(&p, IWARP_PROGRESS_THREADED);
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGSEGV);
+    for (unsigned i = 0; i < 20; i++) {
+        _Atomic unsigned calls = 0;
+        if (!iwarp_lease_take(l, IWARP_PARK_MS)) {
+            continue;
+        }
+        atomic_store(&l->lease.away, IWARP_AWAY_LONG);
+        iwarp_lease_leave(l);
+        for (unsigned n = 0; n < 10; n++) { /* until the home is parked for as long */
+            usleep(500);
+            (void)iwarp_lease_visit(l);
+        }
+        if (!iwarp_lease_is_out(&l->lease)) {
+            continue;
+        }
+        int64_t begin = iwarp_now_ns();
+        pthread_sigmask(SIG_BLOCK, &faults, &before);
+        iwarp_loop_call(l, count, &calls);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        int64_t took = iwarp_now_ns() - begin;
+        assert_int_equal(calls, 1);
+        least = took < least ? took : least;
+        pair_await_homes(p.device);
+    }
+    print_message("# %lld us at least\n", (long long)least / 1000);
+    assert_true(least < PARK_NS);
+    pair_close(&p);
+}
+
 /* --- a guest that asks too late -------------------------------------------------------------- */
 
 struct stayer {
@@ -603,6 +643,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(call__while_the_home_runs_the_loop__leaves_it_there),
         cmocka_unit_test(call__while_a_guest_runs_the_loop__is_run_at_once),
+        cmocka_unit_test(call__of_a_thread_that_blocks_faults__while_the_guest_is_away),
         cmocka_unit_test(ask__too_late__leaves_a_guest_known_as_asleep),
         cmocka_unit_test(stay__beside_other_things__keeps_the_home_away_for_longer),
         cmocka_unit_test(polled__once_before_sleeping__leaves_the_loop_to_its_home),

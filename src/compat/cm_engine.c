@@ -10,10 +10,10 @@
  * cm_lock. So this thread alone frees ids, and does so when it holds no event: before it waits for
  * the next.
  */
-#include "base/guard.h"
 #include "compat/cm.h"
 
 #include "base/fault.h"
+#include "base/guard.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -24,7 +24,8 @@ enum iwarp_log_level {
  * characters are spaces by now. Both are valid during the call only.
  *
  * The library calls it on any of its threads, or on a thread that calls the library, perhaps on
- * several at a time, and may hold locks: the function must call no other function of the library.
+ * several at a time, and may hold locks: the function must not fork, and must call no other
+ * function of the library.
  */
 typedef void iwarp_log_fn(enum iwarp_log_level level, const char *module, const char *text,
                           void *arg);

@@ -228,7 +228,7 @@ static int start_thread(struct iwarp_eq *queue)
     sigset_t all, before;
 
     iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     int error = pthread_create(&thread, &attr, run, queue);

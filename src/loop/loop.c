@@ -167,6 +167,24 @@ static bool is_deserted(const struct iwarp_loop *l)
     return iwarp_lease_is_out(s) && !atomic_load(&s->asleep);
 }
 
+/* Many calls must not keep others out of the loop. */
+static void serve_calls(struct iwarp_loop *l)
+{
+    iwarp_loop_run_calls(l);
+    uv_run(l->uv, UV_RUN_NOWAIT);
+    iwarp_loop_end_turn(l);
+}
+
+void iwarp_loop_serve_last(struct iwarp_loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool any = l->calls != NULL;
+    pthread_mutex_unlock(&l->lock);
+    if (any) {
+        serve_calls(l);
+    }
+}
+
 /*
  * No lock may be held: the loop may need it before it comes to this call. The call lies on the
  * stack of this thread, so this thread waits until `done` is set. Any of three threads may run the
@@ -184,16 +202,15 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_lock(&l->lock);
     add_call(l, &call);
     pthread_mutex_unlock(&l->lock);
-    bool deserted = is_deserted(l), may_visit = deserted && iwarp_loop_may_fault();
-    if (may_visit && iwarp_lease_enter(l, 0)) {
-        iwarp_loop_run_calls(l);
-        uv_run(l->uv, UV_RUN_NOWAIT); /* many calls must not keep others out of the loop */
-        iwarp_loop_end_turn(l);
+    bool deserted = is_deserted(l);
+    bool visits = deserted && iwarp_loop_may_fault() && iwarp_lease_enter(l, 0);
+    if (visits) {
+        serve_calls(l);
         iwarp_lease_leave(l);
     } else {
         iwarp_loop_wake(l);
     }
-    if (l->lease.open || (deserted && !may_visit)) {
+    if (l->lease.open || (deserted && !visits)) {
         iwarp_lease_recall(l); /* it may be long until the next visit */
     }
     pthread_mutex_lock(&l->lock);

@@ -85,6 +85,9 @@ bool iwarp_loop_send(struct iwarp_loop *l, void (*fn)(void *arg), void *arg);
 /* Run the calls that wait.  On the current thread. */
 void iwarp_loop_run_calls(struct iwarp_loop *l);
 
+/* Before a thread that stayed in the loop leaves it, with `asleep` cleared. */
+void iwarp_loop_serve_last(struct iwarp_loop *l);
+
 /*
  * Queue a task, which takes one reference of its object over from the caller.  If it is queued
  * already, that reference is dropped here; it is not the last one, since the queued task has one.

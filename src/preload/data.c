@@ -46,7 +46,7 @@ static bool goes_on(void)
 }
 
 /* As the kernel checks before it takes an octet: no address space has what is longer, and a sum
- * would begin anew. */
+ * would begin anew. Of recv it takes what is there first. */
 static bool fits(size_t n)
 {
     if (n > SSIZE_MAX) {
@@ -157,7 +157,7 @@ static ssize_t receive_into(struct sock *s, int number, void *to, size_t n, int 
     struct iovec part = {.iov_base = to, .iov_len = n};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-    return fits(n) ? receive(s, number, &message, flags) : refuse(s);
+    return receive(s, number, &message, flags);
 }
 
 EXPORT ssize_t recv(int fd, void *to, size_t n, int flags)
@@ -185,7 +185,7 @@ EXPORT ssize_t read(int fd, void *to, size_t n)
     struct sock *s = get(fd);
 
     OURS_OR(s, real()->read(fd, to, n))
-    return receive_into(s, fd, to, n, 0);
+    return fits(n) ? receive_into(s, fd, to, n, 0) : refuse(s);
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)

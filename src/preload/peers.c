@@ -147,13 +147,24 @@ void peers_note_own(in_port_t port)
     pthread_mutex_unlock(&lock);
 }
 
+/* 127.0.0.2 is reached from 127.0.0.1. */
+static bool is_loopback(const struct name *n)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    return n->family == AF_INET
+               ? n->address[0] == 127
+               : memcmp(n->address, mapped, sizeof mapped) == 0 && n->address[12] == 127;
+}
+
 bool peers_is_own(const struct sockaddr *local, const struct sockaddr *peer, socklen_t len)
 {
     struct name here, there;
     bool is = false;
 
     if (name_of(local, len, &here) && name_of(peer, len, &there) &&
-        memcmp(here.address, there.address, sizeof here.address) == 0) {
+        (memcmp(here.address, there.address, sizeof here.address) == 0 ||
+         (is_loopback(&here) && is_loopback(&there)))) {
         pthread_mutex_lock(&lock);
         is = is_own(there.port);
         pthread_mutex_unlock(&lock);

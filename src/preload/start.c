@@ -247,7 +247,9 @@ static enum use_result use_unsettled(struct sock *s, enum use use, bool wait)
 static void await_start(struct sock *s)
 {
     if (atomic_load(&s->starts_alone)) {
+        signals_hold_firmly(); /* one that waits would end each wait at once */
         (void)iwarp_rs_start_up(s->rs, START_MS);
+        signals_release_firmly();
         atomic_store(&s->starts_alone, false);
     }
 }

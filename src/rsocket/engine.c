@@ -80,7 +80,7 @@ static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
     struct rs_request *request = s->state == RS_CONNECTING ? read_request(conn) : NULL;
 
     if (!request) {
-        rs_over(s, EPROTO);
+        rs_over(s, ECONNRESET); /* to a program of TCP */
         s->ended = true;
         return;
     }
@@ -232,7 +232,7 @@ static int start_thread(void)
     int error;
 
     iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&thread, NULL, run, eq);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) {

@@ -125,7 +125,7 @@ int iwarp_rs_start_up(int fd, int timeout_ms)
     }
     do {
         result = rs_wait(s, rs_is_settled, until);
-    } while (result != 0 && errno == EINTR);
+    } while (result != 0 && errno == EINTR && rs_now_ms() < until);
     if (s->state == RS_OPEN || s->state == RS_LISTENING) {
         result = ENOTCONN;
     } else if (result == 0 || rs_is_settled(s)) {

@@ -14,6 +14,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -209,6 +211,33 @@ static void write_at_once_what_was_accepted(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static void ring(int n)
+{
+    (void)n;
+}
+
+/* A signal that waits until the call is over keeps nothing up. */
+static void write_at_once_amid_signals(void)
+{
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = ring, .sa_flags = SA_RESTART};
+    sigset_t alarm;
+
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* in the thread that connects */
+    listener = listen_somewhere(&server, 100);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, read_many, NULL) == 0);
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    for (int i = 0; i < MANY; i++) {
+        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+        CHECK(fd >= 0 && write(fd, "hello", 5) == 5 && close(fd) == 0);
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0 && pthread_join(thread, NULL) == 0);
+}
+
 /* --- what was never a connection ------------------------------------------------------------- */
 
 /* A Request without what rsockets say in it. The server has nothing to wait for at its end. */
@@ -341,6 +370,7 @@ static const struct {
              CASE(accept_late),
              CASE(both_ends_in_one_thread),
              CASE(write_at_once_what_was_accepted),
+             CASE(write_at_once_amid_signals),
              CASE(exit_after_a_wrong_request),
              CASE(state_in_tcp_info),
              CASE(lengths_that_are_wrong),

@@ -131,7 +131,8 @@ struct rs *rs_take(int fd)
 
 void rs_look(struct rs *s)
 {
-    if (atomic_exchange(&s->look, false) && s->cq && !s->closed) {
+    if (atomic_exchange(&s->look, false) && !s->closed &&
+        s->cq) {                       /* the engine frees closed ones */
         iwarp_compat_arm_aside(s->cq); /* before the look: what comes later makes it due again */
         rs_progress(s);
     }

@@ -202,15 +202,14 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_lock(&l->lock);
     add_call(l, &call);
     pthread_mutex_unlock(&l->lock);
-    bool deserted = is_deserted(l);
-    bool visits = deserted && iwarp_loop_may_fault() && iwarp_lease_enter(l, 0);
-    if (visits) {
+    bool deserted = is_deserted(l), may_visit = deserted && iwarp_loop_may_fault();
+    if (may_visit && iwarp_lease_enter(l, 0)) {
         serve_calls(l);
         iwarp_lease_leave(l);
     } else {
         iwarp_loop_wake(l);
     }
-    if (l->lease.open || (deserted && !visits)) {
+    if (l->lease.open || (deserted && !may_visit)) {
         iwarp_lease_recall(l); /* it may be long until the next visit */
     }
     pthread_mutex_lock(&l->lock);

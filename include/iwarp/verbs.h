@@ -105,12 +105,11 @@ struct iwarp_srq; /* srq.h */
  * - EMBEDDED: the device runs in the application's libuv loop. The library starts no thread and
  *   takes no lock. The thread that opened the device runs the loop and calls all functions; calls
  *   from other threads return MISUSE, except iwarp_device_call. iwarp_cq_wait, iwarp_eq_get,
- *   iwarp_async_get and iwarp_conn_wait run the loop until what they wait for has come, or their
- * time-out, so callbacks of the loop must not call them with another time-out than 0: a callback
- * uses the descriptors of the queues. Callbacks may call all other functions; where one waits for
- * the connection's worker, that is this thread, and it does not wait. The device keeps the loop
- * alive until it is closed. After iwarp_device_close run the loop once more, then call
- * uv_loop_close.
+ *   iwarp_async_get and iwarp_conn_wait run the loop until what they wait for has come, or time is
+ *   up, so callbacks of the loop must not call them with another time-out than 0: a callback uses
+ *   the descriptors of the queues. Callbacks may call all other functions; where one waits for the
+ *   connection's worker, that is this thread, and it does not wait. The device keeps the loop alive
+ *   until it is closed. After iwarp_device_close run the loop once more, then call uv_loop_close.
  */
 enum iwarp_progress {
     IWARP_PROGRESS_DEFAULT =

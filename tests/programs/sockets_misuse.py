@@ -215,23 +215,36 @@ def lines(_, __, ___):
     assert s.recv(5, socket.MSG_WAITALL) == b"plain"
 
 
+def silent_peer():
+    """The address of another process, which never accepts, and what ends that process."""
+    told, tells = os.pipe()
+    ends, ended = os.pipe()
+    if os.fork() == 0:
+        os.close(ended)
+        listener = socket.create_server(("127.0.0.1", 0))
+        os.write(tells, b"%d" % listener.getsockname()[1])
+        os.read(ends, 1)
+        os._exit(0)
+    return ("127.0.0.1", int(os.read(told, 8))), ended
+
+
 def connecting(_, __, ___):
     """What waits for a silent peer while a socket connects ends by the socket's own time-out."""
     limit = struct.pack("ll", 0, 300000)
-    silent = socket.create_server(("127.0.0.1", 0))
+    silent, end = silent_peer()
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     begun = time.monotonic()
-    s.connect(silent.getsockname())
+    s.connect(silent)
     assert 0.25 < time.monotonic() - begun < 1.2, time.monotonic() - begun
     s = socket.socket()
     begun = time.monotonic()
-    s.connect(silent.getsockname())
+    s.connect(silent)
     assert time.monotonic() - begun > 2, "the limit of one socket made the peer a plain one for all"
-    silent = socket.create_server(("127.0.0.1", 0))
+    silent, other_end = silent_peer()
     s = socket.socket()
     s.setblocking(False)
-    assert s.connect_ex(silent.getsockname()) == errno.EINPROGRESS
+    assert s.connect_ex(silent) == errno.EINPROGRESS
     s.setblocking(True)
     for option, call in ((socket.SO_RCVTIMEO, lambda: s.recv(1)), (socket.SO_SNDTIMEO, lambda: s.send(b"x"))):
         s.setsockopt(socket.SOL_SOCKET, option, limit)
@@ -244,6 +257,8 @@ def connecting(_, __, ___):
     begun = time.monotonic()
     s.close()
     assert time.monotonic() - begun < 1, "close has waited for the peer"
+    os.close(end)
+    os.close(other_end)
 
 
 def late(_, __, connections):

@@ -13,10 +13,8 @@
 #include "compat/cm.h"
 
 #include "base/fault.h"
-#include "base/guard.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -219,27 +217,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With all signals blocked but those of faults: the process's belong to threads of the program, and
- * a thread that blocks faults cannot run the loop for what it asks of it. */
-static int start_thread(struct iwarp_eq *queue)
-{
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, before;
-
-    iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    int error = pthread_create(&thread, &attr, run, queue);
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        (void)pthread_setname_np(thread, "iwarp-cm");
-    }
-    return error;
-}
-
 struct iwarp_eq *cm_engine_eq(void)
 {
     if (eq && eq_born == iwarp_compat_generation()) {
@@ -255,7 +232,7 @@ struct iwarp_eq *cm_engine_eq(void)
         (void)cm_failed(status, "connection events");
         return NULL;
     }
-    int error = start_thread(eq);
+    int error = iwarp_compat_thread("iwarp-cm", run, eq);
     if (error) {
         (void)cm_refuse(error, "no thread for connection events: error %d", error);
         (void)iwarp_eq_destroy(eq);

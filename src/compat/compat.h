@@ -106,7 +106,7 @@ struct compat_cq {
     _Atomic uint32_t delivered;     /* events taken by ibv_get_cq_event */
     unsigned born;                  /* iwarp_compat_generation of its creation, as in the others */
     struct compat_async async;
-    /* ibv_start_poll: the current completion, and who has it */
+    /* ibv_start_poll: the current completion. The thread that reads it holds `polling`. */
     struct ibv_wc wc;
     pthread_mutex_t polling;
     bool unlocked;         /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED */
@@ -163,7 +163,7 @@ struct compat_qp {
     struct compat_async async[COMPAT_QP_EVENTS];
     struct compat_wr_list *list; /* extended: what ibv_wr_start began */
     struct compat_qp *next;      /* table of numbers */
-    _Atomic unsigned holders;    /* up with the table's lock held; ibv_destroy_qp waits for them */
+    _Atomic unsigned holders; /* rise with the table's lock held; ibv_destroy_qp waits for them */
 };
 
 static inline struct compat_context *compat_context(struct ibv_context *context)
@@ -220,6 +220,14 @@ enum {
  * forked child. NULL: errno is set and the log says why.
  */
 struct iwarp_device *iwarp_compat_device(void);
+
+/*
+ * A detached thread of the library's own: 0, or the error of pthread_create. It blocks all signals,
+ * as those of the process belong to threads of the program, but not those of faults: a thread that
+ * blocks these cannot run the loop for what it asks of it (loop.c). name: of 15 octets at most;
+ * NULL: the program's, which saves three system calls.
+ */
+int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg);
 
 /* Is the TCP of this device another one than the kernel's? */
 static inline bool iwarp_compat_tcp_is_foreign(struct iwarp_device *device)

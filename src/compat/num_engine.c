@@ -8,7 +8,6 @@
  *
  * Events are taken and acted on with num_lock held, so none names a connection that is destroyed.
  */
-#include "base/guard.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "compat/num.h"
@@ -16,7 +15,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -419,27 +417,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With all signals blocked but those of faults: the process's belong to threads of the program, and
- * a thread that blocks faults cannot run the loop for what it asks of it. */
-static int start_thread(struct iwarp_eq *queue)
-{
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, before;
-
-    iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    int error = pthread_create(&thread, &attr, run, queue);
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        (void)pthread_setname_np(thread, "iwarp-num");
-    }
-    return error;
-}
-
 static int begin(struct iwarp_eq *queue)
 {
     int error = 0;
@@ -448,7 +425,7 @@ static int begin(struct iwarp_eq *queue)
     if (wake_fd < 0 || iwarp_eq_fd(queue) < 0) {
         error = errno;
     } else {
-        error = start_thread(queue);
+        error = iwarp_compat_thread("iwarp-num", run, queue);
     }
     if (error && wake_fd >= 0) {
         close(wake_fd);

@@ -5,8 +5,12 @@
  * a forked child, where the parent's device is neither used nor closed. Nothing happens before the
  * first call.
  */
+#include "base/guard.h"
 #include "base/process.h"
 #include "compat/compat.h"
+
+#include <pthread.h>
+#include <signal.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_device *native; /* these under lock */
@@ -88,4 +92,24 @@ struct iwarp_device *iwarp_compat_device(void)
     struct iwarp_device *d = open_native();
     iwarp_compat_release();
     return d;
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg)
+{
+    pthread_t thread;
+    sigset_t most, before;
+
+    iwarp_guard_block_set(&most);
+    pthread_sigmask(SIG_SETMASK, &most, &before);
+    int error = pthread_create(&thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
+        if (name) {
+            (void)pthread_setname_np(thread, name);
+        }
+        pthread_detach(thread);
+    }
+    return error;
 }

@@ -176,7 +176,7 @@ bool iwarp_lease_stay(struct iwarp_loop *l, struct iwarp_beside *beside, bool (*
     }
     bool in_time = l->late < 2;
     atomic_store(&s->asleep, false);
-    iwarp_loop_serve_last(l); /* of who saw `asleep` set, and has only woken up this thread */
+    iwarp_loop_serve_last(l); /* a caller that saw `asleep` set has only woken up this thread */
     /* After `asleep` is cleared: a recall that still saw it set has written `wanted` before, which
      * is_over reads; a later one wakes up the home itself. */
     bool over = is_over(s);

@@ -289,7 +289,7 @@ static bool hand_over(struct sock *s, const struct attempt *given)
     } else {
         s->state = SOCK_CONNECTING;
     }
-    if (own_thread(attempt_thread, a) == 0) {
+    if (iwarp_compat_thread(NULL, attempt_thread, a) == 0) {
         return true;
     }
     sock_unref(s);

@@ -372,7 +372,7 @@ static void in_parent(void)
     }
     real()->close(f->asks);
     sock_each(join, f);
-    if (own_thread(answer_children, f) != 0) {
+    if (iwarp_compat_thread(NULL, answer_children, f) != 0) {
         end_family(f); /* children find their connections gone */
     }
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads of the library, and descriptors that it and libuv make for themselves. They get high
- * numbers, since programs count on low ones: wrk has a table for three times its connections and
- * ten more, and select knows 1,024.
+ * Descriptors that the library and libuv make for themselves. They get high numbers, since programs
+ * count on low ones: wrk has a table for three times its connections and ten more, and select knows
+ * 1,024.
  */
 #include "preload/own.h"
 
 #include "preload/sock.h"
-
-#include <signal.h>
 
 int own_move(int fd)
 {
@@ -26,24 +24,6 @@ int own_number(int fd)
     const bool is_own = fd >= 0 && signals_are_held() && (real()->fcntl(fd, F_GETFD) & FD_CLOEXEC);
 
     return is_own ? own_move(fd) : fd;
-}
-
-int own_thread(void *(*run)(void *arg), void *arg)
-{
-    pthread_t thread;
-    sigset_t every, before;
-
-    /* But faults, or the thread could not run the loop for what it asks of it. */
-    sigfillset(&every);
-    sigdelset(&every, SIGSEGV);
-    sigdelset(&every, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        pthread_detach(thread);
-    }
-    return error;
 }
 
 static int own_pair(int result, int fds[2])

@@ -11,7 +11,4 @@ int own_number(int fd);
 /* The same, wherever this thread is: for descriptors that are this library's in any case. */
 int own_move(int fd);
 
-/* A detached thread of this library's, which takes no signal. 0 or an error of pthread_create. */
-int own_thread(void *(*run)(void *arg), void *arg);
-
 #endif

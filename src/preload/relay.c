@@ -3,6 +3,7 @@
  * An rsocket that several processes use: two threads carry its octets to and from a socket pair.
  * They sleep in the rsocket or in the pair, and end when that direction does.
  */
+#include "compat/compat.h"
 #include "preload/fork.h"
 #include "preload/own.h"
 #include "preload/start.h"
@@ -169,7 +170,7 @@ static void *carry_out(void *arg)
 
 static int run(void *(*carry)(void *), struct relay *r)
 {
-    const int error = own_thread(carry, r);
+    const int error = iwarp_compat_thread(NULL, carry, r);
 
     if (error != 0) {
         (void)rshutdown(r->rs, SHUT_RDWR);

@@ -19,6 +19,7 @@ bool request_is_whole(const void *octets, size_t n)
 {
     const unsigned char *at = octets;
 
-    return first_octets(octets, n) == FIRST_REQUEST && n >= 20 &&
-           n >= 20 + (size_t)(at[18] << 8 | at[19]);
+    /* RFC 5044 7.1.1: the last two octets of the header are the length of the private data. */
+    return first_octets(octets, n) == FIRST_REQUEST && n >= IWARP_MPA_FRAME_HDR_LEN &&
+           n - IWARP_MPA_FRAME_HDR_LEN >= (size_t)(at[18] << 8 | at[19]);
 }

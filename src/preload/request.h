@@ -3,6 +3,7 @@
 #ifndef IWARP_PRELOAD_REQUEST_H
 #define IWARP_PRELOAD_REQUEST_H
 
+#include <iwarp/protocol.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,7 +18,7 @@ enum first_octets {
 enum first_octets first_octets(const void *octets, size_t n);
 
 /* Is all of a Request there, with its private data? The longest has so many octets. */
-#define REQUEST_OCTETS (20 + 512)
+#define REQUEST_OCTETS (IWARP_MPA_FRAME_HDR_LEN + IWARP_MPA_PRIVATE_DATA_MAX)
 bool request_is_whole(const void *octets, size_t n);
 
 #endif

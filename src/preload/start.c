@@ -63,31 +63,33 @@ int start_watching(struct sock *s)
 
 /* --- a connection that was accepted ---------------------------------------------------------- */
 
-static enum first_octets look(int number, ssize_t *n)
+/* *whole: all of a Request is there. */
+static enum first_octets look(int number, bool *whole)
 {
-    uint8_t octets[FIRST_OCTETS];
+    uint8_t octets[REQUEST_OCTETS];
+    const ssize_t n = real()->recv(number, octets, sizeof octets, MSG_PEEK | MSG_DONTWAIT);
 
-    *n = real()->recv(number, octets, sizeof octets, MSG_PEEK | MSG_DONTWAIT);
-    if (*n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    *whole = n > 0 && request_is_whole(octets, (size_t)n);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return FIRST_NOTHING;
     }
     /* The end of the stream and errors are the kernel's to tell. */
-    return *n > 0 ? first_octets(octets, (size_t)*n) : FIRST_OTHER;
+    return n > 0 ? first_octets(octets, (size_t)n) : FIRST_OTHER;
 }
 
 bool start_given_up(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    ssize_t n;
+    bool whole;
 
-    return look(fd, &n) == FIRST_REQUEST && real()->poll(&p, 1, 0) > 0;
+    return look(fd, &whole) == FIRST_REQUEST && real()->poll(&p, 1, 0) > 0;
 }
 
 void start_arrived(int fd)
 {
-    ssize_t n;
+    bool whole;
 
-    if (start_quiet_s() == 0 || look(fd, &n) == FIRST_OTHER) {
+    if (start_quiet_s() == 0 || look(fd, &whole) == FIRST_OTHER) {
         return;
     }
     SIGNALS_HELD;
@@ -101,12 +103,9 @@ void start_arrived(int fd)
  * The whole key has come. Where descriptors or memory have run out the connection ends: the Request
  * is nothing that the program could read, and a client of ours comes again, plain. `start` is held.
  */
-static void become_server(struct sock *s, int number)
+static void become_server(struct sock *s, int number, bool whole)
 {
-    uint8_t octets[REQUEST_OCTETS];
-    const ssize_t n = real()->recv(number, octets, sizeof octets, MSG_PEEK | MSG_DONTWAIT);
-
-    s->starts_alone = n > 0 && request_is_whole(octets, (size_t)n);
+    s->starts_alone = whole;
     s->rs = start_adopt(s, number, true, 0);
     if (s->rs < 0) {
         (void)iwarp_compat_refuse("sockets", errno,
@@ -128,12 +127,12 @@ static void become_server(struct sock *s, int number)
  */
 static bool decide(struct sock *s, int number, enum use use)
 {
-    ssize_t n;
+    bool whole;
     const bool over = sock_now_ms() - s->arrived_ms >= (int64_t)start_quiet_s() * 1000;
 
-    switch (look(number, &n)) {
+    switch (look(number, &whole)) {
     case FIRST_REQUEST:
-        become_server(s, number);
+        become_server(s, number, whole);
         return true;
     case FIRST_NOTHING:
         if (use != USE_WRITE) {
@@ -167,7 +166,7 @@ int start_limit_ms(int tcp, enum use use)
 static int wait_for_octets(struct sock **s, int number)
 {
     char octet;
-    ssize_t n;
+    bool whole;
 
     sock_put(*s);
     *s = NULL;
@@ -175,7 +174,7 @@ static int wait_for_octets(struct sock **s, int number)
         return -1;
     }
     /* Part of the key: there is nothing to sleep on, and it is rare and bounded. */
-    if (look(number, &n) == FIRST_PART) {
+    if (look(number, &whole) == FIRST_PART) {
         sock_rest();
     }
     *s = sock_get(number);
@@ -247,7 +246,7 @@ static enum use_result use_unsettled(struct sock *s, enum use use, bool wait)
 static void await_start(struct sock *s)
 {
     if (atomic_load(&s->starts_alone)) {
-        signals_hold_firmly(); /* one that waits would end each wait at once */
+        signals_hold_firmly(); /* a signal that waits would end each wait at once */
         (void)iwarp_rs_start_up(s->rs, START_MS);
         signals_release_firmly();
         atomic_store(&s->starts_alone, false);

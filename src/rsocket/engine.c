@@ -6,12 +6,10 @@
  */
 #include "rsocket/rs.h"
 
-#include "base/guard.h"
 #include "base/process.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -223,25 +221,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With all signals blocked but those of faults: the process's belong to threads of the program, and
- * a thread that blocks faults cannot run the loop for what it asks of it. */
-static int start_thread(void)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    int error;
-
-    iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, NULL, run, eq);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        (void)pthread_setname_np(thread, "iwarp-rsocket");
-        pthread_detach(thread);
-    }
-    return error;
-}
-
 /* engine_lock held. What there is, if anything, is the parent's. */
 static int start(void)
 {
@@ -257,7 +236,7 @@ static int start(void)
     if (bell < 0 || iwarp_eq_create(device, &eq) != IWARP_OK) {
         return RS_REFUSE(bell < 0 ? errno : ENOMEM, "no queue for connection events");
     }
-    error = start_thread();
+    error = iwarp_compat_thread("iwarp-rsocket", run, eq);
     if (error) {
         iwarp_eq_destroy(eq);
         close(bell);

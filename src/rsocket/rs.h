@@ -99,7 +99,7 @@ struct rs_mapping {
 struct rs {
     int fd; /* its number: a TCP socket that is never connected */
     unsigned born;
-    _Atomic unsigned uses; /* up with the table's lock held */
+    _Atomic unsigned uses; /* rises with the table's lock held only */
     pthread_mutex_t lock;
     enum { RS_OPEN, RS_LISTENING, RS_CONNECTING, RS_CONNECTED, RS_OVER } state;
     int error;    /* for the next call, and SO_ERROR */

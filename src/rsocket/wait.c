@@ -45,8 +45,9 @@ static void ring_bells(struct rs *s)
     pthread_mutex_unlock(&s->wake_lock);
 }
 
-/* Several times for each message, and mostly nobody waits here. A thread that does has said so, and
- * then looks once more: it sees what this one has done before, or is seen. */
+/* Called several times for each message, and mostly no thread waits. A thread that is about to wait
+ * counts itself first, and then looks once more: it sees what the caller has done, or is woken up.
+ */
 void rs_wake(struct rs *s)
 {
     atomic_fetch_add(&s->turn, 1);

@@ -85,8 +85,9 @@ bool rs_is_led(const struct rs *s)
     return rs_leads_for(atomic_load(&s->set));
 }
 
-/* Mostly it is where it belongs. Whatever changes that meanwhile has it looked at once more: rs_due
- * and rs_lead_for set `look`, and the leader looks at what it takes out. */
+/* Mostly the socket is in the right lists already, and the lock is not taken. If another thread
+ * moves it meanwhile, it is looked at once more: rs_due and rs_lead_for set `look`, and the leader
+ * looks at each socket that it takes out. */
 bool rs_lead_it(struct rs *s, bool is_due)
 {
     bool is_led, begins;

@@ -12,6 +12,7 @@
  * | any | fork | the child begins with nothing | the child's first join |
  */
 #include "verbs/metrics.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -267,9 +268,7 @@ static bool begin_thread(void)
 {
     sigset_t all, before;
 
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
+    iwarp_guard_block_set(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&own.thread, NULL, serve, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -198,16 +198,21 @@ static void *read_many(void *arg)
 }
 
 /* There is room in the buffer of a new connection. */
+static void greet_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+        CHECK(fd >= 0 && write(fd, "hello", 5) == 5 && close(fd) == 0);
+    }
+}
+
 static void write_at_once_what_was_accepted(void)
 {
     pthread_t thread;
 
     listener = listen_somewhere(&server, 100);
     CHECK(pthread_create(&thread, NULL, read_many, NULL) == 0);
-    for (int i = 0; i < MANY; i++) {
-        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
-        CHECK(fd >= 0 && write(fd, "hello", 5) == 5 && close(fd) == 0);
-    }
+    greet_many();
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
@@ -231,10 +236,7 @@ static void write_at_once_amid_signals(void)
     CHECK(pthread_create(&thread, NULL, read_many, NULL) == 0);
     CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
     pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
-    for (int i = 0; i < MANY; i++) {
-        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
-        CHECK(fd >= 0 && write(fd, "hello", 5) == 5 && close(fd) == 0);
-    }
+    greet_many();
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 

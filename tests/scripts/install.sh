@@ -65,7 +65,7 @@ pkg_config_knows()
         pkg-config --cflags --libs libiwarp
 }
 
-# What the library is made of, a program that links with the shared one does not need.
+# A program that links with the shared library needs none of the libraries inside it.
 pkg_config_needs_no_other()
 {
     [ "$(PKG_CONFIG_PATH='' PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig pkg-config --cflags --libs libiwarp | sed 's/ *$//')" = \

@@ -46,7 +46,7 @@ check 'programs for it' programs
 check 'waits by the kernel, as the model says' waits
 check 'waits over RDMA, as the model says' waits "$run" --sockets
 check 'they go by RDMA' by_rdma
-check 'by the kernel and over RDMA: functions of the program'"'"'s own' both "$TMPDIR/own"
+check 'by the kernel and over RDMA: a program that has functions of these names' both "$TMPDIR/own"
 for program in sets starts early ends signals; do
     for case in $("$TMPDIR/$program"); do
         check "by the kernel and over RDMA: ${case//_/ }" both "$TMPDIR/$program" "$case"

@@ -32,6 +32,23 @@ static void first_octets__each_shorter_piece_of_the_key__is_a_part(void **state)
     }
 }
 
+static void request__with_all_its_private_data__is_whole(void **state)
+{
+    (void)state;
+    static const char none[REQUEST_OCTETS] = "MPA ID Req Frame\x40\x02\x00\x00";
+    static const char most[REQUEST_OCTETS + 1] = "MPA ID Req Frame\x40\x02\x02\x00";
+    static const char more[REQUEST_OCTETS] = "MPA ID Req Frame\x40\x02\xff\xff";
+
+    assert_false(request_is_whole(none, 0));
+    for (size_t n = 1; n < REQUEST_OCTETS; n++) {
+        assert_int_equal(request_is_whole(none, n), n >= 20);
+        assert_false(request_is_whole(most, n));
+    }
+    assert_true(request_is_whole(most, REQUEST_OCTETS));
+    assert_false(request_is_whole(more, REQUEST_OCTETS));
+    assert_false(request_is_whole("MPA ID Rep Frame\x40\x02\x00\x00", 20));
+}
+
 static void first_octets__one_octet_differs__are_a_programs(void **state)
 {
     (void)state;
@@ -135,6 +152,27 @@ static void answering_peer__is_known_by_address_alone(void **state)
     assert_false(has_answered(&host));
 }
 
+static bool is_own(const char *here, const char *there, uint16_t port)
+{
+    const struct sockaddr_in local = v4(here, 4000), peer = v4(there, port);
+
+    return peers_is_own((const struct sockaddr *)&local, (const struct sockaddr *)&peer,
+                        sizeof peer);
+}
+
+static void own_peer__is_a_port_of_this_process_at_an_address_of_this_host(void **state)
+{
+    (void)state;
+    assert_false(is_own("127.0.0.1", "127.0.0.1", 7471));
+    peers_note_own(htons(7471));
+    assert_true(is_own("127.0.0.1", "127.0.0.1", 7471));
+    assert_true(is_own("127.0.0.1", "127.0.0.2", 7471));
+    assert_true(is_own("192.0.2.1", "192.0.2.1", 7471));
+    assert_false(is_own("192.0.2.1", "192.0.2.2", 7471));
+    assert_false(is_own("192.0.2.1", "127.0.0.1", 7471));
+    assert_false(is_own("127.0.0.1", "127.0.0.1", 7472));
+}
+
 static void answering_peer__too_many_after_it__is_forgotten(void **state)
 {
     const struct sockaddr_in first = v4("198.51.100.2", 1);
@@ -157,12 +195,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_octets__of_an_mpa_request__are_a_request),
         cmocka_unit_test(first_octets__each_shorter_piece_of_the_key__is_a_part),
+        cmocka_unit_test(request__with_all_its_private_data__is_whole),
         cmocka_unit_test(first_octets__one_octet_differs__are_a_programs),
         cmocka_unit_test(plain_peer__within_its_time__is_known_by_address_and_port),
         cmocka_unit_test(plain_peer__of_ipv6__is_known_by_all_of_its_address),
         cmocka_unit_test(plain_peer__too_many_after_it__is_forgotten),
         cmocka_unit_test(plain_peer__an_address_that_is_cut_short__is_none),
         cmocka_unit_test(answering_peer__is_known_by_address_alone),
+        cmocka_unit_test(own_peer__is_a_port_of_this_process_at_an_address_of_this_host),
         cmocka_unit_test(answering_peer__too_many_after_it__is_forgotten),
     };
     return cmocka_run_group_tests_name("preload_first", tests, NULL, NULL);

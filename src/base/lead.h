@@ -101,4 +101,19 @@ void iwarp_cq_post_task(struct iwarp_device *device, struct iwarp_task *task);
 
 struct iwarp_device *iwarp_cq_device(struct iwarp_cq *cq);
 
+/*
+ * An event queue without a descriptor: right after iwarp_eq_create, and once. `notify` is called
+ * when the first event comes into the empty queue, with locks of the library held, by any thread:
+ * it may post a task. The events are taken with iwarp_eq_take_of.
+ */
+struct iwarp_eq;
+struct iwarp_event;
+void iwarp_eq_notify_by(struct iwarp_eq *eq, void (*notify)(void *arg), void *arg);
+
+/* The `user` of the first event, which stays in the queue; NULL: there is none. */
+void *iwarp_eq_first_user(struct iwarp_eq *eq);
+
+/* Take the first event, if it is one of this user. */
+bool iwarp_eq_take_of(struct iwarp_eq *eq, const void *user, struct iwarp_event *event);
+
 #endif

@@ -308,6 +308,11 @@ void iwarp_compat_wake_leader(struct iwarp_device *device);
 void iwarp_compat_recall(struct iwarp_device *device);
 void iwarp_compat_waited(struct iwarp_device *device);
 void iwarp_compat_post_task(struct iwarp_device *device, struct iwarp_task *task);
+struct iwarp_eq;
+struct iwarp_event;
+void iwarp_compat_eq_notify_by(struct iwarp_eq *eq, void (*notify)(void *arg), void *arg);
+void *iwarp_compat_eq_first_user(struct iwarp_eq *eq);
+bool iwarp_compat_eq_take_of(struct iwarp_eq *eq, const void *user, struct iwarp_event *event);
 
 /* As iwarp_conn_unpolled (base/unpolled.h). */
 struct iwarp_conn;

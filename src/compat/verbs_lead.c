@@ -139,3 +139,18 @@ void iwarp_compat_post_task(struct iwarp_device *device, struct iwarp_task *task
 {
     iwarp_cq_post_task(device, task);
 }
+
+void iwarp_compat_eq_notify_by(struct iwarp_eq *eq, void (*notify)(void *arg), void *arg)
+{
+    iwarp_eq_notify_by(eq, notify, arg);
+}
+
+void *iwarp_compat_eq_first_user(struct iwarp_eq *eq)
+{
+    return iwarp_eq_first_user(eq);
+}
+
+bool iwarp_compat_eq_take_of(struct iwarp_eq *eq, const void *user, struct iwarp_event *event)
+{
+    return iwarp_eq_take_of(eq, user, event);
+}

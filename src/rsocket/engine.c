@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * One thread of the process: it takes connection events, and frees sockets that were closed. It
- * sleeps while there is none of these. An event names its socket by pointer, so only this thread
- * frees sockets, and only when it holds no event.
- */
+/* One thread of the process: it frees sockets that were closed. It sleeps while there is none. */
 #include "rsocket/rs.h"
 
 #include "base/process.h"
@@ -31,109 +27,10 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms)
     s->dead_until_ms = until_ms;
     s->next_dead = dead;
     dead = s;
-    dead_count++;
-    (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
+    if (dead_count++ == 0) { /* else the thread comes within TICK_MS: it frees many at once */
+        (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
+    }
     pthread_mutex_unlock(&engine_lock);
-}
-
-/* --- events ---------------------------------------------------------------------------------- */
-
-/* NULL after the peer was told no. */
-static struct rs_request *read_request(struct iwarp_conn *conn)
-{
-    struct rs_request *request = calloc(1, sizeof *request);
-    size_t len;
-    const void *data = iwarp_conn_private_data(conn, &len);
-    const char *wrong = request ? rs_hello_read(data, len, &request->hello) : "no memory";
-
-    if (!wrong) {
-        request->conn = conn;
-        return request;
-    }
-    (void)iwarp_compat_refuse_peer("rsocket", EPROTO, wrong);
-    free(request);
-    iwarp_reject(conn, NULL, 0);
-    return NULL;
-}
-
-static void on_request(struct rs *listener, struct iwarp_conn *conn)
-{
-    struct rs_request *request =
-        listener->state == RS_LISTENING && !listener->closed ? read_request(conn) : NULL;
-
-    if (!request) {
-        iwarp_conn_destroy(conn);
-        return;
-    }
-    *listener->last_request = request;
-    listener->last_request = &request->next;
-    listener->arrived++;
-    rs_wake(listener);
-}
-
-/* Of a socket that was adopted as a server. No event follows what is not accepted. */
-static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
-{
-    uint8_t private_data[RS_PRIVATE_LEN];
-    struct rs_request *request = s->state == RS_CONNECTING ? read_request(conn) : NULL;
-
-    if (!request) {
-        rs_over(s, ECONNRESET); /* to a program of TCP */
-        s->ended = true;
-        return;
-    }
-    rs_hello(s, private_data);
-    if (iwarp_accept(conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
-        rs_connected(s, &request->hello);
-    } else {
-        rs_over(s, ECONNRESET);
-        s->ended = true;
-    }
-    free(request);
-}
-
-static void on_established(struct rs *s, struct iwarp_conn *conn)
-{
-    struct rs_hello hello;
-    size_t len;
-    const void *data = iwarp_conn_private_data(conn, &len);
-    const char *wrong;
-
-    if (s->state != RS_CONNECTING) {
-        return; /* the responder's end is used before it is established */
-    }
-    wrong = rs_hello_read(data, len, &hello);
-    if (wrong) {
-        (void)iwarp_compat_refuse_peer("rsocket", EPROTO, wrong);
-        iwarp_abort(conn);
-        rs_over(s, EPROTO);
-        return;
-    }
-    rs_connected(s, &hello);
-}
-
-static void on_event(const struct iwarp_event *e)
-{
-    struct rs *s = e->user;
-    int error = rs_error_of(e->fault);
-
-    pthread_mutex_lock(&s->lock);
-    if (e->type == IWARP_EVENT_REQUEST && e->listener) {
-        on_request(s, e->conn);
-    } else if (s->conn != e->conn) {
-        /* it was connected anew */
-    } else if (e->type == IWARP_EVENT_REQUEST) {
-        on_adopted_request(s, e->conn);
-    } else if (e->type == IWARP_EVENT_ESTABLISHED) {
-        on_established(s, e->conn);
-    } else {
-        rs_progress(s); /* what has arrived before the end */
-        rs_over(s, e->type == IWARP_EVENT_REJECTED ? ECONNREFUSED
-                   : e->type == IWARP_EVENT_FAILED ? (error ? error : ECONNREFUSED)
-                                                   : error);
-        s->ended = true;
-    }
-    rs_unlock(s);
 }
 
 /* --- sockets that were closed ---------------------------------------------------------------- */
@@ -186,6 +83,7 @@ static bool free_dead(void)
     pthread_mutex_unlock(&engine_lock);
     for (at = &dying; *at;) {
         struct rs *s = *at;
+        rs_events_hold();
         if (can_go(s)) {
             *at = s->next_dead;
             free_socket(s);
@@ -193,29 +91,27 @@ static bool free_dead(void)
         } else {
             at = &s->next_dead;
         }
+        rs_events_release();
     }
     pthread_mutex_lock(&engine_lock);
     dead_count -= freed;
+    bool some = dead_count > 0;
     pthread_mutex_unlock(&engine_lock);
-    return dying != NULL;
+    return some;
 }
 
 /* --- the thread ------------------------------------------------------------------------------ */
 
 static void *run(void *arg)
 {
-    struct iwarp_eq *queue = arg;
-    struct pollfd fds[2] = {{iwarp_eq_fd(queue), POLLIN, 0}, {bell, POLLIN, 0}};
-    struct iwarp_event event;
+    struct pollfd fd = {bell, POLLIN, 0};
     bool some = false;
     uint64_t rings;
 
+    (void)arg;
     for (;;) {
-        poll(fds, 2, some ? TICK_MS : -1);
+        poll(&fd, 1, some ? TICK_MS : -1);
         (void)!read(bell, &rings, sizeof rings);
-        while (iwarp_eq_get(queue, &event, 0) == IWARP_OK) {
-            on_event(&event);
-        }
         some = free_dead();
     }
     return NULL;
@@ -233,14 +129,15 @@ static int start(void)
     }
     /* Sockets that were closed before there was a connection may be in the list already. */
     bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bell < 0 || iwarp_eq_create(device, &eq) != IWARP_OK) {
-        return RS_REFUSE(bell < 0 ? errno : ENOMEM, "no queue for connection events");
+    if (bell < 0) {
+        return RS_REFUSE(errno, "no descriptor for sockets that are closed");
     }
-    error = iwarp_compat_thread("iwarp-rsocket", run, eq);
+    eq = rs_events_make(device);
+    error = eq ? iwarp_compat_thread("iwarp-rsocket", run, NULL) : ENOMEM;
     if (error) {
-        iwarp_eq_destroy(eq);
         close(bell);
-        return RS_REFUSE(error, "no thread for connection events");
+        return RS_REFUSE(error, "no queue for connection events, or no thread for sockets that are "
+                                "closed");
     }
     if (!at_exit && !rs_is_preloaded()) {
         at_exit = true;
@@ -257,6 +154,7 @@ void rs_engine_in_child(void)
     dead = dying = NULL;
     dead_count = 0;
     bell = -1;
+    rs_events_in_child();
 }
 
 struct iwarp_eq *rs_engine_eq(void)
@@ -283,6 +181,7 @@ void rs_engine_end(void)
         some = dead_count > 0;
         pthread_mutex_unlock(&engine_lock);
         if (some) {
+            (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
             usleep(1000);
         }
     }

@@ -21,9 +21,9 @@
  * from rclose on the engine, which frees it when the connection has ended and nobody uses it.
  *
  * Locks, outermost first: lock of a socket (of a listener before one that it accepts), then native
- * locks; engine lock; that of rspreload/due.c; wake_lock of a socket. The table lock comes last:
- * nothing is locked under it but by a fork. A thread that holds a socket's lock does not wait for
- * the peer.
+ * locks; engine lock; that of rspreload/due.c; wake_lock of a socket. The lock of events comes
+ * before all of these, and the engine alone waits for it. The table lock comes last: nothing is
+ * locked under it but by a fork. A thread that holds a socket's lock does not wait for the peer.
  */
 #ifndef IWARP_RSOCKET_RS_H
 #define IWARP_RSOCKET_RS_H
@@ -182,8 +182,9 @@ struct rs {
     struct rs_link due, led; /* rspreload/due.c: with its lock, as the next */
     unsigned seeing;
 
-    struct rs *next_dead; /* engine lock */
-    bool ended;           /* the last event has come */
+    struct rs *next_dead;     /* engine lock */
+    bool ended;               /* the last event has come */
+    _Atomic bool event_waits; /* the thread that unlocks it takes it */
     uint64_t dead_until_ms;
 };
 
@@ -252,9 +253,22 @@ int rs_wait_as_asked(struct rs *s, bool (*ready)(struct rs *s), struct rs_limit 
 uint64_t rs_now_ms(void);
 uint64_t rs_until(int timeout_ms); /* < 0: for ever */
 
-/* --- engine.c: connection events, sockets that were closed ----------------------------------- */
+/* --- events.c: connection events ------------------------------------------------------------- */
 
-/* The event queue of all sockets, with its thread. NULL: errno. */
+/* The event queue of all sockets, made the first time. NULL: no memory, or no descriptor. */
+struct iwarp_eq *rs_events_make(struct iwarp_device *device);
+void rs_events_in_child(void);
+
+/* Take what there is. Any lock may be held. */
+void rs_events_take(void);
+
+/* Between these no event is taken: for the thread that frees a socket. No lock is held. */
+void rs_events_hold(void);
+void rs_events_release(void);
+
+/* --- engine.c: sockets that were closed ------------------------------------------------------ */
+
+/* The event queue of all sockets, and the thread. NULL: errno. */
 struct iwarp_eq *rs_engine_eq(void);
 void rs_engine_bury(struct rs *s, uint64_t until_ms);
 void rs_engine_in_child(void);

@@ -149,6 +149,9 @@ void rs_unlock(struct rs *s)
         rs_show(s);
         pthread_mutex_unlock(&s->lock);
     } while (atomic_load(&s->look) && pthread_mutex_trylock(&s->lock) == 0);
+    if (atomic_load(&s->event_waits)) {
+        rs_events_take();
+    }
     errno = error;
 }
 

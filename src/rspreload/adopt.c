@@ -35,11 +35,13 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     rs_hello(s, private_data);
     memcpy(private_data + RS_PRIVATE_LEN, blank_line, sizeof blank_line);
     s->state = RS_CONNECTING;
+    rs_unlock(s); /* nobody knows it, but the thread that takes its event: that does not wait */
     status = role == IWARP_RS_CLIENT
                  ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options, private_data,
                                         sizeof private_data, eq, s, &s->conn)
                  : iwarp_accept_socket(iwarp_compat_device(), tcp, received, received_len, &options,
                                        eq, s, &s->conn);
+    pthread_mutex_lock(&s->lock);
     if (status == IWARP_OK) {
         return 0;
     }

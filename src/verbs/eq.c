@@ -5,6 +5,7 @@
  */
 #include "verbs/eq.h"
 #include "base/fault.h"
+#include "base/lead.h"
 #include "base/memory.h"
 #include "base/mutex.h"
 #include "base/process.h"
@@ -86,6 +87,12 @@ int iwarp_eq_fd(struct iwarp_eq *eq)
     return eq->fd;
 }
 
+void iwarp_eq_notify_by(struct iwarp_eq *eq, void (*notify)(void *arg), void *arg)
+{
+    eq->notify_arg = arg;
+    eq->notify = notify;
+}
+
 /*
  * The eventfd is written when the list becomes non-empty, and read when it becomes empty, both
  * under the lock, so it is readable exactly while an event waits.
@@ -95,7 +102,8 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
     const uint64_t one = 1;
 
     iwarp_mutex_lock(&eq->lock);
-    if (!eq->first) {
+    bool was_empty = !eq->first;
+    if (was_empty && !eq->notify) {
         (void)!write(eq->fd, &one, sizeof one);
     }
     node->next = NULL;
@@ -103,6 +111,9 @@ void iwarp_eq_push(struct iwarp_eq *eq, struct iwarp_event_node *node)
     *eq->last = node;
     eq->last = &node->next;
     iwarp_mutex_unlock(&eq->lock);
+    if (was_empty && eq->notify) {
+        eq->notify(eq->notify_arg);
+    }
 }
 
 /*
@@ -120,7 +131,7 @@ static void unlink_node(struct iwarp_eq *eq, struct iwarp_event_node *node)
         eq->last = node->at;
     }
     node->at = NULL;
-    if (!eq->first) {
+    if (!eq->first && !eq->notify) {
         (void)!read(eq->fd, &count, sizeof count);
     }
 }
@@ -148,6 +159,27 @@ static bool take(struct iwarp_eq *eq, struct iwarp_event *event)
     }
     iwarp_mutex_unlock(&eq->lock);
     return node != NULL;
+}
+
+void *iwarp_eq_first_user(struct iwarp_eq *eq)
+{
+    iwarp_mutex_lock(&eq->lock);
+    void *user = eq->first ? eq->first->event.user : NULL;
+    iwarp_mutex_unlock(&eq->lock);
+    return user;
+}
+
+bool iwarp_eq_take_of(struct iwarp_eq *eq, const void *user, struct iwarp_event *event)
+{
+    iwarp_mutex_lock(&eq->lock);
+    struct iwarp_event_node *node = eq->first;
+    bool is_first = node && node->event.user == user;
+    if (is_first) {
+        *event = node->event;
+        unlink_node(eq, node);
+    }
+    iwarp_mutex_unlock(&eq->lock);
+    return is_first;
 }
 
 /* Embedded only, on the loop's thread, which is the only one that pushes: no lock is needed. */

@@ -28,6 +28,8 @@ struct iwarp_eq {
     struct iwarp_mutex lock;
     struct iwarp_event_node *first, **last;
     int fd;
+    void (*notify)(void *arg); /* instead of fd, if not NULL; constant once there are users */
+    void *notify_arg;
     _Atomic unsigned users;
     _Atomic uint64_t workers; /* as of a completion queue */
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event queues: order, removal from any place, the descriptor, waiting, and that events vanish with
- * the connection they tell of.
+ * Event queues: order, removal from any place, the descriptor or the function that is told instead,
+ * waiting, and that events vanish with the connection they tell of.
  */
 #include "alloc_fault.h"
+#include "base/lead.h"
 #include "loop/clock.h"
 #include "octets.h"
 #include "verbs/device.h"
@@ -23,19 +24,42 @@ static bool readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
+static void count_one(void *times)
+{
+    ++*(unsigned *)times;
+}
+
+/* As a program takes it; or as the drop-in library does, which asks for another's first. */
+static void take(struct iwarp_eq *eq, bool is_told, const struct iwarp_event_node *first)
+{
+    struct iwarp_event event;
+
+    if (!is_told) {
+        must(iwarp_eq_get(eq, &event, 0));
+    } else {
+        assert_ptr_equal(iwarp_eq_first_user(eq), first);
+        assert_false(iwarp_eq_take_of(eq, &event, &event));
+        assert_true(iwarp_eq_take_of(eq, first, &event));
+    }
+    assert_ptr_equal(event.user, first);
+}
+
 /* Pushes, takes and removals at random beside a model that is an array. */
-static void queue__worked_at_random__keeps_order_and_descriptor(void **state)
+static void work_at_random(bool is_told)
 {
     struct chance chance = {chance_seed()};
     struct iwarp_event_node node[NODES];
     struct iwarp_device *device;
     struct iwarp_event event;
     size_t model[NODES], n = 0;
+    unsigned told = 0, begun = 0;
     struct iwarp_eq *eq;
 
-    (void)state;
     must(iwarp_device_open(NULL, &device));
     must(iwarp_eq_create(device, &eq));
+    if (is_told) {
+        iwarp_eq_notify_by(eq, count_one, &told);
+    }
     memset(node, 0, sizeof node);
     for (size_t i = 0; i < NODES; i++) {
         node[i].event.user = &node[i];
@@ -44,6 +68,7 @@ static void queue__worked_at_random__keeps_order_and_descriptor(void **state)
         size_t i = chance_below(&chance, NODES);
         if (!node[i].at && chance_one_in(&chance, 2)) {
             iwarp_eq_push(eq, &node[i]);
+            begun += n == 0;
             model[n++] = i;
         } else if (chance_one_in(&chance, 2)) {
             size_t at = 0;
@@ -55,16 +80,30 @@ static void queue__worked_at_random__keeps_order_and_descriptor(void **state)
                 memmove(&model[at], &model[at + 1], (--n - at) * sizeof model[0]);
             }
         } else if (n > 0) {
-            must(iwarp_eq_get(eq, &event, 0));
-            assert_ptr_equal(event.user, &node[model[0]]);
+            take(eq, is_told, &node[model[0]]);
             memmove(&model[0], &model[1], --n * sizeof model[0]);
         } else {
+            assert_null(iwarp_eq_first_user(eq));
+            assert_false(iwarp_eq_take_of(eq, &node[i], &event));
             must_fail(iwarp_eq_get(eq, &event, 0), IWARP_AGAIN, "0 ms");
         }
-        assert_int_equal(readable(iwarp_eq_fd(eq)), n > 0);
+        assert_int_equal(readable(iwarp_eq_fd(eq)), !is_told && n > 0);
     }
+    assert_int_equal(told, is_told ? begun : 0);
     must(iwarp_eq_destroy(eq));
     must(iwarp_device_close(device));
+}
+
+static void queue__worked_at_random__keeps_order_and_descriptor(void **state)
+{
+    (void)state;
+    work_at_random(false);
+}
+
+static void queue__worked_at_random__tells_a_function_of_the_first(void **state)
+{
+    (void)state;
+    work_at_random(true);
 }
 
 struct later {
@@ -147,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queue__worked_at_random__keeps_order_and_descriptor),
+        cmocka_unit_test(queue__worked_at_random__tells_a_function_of_the_first),
         cmocka_unit_test(get__ends_with_an_event_or_the_time),
         cmocka_unit_test(events__of_a_connection__come_in_order_and_go_with_it),
     };

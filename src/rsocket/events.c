@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connection events. The thread that runs the loop takes them at the end of the turn in which they
+ * came, so that no other thread has to be woken up for a connection to begin or to end. It waits
+ * for no socket that a call uses: that call takes the event when it unlocks the socket (rs_unlock).
+ *
+ * An event names its socket by pointer: the engine frees a socket while it holds events, and its
+ * connection goes first, with what is in the queue (rs_events_hold).
+ */
+#include "base/process.h"
+#include "base/task.h"
+#include "rsocket/rs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void take_on_loop(void *arg);
+
+/* Before the lock of a socket. */
+static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct iwarp_eq *_Atomic eq;
+static _Atomic bool again; /* a thread wanted events_lock */
+static _Atomic unsigned refs;
+static struct iwarp_task task = {.run = take_on_loop, .refs = &refs};
+
+/* --- what they mean -------------------------------------------------------------------------- */
+
+/* NULL after the peer was told no. */
+static struct rs_request *read_request(struct iwarp_conn *conn)
+{
+    struct rs_request *request = calloc(1, sizeof *request);
+    size_t len;
+    const void *data = iwarp_conn_private_data(conn, &len);
+    const char *wrong = request ? rs_hello_read(data, len, &request->hello) : "no memory";
+
+    if (!wrong) {
+        request->conn = conn;
+        return request;
+    }
+    (void)iwarp_compat_refuse_peer("rsocket", EPROTO, wrong);
+    free(request);
+    iwarp_reject(conn, NULL, 0);
+    return NULL;
+}
+
+static void on_request(struct rs *listener, struct iwarp_conn *conn)
+{
+    struct rs_request *request =
+        listener->state == RS_LISTENING && !listener->closed ? read_request(conn) : NULL;
+
+    if (!request) {
+        iwarp_conn_destroy(conn);
+        return;
+    }
+    *listener->last_request = request;
+    listener->last_request = &request->next;
+    listener->arrived++;
+    rs_wake(listener);
+}
+
+/* Of a socket that was adopted as a server. No event follows what is not accepted. */
+static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
+{
+    uint8_t private_data[RS_PRIVATE_LEN];
+    struct rs_request *request = s->state == RS_CONNECTING ? read_request(conn) : NULL;
+
+    if (!request) {
+        rs_over(s, ECONNRESET); /* to a program of TCP */
+        s->ended = true;
+        return;
+    }
+    rs_hello(s, private_data);
+    if (iwarp_accept(conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
+        rs_connected(s, &request->hello);
+    } else {
+        rs_over(s, ECONNRESET);
+        s->ended = true;
+    }
+    free(request);
+}
+
+static void on_established(struct rs *s, struct iwarp_conn *conn)
+{
+    struct rs_hello hello;
+    size_t len;
+    const void *data = iwarp_conn_private_data(conn, &len);
+    const char *wrong;
+
+    if (s->state != RS_CONNECTING) {
+        return; /* the responder's end is used before it is established */
+    }
+    wrong = rs_hello_read(data, len, &hello);
+    if (wrong) {
+        (void)iwarp_compat_refuse_peer("rsocket", EPROTO, wrong);
+        iwarp_abort(conn);
+        rs_over(s, EPROTO);
+        return;
+    }
+    rs_connected(s, &hello);
+}
+
+/* The lock is held. */
+static void on_event(struct rs *s, const struct iwarp_event *e)
+{
+    int error = rs_error_of(e->fault);
+
+    if (e->type == IWARP_EVENT_REQUEST && e->listener) {
+        on_request(s, e->conn);
+    } else if (s->conn != e->conn) {
+        /* it was connected anew */
+    } else if (e->type == IWARP_EVENT_REQUEST) {
+        on_adopted_request(s, e->conn);
+    } else if (e->type == IWARP_EVENT_ESTABLISHED) {
+        on_established(s, e->conn);
+    } else {
+        rs_progress(s); /* what has arrived before the end */
+        rs_over(s, e->type == IWARP_EVENT_REJECTED ? ECONNREFUSED
+                   : e->type == IWARP_EVENT_FAILED ? (error ? error : ECONNREFUSED)
+                                                   : error);
+        s->ended = true;
+    }
+}
+
+/* --- taking them ----------------------------------------------------------------------------- */
+
+/* The socket of the first event. It stays in memory while events_lock is held. NULL: none, or it is
+ * in use, and the thread that uses it takes the event when it unlocks it. */
+static struct rs *lock_first(struct iwarp_eq *queue)
+{
+    struct rs *s = iwarp_compat_eq_first_user(queue);
+
+    if (!s || pthread_mutex_trylock(&s->lock) == 0) {
+        return s;
+    }
+    atomic_store(&s->event_waits, true);
+    return pthread_mutex_trylock(&s->lock) == 0 ? s : NULL; /* it may be unlocked since */
+}
+
+/* Events of one socket are taken in their order. This waits for no lock: a thread that has
+ * events_lock, or the first one's socket, looks once more when it gives that back. */
+void rs_events_take(void)
+{
+    IWARP_UNCANCELLED;
+    struct iwarp_event event;
+    struct rs *s;
+
+    atomic_store(&again, true);
+    while (atomic_load(&again) && pthread_mutex_trylock(&events_lock) == 0) {
+        struct iwarp_eq *queue = atomic_load(&eq);
+        atomic_store(&again, false);
+        while (queue && (s = lock_first(queue))) {
+            atomic_store(&s->event_waits, false);
+            if (iwarp_compat_eq_take_of(queue, s, &event)) {
+                on_event(s, &event);
+            }
+            rs_unlock(s);
+        }
+        pthread_mutex_unlock(&events_lock);
+    }
+}
+
+static void take_on_loop(void *arg)
+{
+    (void)arg;
+    atomic_fetch_sub(&refs, 1);
+    rs_events_take();
+}
+
+static void on_first(void *device)
+{
+    atomic_fetch_add(&refs, 1);
+    iwarp_compat_post_task(device, &task);
+}
+
+/* --- the queue ------------------------------------------------------------------------------- */
+
+struct iwarp_eq *rs_events_make(struct iwarp_device *device)
+{
+    struct iwarp_eq *queue = atomic_load(&eq);
+
+    if (!queue && iwarp_eq_create(device, &queue) == IWARP_OK) {
+        iwarp_compat_eq_notify_by(queue, on_first, device);
+        atomic_store(&eq, queue);
+    }
+    return queue;
+}
+
+void rs_events_hold(void)
+{
+    pthread_mutex_lock(&events_lock);
+}
+
+void rs_events_release(void)
+{
+    pthread_mutex_unlock(&events_lock);
+    if (atomic_load(&again)) {
+        rs_events_take();
+    }
+}
+
+/* The lock may be held by a thread that the child has not; the queue is the parent's. */
+void rs_events_in_child(void)
+{
+    pthread_mutex_init(&events_lock, NULL);
+    atomic_store(&eq, NULL);
+    refs = 0;
+    task.queued = false;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The client's side: TCP first, then an MPA Request over it, then plain TCP anew if the peer does
- * not answer that. What is not settled at once has a thread, which sleeps and ends with it; until
+ * not answer that. What is not settled at once has a thread, which sleeps meanwhile; until
  * then the face is that of a socket that connects, and then of one that has (early.h).
  */
 #include "compat/compat.h"
@@ -9,6 +9,7 @@
 #include "preload/own.h"
 #include "preload/peers.h"
 #include "preload/start.h"
+#include "preload/threads.h"
 #include "rspreload/adopt.h"
 
 #include <errno.h>
@@ -246,7 +247,7 @@ static void become_plain(struct attempt *a, int error)
     show_tcp(s, tcp, SOCK_PLAIN);
 }
 
-static void *attempt_thread(void *arg)
+static void attempt(void *arg)
 {
     struct attempt *a = arg;
     struct sock *s = a->s;
@@ -269,7 +270,6 @@ static void *attempt_thread(void *arg)
     }
     sock_unref(s);
     free(a);
-    return NULL;
 }
 
 /* The thread does the rest. False: it cannot, and the caller gives the socket a face and a state.
@@ -289,7 +289,7 @@ static bool hand_over(struct sock *s, const struct attempt *given)
     } else {
         s->state = SOCK_CONNECTING;
     }
-    if (iwarp_compat_thread(NULL, attempt_thread, a) == 0) {
+    if (threads_run(attempt, a) == 0) {
         return true;
     }
     sock_unref(s);

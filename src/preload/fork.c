@@ -5,6 +5,7 @@
 #include "preload/own.h"
 #include "preload/peers.h"
 #include "preload/start.h"
+#include "preload/threads.h"
 
 #include <errno.h>
 #include <rdma/rsocket.h>
@@ -414,6 +415,7 @@ static void in_child(void)
     peers_release();
     relay_begin_child();
     early_begin_child();
+    threads_begin_child();
     relay_release();
     sock_each(orphan, &asks);
     if (f) {

@@ -591,10 +591,20 @@ enum iwarp_status iwarp_abort(struct iwarp_conn *conn)
     return IWARP_OK;
 }
 
+/* Of a connection that has ended there is nothing to close, so no worker is needed. */
+static bool destroyed_after_end(struct iwarp_conn *conn)
+{
+    iwarp_mutex_lock(&conn->lock);
+    bool ended = conn->state == CONN_ENDED;
+    conn->user_gone = conn->user_gone || ended;
+    iwarp_conn_unlock(conn);
+    return ended;
+}
+
 /*
- * Events are removed after the worker has set user_gone: from then on no new one is queued. The
- * event queue loses its user after that, so it cannot be destroyed with a node of this connection
- * in its list. The reference dropped is the handle's; the worker may still have one.
+ * Events are removed once user_gone is set: from then on no new one is queued. The event queue
+ * loses its user after that, so it cannot be destroyed with a node of this connection in its list.
+ * The reference dropped is the handle's; the worker may still have one.
  */
 enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
 {
@@ -605,7 +615,9 @@ enum iwarp_status iwarp_conn_destroy(struct iwarp_conn *conn)
     struct iwarp_eq *eq = conn->eq;
 
     IWARP_ON_LOOP(conn->device);
-    iwarp_loop_call(&conn->worker->loop, destroy_on_worker, conn);
+    if (!destroyed_after_end(conn)) {
+        iwarp_loop_call(&conn->worker->loop, destroy_on_worker, conn);
+    }
     if (eq) {
         (void)iwarp_eq_remove(eq, &conn->open_event);
         (void)iwarp_eq_remove(eq, &conn->end_event);

@@ -9,6 +9,7 @@
 #include "base/virtual.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 /* Allocations of this process until one fails; 0: none will. */
@@ -29,6 +30,13 @@ static inline bool iwarp_memory_refuses(void)
 static inline void *iwarp_malloc(size_t size)
 {
     return iwarp_memory_refuses() ? NULL : malloc(size);
+}
+
+/* For rings: an entry is written as a whole before it is read, and one that is never used costs
+ * nothing. size > 0. */
+static inline void *iwarp_malloc_array(size_t n, size_t size)
+{
+    return n > SIZE_MAX / size ? NULL : iwarp_malloc(n * size);
 }
 
 static inline void *iwarp_calloc(size_t n, size_t size)

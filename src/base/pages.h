@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define IWARP_PAGES_BY_CALLOC 1 /* AddressSanitizer sees what is written behind such memory */
@@ -41,6 +42,22 @@ static inline void *iwarp_pages_map(size_t len, bool all_used)
         (void)madvise(p, len, MADV_NOHUGEPAGE);
     }
     return p;
+}
+
+/* The pages of a part that begins at one are not needed any more. */
+static inline void iwarp_pages_drop(void *p, size_t len)
+{
+    if (!IWARP_PAGES_BY_CALLOC) {
+        (void)madvise(p, len, MADV_DONTNEED);
+    }
+}
+
+/* To whole pages, for parts of one mapping. */
+static inline size_t iwarp_pages_round(size_t len)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return (len + page - 1) / page * page;
 }
 
 /* Gives back what was mapped with the same len; nothing if p is NULL. */

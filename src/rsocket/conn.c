@@ -48,7 +48,9 @@ static enum iwarp_status make_memory(struct rs *s)
     size_t messages = receives(s) * sizeof *s->messages;
     enum iwarp_status status = IWARP_OK;
 
-    s->send = iwarp_pages_map(s->send_len, false);
+    const size_t send = iwarp_pages_round(s->send_len);
+    s->buffers_len = send + rs_halves_len(s);
+    s->send = s->buffers = iwarp_pages_map(s->buffers_len, false);
     s->messages = calloc(1, messages);
     s->shared = calloc(1, rs_shared_len(s));
     s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);
@@ -67,7 +69,7 @@ static enum iwarp_status make_memory(struct rs *s)
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == IWARP_OK; i++) {
         status = iwarp_mr_register(s->pd, parts[i].at, parts[i].len, parts[i].access, parts[i].mr);
     }
-    return status == IWARP_OK ? rs_halves_make(s) : status;
+    return status == IWARP_OK ? rs_halves_make(s, s->buffers + send) : status;
 }
 
 static enum iwarp_status make_queues(struct rs *s)
@@ -169,12 +171,12 @@ void rs_unprepare(struct rs *s)
         iwarp_pd_destroy(s->pd);
         s->pd = NULL;
     }
-    iwarp_pages_unmap(s->send, s->send_len);
+    iwarp_pages_unmap(s->buffers, s->buffers_len);
     free(s->messages);
     free(s->shared);
     free(s->lengths);
     free(s->map);
-    s->send = NULL;
+    s->send = s->buffers = NULL;
     s->messages = s->lengths = NULL;
     s->shared = NULL;
     s->map = NULL;

@@ -24,43 +24,62 @@ static bool claim(size_t octets)
     return false;
 }
 
+/* The first one of its memory is a part of all the socket's. */
 static void release(struct rs_half *half)
 {
     if (half->mr) {
         iwarp_mr_deregister(half->mr);
     }
-    iwarp_pages_unmap(half->at, half->len);
-    atomic_fetch_sub(&grown, half->grown);
+    if (half->grown > 0) {
+        iwarp_pages_unmap(half->at, half->len);
+        atomic_fetch_sub(&grown, half->grown);
+    }
     *half = (struct rs_half){0};
 }
 
-/* The half is free, or was never made. If this fails it is as it was. */
-static enum iwarp_status make(struct rs *s, struct rs_half *half, uint32_t len)
+static enum iwarp_status enroll(struct rs *s, struct rs_half *half)
 {
-    uint32_t grown_by = len - s->receive_len / 2; /* the peer has filled a shorter one already */
-    struct rs_half made = {.at = iwarp_pages_map(len, grown_by > 0), .len = len, .grown = grown_by};
-    enum iwarp_status status = IWARP_NO_MEMORY;
+    return iwarp_mr_register(s->pd, half->at, half->len,
+                             IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE, &half->mr);
+}
+
+/* The half is free, and the peer has filled it, so it will be used as a whole. If there is no
+ * memory it stays as it is. */
+static void grow(struct rs *s, struct rs_half *half)
+{
+    const uint32_t len = 2 * half->len;
+    struct rs_half made = {.len = len, .grown = len - s->receive_len / 2};
 
     if (!claim(made.grown)) {
-        made.grown = 0;
-    } else if (made.at) {
-        status = iwarp_mr_register(s->pd, made.at, len,
-                                   IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_WRITE, &made.mr);
+        return;
     }
-    if (status != IWARP_OK) {
+    made.at = iwarp_pages_map(len, true);
+    if (!made.at || enroll(s, &made) != IWARP_OK) {
         release(&made);
-        return status;
+        return;
+    }
+    if (half->grown == 0) {
+        iwarp_pages_drop(half->at, half->len);
     }
     release(half);
     *half = made;
-    return IWARP_OK;
 }
 
-enum iwarp_status rs_halves_make(struct rs *s)
+size_t rs_halves_len(const struct rs *s)
 {
-    enum iwarp_status status = make(s, &s->halves[0], s->receive_len / 2);
+    return 2 * iwarp_pages_round(s->receive_len / 2);
+}
 
-    return status == IWARP_OK ? make(s, &s->halves[1], s->receive_len / 2) : status;
+enum iwarp_status rs_halves_make(struct rs *s, uint8_t *at)
+{
+    enum iwarp_status status = IWARP_OK;
+
+    for (size_t i = 0; i < 2 && status == IWARP_OK; i++) {
+        s->halves[i] =
+            (struct rs_half){.at = at + i * rs_halves_len(s) / 2, .len = s->receive_len / 2};
+        status = enroll(s, &s->halves[i]);
+    }
+    return status;
 }
 
 void rs_halves_release(struct rs *s)
@@ -104,7 +123,7 @@ void rs_halves_grow(struct rs *s)
 
     if (half->all_read && !s->heard_end && !s->receive_fixed && half->len <= RS_HALF_MAX / 2 &&
         peer_waits(half, &s->halves[!s->lend])) {
-        (void)make(s, half, 2 * half->len); /* without memory it is lent as it is */
+        grow(s, half);
     }
 }
 

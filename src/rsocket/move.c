@@ -43,11 +43,18 @@ static int post_receives(struct rs *s, const uint32_t *slots, unsigned count)
 
 int rs_post_receives(struct rs *s)
 {
-    for (uint32_t i = 0; i < s->rq_size + RS_MORE_RECEIVES; i++) {
-        if (post_receives(s, &i, 1) != 0) {
+    const uint32_t all = s->rq_size + RS_MORE_RECEIVES;
+    uint32_t slots[BATCH], next = 0;
+    unsigned count;
+
+    do {
+        for (count = 0; count < BATCH && next < all; count++) {
+            slots[count] = next++;
+        }
+        if (post_receives(s, slots, count) != 0) {
             return rs_fail(ENOMEM);
         }
-    }
+    } while (count == BATCH);
     return 0;
 }
 

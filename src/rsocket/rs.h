@@ -132,6 +132,9 @@ struct rs {
     uint32_t sq_size, rq_size, map_size, send_len, receive_len; /* as asked for */
     bool receive_fixed;                                         /* SO_RCVBUF was */
 
+    uint8_t *buffers; /* one mapping: the ring to send from, and behind it the halves at first */
+    size_t buffers_len;
+
     /* Sending: a ring of `send_len` octets. */
     struct iwarp_mr *send_mr, *messages_mr, *targets_mr;
     uint8_t *send;
@@ -293,7 +296,9 @@ int rs_error_of(const struct iwarp_fault *fault);
 
 /* --- halves.c: the receive buffer ------------------------------------------------------------ */
 
-enum iwarp_status rs_halves_make(struct rs *s);
+/* `at`: zeros, rs_halves_len octets from a page's begin, which stay the caller's. */
+size_t rs_halves_len(const struct rs *s);
+enum iwarp_status rs_halves_make(struct rs *s, uint8_t *at);
 void rs_halves_release(struct rs *s);
 void rs_halves_begin(struct rs *s);
 

@@ -271,7 +271,7 @@ static inline bool iwarp_wq_init(struct iwarp_wq *q, uint32_t entries, size_t en
     }
     *q = (struct iwarp_wq){
         .stride = (uint32_t)((entry_bytes + 15) & ~(size_t)15), .mask = size - 1, .limit = entries};
-    q->mem = entries ? iwarp_calloc(size, q->stride) : NULL;
+    q->mem = entries ? iwarp_malloc_array(size, q->stride) : NULL;
     return !entries || q->mem;
 }
 

@@ -38,7 +38,7 @@ static struct iwarp_wc *new_ring(unsigned entries, uint32_t *mask)
         size *= 2;
     }
     *mask = size - 1;
-    return iwarp_calloc(size, sizeof(struct iwarp_wc));
+    return iwarp_malloc_array(size, sizeof(struct iwarp_wc));
 }
 
 /* The number is checked, never rounded to what happens to be possible. */

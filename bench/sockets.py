@@ -104,14 +104,15 @@ def nginx(wrap, octets, seconds):
     return whole(play)
 
 
-def redis(wrap, clients, requests, threads=1):
+def redis(wrap, clients, requests, threads=1, stays=True):
     def play(_):
         need('redis-server')
         port = any_port()
         with Server(wrap(['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']),
                     port):
             out = client(wrap(['redis-benchmark', '-p', port, '-t', 'get', '-c', str(clients), '-n', str(requests),
-                               '--csv', *(['--threads', str(threads)] if threads > 1 else [])]))
+                               '--csv', *(['--threads', str(threads)] if threads > 1 else []),
+                               *([] if stays else ['-k', '0'])]))
         fields = out.strip().splitlines()[-1].replace('"', '').split(',')
         if fields[0] != 'GET':
             raise Missing('redis-benchmark told nothing')
@@ -134,6 +135,8 @@ def rows(row, quick):
                    lambda wrap, c=clients, n=requests: redis(wrap, c, n if quick else 5 * n))
     yield pair('sockets-redis-threads', 'redis-benchmark -t get, 50 at once in two threads',
                'redis, 50 at once in two threads', lambda wrap: redis(wrap, 50, 40000 if quick else 200000, 2))
+    yield pair('sockets-redis-new', 'redis-benchmark -t get -k 0, 10 at once, each request over a new connection',
+               'redis, new connections', lambda wrap: redis(wrap, 10, 2000 if quick else 8000, stays=False))
     for name, size in (('1k', 1024), ('1m', MIB)):
         yield pair(f'sockets-nginx-{name}', f'wrk and nginx, {size} octets, 10 at once', f'nginx, {size} octets',
                    lambda wrap, n=size: nginx(wrap, n, 1 if quick else 3))

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <rdma/rsocket.h>
+#include <string.h>
 
 unsigned start_quiet_s(void)
 {
@@ -108,8 +109,11 @@ static void become_server(struct sock *s, int number, bool whole)
     s->starts_alone = whole;
     s->rs = start_adopt(s, number, true, 0);
     if (s->rs < 0) {
-        (void)iwarp_compat_refuse("sockets", errno,
-                                  "an MPA Request came, and descriptor %d cannot be RDMA", number);
+        if (errno != ENOTCONN) { /* else the peer has reset it meanwhile */
+            (void)iwarp_compat_refuse("sockets", errno,
+                                      "an MPA Request came, and descriptor %d cannot be RDMA: %s",
+                                      number, strerror(errno));
+        }
         (void)real()->shutdown(number, SHUT_RDWR);
         s->state = SOCK_GONE;
         return;

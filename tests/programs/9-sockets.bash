@@ -143,6 +143,13 @@ silent()
         RUN=--sockets r /usr/bin/python3 sockets_misuse.py "$port" connecting >out 2>&1 && says '^well' out
 }
 
+reset_early()
+{
+    bring tests/programs/sockets_misuse.py &&
+        RUN='--sockets --log=warn' r /usr/bin/python3 sockets_misuse.py "$port" gone 20 >out 2>&1 &&
+        says '^well' out && ! grep warn out
+}
+
 plain_lines()
 {
     bring tests/programs/sockets_misuse.py &&
@@ -166,6 +173,7 @@ try "one thread reads, another closes" misuse 5 closed 5
 try "a program ends without a close" misuse 2 left 1000000
 try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
+try "clients that reset after their Request" reset_early
 try "the peer is a plain one that reads lines" plain_lines
 try "a server reads before it accepts the next one" misuse 5 late 5
 try "iperf of version 2, several streams" iperf_of_old

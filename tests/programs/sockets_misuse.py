@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
@@ -213,6 +214,34 @@ def lines(_, __, ___):
     s = socket.create_connection(listener.getsockname())
     assert time.monotonic() - begun < 20, time.monotonic() - begun
     assert s.recv(5, socket.MSG_WAITALL) == b"plain"
+
+
+def gone(_, __, clients):
+    """A client that resets after its Request is a reset for the program, and nothing to warn of."""
+    resets = """
+import socket, struct, sys
+for _ in range(int(sys.argv[2])):
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    s.sendall(b"MPA ID Req Frame" + bytes([0x40, 1, 0, 0]))
+    sys.stdin.read(1)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+    print(flush=True)
+"""
+    listener = socket.create_server(("127.0.0.1", 0))
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    peer = subprocess.Popen([sys.executable, "-c", resets, str(listener.getsockname()[1]), str(clients)],
+                            env=plain, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for _ in range(clients):
+        conn, _ = listener.accept()
+        peer.stdin.write(b"x")
+        peer.stdin.flush()
+        assert peer.stdout.readline() == b"\n"
+        try:
+            raise AssertionError(conn.recv(1))
+        except ConnectionResetError:
+            conn.close()
+    assert peer.wait() == 0
 
 
 def silent_peer():

@@ -10,7 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICK_MS 20   /* while there are sockets to be freed */
+#define TICK_MS 20 /* while there are sockets to be freed */
+#define AT_ONCE 8  /* so many that were closed are not left until then: each has 100 KiB or more */
 #define EXIT_MS 5000 /* for what was written before exit */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +28,7 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms)
     s->dead_until_ms = until_ms;
     s->next_dead = dead;
     dead = s;
-    if (dead_count++ == 0) { /* else the thread comes within TICK_MS: it frees many at once */
+    if (dead_count++ % AT_ONCE == 0) { /* else the thread comes within TICK_MS */
         (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
     }
     pthread_mutex_unlock(&engine_lock);

@@ -128,8 +128,8 @@ static int start(void)
     if (!device) {
         return -1;
     }
-    /* Sockets that were closed before there was a connection may be in the list already. */
-    bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    /* 1: sockets that were closed before there was a connection may be in the list already. */
+    bell = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0) {
         return RS_REFUSE(errno, "no descriptor for sockets that are closed");
     }
@@ -137,6 +137,7 @@ static int start(void)
     error = eq ? iwarp_compat_thread("iwarp-rsocket", run, NULL) : ENOMEM;
     if (error) {
         close(bell);
+        bell = -1;
         return RS_REFUSE(error, "no queue for connection events, or no thread for sockets that are "
                                 "closed");
     }

@@ -218,8 +218,11 @@ void rs_close_all(void)
             fd += PAGE - 1;
         } else {
             struct rs *s = rs_take(fd);
-            if (s) {
-                rs_end(s, false);
+            if (s && s->adopting) { /* its thread goes on; nothing was written */
+                rs_give_back(s);
+            } else if (s) {
+                rs_end(s,
+                       true); /* a thread may be about to use the number, and another to make one */
             }
         }
     }

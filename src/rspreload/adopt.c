@@ -17,6 +17,14 @@
  */
 static const uint8_t blank_line[] = {'\r', '\n', '\r', '\n'};
 
+static bool is_reset(int tcp)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+
+    return getpeername(tcp, (struct sockaddr *)&peer, &len) != 0 && errno == ENOTCONN;
+}
+
 static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *received,
                  size_t received_len, unsigned timeout_ms)
 {
@@ -35,18 +43,24 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     rs_hello(s, private_data);
     memcpy(private_data + RS_PRIVATE_LEN, blank_line, sizeof blank_line);
     s->state = RS_CONNECTING;
-    rs_unlock(s); /* nobody knows it, but the thread that takes its event: that does not wait */
+    /* Without the lock, so that the thread that takes the connection's event has it. No other knows
+     * the socket but one that ends the process, and that leaves it alone. */
+    s->adopting = true;
+    rs_unlock(s);
     status = role == IWARP_RS_CLIENT
                  ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options, private_data,
                                         sizeof private_data, eq, s, &s->conn)
                  : iwarp_accept_socket(iwarp_compat_device(), tcp, received, received_len, &options,
                                        eq, s, &s->conn);
     pthread_mutex_lock(&s->lock);
+    s->adopting = false;
     if (status == IWARP_OK) {
         return 0;
     }
     s->state = RS_OPEN;
-    (void)iwarp_compat_failed("rsocket", status, "adopting a connection");
+    if (!is_reset(tcp)) { /* else errno says so, and the peer may do it to any program */
+        (void)iwarp_compat_failed("rsocket", status, "adopting a connection");
+    }
     rs_unprepare(s);
     return -1;
 }

@@ -341,6 +341,51 @@ static void exit_under_threads_peer(void)
     CHECK(close(third) == 0);
 }
 
+/* Begins connections and ends them, until the process does. */
+static void *connects(void *arg)
+{
+    for (bool waits = (intptr_t)arg % 2; true; waits = !waits) {
+        const int fd = socket(AF_INET, SOCK_STREAM | (waits ? 0 : SOCK_NONBLOCK), 0);
+        (void)!connect(fd, (struct sockaddr *)&server, sizeof server);
+        (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, 1000);
+        (void)!write(fd, "x", 1);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void exit_under_connects(void)
+{
+    for (int i = 0; i < 40; i++) {
+        int status;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            alarm(4); /* less than an exit waits for connections that never end */
+            for (intptr_t k = 0; k < 8; k++) {
+                pthread_t thread;
+                CHECK(pthread_create(&thread, NULL, connects, (void *)k) == 0);
+            }
+            usleep((unsigned)i * 2000);
+            exit(0);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    CHECK(write(connected(), "end", 3) == 3);
+}
+
+static void exit_under_connects_peer(void)
+{
+    ssize_t n;
+
+    do {
+        char octets[3] = "";
+        const int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0);
+        n = recv(fd, octets, sizeof octets, MSG_WAITALL);
+        close(fd);
+    } while (n != 3);
+}
+
 /* --- main ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -350,7 +395,7 @@ static const struct {
 #define CASE(name) {#name, name, name##_peer},
     CASE(close_by_number) CASE(calls_by_number) CASE(write_after_the_close) CASE(both_shut_down)
         CASE(close_with_octets_unread) CASE(reset_after_the_end) CASE(close_under_a_writer)
-            CASE(killed_under_a_writer) CASE(exit_under_threads)};
+            CASE(killed_under_a_writer) CASE(exit_under_threads) CASE(exit_under_connects)};
 
 /* The peer is another process. It has used no socket before. */
 static void run_case(size_t i)

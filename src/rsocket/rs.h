@@ -105,7 +105,7 @@ struct rs {
     int error;    /* for the next call, and SO_ERROR */
     int start_up; /* why it never became CONNECTED; 0 */
     bool nonblocking, closed;
-    bool adopting; /* `conn` is being made, by a thread that does not hold the lock */
+    bool adopting;              /* `conn` is being made, by a thread that does not hold the lock */
     bool read_over, write_over; /* nothing more comes; nothing more may be sent */
     bool told_end;              /* "disconnect" was posted */
     bool heard_end;             /* the peer has ended in order what it sends */

@@ -215,11 +215,7 @@ static void become_rdma(struct attempt *a)
     s->elsewhere = false;
     early_pass_on(s, true);
     a->had_some = early_has_some(s);
-    if (s->early.polled) {
-        (void)start_watching(s);
-    } else {
-        (void)sock_swap(s, s->rs);
-    }
+    (void)start_show(s, s->early.polled);
     settle(s, SOCK_RDMA);
 }
 
@@ -327,7 +323,7 @@ static int finish_at_once(struct sock *s, const struct attempt *a, bool *again)
         s->elsewhere = false;
         s->state = SOCK_RDMA;
     }
-    const int result = sock_swap(s, s->rs);
+    const int result = *again ? sock_swap(s, s->rs) : start_show(s, false);
     if (*again) {
         real()->close(s->rs);
         s->rs = -1;

@@ -327,6 +327,14 @@ unsigned sock_numbers(struct sock *s)
     return numbers;
 }
 
+bool sock_is_in_sets(struct sock *s)
+{
+    pthread_mutex_lock(&lock);
+    const bool is = s->watches != NULL;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
 void sock_forget_watches(struct sock *s)
 {
     forget_watches(s, -1);

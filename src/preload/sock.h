@@ -154,6 +154,8 @@ int sock_face(struct sock *s);
 
 unsigned sock_numbers(struct sock *s); /* how many there are */
 
+bool sock_is_in_sets(struct sock *s);
+
 /* No epoll set watches it, as far as this process has to know. The table's lock is held. */
 void sock_forget_watches(struct sock *s);
 

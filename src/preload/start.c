@@ -62,6 +62,11 @@ int start_watching(struct sock *s)
     return 0;
 }
 
+int start_show(struct sock *s, bool waits)
+{
+    return (waits || sock_is_in_sets(s)) && start_watching(s) == 0 ? 0 : sock_swap(s, s->rs);
+}
+
 /* --- a connection that was accepted ---------------------------------------------------------- */
 
 /* *whole: all of a Request is there. */
@@ -120,7 +125,7 @@ static void become_server(struct sock *s, int number, bool whole)
     }
     s->elsewhere = false;
     s->state = SOCK_RDMA;
-    (void)sock_swap(s, s->rs);
+    (void)start_show(s, false);
 }
 
 /*

@@ -216,6 +216,55 @@ def lines(_, __, ___):
     assert s.recv(5, socket.MSG_WAITALL) == b"plain"
 
 
+def plain_python(code, *arguments):
+    """Another process, whose sockets are the kernel's."""
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], env=env, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE)
+
+
+def delayed(_, __, ___):
+    """The Request of a client comes two seconds after its connection, which an epoll set watches already."""
+    relays = """
+import contextlib, socket, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+client, _ = listener.accept()
+server = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def carry(source, sink):
+    while piece := source.recv(65536):
+        sink.sendall(piece)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+threading.Thread(target=carry, args=(server, client)).start()
+time.sleep(2)
+carry(client, server)
+"""
+    for edge in (0, select.EPOLLET):
+        listener = socket.create_server(("127.0.0.1", 0))
+        relay = plain_python(relays, listener.getsockname()[1])
+        client = socket.socket()
+        address = ("127.0.0.1", int(relay.stdout.readline()))
+        thread = threading.Thread(target=lambda: (client.connect(address), client.sendall(b"hello")))
+        thread.start()
+        conn, _ = listener.accept()
+        conn.setblocking(False)
+        polling = select.epoll()
+        polling.register(conn, select.EPOLLIN | edge)
+        got, events = b"", 0
+        while got != b"hello":
+            assert polling.poll(10), "nothing is shown"
+            events += 1
+            assert events < 10, "something is shown again and again"
+            with contextlib.suppress(BlockingIOError):
+                got += conn.recv(10)
+        thread.join()
+        conn.close()
+        assert client.recv(1) == b""
+        client.close()
+        assert relay.wait() == 0
+
+
 def gone(_, __, clients):
     """A client that resets after its Request is a reset for the program, and nothing to warn of."""
     resets = """
@@ -229,9 +278,7 @@ for _ in range(int(sys.argv[2])):
     print(flush=True)
 """
     listener = socket.create_server(("127.0.0.1", 0))
-    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    peer = subprocess.Popen([sys.executable, "-c", resets, str(listener.getsockname()[1]), str(clients)],
-                            env=plain, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    peer = plain_python(resets, listener.getsockname()[1], clients)
     for _ in range(clients):
         conn, _ = listener.accept()
         peer.stdin.write(b"x")

@@ -82,6 +82,15 @@ static bool inherited_twice(int fd)
     return false;
 }
 
+/* Nothing is asked of it that changes it: it may be of a parent, whose error it has. */
+static bool is_connected(int fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+
+    return real()->getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
+}
+
 /* Listeners of inetd's kind and of socket activation, and connections of inetd's. */
 static void adopt_inherited(int fd)
 {
@@ -90,7 +99,7 @@ static void adopt_inherited(int fd)
     }
     if (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {
         (void)sock_new(fd, SOCK_LISTENER);
-    } else if (option(fd, SOL_SOCKET, SO_ERROR) == 0) {
+    } else if (is_connected(fd)) {
         start_arrived(fd);
     }
 }

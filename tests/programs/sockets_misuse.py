@@ -265,6 +265,21 @@ carry(client, server)
         assert relay.wait() == 0
 
 
+def inherited(_, __, ___):
+    """A program that inherits a socket whose connect has failed leaves the error to its parent."""
+    silent = socket.socket()
+    silent.bind(("127.0.0.1", 0))
+    s = socket.socket()
+    os.set_inheritable(s.fileno(), True)
+    s.setblocking(False)
+    assert s.connect_ex(silent.getsockname()) == errno.EINPROGRESS
+    polling = select.poll()
+    polling.register(s, select.POLLOUT)
+    assert polling.poll(5000)
+    subprocess.run(["true"], close_fds=False, check=True)
+    assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+
+
 def gone(_, __, clients):
     """A client that resets after its Request is a reset for the program, and nothing to warn of."""
     resets = """

@@ -331,8 +331,8 @@ static void end_all(void)
     for (int fd = 0; fd < sock_beyond(); fd++) { /* the rest of the table was never touched */
         struct sock *s = sock_get(fd);
         if (s && s->state == SOCK_RDMA) {
-            (void)iwarp_rs_forget(
-                s->rs); /* and keep the number, which a thread may be about to use */
+            /* The number stays: a thread may be about to use it, and another to make one. */
+            (void)iwarp_rs_forget(s->rs);
             s->state = SOCK_GONE;
         } else if (s && s->state == SOCK_PIPE && !s->elsewhere) {
             relay_end(s);

@@ -265,6 +265,24 @@ carry(client, server)
         assert relay.wait() == 0
 
 
+def watched(connect, _, __):
+    """An epoll set watches a socket before that connects, and waits in connect."""
+    address = connect().getpeername()
+    for edge in (0, select.EPOLLET):
+        s = socket.socket()
+        polling = select.epoll()
+        polling.register(s, select.EPOLLIN | edge)
+        s.connect(address)
+        s.sendall(b"hello")
+        got, events = b"", 0
+        while got != b"hello":
+            assert polling.poll(10), "nothing is shown"
+            events += 1
+            assert events < 10, "something is shown again and again"
+            with contextlib.suppress(BlockingIOError):
+                got += s.recv(10, socket.MSG_DONTWAIT)
+
+
 def inherited(_, __, ___):
     """A program that inherits a socket whose connect has failed leaves the error to its parent."""
     silent = socket.socket()

@@ -12,7 +12,7 @@
 
 #define TICK_MS 20 /* while there are sockets to be freed */
 #define AT_ONCE 8  /* so many that were closed are not left until then: each has 100 KiB or more */
-#define EXIT_MS 5000 /* for what was written before exit */
+#define EXIT_MS 5000 /* for what was written before exit, since something went out last */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *eq;
@@ -20,6 +20,7 @@ static unsigned eq_born;
 static int bell = -1;           /* eventfd: there is something in the list */
 static struct rs *dead, *dying; /* dying: of the thread alone */
 static unsigned dead_count;     /* in both */
+static _Atomic unsigned went;   /* how often something of a closed socket went out */
 
 void rs_engine_bury(struct rs *s, uint64_t until_ms)
 {
@@ -50,6 +51,25 @@ static bool is_sent(const struct rs *s)
     return s->controls == 0 && s->send_free == s->send_len && s->sends_free == s->sq_size;
 }
 
+/* A program of TCP has closed it: what was written goes out first, as long as the peer takes it. */
+static void finish(struct rs *s)
+{
+    const uint64_t free_now = (uint64_t)s->send_free + s->sends_free;
+
+    if (is_sent(s) && s->to_reset) {
+        iwarp_abort(s->conn);
+    } else if (is_sent(s)) {
+        iwarp_disconnect(s->conn);
+    } else if (free_now == s->free_then) {
+        return;
+    }
+    s->to_reset = s->to_reset && !is_sent(s);
+    s->to_end = s->to_end && !is_sent(s);
+    s->free_then = free_now;
+    s->dead_until_ms = rs_now_ms() + RS_LINGER_MS;
+    atomic_fetch_add(&went, 1);
+}
+
 /* Its connection has ended, or has had its time, and no call uses it. */
 static bool can_go(struct rs *s)
 {
@@ -60,9 +80,8 @@ static bool can_go(struct rs *s)
     }
     pthread_mutex_lock(&s->lock);
     rs_progress(s);
-    if (s->conn && s->to_reset && is_sent(s)) {
-        iwarp_abort(s->conn);
-        s->to_reset = false;
+    if (s->conn && (s->to_reset || s->to_end)) {
+        finish(s);
     }
     can = !s->conn || s->ended || rs_now_ms() >= s->dead_until_ms;
     rs_unlock(s);
@@ -175,10 +194,15 @@ struct iwarp_eq *rs_engine_eq(void)
 void rs_engine_end(void)
 {
     uint64_t until = rs_now_ms() + EXIT_MS;
+    unsigned seen = atomic_load(&went);
     bool some = eq && eq_born == iwarp_compat_generation();
 
     rs_close_all();
     while (some && rs_now_ms() < until) {
+        if (atomic_load(&went) != seen) {
+            seen = atomic_load(&went);
+            until = rs_now_ms() + EXIT_MS;
+        }
         pthread_mutex_lock(&engine_lock);
         some = dead_count > 0;
         pthread_mutex_unlock(&engine_lock);

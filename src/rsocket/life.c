@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_MS 5000 /* for a close to come to its end, as of native connections */
-
 int rsocket(int domain, int type, int protocol)
 {
     int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), fd;
@@ -407,8 +405,11 @@ void rs_end(struct rs *s, bool keep_number)
     if (s->conn && linger.l_onoff && linger.l_linger == 0) {
         iwarp_abort(s->conn);
     } else if (s->conn && !s->to_reset) {
+        s->to_end = s->as_tcp && s->send_free < s->send_len;
         (void)rs_tell_control(s, RS_DISCONNECT);
-        iwarp_disconnect(s->conn);
+        if (!s->to_end) {
+            iwarp_disconnect(s->conn);
+        }
     }
     s->closed = true;
     rs_hide(s);
@@ -417,7 +418,7 @@ void rs_end(struct rs *s, bool keep_number)
     if (!keep_number) {
         close(fd);
     }
-    rs_engine_bury(s, rs_now_ms() + LINGER_MS);
+    rs_engine_bury(s, rs_now_ms() + RS_LINGER_MS);
 }
 
 int rclose(int socket)

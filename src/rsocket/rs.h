@@ -47,6 +47,10 @@
 /* What this end posts beyond the credits that it grants. */
 #define RS_MORE_RECEIVES 16
 
+/* For a close to come to its end, as of native connections; for programs of TCP since the peer took
+ * something last. */
+#define RS_LINGER_MS 5000
+
 struct rs_request { /* at a listener: raccept has not taken it yet */
     struct rs_request *next;
     struct iwarp_conn *conn;
@@ -114,7 +118,9 @@ struct rs {
      * with EPIPE. A connection that has failed is dead as well. */
     bool as_tcp, dead;
     bool to_reset; /* closed with octets unread, as_tcp: the engine aborts it once all is sent */
-    bool carried;  /* by the preload library's threads, which alone read it (rspreload/carry.c) */
+    bool to_end;   /* closed with octets unsent, as_tcp: the engine ends it then */
+    uint64_t free_then; /* octets and requests that were free when the engine looked */
+    bool carried; /* by the preload library's threads, which alone read it (rspreload/carry.c) */
     int family;
 
     /* `turn` counts wake-ups: a thread sleeps, or runs the loop, until it differs. */

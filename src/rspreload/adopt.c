@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +18,19 @@
  * protocol. A server of ours looks at the first RS_PRIVATE_LEN octets.
  */
 static const uint8_t blank_line[] = {'\r', '\n', '\r', '\n'};
+
+/* TCP's own patience, as far as the program has not chosen: its connections outlive an outage. A
+ * peer that has gone is found all the same, if late. */
+#define KEEPALIVE_S 600
+
+static unsigned user_timeout(int tcp)
+{
+    unsigned ms = 0;
+    socklen_t len = sizeof ms;
+
+    (void)getsockopt(tcp, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &len);
+    return ms <= INT_MAX ? ms : INT_MAX;
+}
 
 static bool is_reset(int tcp)
 {
@@ -37,6 +52,8 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
         return -1;
     }
     rs_options(&options);
+    options.user_timeout_ms = user_timeout(tcp);
+    options.keepalive_s = KEEPALIVE_S;
     if (timeout_ms > 0) {
         options.startup_timeout_ms = timeout_ms;
     }

@@ -341,6 +341,14 @@ void iwarp_conn_ended(struct iwarp_conn *conn)
     iwarp_conn_report(conn, IWARP_EVENT_DISCONNECTED);
 }
 
+/* The kernel has all octets of a socket that the application had made: it goes on with them, as
+ * after close(2). */
+static bool leaves_the_rest(const struct iwarp_conn *conn)
+{
+    return conn->adopted && conn->fin_sent &&
+           conn->stream.fault.code == IWARP_FAULT_TCP_CLOSE_TIMEOUT;
+}
+
 /*
  * Carry the stream's life over to the queue pair's state (verbs 6.2), and bound how long an ending
  * may take. locked.
@@ -400,7 +408,7 @@ static void settle(struct iwarp_conn *conn)
     }
     if (conn->stream.life == STREAM_ENDED) {
         iwarp_conn_ended(conn);
-        iwarp_conn_close_endpoint(conn, conn->stream.abort);
+        iwarp_conn_close_endpoint(conn, conn->stream.abort && !leaves_the_rest(conn));
         return;
     }
     iwarp_conn_keep_pace(conn);

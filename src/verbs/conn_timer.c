@@ -54,6 +54,22 @@ static void unlink_timed(struct iwarp_timed *timed)
 }
 
 /*
+ * A socket that the application had made ends as TCP's do: while the peer takes what was sent, it
+ * is waited for. Nothing keeps a pace any more, so its count is free.
+ */
+static bool takes_more(struct iwarp_conn *conn)
+{
+    uint64_t taken;
+
+    if (!conn->adopted || !conn->ep || !conn->tcp || !conn->tcp->taken(conn->ep, &taken) ||
+        taken == conn->pace_from) {
+        return false;
+    }
+    conn->pace_from = taken;
+    return true;
+}
+
+/*
  * timer_on tells the two uses of the timer apart in Full Operation: a limit on closing, or a
  * reminder (iwarp_conn_remind_later). Before that every use is a limit. The detail of the fault is
  * the limit as the application had set it.
@@ -85,6 +101,8 @@ static void timed_out(struct iwarp_conn *conn)
             if (ms > 0) {
                 iwarp_conn_start_wait(conn, ms);
             }
+        } else if (limit && conn->has_stream && takes_more(conn)) {
+            iwarp_conn_start_timer(conn, conn->options.close_timeout_ms);
         } else if (limit && conn->has_stream) {
             iwarp_stream_kill(&conn->stream, IWARP_FAULT_TCP_CLOSE_TIMEOUT, IWARP_SIDE_TRANSPORT,
                               conn->timer_ms);

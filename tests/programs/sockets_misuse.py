@@ -265,6 +265,49 @@ carry(client, server)
         assert relay.wait() == 0
 
 
+def slowly(_, __, octets):
+    """A server closes, and what it has written needs more than ten seconds to its client."""
+    relays = """
+import contextlib, socket, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+client, _ = listener.accept()
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+server.connect(("127.0.0.1", int(sys.argv[1])))
+def carry(source, sink, pause):
+    with contextlib.suppress(OSError):
+        while piece := source.recv(4096):
+            sink.sendall(piece)
+            time.sleep(pause)
+        sink.shutdown(socket.SHUT_WR)
+threading.Thread(target=carry, args=(client, server, 0)).start()
+carry(server, client, float(sys.argv[2]))
+"""
+    listener = socket.create_server(("127.0.0.1", 0))
+    relay = plain_python(relays, listener.getsockname()[1], 12 * 4096 / octets)
+    got = []
+
+    def read():
+        client = socket.create_connection(("127.0.0.1", int(relay.stdout.readline())))
+        client.sendall(b"x")
+        try:
+            while piece := client.recv(65536):
+                got.append(len(piece))
+        except OSError as error:
+            got.append(str(error))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    conn, _ = listener.accept()
+    assert conn.recv(1) == b"x"
+    conn.sendall(bytes(octets))
+    conn.close()
+    thread.join()
+    assert sum(n for n in got if isinstance(n, int)) == octets, got[-1]
+    assert relay.wait() == 0
+
+
 def watched(connect, _, __):
     """An epoll set watches a socket before that connects, and waits in connect."""
     address = connect().getpeername()

@@ -348,6 +348,9 @@ IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sock
  * fd is a connected TCP socket. After a successful call the library owns it; a call that fails
  * leaves it as it was. MISUSE: fd is no such socket, the library owns it already, or another
  * argument is wrong. LIMIT: max_connections, or the event loop cannot watch fd.
+ *
+ * Such a connection ends as its TCP would: a close goes on as long as the peer takes octets within
+ * each close_timeout_ms, and is no reset if TCP has all of them.
  */
 IWARP_API enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *received,
                                                  size_t received_len,

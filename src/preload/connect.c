@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The client's side: TCP first, then an MPA Request over it, then plain TCP anew if the peer does
- * not answer that. What is not settled at once has a thread, which sleeps meanwhile; until
+ * not answer that. What is not settled at once has a thread, which sleeps until it is; until
  * then the face is that of a socket that connects, and then of one that has (early.h).
  */
 #include "compat/compat.h"

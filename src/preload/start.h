@@ -72,8 +72,8 @@ bool start_has_changed(struct sock *s, enum use_result use, ssize_t result);
 /* The face shows what s->rs is ready for. `start` is held. */
 int start_watching(struct sock *s);
 
-/* s->rs is new. The same if a thread waits for it, or a set watches it already; else the numbers of
- * the program are that of s->rs, which shows nothing. `start` is held. */
+/* s->rs is new. If a thread waits for it, or a set watches it already, its face is shown; else the
+ * program's numbers become numbers of s->rs, which shows nothing. `start` is held. */
 int start_show(struct sock *s, bool waits);
 
 #endif

@@ -10,9 +10,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICK_MS 20 /* while there are sockets to be freed */
-#define AT_ONCE 8  /* so many that were closed are not left until then: each has 100 KiB or more */
-#define EXIT_MS 5000 /* for what was written before exit, since something went out last */
+/* Closed sockets are looked at every TICK_MS, and as soon as AT_ONCE of them have come: each has
+ * 100 KiB or more. */
+#define TICK_MS 20
+#define AT_ONCE 8
+#define EXIT_MS 5000 /* at exit: so long nothing that was written may go out */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *eq;
@@ -56,15 +58,12 @@ static void finish(struct rs *s)
 {
     const uint64_t free_now = (uint64_t)s->send_free + s->sends_free;
 
-    if (is_sent(s) && s->to_reset) {
-        iwarp_abort(s->conn);
-    } else if (is_sent(s)) {
-        iwarp_disconnect(s->conn);
+    if (is_sent(s)) {
+        (void)(s->to_reset ? iwarp_abort(s->conn) : iwarp_disconnect(s->conn));
+        s->to_reset = s->to_end = false;
     } else if (free_now == s->free_then) {
         return;
     }
-    s->to_reset = s->to_reset && !is_sent(s);
-    s->to_end = s->to_end && !is_sent(s);
     s->free_then = free_now;
     s->dead_until_ms = rs_now_ms() + RS_LINGER_MS;
     atomic_fetch_add(&went, 1);

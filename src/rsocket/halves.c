@@ -24,7 +24,7 @@ static bool claim(size_t octets)
     return false;
 }
 
-/* The first one of its memory is a part of all the socket's. */
+/* Memory that has not grown is a part of the socket's mapping, and stays. */
 static void release(struct rs_half *half)
 {
     if (half->mr) {

@@ -55,7 +55,7 @@ static void unlink_timed(struct iwarp_timed *timed)
 
 /*
  * A socket that the application had made ends as TCP's do: while the peer takes what was sent, it
- * is waited for. Nothing keeps a pace any more, so its count is free.
+ * is waited for. A connection that closes has no pace, so pace_from holds the count here.
  */
 static bool takes_more(struct iwarp_conn *conn)
 {

@@ -223,41 +223,57 @@ def plain_python(code, *arguments):
                             stdout=subprocess.PIPE)
 
 
-def delayed(_, __, ___):
-    """The Request of a client comes two seconds after its connection, which an epoll set watches already."""
-    relays = """
+RELAY = """
 import contextlib, socket, sys, threading, time
+port, hold, pause = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 client, _ = listener.accept()
-server = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-def carry(source, sink):
-    while piece := source.recv(65536):
-        sink.sendall(piece)
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+server.connect(("127.0.0.1", port))
+def carry(source, sink, wait, pause):
+    time.sleep(wait)
     with contextlib.suppress(OSError):
+        while piece := source.recv(4096):
+            sink.sendall(piece)
+            time.sleep(pause)
         sink.shutdown(socket.SHUT_WR)
-threading.Thread(target=carry, args=(server, client)).start()
-time.sleep(2)
-carry(client, server)
+threading.Thread(target=carry, args=(client, server, hold, 0)).start()
+carry(server, client, 0, pause)
 """
+
+
+def start_relay(listener, hold, pause):
+    """Between a client and the listener: holds the client's octets back first, and pauses after each 4 KiB to it."""
+    relay = plain_python(RELAY, listener.getsockname()[1], hold, pause)
+    return relay, ("127.0.0.1", int(relay.stdout.readline()))
+
+
+def hear(polling, sock):
+    """Reads "hello" as a set shows it: at all, and not for nothing all the time."""
+    got, events = b"", 0
+    while got != b"hello":
+        assert polling.poll(10), "nothing is shown"
+        events += 1
+        assert events < 10, "something is shown again and again"
+        with contextlib.suppress(BlockingIOError):
+            got += sock.recv(10, socket.MSG_DONTWAIT)
+
+
+def delayed(_, __, ___):
+    """The Request of a client comes two seconds after its connection, which an epoll set watches already."""
     for edge in (0, select.EPOLLET):
         listener = socket.create_server(("127.0.0.1", 0))
-        relay = plain_python(relays, listener.getsockname()[1])
+        relay, address = start_relay(listener, 2, 0)
         client = socket.socket()
-        address = ("127.0.0.1", int(relay.stdout.readline()))
         thread = threading.Thread(target=lambda: (client.connect(address), client.sendall(b"hello")))
         thread.start()
         conn, _ = listener.accept()
         conn.setblocking(False)
         polling = select.epoll()
         polling.register(conn, select.EPOLLIN | edge)
-        got, events = b"", 0
-        while got != b"hello":
-            assert polling.poll(10), "nothing is shown"
-            events += 1
-            assert events < 10, "something is shown again and again"
-            with contextlib.suppress(BlockingIOError):
-                got += conn.recv(10)
+        hear(polling, conn)
         thread.join()
         conn.close()
         assert client.recv(1) == b""
@@ -267,29 +283,12 @@ carry(client, server)
 
 def slowly(_, __, octets):
     """A server closes, and what it has written needs more than ten seconds to its client."""
-    relays = """
-import contextlib, socket, sys, threading, time
-listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], flush=True)
-client, _ = listener.accept()
-server = socket.socket()
-server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
-server.connect(("127.0.0.1", int(sys.argv[1])))
-def carry(source, sink, pause):
-    with contextlib.suppress(OSError):
-        while piece := source.recv(4096):
-            sink.sendall(piece)
-            time.sleep(pause)
-        sink.shutdown(socket.SHUT_WR)
-threading.Thread(target=carry, args=(client, server, 0)).start()
-carry(server, client, float(sys.argv[2]))
-"""
     listener = socket.create_server(("127.0.0.1", 0))
-    relay = plain_python(relays, listener.getsockname()[1], 12 * 4096 / octets)
+    relay, address = start_relay(listener, 0, 12 * 4096 / octets)
     got = []
 
     def read():
-        client = socket.create_connection(("127.0.0.1", int(relay.stdout.readline())))
+        client = socket.create_connection(address)
         client.sendall(b"x")
         try:
             while piece := client.recv(65536):
@@ -317,13 +316,7 @@ def watched(connect, _, __):
         polling.register(s, select.EPOLLIN | edge)
         s.connect(address)
         s.sendall(b"hello")
-        got, events = b"", 0
-        while got != b"hello":
-            assert polling.poll(10), "nothing is shown"
-            events += 1
-            assert events < 10, "something is shown again and again"
-            with contextlib.suppress(BlockingIOError):
-                got += s.recv(10, socket.MSG_DONTWAIT)
+        hear(polling, s)
 
 
 def inherited(_, __, ___):

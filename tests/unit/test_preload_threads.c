@@ -89,7 +89,7 @@ static void meet(void *arg)
     sem_post(&meeting->done);
 }
 
-/* Each waits for all others, so each needs a thread of its own. */
+/* A job waits here until all of them run, so every job needs a thread of its own. */
 static void jobs__at_once__have_a_thread_each(void **state)
 {
     struct meeting meeting;

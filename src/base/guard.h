@@ -14,6 +14,7 @@
 #ifndef IWARP_BASE_GUARD_H
 #define IWARP_BASE_GUARD_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 
@@ -41,6 +42,21 @@ static inline void iwarp_guard_block_set(sigset_t *set)
     sigdelset(set, SIGBUS);
     sigdelset(set, SIGFPE);
     sigdelset(set, SIGILL);
+}
+
+/*
+ * pthread_create for a thread of the library: it blocks that set from its beginning, since signals
+ * are the application's.  If the thread set the mask itself, a handler could run in it before that.
+ */
+static inline int iwarp_guard_thread(pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+    sigset_t most, before;
+
+    iwarp_guard_block_set(&most);
+    pthread_sigmask(SIG_SETMASK, &most, &before);
+    int error = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 /* For fork (process.c): no thread installs handlers between the two calls. */

@@ -10,7 +10,6 @@
 #include "compat/compat.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_device *native; /* these under lock */
@@ -99,12 +98,8 @@ struct iwarp_device *iwarp_compat_device(void)
 int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg)
 {
     pthread_t thread;
-    sigset_t most, before;
+    int error = iwarp_guard_thread(&thread, run, arg);
 
-    iwarp_guard_block_set(&most);
-    pthread_sigmask(SIG_SETMASK, &most, &before);
-    int error = pthread_create(&thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) {
         if (name) {
             (void)pthread_setname_np(thread, name);

@@ -6,19 +6,9 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-/* Signals are the application's; faults in guarded accesses must still arrive (base/guard.h). */
-static void block_signals(void)
-{
-    sigset_t all;
-
-    iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
-}
 
 /*
  * Has a guest asked for the loop, or visited it, since the home took it?  `seen` needs no atomic
@@ -178,7 +168,6 @@ static void *home_main(void *arg)
 {
     struct iwarp_loop *l = arg;
 
-    block_signals();
     while (live(l)) {
         park(l);
     }
@@ -196,7 +185,7 @@ int iwarp_home_launch(struct iwarp_loop *l)
     pthread_mutex_init(&s->run, NULL);
     atomic_init(&s->owner, IWARP_LEASE_GUEST); /* until the home has `run` for the first time */
     s->nudge = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int rc = s->nudge < 0 ? -errno : -pthread_create(&l->thread, NULL, home_main, l);
+    int rc = s->nudge < 0 ? -errno : -iwarp_guard_thread(&l->thread, home_main, l);
     if (rc != 0) {
         if (s->nudge >= 0) {
             close(s->nudge);

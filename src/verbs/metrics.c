@@ -22,7 +22,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,14 +265,8 @@ static void *serve(void *arg)
 /* It may send for a connection whose lock it has held, from memory under guard. */
 static bool begin_thread(void)
 {
-    sigset_t all, before;
-
-    iwarp_guard_block_set(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&own.thread, NULL, serve, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = rc;
-    return rc == 0;
+    errno = iwarp_guard_thread(&own.thread, serve, NULL);
+    return errno == 0;
 }
 
 static void begin(const char *where)

@@ -3,6 +3,7 @@
  * What lwIP's sources ask of the system (lwip/sys.h): a lock, a thread, the box of messages from
  * which that thread lives, memory, a clock and random numbers.
  */
+#include "base/guard.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -131,7 +132,7 @@ sys_thread_t sys_thread_new(const char *name, lwip_thread_fn run, void *arg, int
     if (start) {
         *start = (struct start){run, arg};
     }
-    if (!start || pthread_create(&thread, NULL, begin, start) != 0) {
+    if (!start || iwarp_guard_thread(&thread, begin, start) != 0) {
         iwarp_lw_broken("no thread", __FILE__, __LINE__);
     }
     pthread_setname_np(thread, name);

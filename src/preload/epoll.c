@@ -2,6 +2,7 @@
 /* epoll_wait and its kin; epoll_ctl, and sets that are made. */
 #include "preload/wait.h"
 
+#include "preload/arrivals.h"
 #include "preload/own.h"
 #include "preload/sets.h"
 
@@ -126,12 +127,29 @@ static bool may_lead(const struct epoll_call *c)
            !set_is_waited_for(c->epoll) && !c->signals && c->most > 0;
 }
 
-static int epoll_until(struct epoll_call *c)
+static int epoll_once(struct epoll_call *c)
 {
     int result;
 
     pthread_testcancel();
     return may_lead(c) && lead_epoll(c, &result) ? result : wait_and_count(c);
+}
+
+/* Until there is something for the program. */
+static int epoll_until(struct epoll_call *c)
+{
+    bool part = false;
+    int had, n;
+
+    do {
+        if (part) {
+            sock_rest();
+        }
+        part = false;
+        had = epoll_once(c);
+        n = arrivals_hide(c->epoll, c->events, had, &part);
+    } while (n == 0 && had > 0 && sock_now_ns() < c->end);
+    return n;
 }
 
 /* The library's own threads, and numbers that are no set, are the kernel's. */
@@ -224,6 +242,9 @@ EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
     }
     const int result = s->state == SOCK_PLAIN ? real()->epoll_ctl(epoll, op, number, event)
                                               : sock_watch(s, epoll, op, number, event);
+    if (op != EPOLL_CTL_DEL && s->state == SOCK_ARRIVED) {
+        set_mark_arrivals(epoll, true);
+    }
     if (op != EPOLL_CTL_DEL && s->state == SOCK_RDMA && !s->watched) { /* by another thread's use */
         (void)start_use(&s, number, USE_WAIT, false);
     }

@@ -95,13 +95,13 @@ static int kernel_poll(void *arg)
 }
 
 /* How many are rsockets, or become some? */
-static unsigned prepare(const struct pollfd *fds, nfds_t n, bool *connects)
+static unsigned prepare(const struct pollfd *fds, nfds_t n, bool *changes)
 {
     unsigned rsockets = 0;
 
-    *connects = false;
+    *changes = false;
     for (nfds_t i = 0; i < n; i++) {
-        rsockets += wait_prepare(fds[i].fd, connects);
+        rsockets += wait_prepare(fds[i].fd, changes);
     }
     return rsockets;
 }
@@ -121,12 +121,15 @@ static int poll_faces(struct wait_poll *c)
 }
 
 /* A wait of the program's, and the same with stand-ins. */
-struct connecting {
+struct changing {
     const struct wait_poll *given;
     struct wait_poll own;
+    int shown;   /* how many the program is to see */
+    bool hidden; /* there were others */
+    bool part;   /* one of them is shown by the kernel again at once */
 };
 
-static void stand_in(struct connecting *w)
+static void stand_in(struct changing *w)
 {
     for (nfds_t i = 0; i < w->own.n; i++) {
         const int other = wait_stand_in(w->given->fds[i].fd);
@@ -135,35 +138,67 @@ static void stand_in(struct connecting *w)
     }
 }
 
-/* True: one that was not settled is ready, and not as one is that keeps what is written. */
-static bool give_back(struct connecting *w)
+/* One that was not settled is ready, and not as one is that keeps what is written; or a Request has
+ * come. */
+static bool hides(struct changing *w, const struct pollfd *own, int number)
+{
+    bool part = false;
+    const bool hides =
+        own->fd != number ? !wait_is_early(number, own->revents) : start_hides(number, &part);
+
+    w->part = w->part || part;
+    return hides;
+}
+
+/* What the program is to see. */
+static void show(struct changing *w)
 {
     const int error = errno;
-    bool settled = false;
 
+    w->shown = 0;
+    w->hidden = w->part = false;
     for (nfds_t i = 0; i < w->own.n; i++) {
         struct pollfd *given = &w->given->fds[i], *own = &w->own.fds[i];
-        const bool is_other = own->fd != given->fd;
-        const bool shows = !is_other || wait_is_early(given->fd, own->revents);
-        settled = settled || (!shows && own->revents != 0);
-        given->revents = shows ? own->revents : 0;
-        if (is_other) {
-            real()->close(own->fd);
-            own->fd = given->fd;
+        const bool hidden = own->revents != 0 && hides(w, own, given->fd);
+        given->revents = hidden ? 0 : own->revents;
+        w->hidden = w->hidden || hidden;
+        w->shown += given->revents != 0;
+    }
+    errno = error;
+}
+
+static void close_stand_ins(struct changing *w)
+{
+    const int error = errno;
+
+    for (nfds_t i = 0; i < w->own.n; i++) {
+        if (w->own.fds[i].fd != w->given->fds[i].fd) {
+            real()->close(w->own.fds[i].fd);
+            w->own.fds[i].fd = w->given->fds[i].fd;
         }
     }
     errno = error;
-    return settled;
 }
 
 /* A thread that is cancelled leaves nothing behind, either. */
-static void end_connecting(void *arg)
+static void end_changing(void *arg)
 {
-    struct connecting *w = arg;
+    struct changing *w = arg;
 
-    (void)give_back(w);
+    close_stand_ins(w);
     free(w->own.fds);
     signals_release();
+}
+
+/* What was ready was nothing for the program. True: there is time to wait anew. */
+static bool waits_anew(const struct changing *w)
+{
+    const bool anew = w->hidden && w->shown == 0 && sock_now_ns() < w->given->end;
+
+    if (anew && w->part) {
+        sock_rest();
+    }
+    return anew;
 }
 
 /*
@@ -174,8 +209,8 @@ static void end_connecting(void *arg)
  */
 static int wait_inside(const struct wait_poll *c, const sigset_t *mask)
 {
-    struct connecting w = {c, *c};
-    bool connects;
+    struct changing w = {.given = c, .own = *c};
+    bool changes;
     int result;
 
     signals_hold();
@@ -187,18 +222,21 @@ static int wait_inside(const struct wait_poll *c, const sigset_t *mask)
     }
     memcpy(w.own.fds, c->fds, c->n * sizeof *c->fds);
     w.own.signals = c->signals ? c->signals : mask;
-    pthread_cleanup_push(end_connecting, &w);
+    pthread_cleanup_push(end_changing, &w);
     do {
         stand_in(&w);
-        (void)prepare(w.own.fds, c->n, &connects);
+        (void)prepare(w.own.fds, c->n, &changes);
         result = poll_faces(&w.own);
-    } while (give_back(&w) && result > 0);
+        show(&w);
+        close_stand_ins(&w);
+    } while (result > 0 && waits_anew(&w));
     pthread_cleanup_pop(1); /* handlers run */
+    result = result > 0 ? w.shown : result;
     return c->at_once && result < 0 && errno == EINTR ? 0 : result;
 }
 
 /* The program may let signals in for the wait alone. */
-static int poll_connecting(const struct wait_poll *c)
+static int poll_changing(const struct wait_poll *c)
 {
     sigset_t mask;
 
@@ -210,35 +248,35 @@ static int poll_connecting(const struct wait_poll *c)
     return result;
 }
 
-int wait_poll(struct wait_poll *c, bool connects)
+int wait_poll(struct wait_poll *c, bool changes)
 {
-    return connects ? poll_connecting(c) : poll_faces(c);
+    return changes ? poll_changing(c) : poll_faces(c);
 }
 
 EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
     const unsigned handlers = signals_count();
-    bool connects;
+    bool changes;
 
-    if (prepare(fds, n, &connects) == 0 || iwarp_rs_is_inside()) {
+    if (prepare(fds, n, &changes) == 0 || iwarp_rs_is_inside()) {
         return real()->poll(fds, n, timeout);
     }
     return wait_poll(&(struct wait_poll){fds, n, wait_end_of(timeout * INT64_C(1000000)),
                                          timeout == 0, NULL, handlers},
-                     connects);
+                     changes);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
                  const sigset_t *signals)
 {
     const unsigned handlers = signals_count();
-    bool connects;
+    bool changes;
 
-    if (prepare(fds, n, &connects) == 0 || iwarp_rs_is_inside() || !wait_is_time(timeout)) {
+    if (prepare(fds, n, &changes) == 0 || iwarp_rs_is_inside() || !wait_is_time(timeout)) {
         return real()->ppoll(fds, n, timeout, signals);
     }
     const bool at_once = wait_is_at_once(timeout);
     return wait_poll(
         &(struct wait_poll){fds, n, wait_end_of(wait_ns_of(timeout)), at_once, signals, handlers},
-        connects);
+        changes);
 }

@@ -11,7 +11,7 @@ struct select_call {
     bool at_once;
     const sigset_t *signals;
     unsigned handlers; /* signals_count at its beginning */
-    bool connects;     /* a socket in `readable` or `writable` does */
+    bool changes;      /* a socket in `readable` or `writable` does, perhaps */
 };
 
 static bool has(const fd_set *set, int number)
@@ -25,7 +25,7 @@ static unsigned prepare_sets(struct select_call *c)
 
     for (int i = 0; i < c->n && i < FD_SETSIZE; i++) {
         if (has(c->sets[0], i) || has(c->sets[1], i)) {
-            rsockets += wait_prepare(i, &c->connects);
+            rsockets += wait_prepare(i, &c->changes);
         }
     }
     return rsockets;
@@ -125,7 +125,7 @@ static int kernel_select(void *arg)
 }
 
 /* True: poll has done it, which knows how. */
-static bool select_connecting(const struct select_call *c, int *result)
+static bool select_changing(const struct select_call *c, int *result)
 {
     struct pollfd fds[FD_SETSIZE];
     const nfds_t n = as_poll(c, fds, FD_SETSIZE);
@@ -139,7 +139,7 @@ static int select_until(struct select_call *c)
 {
     int result;
 
-    if (c->connects && c->n <= FD_SETSIZE && select_connecting(c, &result)) {
+    if (c->changes && c->n <= FD_SETSIZE && select_changing(c, &result)) {
         return result;
     }
     if (!iwarp_rs_waits()) {

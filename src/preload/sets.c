@@ -5,7 +5,7 @@
 
 static struct {
     _Atomic unsigned char kind;
-    atomic_bool shared;
+    atomic_bool shared, arrivals;
     _Atomic unsigned short waits;
 } sets[SOCK_NUMBERS];
 
@@ -28,6 +28,18 @@ enum set_kind set_kind(int number)
     return is_known(number) ? atomic_load(&sets[number].kind) : SET_NONE;
 }
 
+void set_mark_arrivals(int number, bool are)
+{
+    if (is_known(number)) {
+        sets[number].arrivals = are;
+    }
+}
+
+bool set_has_arrivals(int number)
+{
+    return is_known(number) && sets[number].arrivals;
+}
+
 void set_mark_shared(int number)
 {
     if (is_known(number)) {
@@ -47,6 +59,7 @@ enum set_kind set_forget(int number, bool *shared)
         return SET_NONE;
     }
     atomic_store(&sets[number].waits, 0); /* threads may have left their waits for good */
+    atomic_store(&sets[number].arrivals, false);
     *shared = atomic_exchange(&sets[number].shared, false);
     return atomic_exchange(&sets[number].kind, SET_NONE);
 }

@@ -16,6 +16,10 @@ enum set_kind { SET_NONE, SET_EMPTY, SET_HAS_SOCKETS, SET_HAS_RSOCKETS };
 void set_has(int number, enum set_kind what);
 enum set_kind set_kind(int number);
 
+/* Connections that were accepted may be in it, and are not decided about. */
+void set_mark_arrivals(int number, bool are);
+bool set_has_arrivals(int number);
+
 void set_mark_shared(int number);
 bool set_is_shared(int number);
 

@@ -91,7 +91,7 @@ struct sock {
     int pair; /* CONNECTING, EARLY: the other end of the face; PIPE, once the program has closed
                * it: the face, for children; else -1 */
     struct early early;
-    int64_t arrived_ms;
+    int64_t part_ms;          /* ARRIVED: when part of the key was first seen, or 0; with `start` */
     atomic_bool starts_alone; /* a server's: its whole Request was there, and it has not started */
     int owner;                /* PARENTS: where to ask the process that has it */
     uint64_t serial;

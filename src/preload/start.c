@@ -99,10 +99,7 @@ void start_arrived(int fd)
         return;
     }
     SIGNALS_HELD;
-    struct sock *s = sock_new(fd, SOCK_ARRIVED);
-    if (s) {
-        s->arrived_ms = sock_now_ms();
-    }
+    (void)sock_new(fd, SOCK_ARRIVED);
 }
 
 /*
@@ -128,16 +125,23 @@ static void become_server(struct sock *s, int number, bool whole)
     (void)start_show(s, false);
 }
 
+/* Part of the key may become the whole, for as long as a listener waits for a first octet. */
+static bool part_is_over(struct sock *s)
+{
+    const int64_t now = sock_now_ms();
+
+    s->part_ms = s->part_ms ? s->part_ms : now;
+    return now - s->part_ms >= (int64_t)start_quiet_s() * 1000;
+}
+
 /*
- * Octets of a program's own, or nothing in time: plain. Part of the key may become the whole, for
- * as long as a listener waits at all. The kernel has waited that long for the first octet before it
- * showed the connection (TCP_DEFER_ACCEPT), so a server that speaks first is not kept. But one that
- * reads first takes a late Request, too. True: decided.
+ * Octets of a program's own, or nothing in time: plain. The kernel has waited for the first octet
+ * before it showed the connection (TCP_DEFER_ACCEPT), so a server that speaks first is not kept.
+ * But one that reads first takes a late Request, too. True: decided.
  */
 static bool decide(struct sock *s, int number, enum use use)
 {
     bool whole;
-    const bool over = sock_now_ms() - s->arrived_ms >= (int64_t)start_quiet_s() * 1000;
 
     switch (look(number, &whole)) {
     case FIRST_REQUEST:
@@ -149,7 +153,7 @@ static bool decide(struct sock *s, int number, enum use use)
         }
         break;
     case FIRST_PART:
-        if (!over) {
+        if (!part_is_over(s)) {
             return false;
         }
         break;
@@ -212,6 +216,21 @@ static enum use_result use_arrived(struct sock **at, int number, enum use use, b
         }
     }
     return USE_KERNEL; /* look again at the state */
+}
+
+bool start_hides(int number, bool *part)
+{
+    struct sock *s = sock_get(number);
+    bool hides = false, whole;
+
+    *part = false;
+    if (s && s->state == SOCK_ARRIVED) {
+        (void)use_arrived(&s, number, USE_WAIT, false);
+        *part = s->state == SOCK_ARRIVED && look(number, &whole) == FIRST_PART;
+        hides = *part || (s->state != SOCK_ARRIVED && s->state != SOCK_PLAIN);
+    }
+    sock_put(s);
+    return hides;
 }
 
 void start_await_settled(struct sock *s)

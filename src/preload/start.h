@@ -28,6 +28,13 @@ enum use_result { USE_FAILED = -1, USE_KERNEL, USE_RSOCKET, USE_EARLY, USE_UNSET
  */
 enum use_result start_use(struct sock **s, int number, enum use use, bool wait);
 
+/*
+ * The kernel shows that octets have come for a number. Is that a Request, which the program is not
+ * to see? A connection that was accepted is decided about. *part: part of the key has come, which
+ * the kernel will go on to show.
+ */
+bool start_hides(int number, bool *part);
+
 /* The last number is closed. Nothing waits here: while the socket is not settled, its thread ends
  * it afterwards. */
 void start_end(struct sock *s);

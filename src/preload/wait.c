@@ -64,7 +64,7 @@ bool wait_is_turn(struct wait_turns *t)
 /* --- faces ----------------------------------------------------------------------------------- */
 
 /* A socket that fails here is shown as it is: the call that comes next says what is wrong. */
-bool wait_prepare(int number, bool *connects)
+bool wait_prepare(int number, bool *changes)
 {
     const int error = errno;
     struct sock *s = sock_get(number);
@@ -78,11 +78,11 @@ bool wait_prepare(int number, bool *connects)
         return false;
     }
     const bool is_rsocket = start_use(&s, number, USE_WAIT, false) == USE_RSOCKET;
-    const bool is_connecting = s && sock_is_unsettled(s);
+    const bool may_change = s && (sock_is_unsettled(s) || s->state == SOCK_ARRIVED);
     sock_put(s);
-    *connects = *connects || is_connecting;
+    *changes = *changes || may_change;
     errno = error;
-    return is_rsocket || is_connecting;
+    return is_rsocket || may_change;
 }
 
 int wait_stand_in(int number)

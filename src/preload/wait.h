@@ -23,8 +23,9 @@ struct wait_turns {
 bool wait_is_turn(struct wait_turns *t);
 
 /* For a wait in poll or select: the face is right. True: it is an rsocket, or becomes one perhaps,
- * or a set that has some. *connects becomes true if it connects. errno stays. */
-bool wait_prepare(int number, bool *connects);
+ * or a set that has some. *changes becomes true if it has another face soon, perhaps: it connects,
+ * or it was accepted and is not decided about. errno stays. */
+bool wait_prepare(int number, bool *changes);
 
 /* A socket that is not settled has another face soon. Returns a descriptor of the face that it has
  * now, for the caller to close; -1: the socket is settled. */
@@ -58,8 +59,8 @@ struct wait_poll {
 };
 #define WAIT_MOST 64
 
-/* poll, once the faces are right. connects: as wait_prepare found. */
-int wait_poll(struct wait_poll *c, bool connects);
+/* poll, once the faces are right. changes: as wait_prepare found. */
+int wait_poll(struct wait_poll *c, bool changes);
 
 /* The same by leading. True: it is over, with its result. */
 bool wait_lead_poll(const struct wait_poll *c, int *result);

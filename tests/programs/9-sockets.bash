@@ -175,6 +175,8 @@ try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "clients that reset after their Request" reset_early
 try "a Request that comes late, to a server with epoll" misuse 2 delayed
+try "a Request that comes late, to a server that reads once" misuse 5 late_request 0
+try "a Request that comes late, in pieces" misuse 5 late_request 30
 try "what was written before a close, over a slow link" misuse 1 slowly 500000
 try "a set watches a socket that connects later" misuse 3 watched
 try "an error that another program inherits" misuse 0 inherited

@@ -232,21 +232,26 @@ client, _ = listener.accept()
 server = socket.socket()
 server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
 server.connect(("127.0.0.1", port))
-def carry(source, sink, wait, pause):
+def carry(source, sink, wait, pause, crumbs):
     time.sleep(wait)
     with contextlib.suppress(OSError):
+        for _ in range(crumbs):
+            sink.sendall(source.recv(1))
+            time.sleep(0.02)
         while piece := source.recv(4096):
             sink.sendall(piece)
             time.sleep(pause)
         sink.shutdown(socket.SHUT_WR)
-threading.Thread(target=carry, args=(client, server, hold, 0)).start()
-carry(server, client, 0, pause)
+server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+threading.Thread(target=carry, args=(client, server, hold, 0, int(sys.argv[4]))).start()
+carry(server, client, 0, pause, 0)
 """
 
 
-def start_relay(listener, hold, pause):
-    """Between a client and the listener: holds the client's octets back first, and pauses after each 4 KiB to it."""
-    relay = plain_python(RELAY, listener.getsockname()[1], hold, pause)
+def start_relay(listener, hold, pause, crumbs=0):
+    """Between a client and the listener: holds the client's octets back first, lets some through one by one, and
+    pauses after each 4 KiB to the client."""
+    relay = plain_python(RELAY, listener.getsockname()[1], hold, pause, crumbs)
     return relay, ("127.0.0.1", int(relay.stdout.readline()))
 
 
@@ -277,6 +282,42 @@ def delayed(_, __, ___):
         thread.join()
         conn.close()
         assert client.recv(1) == b""
+        client.close()
+        assert relay.wait() == 0
+
+
+def in_epoll(events):
+    def wait(conn, polling=select.epoll()):
+        polling.register(conn, select.EPOLLIN | events)
+        return polling.poll(10)
+    return wait
+
+
+def in_poll(conn):
+    polling = select.poll()
+    polling.register(conn, select.POLLIN)
+    return polling.poll(10000)
+
+
+def late_request(_, __, crumbs):
+    """The Request of a client comes two seconds after its connection, some of it octet by octet, and a message later
+    still. A server that waits, and then reads once, is told of the message alone."""
+    waits = {"select": lambda conn: select.select([conn], [], [], 10)[0], "poll": in_poll, "epoll": in_epoll(0),
+             "edge": in_epoll(select.EPOLLET), "once": in_epoll(select.EPOLLONESHOT)}
+    for name, wait in waits.items():
+        listener = socket.create_server(("127.0.0.1", 0))
+        relay, address = start_relay(listener, 2, 0, crumbs)
+        client = socket.socket()
+        thread = threading.Thread(target=lambda: (client.connect(address), time.sleep(0.5), client.sendall(b"hello")))
+        thread.start()
+        conn, _ = listener.accept()
+        assert wait(conn), name
+        waiting = fcntl.ioctl(conn, termios.FIONREAD, struct.pack("i", 0))
+        assert struct.unpack("i", waiting)[0] == 5, (name, waiting)
+        assert conn.recv(10) == b"hello", name
+        thread.join()
+        conn.close()
+        assert client.recv(1) == b"", name
         client.close()
         assert relay.wait() == 0
 

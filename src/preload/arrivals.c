@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload/arrivals.h"
+
+#include "preload/sets.h"
+#include "preload/start.h"
+
+#define AT_A_TIME 64 /* events for one walk over all sockets */
+
+struct search {
+    int epoll, n;
+    const struct epoll_event *events;
+    struct sock_watch found[AT_A_TIME]; /* of the event at the same place; number -1: none */
+    bool any;                           /* the set has some, whatever has happened */
+};
+
+static void compare(struct search *search, const struct sock_watch *w)
+{
+    for (int i = 0; i < search->n; i++) {
+        if (search->events[i].data.u64 == w->event.data.u64) {
+            search->found[i] = *w;
+        }
+    }
+}
+
+/* The table's lock is held. */
+static void look(struct sock *s, void *arg)
+{
+    struct search *search = arg;
+
+    if (s->state == SOCK_ARRIVED) {
+        for (const struct sock_watch *w = s->watches; w; w = w->next) {
+            if (w->epoll == search->epoll) {
+                search->any = true;
+                compare(search, w);
+            }
+        }
+    }
+}
+
+static void find(struct search *search)
+{
+    for (int i = 0; i < search->n; i++) {
+        search->found[i].number = -1;
+    }
+    sock_each(look, search);
+}
+
+/* The kernel is to tell of what has come once more, also where it tells of news only, or once. */
+static void arm_anew(struct sock_watch *w)
+{
+    (void)real()->epoll_ctl(w->epoll, EPOLL_CTL_MOD, w->number, &w->event);
+}
+
+static bool is_hidden(struct sock_watch *w, bool *part)
+{
+    bool part_of_this = false;
+    const bool hidden = w->number >= 0 && start_hides(w->number, &part_of_this);
+
+    if (part_of_this) {
+        arm_anew(w);
+        *part = true;
+    }
+    return hidden;
+}
+
+/*
+ * The set is marked by epoll_ctl, after it has noted the socket: what is marked before the search
+ * is found.
+ */
+int arrivals_hide(int epoll, struct epoll_event *events, int n, bool *part)
+{
+    struct search search = {.epoll = epoll};
+    int left = 0;
+
+    if (n <= 0 || !set_has_arrivals(epoll)) {
+        return n;
+    }
+    SIGNALS_HELD;
+    set_mark_arrivals(epoll, false);
+    for (int first = 0; first < n; first += AT_A_TIME) {
+        search.events = events + first;
+        search.n = n - first < AT_A_TIME ? n - first : AT_A_TIME;
+        find(&search);
+        for (int i = 0; i < search.n; i++) {
+            if (!is_hidden(&search.found[i], part)) {
+                events[left++] = events[first + i];
+            }
+        }
+    }
+    if (search.any) {
+        set_mark_arrivals(epoll, true);
+    }
+    return left;
+}

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The client's side: TCP first, then an MPA Request over it, then plain TCP anew if the peer does
- * not answer that. What is not settled at once has a thread, which sleeps until it is; until
- * then the face is that of a socket that connects, and then of one that has (early.h).
+ * not answer that. Until that is settled the face is that of a socket that connects, and then of
+ * one that has (early.h).
+ *
+ *   the socket                       | settled by
+ *   ---------------------------------+-------------------------------------------------------------
+ *   blocks                           | its thread, which waits; after 10 ms perhaps another thread
+ *   does not, and TCP has connected  | the thread that runs the loop, when the Reply comes within
+ *   at once                          | 10 ms; else another thread
+ *   does not                         | another thread, which waits for TCP and for the Reply
  */
 #include "compat/compat.h"
 #include "preload/early.h"
+#include "preload/later.h"
 #include "preload/own.h"
 #include "preload/peers.h"
 #include "preload/start.h"
@@ -82,16 +90,16 @@ static bool is_likely(const struct sock *s)
 /*
  * The same, but EINPROGRESS where the program may go on without the answer, since that is likely to
  * come. A plain server might take the connection, and no other, because of what the program does
- * next.
+ * next. first_ms: what is left of the time in which the program does not go on.
  */
-static int early_answer_to(const struct sock *s, unsigned ms)
+static int early_answer_to(const struct sock *s, unsigned ms, int first_ms)
 {
     const int64_t until = sock_now_ms() + ms;
-    int error;
+    int error = iwarp_rs_start_up(s->rs, first_ms);
 
-    do {
+    while (error == EINPROGRESS && sock_now_ms() < until && !is_likely(s)) {
         error = iwarp_rs_start_up(s->rs, EARLY_AFTER_MS);
-    } while (error == EINPROGRESS && sock_now_ms() < until && !is_likely(s));
+    }
     return error == EINPROGRESS && sock_now_ms() < until ? error : answer_to(s, ms);
 }
 
@@ -150,36 +158,102 @@ static void show_tcp(struct sock *s, int tcp, enum sock_state state)
     real()->close(tcp);
 }
 
-/* --- the thread ------------------------------------------------------------------------------ */
+/* --- an attempt ------------------------------------------------------------------------------ */
 
 struct attempt {
     struct sock *s;
     struct sockaddr_storage to;
     socklen_t len;
-    unsigned ms;   /* for the answer */
-    bool is_asked; /* s->rs is the rsocket; else TCP connects */
-    bool had_some; /* something was kept */
+    unsigned ms;      /* for the answer */
+    bool is_asked;    /* s->rs is the rsocket; else TCP connects; with `start` */
+    bool waited;      /* for the answer, 10 ms */
+    bool had_some;    /* something was kept */
+    atomic_uint refs; /* of the thread that settles it; of the rsocket, until it calls `started` */
+    struct later later;
 };
 
-static bool has_connected(int tcp)
+static void attempt(void *arg);
+
+static struct attempt *new_attempt(struct sock *s, const struct sockaddr *to, socklen_t len,
+                                   unsigned ms)
+{
+    struct attempt *a = calloc(1, sizeof *a);
+
+    if (a) {
+        a->s = s;
+        a->len = len;
+        a->ms = ms;
+        memcpy(&a->to, to, len);
+        atomic_store(&a->refs, 1);
+        a->later = (struct later){.run = attempt, .arg = a};
+        sock_ref(s);
+    }
+    return a;
+}
+
+static void end_attempt(struct attempt *a)
+{
+    if (a && atomic_fetch_sub(&a->refs, 1) == 1) {
+        sock_unref(a->s);
+        free(a);
+    }
+}
+
+/* `start` is held. */
+static void become_rdma(struct attempt *a)
+{
+    struct sock *s = a->s;
+
+    s->elsewhere = false;
+    early_pass_on(s, true);
+    a->had_some = early_has_some(s);
+    (void)start_show(s, s->early.polled);
+    settle(s, SOCK_RDMA);
+}
+
+/* It is settled. */
+static void finish(struct attempt *a)
+{
+    if (a->s->closed) {
+        start_end(a->s);
+    }
+    if (a->had_some) {
+        early_passed();
+    }
+    end_attempt(a);
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static bool is_connected(int tcp, int timeout_ms)
 {
     struct pollfd p = {.fd = tcp, .events = POLLOUT};
+    int n;
 
-    while (real()->poll(&p, 1, -1) < 0 && errno == EINTR) {
-    }
-    return !(p.revents & (POLLERR | POLLHUP));
+    do {
+        n = real()->poll(&p, 1, timeout_ms);
+    } while (n < 0 && errno == EINTR);
+    return n > 0 && !(p.revents & (POLLERR | POLLHUP));
+}
+
+static bool was_asked(struct attempt *a)
+{
+    pthread_mutex_lock(&a->s->start);
+    const bool was = a->is_asked;
+    pthread_mutex_unlock(&a->s->start);
+    return was;
 }
 
 /* False: it is settled. */
 static bool has_asked(struct attempt *a)
 {
     struct sock *s = a->s;
-    const int tcp = s->rs;
 
-    if (a->is_asked) {
+    if (was_asked(a)) {
         return true;
     }
-    const bool connected = has_connected(tcp);
+    const int tcp = s->rs;
+    const bool connected = is_connected(tcp, -1);
     pthread_mutex_lock(&s->start);
     a->is_asked = connected && ask(s, tcp, a->ms);
     if (a->is_asked) {
@@ -196,7 +270,7 @@ static int await_answer(struct attempt *a)
     struct sock *s = a->s;
 
     if (s->state == SOCK_CONNECTING) {
-        const int error = early_answer_to(s, a->ms);
+        const int error = early_answer_to(s, a->ms, a->waited ? 0 : EARLY_AFTER_MS);
         if (error != EINPROGRESS) {
             return error;
         }
@@ -205,18 +279,6 @@ static int await_answer(struct attempt *a)
         pthread_mutex_unlock(&s->start);
     }
     return answer_to(s, a->ms);
-}
-
-/* `start` is held. */
-static void become_rdma(struct attempt *a)
-{
-    struct sock *s = a->s;
-
-    s->elsewhere = false;
-    early_pass_on(s, true);
-    a->had_some = early_has_some(s);
-    (void)start_show(s, s->early.polled);
-    settle(s, SOCK_RDMA);
 }
 
 /* `start` is held, but not while TCP connects. An error stays with the socket for the program. */
@@ -232,7 +294,7 @@ static void become_plain(struct attempt *a, int error)
         pthread_mutex_unlock(&s->start);
         (void)real()->fcntl(tcp, F_SETFL, flags | O_NONBLOCK);
         const bool connected = real()->connect(tcp, (struct sockaddr *)&a->to, a->len) == 0 ||
-                               (errno == EINPROGRESS && has_connected(tcp));
+                               (errno == EINPROGRESS && is_connected(tcp, -1));
         pthread_mutex_lock(&s->start);
         (void)real()->fcntl(tcp, F_SETFL, s->nonblock ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
         if (connected) {
@@ -258,59 +320,49 @@ static void attempt(void *arg)
         }
         pthread_mutex_unlock(&s->start);
     }
-    if (s->closed) {
-        start_end(s);
-    }
-    if (a->had_some) {
-        early_passed();
-    }
-    sock_unref(s);
-    free(a);
+    finish(a);
 }
 
-/* The thread does the rest. False: it cannot, and the caller gives the socket a face and a state.
- * `start` is held. */
-static bool hand_over(struct sock *s, const struct attempt *given)
+/* A face for while it is not settled. early: it shows writable. `start` is held. */
+static bool hide(struct sock *s, bool early)
 {
-    struct attempt *a = malloc(sizeof *a);
-
-    if (!a || make_face(s, !given->is_asked) != 0) {
-        free(a);
+    s->state = early ? s->state : SOCK_CONNECTING;
+    if (make_face(s, !early) != 0) {
         return false;
     }
-    *a = *given;
-    sock_ref(s);
-    if (given->is_asked) {
+    if (early) {
         early_begin(s);
-    } else {
-        s->state = SOCK_CONNECTING;
     }
-    if (threads_run(attempt, a) == 0) {
-        return true;
-    }
-    sock_unref(s);
-    free(a);
-    return false;
-}
-
-static void make_attempt(struct attempt *a, struct sock *s, const struct sockaddr *to,
-                         socklen_t len, unsigned ms)
-{
-    *a = (struct attempt){.s = s, .len = len, .ms = ms};
-    memcpy(&a->to, to, len < sizeof a->to ? len : sizeof a->to);
+    return true;
 }
 
 /* --- blocking -------------------------------------------------------------------------------- */
 
-/* The peer has been asked. *again: it is to be connected anew, plain. `start` is held. */
-static int finish_at_once(struct sock *s, const struct attempt *a, bool *again)
+/* The program goes on, and a thread does the rest. `start` is held. */
+static bool hand_over(struct sock *s, const struct sockaddr *to, socklen_t len, unsigned ms)
 {
-    int error = early_answer_to(s, a->ms);
+    struct attempt *a = new_attempt(s, to, len, ms);
 
-    if (error == EINPROGRESS && hand_over(s, a)) {
+    if (a && hide(s, true)) {
+        a->is_asked = true;
+        if (threads_run(attempt, a) == 0) {
+            return true;
+        }
+    }
+    end_attempt(a);
+    return false;
+}
+
+/* The peer has been asked. *again: it is to be connected anew, plain. `start` is held. */
+static int finish_at_once(struct sock *s, const struct sockaddr *to, socklen_t len, unsigned ms,
+                          bool *again)
+{
+    int error = early_answer_to(s, ms, EARLY_AFTER_MS);
+
+    if (error == EINPROGRESS && hand_over(s, to, len, ms)) {
         return 0;
     }
-    error = error == EINPROGRESS ? answer_to(s, a->ms) : error;
+    error = error == EINPROGRESS ? answer_to(s, ms) : error;
     if (s->pair >= 0) { /* of what could not be handed over */
         real()->close(s->pair);
         s->pair = -1;
@@ -318,7 +370,7 @@ static int finish_at_once(struct sock *s, const struct attempt *a, bool *again)
     early_forget(s);
     *again = error != 0;
     if (*again) {
-        give_up(s, error, a->ms);
+        give_up(s, error, ms);
     } else {
         s->elsewhere = false;
         s->state = SOCK_RDMA;
@@ -337,16 +389,14 @@ static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, so
                        bool *again)
 {
     const int limit = start_limit_ms(number, USE_WRITE);
-    const unsigned ms = start_reply_ms();
-    struct attempt a;
+    const unsigned most = start_reply_ms();
+    const unsigned ms = limit >= 0 && (unsigned)limit < most ? (unsigned)limit : most;
     int result = 0;
 
-    make_attempt(&a, s, to, len, limit >= 0 && (unsigned)limit < ms ? (unsigned)limit : ms);
-    a.is_asked = true;
     signals_hold_firmly();
     pthread_mutex_lock(&s->start);
-    if (ask(s, number, a.ms)) {
-        result = finish_at_once(s, &a, again);
+    if (ask(s, number, ms)) {
+        result = finish_at_once(s, to, len, ms, again);
     } else {
         sock_plain(s);
     }
@@ -357,18 +407,81 @@ static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, so
 
 /* --- not blocking ---------------------------------------------------------------------------- */
 
+/* `start` is not waited for: whoever has it may wait for the loop, which this thread runs. So what
+ * the program has closed meanwhile is a thread's as well. */
+static bool settles_at_once(struct attempt *a)
+{
+    struct sock *s = a->s;
+
+    if (pthread_mutex_trylock(&s->start) != 0) {
+        return false;
+    }
+    const bool established = !s->closed && answer_to(s, 0) == 0;
+    if (established) {
+        become_rdma(a);
+    }
+    pthread_mutex_unlock(&s->start);
+    return established;
+}
+
+/* The rsocket calls it once, on the thread that runs the loop, when its start-up is over. What is
+ * plain has to wait for TCP, so a thread does that. */
+static void started(void *arg)
+{
+    struct attempt *a = arg;
+
+    if (later_take_back(&a->later)) {
+        if (settles_at_once(a)) {
+            end_attempt(a);
+        } else if (threads_run(attempt, a) != 0) {
+            (void)later_run(&a->later);
+        }
+    }
+    end_attempt(a);
+}
+
+/* TCP has connected. `start` is held, and the job for later waits for it. */
+static void ask_now(struct attempt *a)
+{
+    struct sock *s = a->s;
+    const int tcp = s->rs;
+
+    a->is_asked = ask(s, tcp, a->ms);
+    a->waited = true;
+    if (a->is_asked) {
+        real()->close(tcp);
+        atomic_fetch_add(&a->refs, 1);
+    }
+    if (a->is_asked && iwarp_rs_start_by(s->rs, started, a)) {
+        return;
+    }
+    if (a->is_asked) {
+        atomic_fetch_sub(&a->refs, 1);
+    }
+    if (later_take_back(&a->later) && threads_run(attempt, a) != 0) {
+        (void)later_run(&a->later);
+    }
+}
+
 /* TCP connects. Whatever is missing here makes it a plain connection. */
 static void ask_later(struct sock *s, int number, const struct sockaddr *to, socklen_t len)
 {
-    struct attempt a;
-
-    make_attempt(&a, s, to, len, start_reply_ms());
     pthread_mutex_lock(&s->start);
     s->early.polled = true; /* or will be */
     const int tcp = s->rs = sock_high(number);
+    struct attempt *a = tcp >= 0 ? new_attempt(s, to, len, start_reply_ms()) : NULL;
+    bool goes_on = a && hide(s, false);
+    if (goes_on && is_connected(tcp, 0) && later_run(&a->later)) {
+        ask_now(a);
+    } else {
+        goes_on = goes_on && threads_run(attempt, a) == 0;
+    }
+    if (!goes_on) {
+        end_attempt(a);
+    }
     if (tcp < 0) {
         sock_plain(s);
-    } else if (!hand_over(s, &a)) {
+    } else if (!goes_on) {
         show_tcp(s, tcp, SOCK_PLAIN);
     }
     pthread_mutex_unlock(&s->start);

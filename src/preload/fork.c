@@ -2,6 +2,7 @@
 #include "preload/fork.h"
 #include "compat/compat.h"
 #include "preload/early.h"
+#include "preload/later.h"
 #include "preload/own.h"
 #include "preload/peers.h"
 #include "preload/start.h"
@@ -416,6 +417,7 @@ static void in_child(void)
     relay_begin_child();
     early_begin_child();
     threads_begin_child();
+    later_begin_child();
     relay_release();
     sock_each(orphan, &asks);
     if (f) {

@@ -266,6 +266,12 @@ void sock_plain(struct sock *s)
 
 /* --- faces ----------------------------------------------------------------------------------- */
 
+/* A thread that waits for one that is not settled runs the loop, too: the Reply comes there. */
+static enum set_kind kind_of(const struct sock *s)
+{
+    return s->state == SOCK_RDMA || sock_is_unsettled(s) ? SET_HAS_RSOCKETS : SET_HAS_SOCKETS;
+}
+
 static int swap_one(struct sock *s, int number, int face)
 {
     const int flags = real()->fcntl(number, F_GETFD);
@@ -282,6 +288,7 @@ static int swap_one(struct sock *s, int number, int face)
     for (struct sock_watch *w = s->watches; w; w = w->next) {
         if (w->number == number) {
             (void)real()->epoll_ctl(w->epoll, EPOLL_CTL_ADD, number, &w->event);
+            set_has(w->epoll, kind_of(s));
         }
     }
     return result;
@@ -445,7 +452,7 @@ int sock_watch(struct sock *s, int epoll, int op, int number, struct epoll_event
     }
     if (result == 0) {
         result = change_watches(s, epoll, op, number, event);
-        set_has(epoll, rs >= 0 ? SET_HAS_RSOCKETS : SET_HAS_SOCKETS);
+        set_has(epoll, kind_of(s));
     }
     pthread_mutex_unlock(&lock);
     if (rs >= 0 && !simple) {

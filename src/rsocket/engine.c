@@ -42,6 +42,7 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms)
 static void free_socket(struct rs *s)
 {
     rs_unprepare(s);
+    rs_events_forget(s);
     rs_forget_due(s);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->wake_lock);

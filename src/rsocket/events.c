@@ -6,10 +6,14 @@
  *
  * An event names its socket by pointer: the engine frees a socket while it holds events, and its
  * connection goes first, with what is in the queue (rs_events_hold).
+ *
+ * A socket whose start-up is over may have somebody to tell (iwarp_rs_start_by). That is done by
+ * the thread that runs the loop alone, with no lock held.
  */
 #include "base/process.h"
 #include "base/task.h"
 #include "rsocket/rs.h"
+#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,9 +23,11 @@ static void take_on_loop(void *arg);
 /* Before the lock of a socket. */
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *_Atomic eq;
-static _Atomic bool again; /* a thread wanted events_lock */
+static struct iwarp_device *_Atomic device; /* that of the queue */
+static _Atomic bool again;                  /* a thread wanted events_lock */
 static _Atomic unsigned refs;
 static struct iwarp_task task = {.run = take_on_loop, .refs = &refs};
+static struct rs *_Atomic starts; /* whose start-up is over, and somebody is to be told */
 
 /* --- what they mean -------------------------------------------------------------------------- */
 
@@ -136,12 +142,26 @@ static struct rs *lock_first(struct iwarp_eq *queue)
     return pthread_mutex_trylock(&s->lock) == 0 ? s : NULL; /* it may be unlocked since */
 }
 
+/* Both locks are held. */
+static void take_event(struct rs *s, struct iwarp_eq *queue)
+{
+    struct iwarp_event event;
+
+    if (iwarp_compat_eq_take_of(queue, s, &event)) {
+        const bool is_starting = s->state == RS_CONNECTING;
+        on_event(s, &event);
+        if (is_starting && s->state != RS_CONNECTING && s->on_start) {
+            s->next_start = atomic_load(&starts);
+            atomic_store(&starts, s);
+        }
+    }
+}
+
 /* Events of one socket are taken in their order. This waits for no lock: a thread that has
  * events_lock, or the first one's socket, looks once more when it gives that back. */
-void rs_events_take(void)
+static void take(void)
 {
     IWARP_UNCANCELLED;
-    struct iwarp_event event;
     struct rs *s;
 
     atomic_store(&again, true);
@@ -150,36 +170,111 @@ void rs_events_take(void)
         atomic_store(&again, false);
         while (queue && (s = lock_first(queue))) {
             atomic_store(&s->event_waits, false);
-            if (iwarp_compat_eq_take_of(queue, s, &event)) {
-                on_event(s, &event);
-            }
+            take_event(s, queue);
             rs_unlock(s);
         }
         pthread_mutex_unlock(&events_lock);
     }
 }
 
-static void take_on_loop(void *arg)
+static void on_first(void *unused)
 {
-    (void)arg;
-    atomic_fetch_sub(&refs, 1);
-    rs_events_take();
+    (void)unused;
+    atomic_fetch_add(&refs, 1);
+    iwarp_compat_post_task(atomic_load(&device), &task);
 }
 
-static void on_first(void *device)
+/* rs_unlock has the program's locks around it: others are told from the loop. */
+void rs_events_take(void)
 {
-    atomic_fetch_add(&refs, 1);
-    iwarp_compat_post_task(device, &task);
+    take();
+    if (atomic_load(&starts)) {
+        on_first(NULL);
+    }
+}
+
+/* --- the end of a start-up ------------------------------------------------------------------- */
+
+bool iwarp_rs_start_by(int fd, void (*call)(void *user), void *user)
+{
+    struct rs *s = rs_take(fd);
+    const bool is_starting = s && s->state == RS_CONNECTING;
+
+    if (is_starting) {
+        s->on_start = call;
+        s->start_user = user;
+    }
+    if (s) {
+        rs_give_back(s);
+    }
+    return is_starting;
+}
+
+/* NULL: none, or a thread has events_lock, and looks once more when it gives that back. */
+static void (*next_start(void **user))(void *user)
+{
+    void (*call)(void *user) = NULL;
+
+    atomic_store(&again, true);
+    if (pthread_mutex_trylock(&events_lock) == 0) {
+        struct rs *s = atomic_load(&starts);
+        if (s) {
+            atomic_store(&starts, s->next_start);
+            call = s->on_start;
+            *user = s->start_user;
+            s->on_start = NULL;
+        }
+        pthread_mutex_unlock(&events_lock);
+    }
+    return call;
+}
+
+static void take_on_loop(void *arg)
+{
+    void (*call)(void *user);
+    void *user;
+
+    (void)arg;
+    atomic_fetch_sub(&refs, 1);
+    take();
+    while (atomic_load(&starts) && (call = next_start(&user))) {
+        call(user);
+        take();
+    }
+    if (atomic_load(&again)) { /* while next_start had events_lock */
+        take();
+    }
+}
+
+/* events_lock is held, and the socket is about to be freed. */
+void rs_events_forget(struct rs *s)
+{
+    struct rs *before = NULL, *at = atomic_load(&starts);
+
+    while (at && at != s) {
+        before = at;
+        at = at->next_start;
+    }
+    if (at && before) {
+        before->next_start = s->next_start;
+    } else if (at) {
+        atomic_store(&starts, s->next_start);
+    }
+    if (s->on_start) {
+        s->on_start(s->start_user);
+        s->on_start = NULL;
+    }
 }
 
 /* --- the queue ------------------------------------------------------------------------------- */
 
-struct iwarp_eq *rs_events_make(struct iwarp_device *device)
+struct iwarp_eq *rs_events_make(struct iwarp_device *of)
 {
     struct iwarp_eq *queue = atomic_load(&eq);
 
-    if (!queue && iwarp_eq_create(device, &queue) == IWARP_OK) {
-        iwarp_compat_eq_notify_by(queue, on_first, device);
+    if (!queue && iwarp_eq_create(of, &queue) == IWARP_OK) {
+        atomic_store(&device, of);
+        iwarp_compat_eq_notify_by(queue, on_first, NULL);
         atomic_store(&eq, queue);
     }
     return queue;
@@ -203,6 +298,7 @@ void rs_events_in_child(void)
 {
     pthread_mutex_init(&events_lock, NULL);
     atomic_store(&eq, NULL);
+    atomic_store(&starts, NULL);
     refs = 0;
     task.queued = false;
 }

@@ -387,34 +387,45 @@ static void stop_listening(struct rs *s)
     s->last_request = &s->requests;
 }
 
+/* SO_LINGER with 0 seconds. */
+static bool resets(int fd)
+{
+    struct linger linger = {0};
+    socklen_t len = sizeof linger;
+
+    (void)getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
+    return linger.l_onoff && linger.l_linger == 0;
+}
+
+/* The connection ends without the lock: that waits for the loop, whose thread may want the lock to
+ * show a socket that has just connected (preload/connect.c). */
 void rs_end(struct rs *s, bool keep_number)
 {
     IWARP_UNCANCELLED;
-    struct linger linger = {0};
-    socklen_t len = sizeof linger;
     int fd = s->fd;
 
     if (!rs_drop(s)) {
         rs_give_back(s);
         return;
     }
-    (void)getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
+    const bool reset = resets(fd);
     rs_progress(s);
     stop_listening(s);
     s->to_reset = s->as_tcp && s->unread > 0;
-    if (s->conn && linger.l_onoff && linger.l_linger == 0) {
-        iwarp_abort(s->conn);
-    } else if (s->conn && !s->to_reset) {
+    if (s->conn && !reset && !s->to_reset) {
         s->to_end = s->as_tcp && s->send_free < s->send_len;
         (void)rs_tell_control(s, RS_DISCONNECT);
-        if (!s->to_end) {
-            iwarp_disconnect(s->conn);
-        }
     }
     s->closed = true;
     rs_hide(s);
     rs_wake(s);
-    rs_give_back(s);
+    rs_unlock(s);
+    if (s->conn && reset) {
+        iwarp_abort(s->conn);
+    } else if (s->conn && !s->to_reset && !s->to_end) {
+        iwarp_disconnect(s->conn);
+    }
+    rs_done(s);
     if (!keep_number) {
         close(fd);
     }

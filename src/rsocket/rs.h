@@ -192,8 +192,11 @@ struct rs {
     struct rs_link due, led; /* rspreload/due.c: with its lock, as the next */
     unsigned seeing;
 
-    struct rs *next_dead;     /* engine lock */
-    bool ended;               /* the last event has come */
+    struct rs *next_dead;         /* engine lock */
+    bool ended;                   /* the last event has come */
+    void (*on_start)(void *user); /* called once when the start-up is over; events lock */
+    void *start_user;
+    struct rs *next_start;
     _Atomic bool event_waits; /* the thread that unlocks it takes it */
     uint64_t dead_until_ms;
 };
@@ -223,9 +226,10 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
-void rs_look(struct rs *s);   /* at what has come since it was watched last */
-void rs_unlock(struct rs *s); /* its face shows what has changed */
-void rs_give_back(struct rs *s);
+void rs_look(struct rs *s);      /* at what has come since it was watched last */
+void rs_unlock(struct rs *s);    /* its face shows what has changed */
+void rs_done(struct rs *s);      /* this thread does not know it any more */
+void rs_give_back(struct rs *s); /* both */
 
 /* Out of the table: the number is nobody's. True if this call did it. The lock is held. */
 bool rs_drop(struct rs *s);
@@ -273,6 +277,7 @@ void rs_events_in_child(void);
 void rs_events_take(void);
 
 /* Between these no event is taken: for the thread that frees a socket. No lock is held. */
+void rs_events_forget(struct rs *s); /* it is about to be freed; while they are held */
 void rs_events_hold(void);
 void rs_events_release(void);
 

@@ -158,6 +158,11 @@ void rs_unlock(struct rs *s)
 void rs_give_back(struct rs *s)
 {
     rs_unlock(s);
+    rs_done(s);
+}
+
+void rs_done(struct rs *s)
+{
     atomic_fetch_sub(&s->uses, 1); /* it may be gone from here on */
 }
 

@@ -51,6 +51,13 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
  */
 int iwarp_rs_start_up(int fd, int timeout_ms);
 
+/*
+ * Have call(user) called once: by the thread that runs the loop, with no lock held, when the
+ * start-up is over, well or not; or, if the rsocket is freed before, by the thread that frees it.
+ * False: it is over already, and nothing is called.
+ */
+bool iwarp_rs_start_by(int fd, void (*call)(void *user), void *user);
+
 /* Is the descriptor the number of an rsocket of this process? */
 bool iwarp_rs_is(int fd);
 

@@ -596,6 +596,7 @@ $(TESTS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 # Functions of the preload library that need nothing else of it.
 $(filter $(OUT)/tests/unit/test_preload_first,$(TESTS)): $(OBJ)/src/preload/request.o $(OBJ)/src/preload/peers.o
 $(filter $(OUT)/tests/unit/test_preload_threads,$(TESTS)): $(OBJ)/src/preload/threads.o
+$(filter $(OUT)/tests/unit/test_preload_later,$(TESTS)): $(OBJ)/src/preload/later.o $(OBJ)/src/preload/threads.o
 
 $(FUZZERS): $(OUT)/%: $(OBJ)/%.o $(SUPPORT_OBJ) $(LIB_A)
 	@mkdir -p $(@D)

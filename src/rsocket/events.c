@@ -13,7 +13,6 @@
 #include "base/process.h"
 #include "base/task.h"
 #include "rsocket/rs.h"
-#include "rspreload/adopt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -194,21 +193,6 @@ void rs_events_take(void)
 }
 
 /* --- the end of a start-up ------------------------------------------------------------------- */
-
-bool iwarp_rs_start_by(int fd, void (*call)(void *user), void *user)
-{
-    struct rs *s = rs_take(fd);
-    const bool is_starting = s && s->state == RS_CONNECTING;
-
-    if (is_starting) {
-        s->on_start = call;
-        s->start_user = user;
-    }
-    if (s) {
-        rs_give_back(s);
-    }
-    return is_starting;
-}
 
 /* NULL: none, or a thread has events_lock, and looks once more when it gives that back. */
 static void (*next_start(void **user))(void *user)

@@ -171,6 +171,21 @@ int iwarp_rs_start_up(int fd, int timeout_ms)
     return result;
 }
 
+bool iwarp_rs_start_by(int fd, void (*call)(void *user), void *user)
+{
+    struct rs *s = rs_take(fd);
+    const bool is_starting = s && s->state == RS_CONNECTING;
+
+    if (is_starting) {
+        s->on_start = call;
+        s->start_user = user;
+    }
+    if (s) {
+        rs_give_back(s);
+    }
+    return is_starting;
+}
+
 bool iwarp_rs_is(int fd)
 {
     int error = errno;

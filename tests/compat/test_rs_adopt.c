@@ -6,6 +6,7 @@
 #include "rsockets.h"
 
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -77,6 +78,57 @@ static void request__ends_with_a_blank_line__and_is_taken(void **state)
         expect_octets(fds[!i], "taken", 5);
     }
     close_pair(fds);
+}
+
+static _Atomic int calls;
+
+static void count(void *by)
+{
+    atomic_fetch_add(&calls, *(int *)by);
+}
+
+static void await_call(void)
+{
+    for (int ms = 0; atomic_load(&calls) == 0; ms++) {
+        assert_true(ms < RS_WAIT_MS);
+        usleep(1000);
+    }
+}
+
+/* Of a connection that is established, of one whose peer hangs up, of one that is closed first. */
+static void start_up__that_is_over__is_told_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        int fds[2], by = 1;
+        atomic_store(&calls, 0);
+        tcp_pair(fds);
+        works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+        assert_true(iwarp_rs_start_by(fds[0], count, &by));
+        assert_int_equal(iwarp_rs_start_up(fds[0], 50), EINPROGRESS);
+        assert_int_equal(atomic_load(&calls), 0);
+        if (i == 0) {
+            works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
+        } else if (i == 1) {
+            close(fds[1]);
+        } else {
+            rclose(fds[0]);
+        }
+        await_call();
+        if (i < 2) {
+            assert_int_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), i == 0 ? 0 : ECONNRESET);
+            assert_false(iwarp_rs_start_by(fds[0], count, &by));
+            rclose(fds[0]);
+        }
+        if (i == 0) {
+            rclose(fds[1]);
+        } else if (i == 2) {
+            close(fds[1]);
+        }
+        usleep(100000); /* the socket is freed */
+        assert_int_equal(atomic_load(&calls), 1);
+    }
+    assert_false(iwarp_rs_start_by(-1, count, NULL));
 }
 
 static void adoption__of_what_cannot_be__leaves_it_as_it_was(void **state)
@@ -263,6 +315,7 @@ int main(void)
         cmocka_unit_test(connection__that_is_adopted__is_an_rsocket_of_the_same_number),
         cmocka_unit_test(octets__read_before_the_adoption__count),
         cmocka_unit_test(request__ends_with_a_blank_line__and_is_taken),
+        cmocka_unit_test(start_up__that_is_over__is_told_once),
         cmocka_unit_test(adoption__of_what_cannot_be__leaves_it_as_it_was),
         cmocka_unit_test(epoll__of_levels__shows_what_the_rsocket_can),
         cmocka_unit_test(epoll__of_edges__shows_each_arrival),

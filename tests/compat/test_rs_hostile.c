@@ -212,13 +212,33 @@ static void message__longer_than_what_was_lent__ends_the_connection(void **state
     ends(victim, EPROTO);
 }
 
-/* What this end's process had in that memory before would be told to a peer that gets an echo. */
-static void message__about_octets_that_were_not_written__gives_zeros(void **state)
+/* A connection that fills what it is lent, and ends. */
+static void leave_octets(void)
+{
+    static uint8_t octets[65535];
+    const int client = rsocket(AF_INET, SOCK_STREAM, 0);
+    pthread_t thread;
+    int server = -1;
+
+    pthread_create(&thread, NULL, accept_one, &server);
+    ok(rconnect(client, (struct sockaddr *)&at, sizeof at));
+    pthread_join(thread, NULL);
+    memset(octets, 1, sizeof octets);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(rsend(client, octets, sizeof octets, 0), sizeof octets);
+        assert_int_equal(rrecv(server, octets, sizeof octets, MSG_WAITALL), sizeof octets);
+    }
+    rclose(client);
+    rclose(server);
+    usleep(100000); /* until it is freed */
+}
+
+static void expect_zeros(void)
 {
     static uint8_t got[65535], zeros[sizeof got];
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) { /* also in memory that other connections have used */
+        leave_octets();
         int victim = meet();
         say(rs_message(RS_DATA, sizeof got), 4);
         memset(got, 1, sizeof got);
@@ -227,6 +247,27 @@ static void message__about_octets_that_were_not_written__gives_zeros(void **stat
         say(rs_message(RS_CONTROL, RS_DISCONNECT), 4);
         ends(victim, 0);
     }
+}
+
+/* What this end's process had in that memory before would be told to a peer that gets an echo.
+ * Buffers of both lengths, that of the listener and the default. */
+static void message__about_octets_that_were_not_written__gives_zeros(void **state)
+{
+    const struct sockaddr_in first = at;
+    const int first_listener = listener;
+    socklen_t len = sizeof at;
+
+    (void)state;
+    expect_zeros();
+    at.sin_port = 0;
+    listener = rsocket(AF_INET, SOCK_STREAM, 0);
+    ok(rbind(listener, (struct sockaddr *)&at, sizeof at));
+    ok(rlisten(listener, 16));
+    ok(rgetsockname(listener, (struct sockaddr *)&at, &len));
+    expect_zeros();
+    rclose(listener);
+    listener = first_listener;
+    at = first;
 }
 
 static void message__of_nothing_of_no_type_or_length__ends_the_connection(void **state)

@@ -68,12 +68,13 @@ static bool has_names(const struct sock *s)
             s->state == SOCK_PARENTS || s->state == SOCK_GONE);
 }
 
+/* A socket that connects has its own name already. */
 EXPORT int getsockname(int fd, struct sockaddr *restrict to, socklen_t *restrict len)
 {
     struct sock *s = settled(fd);
     int result;
 
-    if (s && has_names(s)) {
+    if (s && (has_names(s) || (s->state == SOCK_CONNECTING && is_rsocket(s)))) {
         result = give_name(&s->local, s->local_len, to, len);
     } else {
         result = real()->getsockname(s && s->state == SOCK_CONNECTING ? s->rs : fd, to, len);

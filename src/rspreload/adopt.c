@@ -23,13 +23,22 @@ static const uint8_t blank_line[] = {'\r', '\n', '\r', '\n'};
  * peer that has gone is found all the same, if late. */
 #define KEEPALIVE_S 600
 
-static unsigned user_timeout(int tcp)
+/* 0 or what the program has chosen. */
+static unsigned chosen(int tcp, int level, int name)
 {
-    unsigned ms = 0;
-    socklen_t len = sizeof ms;
+    int value = 0;
+    socklen_t len = sizeof value;
 
-    (void)getsockopt(tcp, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &len);
-    return ms <= INT_MAX ? ms : INT_MAX;
+    (void)getsockopt(tcp, level, name, &value, &len);
+    return value > 0 ? (unsigned)value : 0;
+}
+
+static unsigned keepalive(int tcp)
+{
+    const unsigned s =
+        chosen(tcp, SOL_SOCKET, SO_KEEPALIVE) ? chosen(tcp, IPPROTO_TCP, TCP_KEEPIDLE) : 0;
+
+    return s > 0 && s < KEEPALIVE_S ? s : KEEPALIVE_S;
 }
 
 static bool is_reset(int tcp)
@@ -52,8 +61,8 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
         return -1;
     }
     rs_options(&options);
-    options.user_timeout_ms = user_timeout(tcp);
-    options.keepalive_s = KEEPALIVE_S;
+    options.user_timeout_ms = chosen(tcp, IPPROTO_TCP, TCP_USER_TIMEOUT);
+    options.keepalive_s = keepalive(tcp);
     if (timeout_ms > 0) {
         options.startup_timeout_ms = timeout_ms;
     }

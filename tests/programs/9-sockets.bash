@@ -178,6 +178,7 @@ try "a Request that comes late, to a server with epoll" misuse 2 delayed
 try "a Request that comes late, to a server that reads once" misuse 5 late_request 0
 try "a Request that comes late, in pieces" misuse 5 late_request 30
 try "what was written before a close, over a slow link" misuse 1 slowly 500000
+try "when a silent peer is probed" misuse 1 patient 70
 try "a set watches a socket that connects later" misuse 3 watched
 try "an error that another program inherits" misuse 0 inherited
 try "the peer is a plain one that reads lines" plain_lines

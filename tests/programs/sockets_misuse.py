@@ -322,6 +322,46 @@ def late_request(_, __, crumbs):
         assert relay.wait() == 0
 
 
+def probed_in(port):
+    """In how many seconds the kernel probes the ends of a port's connections, with the end's local port."""
+    rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+    return {int(row[1].split(":")[1], 16): int(row[5].split(":")[1], 16) / os.sysconf("SC_CLK_TCK") for row in rows
+            if row[3] == "01" and row[5].startswith("02:") and "%04X" % port in (row[1][-4:], row[2][-4:])}
+
+
+def patient(_, __, idle):
+    """Both ends have chosen when a silent peer is probed, and it stays so when the connection is RDMA."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    def probe(s, seconds):
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+
+    def serve():
+        conn, _ = listener.accept()
+        probe(conn, 2 * idle)
+        conn.sendall(conn.recv(1))
+        conn.recv(1)
+
+    threading.Thread(target=serve).start()
+    client = socket.socket()
+    probe(client, idle)
+    client.connect(("127.0.0.1", port))
+    client.sendall(b"x")
+    assert client.recv(1) == b"x"
+    for _ in range(50):
+        time.sleep(0.1)  # until all is acknowledged
+        probed = probed_in(port)
+        if len(probed) == 2:
+            break
+    assert len(probed) == 2, probed
+    for end, seconds in probed.items():
+        wanted = 2 * idle if end == port else idle
+        assert wanted - 10 < seconds <= wanted, (end == port, seconds)
+    client.close()
+
+
 def slowly(_, __, octets):
     """A server closes, and what it has written needs more than ten seconds to its client."""
     listener = socket.create_server(("127.0.0.1", 0))

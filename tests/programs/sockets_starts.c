@@ -31,12 +31,17 @@
 static struct sockaddr_in server;
 static int listener;
 
+/* From the begin on it has a name. */
 static int connected(int type)
 {
     const int fd = socket(AF_INET, SOCK_STREAM | type, 0);
     const int result = connect(fd, (struct sockaddr *)&server, sizeof server);
+    struct sockaddr_in name = {0};
+    socklen_t len = sizeof name;
 
     CHECK(fd >= 0 && (result == 0 || (type == SOCK_NONBLOCK && errno == EINPROGRESS)));
+    CHECK(getsockname(fd, (struct sockaddr *)&name, &len) == 0 && name.sin_port != 0);
+    CHECK(name.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
     return fd;
 }
 

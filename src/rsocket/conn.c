@@ -190,7 +190,7 @@ void rs_options(struct iwarp_conn_options *options)
     options->ird = options->ord = 1;
 }
 
-void rs_hello(const struct rs *s, uint8_t private_data[RS_PRIVATE_LEN])
+size_t rs_hello(const struct rs *s, bool second, uint8_t private_data[RS_PRIVATE_MAX])
 {
     struct rs_hello hello = {
         .big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
@@ -200,7 +200,18 @@ void rs_hello(const struct rs *s, uint8_t private_data[RS_PRIVATE_LEN])
         .data = rs_halves_entry(s, 0),
     };
 
-    rs_hello_write(private_data, &hello);
+    if (second) {
+        hello.second = rs_halves_entry(s, 1);
+    }
+    return rs_hello_write(private_data, &hello);
+}
+
+/* Each end has told the other of both halves. */
+static void exchange_second(struct rs *s, const struct rs_entry *peers)
+{
+    s->targets[1] = *peers;
+    s->next_target = s->peer_target = 0;
+    rs_halves_lent(s);
 }
 
 void rs_connected(struct rs *s, const struct rs_hello *peer)
@@ -210,6 +221,9 @@ void rs_connected(struct rs *s, const struct rs_hello *peer)
                                     peer->targets.stag, peer->map_entries};
     s->targets[0] = peer->data;
     s->targets[1].len = 0;
+    if (s->as_tcp && peer->second.len > 0) {
+        exchange_second(s, &peer->second);
+    }
     s->may_send = peer->credits;
     s->spare = peer->credits > 2 * RS_SPARE ? RS_SPARE : peer->credits / 2;
     s->state = RS_CONNECTED;

@@ -66,7 +66,7 @@ static void on_request(struct rs *listener, struct iwarp_conn *conn)
 /* Of a socket that was adopted as a server. No event follows what is not accepted. */
 static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
 {
-    uint8_t private_data[RS_PRIVATE_LEN];
+    uint8_t private_data[RS_PRIVATE_MAX];
     struct rs_request *request = s->state == RS_CONNECTING ? read_request(conn) : NULL;
 
     if (!request) {
@@ -74,8 +74,8 @@ static void on_adopted_request(struct rs *s, struct iwarp_conn *conn)
         s->ended = true;
         return;
     }
-    rs_hello(s, private_data);
-    if (iwarp_accept(conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
+    const size_t len = rs_hello(s, request->hello.second.len > 0, private_data);
+    if (iwarp_accept(conn, s->qp, NULL, private_data, len, s) == IWARP_OK) {
         rs_connected(s, &request->hello);
     } else {
         rs_over(s, ECONNRESET);

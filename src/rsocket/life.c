@@ -220,12 +220,12 @@ static struct rs_request *next_request(struct rs *listener)
 /* The number, or -1: the peer is gone. s is given back. */
 static int accept_request(struct rs *s, struct rs_request *request)
 {
-    uint8_t private_data[RS_PRIVATE_LEN];
+    uint8_t private_data[RS_PRIVATE_MAX];
+    const size_t len = rs_hello(s, false, private_data);
     int fd = s->fd;
 
-    rs_hello(s, private_data);
     s->conn = request->conn;
-    if (iwarp_accept(s->conn, s->qp, NULL, private_data, sizeof private_data, s) == IWARP_OK) {
+    if (iwarp_accept(s->conn, s->qp, NULL, private_data, len, s) == IWARP_OK) {
         rs_connected(s, &request->hello);
         rs_give_back(s);
     } else {
@@ -276,7 +276,7 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
 {
     struct iwarp_conn_options options;
     struct iwarp_eq *eq = rs_engine_eq();
-    uint8_t private_data[RS_PRIVATE_LEN];
+    uint8_t private_data[RS_PRIVATE_MAX];
     struct sockaddr_storage from;
     socklen_t from_len;
     enum iwarp_status status;
@@ -298,10 +298,9 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
             return -1;
         }
     }
-    rs_hello(s, private_data);
     s->state = RS_CONNECTING;
-    status = iwarp_connect(s->qp, addr, len, &options, private_data, sizeof private_data, eq, s,
-                           &s->conn);
+    status = iwarp_connect(s->qp, addr, len, &options, private_data,
+                           rs_hello(s, false, private_data), eq, s, &s->conn);
     if (status != IWARP_OK) {
         s->state = RS_OPEN;
         (void)iwarp_compat_failed("rsocket", status, "rconnect");

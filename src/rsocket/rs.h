@@ -294,9 +294,12 @@ void rs_engine_end(void); /* the process exits: what was written goes out, withi
 /* Memory, queues. 0, or -1 with errno; rs_unprepare undoes it. */
 int rs_prepare(struct rs *s);
 void rs_unprepare(struct rs *s);
-void rs_hello(const struct rs *s, uint8_t private_data[RS_PRIVATE_LEN]);
 
-/* The peer's private data are known. */
+/* Private data. second: this end offers the second half, or takes the peer's. Returns how many
+ * octets. */
+size_t rs_hello(const struct rs *s, bool second, uint8_t private_data[RS_PRIVATE_MAX]);
+
+/* The peer's private data are known. If they have a second half, ours had one. */
 void rs_connected(struct rs *s, const struct rs_hello *peer);
 void rs_options(struct iwarp_conn_options *options);
 

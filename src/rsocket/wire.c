@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-#define VERSION 1
-#define IS_BIG  0x01u /* flags */
-#define HAS_MAP 0x02u
+#define VERSION    1
+#define IS_BIG     0x01u /* flags */
+#define HAS_MAP    0x02u
+#define HAS_SECOND 0x04u /* this library's own */
 
 /* Up to 128 the number itself; above it in units of 256, with the top bit set. */
 #define MAP_DIRECT 128u
@@ -45,15 +46,21 @@ static void get_entry(const uint8_t *at, struct rs_entry *entry)
     entry->len = iwarp_get_be32(at + 12);
 }
 
-void rs_hello_write(uint8_t at[RS_PRIVATE_LEN], const struct rs_hello *hello)
+size_t rs_hello_write(uint8_t *at, const struct rs_hello *hello)
 {
+    const bool has_second = hello->second.len > 0;
+
     memset(at, 0, RS_PRIVATE_LEN);
     at[0] = VERSION;
-    at[1] = (uint8_t)(HAS_MAP | (hello->big_endian ? IS_BIG : 0));
+    at[1] = (uint8_t)(HAS_MAP | (hello->big_endian ? IS_BIG : 0) | (has_second ? HAS_SECOND : 0));
     iwarp_put_be16(at + 2, hello->credits);
     at[7] = map_octet(hello->map_entries);
     put_entry(at + 8, &hello->targets);
     put_entry(at + 24, &hello->data);
+    if (has_second) {
+        put_entry(at + RS_PRIVATE_LEN, &hello->second);
+    }
+    return has_second ? RS_PRIVATE_MAX : RS_PRIVATE_LEN;
 }
 
 const char *rs_hello_read(const uint8_t *at, size_t len, struct rs_hello *hello)
@@ -69,6 +76,13 @@ const char *rs_hello_read(const uint8_t *at, size_t len, struct rs_hello *hello)
     hello->map_entries = at[1] & HAS_MAP ? map_of_octet(at[7]) : 0;
     get_entry(at + 8, &hello->targets);
     get_entry(at + 24, &hello->data);
+    hello->second = (struct rs_entry){0};
+    if (at[1] & HAS_SECOND) {
+        if (len < RS_PRIVATE_MAX) {
+            return "private data of an rsocket with a second half are 56 octets";
+        }
+        get_entry(at + RS_PRIVATE_LEN, &hello->second);
+    }
     if (hello->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)) {
         return "rsockets of another byte order are not served";
     }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define RS_PRIVATE_LEN 40
+#define RS_PRIVATE_MAX 56 /* with the second half */
 #define RS_ENTRY_LEN   16 /* a target entry: address, STag, length, in the host's byte order */
 #define RS_MAP_LEN     24 /* an entry of the I/O map: offset, target entry */
 #define RS_TARGETS     2  /* target entries of each end */
@@ -35,9 +36,11 @@ struct rs_hello {
     uint32_t map_entries;
     struct rs_entry targets; /* where the sender's target entries are; len: their number */
     struct rs_entry data;    /* the first half of the sender's receive buffer */
+    struct rs_entry second;  /* the other one; len 0: it is lent later */
 };
 
-void rs_hello_write(uint8_t at[RS_PRIVATE_LEN], const struct rs_hello *hello);
+/* At most RS_PRIVATE_MAX octets; returns how many. */
+size_t rs_hello_write(uint8_t *at, const struct rs_hello *hello);
 
 /* NULL, or what is wrong with the private data. */
 const char *rs_hello_read(const uint8_t *at, size_t len, struct rs_hello *hello);

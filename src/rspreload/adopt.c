@@ -15,7 +15,7 @@
 /*
  * Behind the private data of a Request. A plain server that reads lines waits for the end of one,
  * and the client would wait for it: now such a server answers at once, with an error of its
- * protocol. A server of ours looks at the first RS_PRIVATE_LEN octets.
+ * protocol. A server of ours does not look at it.
  */
 static const uint8_t blank_line[] = {'\r', '\n', '\r', '\n'};
 
@@ -54,7 +54,7 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
 {
     struct iwarp_eq *eq = rs_engine_eq();
     struct iwarp_conn_options options;
-    uint8_t private_data[RS_PRIVATE_LEN + sizeof blank_line];
+    uint8_t private_data[RS_PRIVATE_MAX + sizeof blank_line];
     enum iwarp_status status;
 
     if (!eq || rs_prepare(s) != 0) {
@@ -66,8 +66,8 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     if (timeout_ms > 0) {
         options.startup_timeout_ms = timeout_ms;
     }
-    rs_hello(s, private_data);
-    memcpy(private_data + RS_PRIVATE_LEN, blank_line, sizeof blank_line);
+    const size_t hello_len = rs_hello(s, true, private_data);
+    memcpy(private_data + hello_len, blank_line, sizeof blank_line);
     s->state = RS_CONNECTING;
     /* Without the lock, so that the thread that takes the connection's event has it. No other knows
      * the socket but one that ends the process, and that leaves it alone. */
@@ -75,7 +75,7 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     rs_unlock(s);
     status = role == IWARP_RS_CLIENT
                  ? iwarp_connect_socket(s->qp, tcp, received, received_len, &options, private_data,
-                                        sizeof private_data, eq, s, &s->conn)
+                                        hello_len + sizeof blank_line, eq, s, &s->conn)
                  : iwarp_accept_socket(iwarp_compat_device(), tcp, received, received_len, &options,
                                        eq, s, &s->conn);
     pthread_mutex_lock(&s->lock);

@@ -63,7 +63,7 @@ static void octets__read_before_the_adoption__count(void **state)
 /* A plain server that reads lines would wait for the end of one. The peer gets it whole. */
 static void request__ends_with_a_blank_line__and_is_taken(void **state)
 {
-    uint8_t request[20 + 4 + 44]; /* head, IRD and ORD, private data: RFC 5044 7.1, RFC 6581 7 */
+    uint8_t request[20 + 4 + 60]; /* head, IRD and ORD, private data: RFC 5044 7.1, RFC 6581 7 */
     int fds[2];
 
     (void)state;
@@ -78,6 +78,38 @@ static void request__ends_with_a_blank_line__and_is_taken(void **state)
         expect_octets(fds[!i], "taken", 5);
     }
     close_pair(fds);
+}
+
+/* The Request of another end, perhaps an older one, offers no second half: it is lent later. */
+static void second_half__that_is_not_offered__is_lent_later(void **state)
+{
+    static uint8_t octets[1 << 20], got[sizeof octets];
+    uint8_t request[20 + 4 + 60];
+    int fds[2];
+
+    (void)state;
+    fill(octets, sizeof octets, 0, 7);
+    for (unsigned offered = 0; offered < 2; offered++) {
+        tcp_pair(fds);
+        works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+        assert_int_equal(recv(fds[1], request, sizeof request, MSG_WAITALL), sizeof request);
+        if (!offered) {
+            request[24 + 1] &= (uint8_t)~0x04; /* flags of the private data */
+        }
+        works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, request, sizeof request, 5000));
+        for (unsigned i = 0; i < 2; i++) { /* both halves twice and more, in each direction */
+            size_t sent = 0, had = 0;
+            for (const uint64_t end = now_ms() + RS_WAIT_MS; had < sizeof octets;) {
+                const ssize_t n = rsend(fds[i], octets + sent, sizeof octets - sent, MSG_DONTWAIT);
+                sent += n > 0 ? (size_t)n : 0;
+                const ssize_t m = rrecv(fds[!i], got + had, sizeof got - had, MSG_DONTWAIT);
+                had += m > 0 ? (size_t)m : 0;
+                assert_true(now_ms() < end);
+            }
+            check(got, sizeof got, 0, 7);
+        }
+        close_pair(fds);
+    }
 }
 
 static _Atomic int calls;
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(connection__that_is_adopted__is_an_rsocket_of_the_same_number),
         cmocka_unit_test(octets__read_before_the_adoption__count),
         cmocka_unit_test(request__ends_with_a_blank_line__and_is_taken),
+        cmocka_unit_test(second_half__that_is_not_offered__is_lent_later),
         cmocka_unit_test(start_up__that_is_over__is_told_once),
         cmocka_unit_test(adoption__of_what_cannot_be__leaves_it_as_it_was),
         cmocka_unit_test(epoll__of_levels__shows_what_the_rsocket_can),

@@ -27,7 +27,7 @@ static void private_data__of_an_end__are_these_40_octets(void **state)
     struct rs_hello got;
 
     (void)state;
-    rs_hello_write(octets, &hello);
+    assert_int_equal(rs_hello_write(octets, &hello), sizeof literal);
     assert_memory_equal(octets, literal, sizeof literal);
     assert_null(rs_hello_read(literal, sizeof literal, &got));
     assert_false(got.big_endian);
@@ -35,7 +35,33 @@ static void private_data__of_an_end__are_these_40_octets(void **state)
     assert_int_equal(got.map_entries, 5);
     assert_memory_equal(&got.targets, &hello.targets, sizeof got.targets);
     assert_memory_equal(&got.data, &hello.data, sizeof got.data);
+    assert_int_equal(got.second.len, 0);
     assert_null(rs_hello_read((uint8_t[50]){1, 2, 1, 128, [23] = 2, [38] = 1}, 50, &got));
+}
+
+static void private_data__with_a_second_half__are_these_56_octets(void **state)
+{
+    static const uint8_t second[RS_ENTRY_LEN] = {0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
+                                                 0xc1, 0xc2, 0xc3, 0xc4, 0,    2,    0,    0};
+    uint8_t octets[RS_PRIVATE_MAX];
+    struct rs_hello got, h = hello;
+
+    (void)state;
+    h.second = (struct rs_entry){0x3132333435363738, 0xc1c2c3c4, 131072};
+    assert_int_equal(rs_hello_write(octets, &h), sizeof octets);
+    assert_int_equal(octets[1], literal[1] | 0x04);
+    octets[1] = literal[1];
+    assert_memory_equal(octets, literal, sizeof literal);
+    assert_memory_equal(octets + sizeof literal, second, sizeof second);
+    assert_null(rs_hello_read(octets, sizeof octets, &got)); /* octets that nobody looks at */
+    assert_int_equal(got.second.len, 0);
+    octets[1] |= 0x04;
+    assert_null(rs_hello_read(octets, sizeof octets, &got));
+    assert_memory_equal(&got.data, &h.data, sizeof got.data);
+    assert_memory_equal(&got.second, &h.second, sizeof got.second);
+    for (size_t len = 0; len < sizeof octets; len++) {
+        assert_non_null(rs_hello_read(octets, len, &got));
+    }
 }
 
 static const char *with(size_t at, uint8_t value)
@@ -117,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_data__of_an_end__are_these_40_octets),
+        cmocka_unit_test(private_data__with_a_second_half__are_these_56_octets),
         cmocka_unit_test(private_data__that_are_wrong__are_said_to_be),
         cmocka_unit_test(map_entries__of_any_number__are_announced_as_at_least_that),
         cmocka_unit_test(messages__of_each_type__are_these_words),

@@ -29,7 +29,7 @@ static void look(struct sock *s, void *arg)
 
     if (s->state == SOCK_ARRIVED) {
         for (const struct sock_watch *w = s->watches; w; w = w->next) {
-            if (w->epoll == search->epoll) {
+            if (w->epoll == search->epoll && arrivals_concern(&w->event)) {
                 search->any = true;
                 compare(search, w);
             }
@@ -45,22 +45,18 @@ static void find(struct search *search)
     sock_each(look, search);
 }
 
-/* The kernel is to tell of what has come once more, also where it tells of news only, or once. */
-static void arm_anew(struct sock_watch *w)
-{
-    (void)real()->epoll_ctl(w->epoll, EPOLL_CTL_MOD, w->number, &w->event);
-}
-
-static bool is_hidden(struct sock_watch *w, bool *part)
+static bool is_hidden(const struct sock_watch *w, bool *part)
 {
     bool part_of_this = false;
     const bool hidden = w->number >= 0 && start_hides(w->number, &part_of_this);
 
-    if (part_of_this) {
-        arm_anew(w);
-        *part = true;
-    }
+    *part = *part || part_of_this;
     return hidden;
+}
+
+bool arrivals_concern(const struct epoll_event *event)
+{
+    return !(event->events & (EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE));
 }
 
 /*

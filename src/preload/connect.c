@@ -168,7 +168,8 @@ struct attempt {
     bool is_asked;    /* s->rs is the rsocket; else TCP connects; with `start` */
     bool waited;      /* for the answer, 10 ms */
     bool had_some;    /* something was kept */
-    atomic_uint refs; /* of the thread that settles it; of the rsocket, until it calls `started` */
+    atomic_uint refs; /* one of the job for later, or the thread that settles the socket; one of
+                       * the rsocket until it has called `started` */
     struct later later;
 };
 
@@ -407,8 +408,11 @@ static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, so
 
 /* --- not blocking ---------------------------------------------------------------------------- */
 
-/* `start` is not waited for: whoever has it may wait for the loop, which this thread runs. So what
- * the program has closed meanwhile is a thread's as well. */
+/*
+ * `start` is not waited for: whoever has it may wait for the loop, which this thread runs. What the
+ * program has closed meanwhile is to be ended by start_end, which waits for it, so that is left to
+ * another thread, too.
+ */
 static bool settles_at_once(struct attempt *a)
 {
     struct sock *s = a->s;
@@ -424,8 +428,20 @@ static bool settles_at_once(struct attempt *a)
     return established;
 }
 
-/* The rsocket calls it once, on the thread that runs the loop, when its start-up is over. What is
- * plain has to wait for TCP, so a thread does that. */
+/* Another thread goes on at once, or that of later.c in 10 ms, which is there for a while yet. */
+static void go_on_elsewhere(struct attempt *a)
+{
+    if (threads_run(attempt, a) != 0) {
+        (void)later_run(&a->later);
+    }
+}
+
+/*
+ * The rsocket calls it once, on the thread that runs the loop, when its start-up is over, with the
+ * rsocket's reference. If the job is taken back, its reference is this thread's as well; else
+ * another thread settles the socket, or has. What is plain has to wait for TCP, so another thread
+ * does that.
+ */
 static void started(void *arg)
 {
     struct attempt *a = arg;
@@ -433,14 +449,15 @@ static void started(void *arg)
     if (later_take_back(&a->later)) {
         if (settles_at_once(a)) {
             end_attempt(a);
-        } else if (threads_run(attempt, a) != 0) {
-            (void)later_run(&a->later);
+        } else {
+            go_on_elsewhere(a);
         }
     }
     end_attempt(a);
 }
 
-/* TCP has connected. `start` is held, and the job for later waits for it. */
+/* TCP has connected. `start` is held, so the job for later, if it runs by now, waits in
+ * was_asked. */
 static void ask_now(struct attempt *a)
 {
     struct sock *s = a->s;
@@ -458,8 +475,8 @@ static void ask_now(struct attempt *a)
     if (a->is_asked) {
         atomic_fetch_sub(&a->refs, 1);
     }
-    if (later_take_back(&a->later) && threads_run(attempt, a) != 0) {
-        (void)later_run(&a->later);
+    if (later_take_back(&a->later)) {
+        go_on_elsewhere(a);
     }
 }
 
@@ -515,6 +532,7 @@ bool start_may_connect(struct sock *s)
 int start_connected(struct sock *s, int number, const struct sockaddr *to, socklen_t len,
                     int result, bool *again)
 {
+    UNCANCELLED;
     const int error = errno;
 
     *again = false;

@@ -242,7 +242,7 @@ EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
     }
     const int result = s->state == SOCK_PLAIN ? real()->epoll_ctl(epoll, op, number, event)
                                               : sock_watch(s, epoll, op, number, event);
-    if (op != EPOLL_CTL_DEL && s->state == SOCK_ARRIVED) {
+    if (op != EPOLL_CTL_DEL && s->state == SOCK_ARRIVED && arrivals_concern(event)) {
         set_mark_arrivals(epoll, true);
     }
     if (op != EPOLL_CTL_DEL && s->state == SOCK_RDMA && !s->watched) { /* by another thread's use */

@@ -255,6 +255,7 @@ void fork_ask(struct sock *s)
     int pair[2], fd = -1;
     char octet;
 
+    UNCANCELLED;
     pthread_mutex_lock(&s->start);
     if (s->state == SOCK_PARENTS && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         (void)real()->setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);

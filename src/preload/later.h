@@ -18,8 +18,8 @@ struct later {
     int64_t due_ms;
 };
 
-/* A thread calls run(arg), 10 to 20 ms from now. False: there is no thread. Any lock may be held.
- */
+/* A thread calls run(arg), 10 to 20 ms from now. False: there is none, and none can be made. Any
+ * lock may be held but those of threads.c. */
 bool later_run(struct later *job);
 
 /* False: a thread runs it, or is about to; or it was taken back before. */

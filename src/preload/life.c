@@ -272,15 +272,10 @@ EXPORT int close(int fd)
         }
         return real()->close(fd);
     }
-    sock_closing(s);
-    fork_closing(s, fd);
-    const bool last = sock_remove(fd); /* first: another thread may get this number at once */
+    UNCANCELLED;
+    const bool last = start_drop_number(s, fd);
     const int result = real()->close(fd);
-    if (last) {
-        start_end(s);
-    } else {
-        sock_tell_watches(s);
-    }
+    start_dropped(s, last);
     sock_put(s);
     return result;
 }

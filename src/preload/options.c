@@ -332,6 +332,7 @@ EXPORT int dup(int fd)
     return result;
 }
 
+/* In one step for other threads: what they open meanwhile does not get the number. */
 EXPORT int dup3(int fd, int to, int flags)
 {
     struct sock *s = sock_get(fd);
@@ -345,13 +346,16 @@ EXPORT int dup3(int fd, int to, int flags)
         }
         return named_set(fd, real()->dup3(fd, to, flags));
     }
-    if (replaced && real()->fcntl(fd, F_GETFD) >= 0) {
-        close(to);
-    } else if (!replaced) {
+    const bool replaces = replaced && real()->fcntl(fd, F_GETFD) >= 0 && !(flags & ~O_CLOEXEC);
+    const bool last = replaces && start_drop_number(replaced, to);
+    if (!replaced) {
         sock_set_closed(to);
     }
-    sock_put(replaced);
     int result = real()->dup3(fd, to, flags);
+    if (replaces) {
+        start_dropped(replaced, last);
+    }
+    sock_put(replaced);
     result = s ? named(s, result) : named_set(fd, result);
     sock_put(s);
     return result;

@@ -196,15 +196,20 @@ static int wait_for_octets(struct sock **s, int number)
 
 /* --- first use ------------------------------------------------------------------------------- */
 
+static bool is_decided(struct sock *s, int number, enum use use)
+{
+    UNCANCELLED;
+
+    pthread_mutex_lock(&s->start);
+    const bool is = s->state != SOCK_ARRIVED || decide(s, number, use);
+    pthread_mutex_unlock(&s->start);
+    return is;
+}
+
 static enum use_result use_arrived(struct sock **at, int number, enum use use, bool wait)
 {
-    struct sock *s;
-
-    while ((s = *at)) {
-        pthread_mutex_lock(&s->start);
-        const bool decided = s->state != SOCK_ARRIVED || decide(s, number, use);
-        pthread_mutex_unlock(&s->start);
-        if (decided || use == USE_WAIT) {
+    while (*at) {
+        if (is_decided(*at, number, use) || use == USE_WAIT) {
             break;
         }
         if (!wait) {
@@ -225,9 +230,9 @@ bool start_hides(int number, bool *part)
 
     *part = false;
     if (s && s->state == SOCK_ARRIVED) {
-        (void)use_arrived(&s, number, USE_WAIT, false);
-        *part = s->state == SOCK_ARRIVED && look(number, &whole) == FIRST_PART;
-        hides = *part || (s->state != SOCK_ARRIVED && s->state != SOCK_PLAIN);
+        UNCANCELLED;
+        *part = !is_decided(s, number, USE_WAIT) && look(number, &whole) == FIRST_PART;
+        hides = *part || s->state == SOCK_RDMA;
     }
     sock_put(s);
     return hides;
@@ -291,6 +296,7 @@ static enum use_result use_rsocket(struct sock *s, enum use use, bool wait)
     }
 
     if (use == USE_WAIT && !s->watched) {
+        UNCANCELLED;
         pthread_mutex_lock(&s->start);
         result = s->state == SOCK_RDMA ? start_watching(s) : 0;
         pthread_mutex_unlock(&s->start);
@@ -354,8 +360,26 @@ bool start_has_changed(struct sock *s, enum use_result use, ssize_t result)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
+bool start_drop_number(struct sock *s, int number)
+{
+    sock_closing(s);
+    fork_closing(s, number);
+    return sock_remove(number);
+}
+
+void start_dropped(struct sock *s, bool last)
+{
+    if (last) {
+        start_end(s);
+    } else {
+        sock_tell_watches(s);
+    }
+}
+
 void start_end(struct sock *s)
 {
+    UNCANCELLED;
+
     s->closed = true;
     pthread_mutex_lock(&s->start);
     const int rs = s->rs;

@@ -35,6 +35,14 @@ enum use_result start_use(struct sock **s, int number, enum use use, bool wait);
  */
 bool start_hides(int number, bool *part);
 
+/*
+ * The number becomes something else, or is closed, between the two: another thread may get it at
+ * once when it is closed. Returns whether it was the last one, for start_dropped, which ends the
+ * socket then.
+ */
+bool start_drop_number(struct sock *s, int number);
+void start_dropped(struct sock *s, bool last);
+
 /* The last number is closed. Nothing waits here: while the socket is not settled, its thread ends
  * it afterwards. */
 void start_end(struct sock *s);

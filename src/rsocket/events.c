@@ -8,7 +8,7 @@
  * connection goes first, with what is in the queue (rs_events_hold).
  *
  * A socket whose start-up is over may have somebody to tell (iwarp_rs_start_by). That is done by
- * the thread that runs the loop alone, with no lock held.
+ * the thread that runs the loop alone, without events_lock and the socket's own lock.
  */
 #include "base/process.h"
 #include "base/task.h"
@@ -225,7 +225,7 @@ static void take_on_loop(void *arg)
         call(user);
         take();
     }
-    if (atomic_load(&again)) { /* while next_start had events_lock */
+    if (atomic_load(&again)) { /* another thread wanted events_lock while next_start had it */
         take();
     }
 }

@@ -194,7 +194,8 @@ struct rs {
 
     struct rs *next_dead;         /* engine lock */
     bool ended;                   /* the last event has come */
-    void (*on_start)(void *user); /* called once when the start-up is over; events lock */
+    void (*on_start)(void *user); /* to be called once when the start-up is over; with `lock` while
+                                   * that lasts, with events_lock afterwards */
     void *start_user;
     struct rs *next_start;
     _Atomic bool event_waits; /* the thread that unlocks it takes it */

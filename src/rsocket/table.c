@@ -225,9 +225,8 @@ void rs_close_all(void)
             struct rs *s = rs_take(fd);
             if (s && s->adopting) { /* its thread goes on; nothing was written */
                 rs_give_back(s);
-            } else if (s) {
-                rs_end(s,
-                       true); /* a thread may be about to use the number, and another to make one */
+            } else if (s) { /* a thread may be about to use the number, and another to make one */
+                rs_end(s, true);
             }
         }
     }

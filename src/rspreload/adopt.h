@@ -52,9 +52,10 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
 int iwarp_rs_start_up(int fd, int timeout_ms);
 
 /*
- * Have call(user) called once: by the thread that runs the loop, with no lock held, when the
- * start-up is over, well or not; or, if the rsocket is freed before, by the thread that frees it.
- * False: it is over already, and nothing is called.
+ * Have call(user) called once: by the thread that runs the loop when the start-up is over, well or
+ * not; or, if the rsocket is freed before, by the thread that frees it. It waits for no lock whose
+ * owner may wait for the loop; this thread may have the lock of another rsocket. False: it is over
+ * already, and nothing is called.
  */
 bool iwarp_rs_start_by(int fd, void (*call)(void *user), void *user);
 

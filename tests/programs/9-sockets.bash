@@ -143,6 +143,12 @@ silent()
         RUN=--sockets r /usr/bin/python3 sockets_misuse.py "$port" connecting >out 2>&1 && says '^well' out
 }
 
+reset_of_once()
+{
+    bring tests/programs/sockets_misuse.py &&
+        RUN=--sockets r /usr/bin/python3 sockets_misuse.py "$port" refused >out 2>&1 && says '^well' out
+}
+
 reset_early()
 {
     bring tests/programs/sockets_misuse.py &&
@@ -175,9 +181,10 @@ try "a connection handed to another program, as inetd does" misuse 1 ran 50000
 try "the peer is silent while it connects" silent
 try "clients that reset after their Request" reset_early
 try "a Request that comes late, to a server with epoll" misuse 2 delayed
-try "a Request that comes late, to a server that reads once" misuse 5 late_request 0
-try "a Request that comes late, in pieces" misuse 5 late_request 30
+try "a Request that comes late, to a server that reads once" misuse 3 late_request 0
+try "a Request that comes late, in pieces" misuse 3 late_request 30
 try "what was written before a close, over a slow link" misuse 1 slowly 500000
+try "a Request, and then a reset" reset_of_once
 try "when a silent peer is probed" misuse 1 patient 70
 try "a set watches a socket that connects later" misuse 3 watched
 try "an error that another program inherits" misuse 0 inherited

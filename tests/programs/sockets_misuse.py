@@ -286,11 +286,10 @@ def delayed(_, __, ___):
         assert relay.wait() == 0
 
 
-def in_epoll(events):
-    def wait(conn, polling=select.epoll()):
-        polling.register(conn, select.EPOLLIN | events)
-        return polling.poll(10)
-    return wait
+def in_epoll(conn):
+    polling = select.epoll()
+    polling.register(conn, select.EPOLLIN)
+    return polling.poll(10)
 
 
 def in_poll(conn):
@@ -302,8 +301,7 @@ def in_poll(conn):
 def late_request(_, __, crumbs):
     """The Request of a client comes two seconds after its connection, some of it octet by octet, and a message later
     still. A server that waits, and then reads once, is told of the message alone."""
-    waits = {"select": lambda conn: select.select([conn], [], [], 10)[0], "poll": in_poll, "epoll": in_epoll(0),
-             "edge": in_epoll(select.EPOLLET), "once": in_epoll(select.EPOLLONESHOT)}
+    waits = {"select": lambda conn: select.select([conn], [], [], 10)[0], "poll": in_poll, "epoll": in_epoll}
     for name, wait in waits.items():
         listener = socket.create_server(("127.0.0.1", 0))
         relay, address = start_relay(listener, 2, 0, crumbs)
@@ -320,6 +318,34 @@ def late_request(_, __, crumbs):
         assert client.recv(1) == b"", name
         client.close()
         assert relay.wait() == 0
+
+
+def refused(_, __, ___):
+    """A client sends its Request and resets. A server whose set tells once is told of it."""
+    request = b"MPA ID Req Frame" + bytes([0x40, 1, 0, 40]) + bytes(40)
+    listener = socket.create_server(("127.0.0.1", 0))
+    for events in (0, select.EPOLLET, select.EPOLLONESHOT):
+        client = plain_python("import os, socket, struct, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])));"
+                              "sys.stdin.read(1); s.send(bytes.fromhex(sys.argv[2]));"
+                              "s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0)); s.close()",
+                              listener.getsockname()[1], request.hex())
+        conn, _ = listener.accept()
+        polling = select.epoll()
+        polling.register(conn, select.EPOLLIN | events)
+        client.stdin.write(b"x")
+        client.stdin.flush()
+        assert client.wait() == 0
+        time.sleep(0.1)
+        conn.setblocking(False)
+        for _ in range(5):
+            assert polling.poll(5), events
+            try:
+                conn.recv(1)
+            except BlockingIOError:
+                continue
+            except ConnectionResetError:
+                break
+        conn.close()
 
 
 def probed_in(port):

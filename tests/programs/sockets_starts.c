@@ -9,12 +9,14 @@
 #include "sockets_check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,6 +366,89 @@ static void control_messages(void)
     CHECK(sendmsg(fd, &message, 0) == 1 && read(client, &octet, 1) == 1 && octet == 'x');
 }
 
+/* --- other threads --------------------------------------------------------------------------- */
+
+static void *take_for_ever(void *arg)
+{
+    for (;;) {
+        char octet;
+        const int fd = accept(listener, NULL, NULL);
+        if (fd >= 0) {
+            (void)!recv(fd, &octet, 1, 0);
+            close(fd);
+        }
+    }
+    return arg;
+}
+
+static void end_of_connect(void *fd)
+{
+    CHECK(close(*(int *)fd) == 0);
+}
+
+static void *connect_for_ever(void *waits)
+{
+    for (;;) {
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        CHECK(fd >= 0);
+        pthread_cleanup_push(end_of_connect, (void *)&fd);
+        CHECK(connect(fd, (struct sockaddr *)&server, sizeof server) == 0 || errno == EINPROGRESS);
+        (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, waits ? 1000 : 0);
+        pthread_cleanup_pop(1);
+    }
+    return NULL;
+}
+
+/* Its handler of cancellation closes the socket, wherever it was. */
+static void cancelled_while_it_connects(void)
+{
+    pthread_t peer, thread;
+
+    alarm(30);
+    listener = listen_somewhere(&server, 100);
+    CHECK(pthread_create(&peer, NULL, take_for_ever, NULL) == 0);
+    for (unsigned i = 0; i < 60; i++) {
+        CHECK(pthread_create(&thread, NULL, connect_for_ever, i % 2 ? &server : NULL) == 0);
+        usleep(1000 + i * 100);
+        CHECK(pthread_cancel(thread) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+}
+
+static atomic_bool over;
+
+/* What it opens is what it has, whatever other threads do to their own numbers. */
+static void *open_zero(void *arg)
+{
+    while (!over) {
+        char octet = 1;
+        const int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+        usleep(20);
+        CHECK(fd >= 0 && read(fd, &octet, 1) == 1 && octet == 0);
+        CHECK(close(fd) == 0);
+    }
+    return arg;
+}
+
+/* Its number becomes another's in one step. */
+static void number_of_another(void)
+{
+    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pthread_t peer, thread;
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    CHECK(null >= 0 && pthread_create(&peer, NULL, take_for_ever, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, open_zero, NULL) == 0);
+    for (int i = 0; i < MANY; i++) {
+        const int fd = connected(i % 2 ? SOCK_NONBLOCK : 0);
+        CHECK(dup2(null, fd) == fd && read(fd, &octet, 1) == 0);
+        CHECK(close(fd) == 0);
+    }
+    over = true;
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
 #define CASE(name) {#name, name}
@@ -381,7 +466,9 @@ static const struct {
              CASE(exit_after_a_wrong_request),
              CASE(state_in_tcp_info),
              CASE(lengths_that_are_wrong),
-             CASE(control_messages)};
+             CASE(control_messages),
+             CASE(cancelled_while_it_connects),
+             CASE(number_of_another)};
 
 int main(int argc, char **argv)
 {

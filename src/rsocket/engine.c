@@ -10,8 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Closed sockets are looked at every TICK_MS, and as soon as AT_ONCE of them have come: each has
- * 100 KiB or more. */
+/* Closed sockets are looked at every TICK_MS, and as soon as AT_ONCE of them have come, since each
+ * has 100 KiB or more, or one whose connection is still to be ended. */
 #define TICK_MS 20
 #define AT_ONCE 8
 #define EXIT_MS 5000 /* at exit: so long nothing that was written may go out */
@@ -22,6 +22,7 @@ static unsigned eq_born;
 static int bell = -1;           /* eventfd: there is something in the list */
 static struct rs *dead, *dying; /* dying: of the thread alone */
 static unsigned dead_count;     /* in both */
+static bool hurries;            /* one of the list cannot wait */
 static _Atomic unsigned went;   /* how often something of a closed socket went out */
 
 void rs_engine_bury(struct rs *s, uint64_t until_ms)
@@ -31,7 +32,9 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms)
     s->dead_until_ms = until_ms;
     s->next_dead = dead;
     dead = s;
-    if (dead_count++ % AT_ONCE == 0) { /* else the thread comes within TICK_MS */
+    dead_count++;
+    hurries = hurries || s->to_end || s->to_reset || dead_count % AT_ONCE == 0;
+    if (hurries || dead_count == 1) { /* else the thread comes within TICK_MS */
         (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
     }
     pthread_mutex_unlock(&engine_lock);
@@ -100,6 +103,7 @@ static bool free_dead(void)
     }
     *at = dead;
     dead = NULL;
+    hurries = false;
     pthread_mutex_unlock(&engine_lock);
     for (at = &dying; *at;) {
         struct rs *s = *at;
@@ -122,16 +126,34 @@ static bool free_dead(void)
 
 /* --- the thread ------------------------------------------------------------------------------ */
 
-static void *run(void *arg)
+static void await_bell(int timeout_ms)
 {
     struct pollfd fd = {bell, POLLIN, 0};
-    bool some = false;
     uint64_t rings;
+
+    poll(&fd, 1, timeout_ms);
+    (void)!read(bell, &rings, sizeof rings);
+}
+
+static bool may_gather(void)
+{
+    pthread_mutex_lock(&engine_lock);
+    const bool may = !hurries;
+    pthread_mutex_unlock(&engine_lock);
+    return may;
+}
+
+/* The first one that is closed wakes the thread up, and it waits for more. */
+static void *run(void *arg)
+{
+    bool some = false;
 
     (void)arg;
     for (;;) {
-        poll(&fd, 1, some ? TICK_MS : -1);
-        (void)!read(bell, &rings, sizeof rings);
+        await_bell(some ? TICK_MS : -1);
+        if (!some && may_gather()) {
+            await_bell(TICK_MS);
+        }
         some = free_dead();
     }
     return NULL;
@@ -174,6 +196,7 @@ void rs_engine_in_child(void)
     pthread_mutex_init(&engine_lock, NULL);
     dead = dying = NULL;
     dead_count = 0;
+    hurries = false;
     bell = -1;
     rs_events_in_child();
 }

@@ -25,7 +25,7 @@ static unsigned dead_count;     /* in both */
 static bool hurries;            /* one of the list cannot wait */
 static _Atomic unsigned went;   /* how often something of a closed socket went out */
 
-void rs_engine_bury(struct rs *s, uint64_t until_ms)
+void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once)
 {
     IWARP_UNCANCELLED;
     pthread_mutex_lock(&engine_lock);
@@ -33,7 +33,7 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms)
     s->next_dead = dead;
     dead = s;
     dead_count++;
-    hurries = hurries || s->to_end || s->to_reset || dead_count % AT_ONCE == 0;
+    hurries = hurries || at_once || dead_count % AT_ONCE == 0;
     if (hurries || dead_count == 1) { /* else the thread comes within TICK_MS */
         (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
     }

@@ -418,17 +418,19 @@ void rs_end(struct rs *s, bool keep_number)
     s->closed = true;
     rs_hide(s);
     rs_wake(s);
+    struct iwarp_conn *conn = s->conn;
+    const bool is_later = s->to_end || s->to_reset; /* the engine ends it */
     rs_unlock(s);
-    if (s->conn && reset) {
-        iwarp_abort(s->conn);
-    } else if (s->conn && !s->to_reset && !s->to_end) {
-        iwarp_disconnect(s->conn);
+    if (conn && reset) {
+        iwarp_abort(conn);
+    } else if (conn && !is_later) {
+        iwarp_disconnect(conn);
     }
     rs_done(s);
     if (!keep_number) {
         close(fd);
     }
-    rs_engine_bury(s, rs_now_ms() + RS_LINGER_MS);
+    rs_engine_bury(s, rs_now_ms() + RS_LINGER_MS, is_later);
 }
 
 int rclose(int socket)

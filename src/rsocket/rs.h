@@ -286,7 +286,10 @@ void rs_events_release(void);
 
 /* The event queue of all sockets, and the thread. NULL: errno. */
 struct iwarp_eq *rs_engine_eq(void);
-void rs_engine_bury(struct rs *s, uint64_t until_ms);
+
+/* Free the socket when its connection has ended, at until_ms at the latest. at_once: the connection
+ * is still to be ended, once what was written is out. */
+void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once);
 void rs_engine_in_child(void);
 void rs_engine_end(void); /* the process exits: what was written goes out, within five seconds */
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Jobs of the preload library that most likely nobody needs (src/preload/later.c). */
 #include "child.h"
+#include "own_thread.h"
 #include "preload/later.h"
 #include "preload/sock.h"
 #include "preload/threads.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/wait.h>
@@ -19,24 +18,6 @@
 #include <cmocka.h>
 
 #define JOBS 64
-
-static _Atomic unsigned made;
-static bool refuses;
-
-/* That of the drop-in library, without what it does to signals. */
-int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg);
-int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg)
-{
-    pthread_t thread;
-
-    (void)name;
-    if (refuses) {
-        return EAGAIN;
-    }
-    made++;
-    const int error = pthread_create(&thread, NULL, run, arg);
-    return error ? error : pthread_detach(thread);
-}
 
 int64_t sock_now_ms(void)
 {

@@ -2,6 +2,7 @@
 /* Threads of the preload library that are used again (src/preload/threads.c). */
 #include "alloc_fault.h"
 #include "child.h"
+#include "own_thread.h"
 #include "preload/threads.h"
 
 #include <errno.h>
@@ -18,24 +19,6 @@
 #include <cmocka.h>
 
 #define AT_ONCE 12
-
-static _Atomic unsigned made;
-static bool refuses;
-
-/* That of the drop-in library, without what it does to signals. */
-int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg);
-int iwarp_compat_thread(const char *name, void *(*run)(void *arg), void *arg)
-{
-    pthread_t thread;
-
-    (void)name;
-    if (refuses) {
-        return EAGAIN;
-    }
-    made++;
-    const int error = pthread_create(&thread, NULL, run, arg);
-    return error ? error : pthread_detach(thread);
-}
 
 static void post(void *done)
 {

@@ -9,15 +9,15 @@
 struct search {
     int epoll, n;
     const struct epoll_event *events;
-    struct sock_watch found[AT_A_TIME]; /* of the event at the same place; number -1: none */
-    bool any;                           /* the set has some, whatever has happened */
+    int found[AT_A_TIME]; /* the number of the event at the same place; -1: none of these */
+    bool any;             /* the set has some, whatever has happened */
 };
 
 static void compare(struct search *search, const struct sock_watch *w)
 {
     for (int i = 0; i < search->n; i++) {
         if (search->events[i].data.u64 == w->event.data.u64) {
-            search->found[i] = *w;
+            search->found[i] = w->number;
         }
     }
 }
@@ -40,15 +40,15 @@ static void look(struct sock *s, void *arg)
 static void find(struct search *search)
 {
     for (int i = 0; i < search->n; i++) {
-        search->found[i].number = -1;
+        search->found[i] = -1;
     }
     sock_each(look, search);
 }
 
-static bool is_hidden(const struct sock_watch *w, bool *part)
+static bool is_hidden(int number, bool *part)
 {
     bool part_of_this = false;
-    const bool hidden = w->number >= 0 && start_hides(w->number, &part_of_this);
+    const bool hidden = number >= 0 && start_hides(number, &part_of_this);
 
     *part = *part || part_of_this;
     return hidden;
@@ -78,7 +78,7 @@ int arrivals_hide(int epoll, struct epoll_event *events, int n, bool *part)
         search.n = n - first < AT_A_TIME ? n - first : AT_A_TIME;
         find(&search);
         for (int i = 0; i < search.n; i++) {
-            if (!is_hidden(&search.found[i], part)) {
+            if (!is_hidden(search.found[i], part)) {
                 events[left++] = events[first + i];
             }
         }

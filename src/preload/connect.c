@@ -166,12 +166,14 @@ struct attempt {
     socklen_t len;
     unsigned ms;      /* for the answer */
     bool is_asked;    /* s->rs is the rsocket; else TCP connects; with `start` */
-    bool waited;      /* for the answer, 10 ms */
+    bool waited;      /* for the answer, LATER_MS */
     bool had_some;    /* something was kept */
     atomic_uint refs; /* one of the job for later, or the thread that settles the socket; one of
                        * the rsocket until it has called `started` */
     struct later later;
 };
+
+_Static_assert(LATER_MS >= EARLY_AFTER_MS, "the job for later has waited as long as others do");
 
 static void attempt(void *arg);
 
@@ -324,7 +326,7 @@ static void attempt(void *arg)
     finish(a);
 }
 
-/* A face for while it is not settled. early: it shows writable. `start` is held. */
+/* Gives the socket a face until it is settled. early: it shows writable. `start` is held. */
 static bool hide(struct sock *s, bool early)
 {
     s->state = early ? s->state : SOCK_CONNECTING;
@@ -409,9 +411,9 @@ static int ask_at_once(struct sock *s, int number, const struct sockaddr *to, so
 /* --- not blocking ---------------------------------------------------------------------------- */
 
 /*
- * `start` is not waited for: whoever has it may wait for the loop, which this thread runs. What the
- * program has closed meanwhile is to be ended by start_end, which waits for it, so that is left to
- * another thread, too.
+ * This thread runs the loop, and a thread that holds `start` may wait for the loop. So this one
+ * takes `start` only if it is free. A socket that the program has closed meanwhile is ended by
+ * start_end, which waits for `start`: that is another thread's work, too.
  */
 static bool settles_at_once(struct attempt *a)
 {
@@ -468,11 +470,9 @@ static void ask_now(struct attempt *a)
     if (a->is_asked) {
         real()->close(tcp);
         atomic_fetch_add(&a->refs, 1);
-    }
-    if (a->is_asked && iwarp_rs_start_by(s->rs, started, a)) {
-        return;
-    }
-    if (a->is_asked) {
+        if (iwarp_rs_start_by(s->rs, started, a)) {
+            return;
+        }
         atomic_fetch_sub(&a->refs, 1);
     }
     if (later_take_back(&a->later)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that is woken up for each connect costs as much as the rest of it. So one thread looks
- * at the list every 10 ms while there are jobs, and until none has come for a while.
+ * To wake up a thread for each connect costs a client a third of its time. So one thread looks at
+ * the list every 10 ms, until it is empty and no job has come for IDLE_MS.
  */
 #include "preload/later.h"
 

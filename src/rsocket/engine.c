@@ -10,8 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Closed sockets are looked at every TICK_MS, and as soon as AT_ONCE of them have come, since each
- * has 100 KiB or more, or one whose connection is still to be ended. */
+/* The thread looks at closed sockets every TICK_MS, and at once when AT_ONCE of them have come,
+ * since each has 100 KiB or more, or when one has a connection that is still to be ended. */
 #define TICK_MS 20
 #define AT_ONCE 8
 #define EXIT_MS 5000 /* at exit: so long nothing that was written may go out */

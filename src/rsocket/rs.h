@@ -229,7 +229,7 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 struct rs *rs_take(int fd);
 void rs_look(struct rs *s);      /* at what has come since it was watched last */
 void rs_unlock(struct rs *s);    /* its face shows what has changed */
-void rs_done(struct rs *s);      /* this thread does not know it any more */
+void rs_done(struct rs *s);      /* this thread uses it no more */
 void rs_give_back(struct rs *s); /* both */
 
 /* Out of the table: the number is nobody's. True if this call did it. The lock is held. */

@@ -345,6 +345,8 @@ def refused(_, __, ___):
                 continue
             except ConnectionResetError:
                 break
+        else:
+            raise AssertionError(("no reset", events))
         conn.close()
 
 

@@ -256,7 +256,8 @@ IWARP_API enum iwarp_status iwarp_listen(struct iwarp_device *device, const stru
 /*
  * The same on a TCP socket that the application has bound, with socket options of its own
  * (SO_REUSEADDR, IPV6_V6ONLY, IP_TOS, ...). The socket may listen already; the call sets its
- * backlog anew and makes it non-blocking. After a successful call the library owns fd and closes it
+ * backlog anew and makes it non-blocking. Connections inherit its options but for SO_LINGER,
+ * SO_RCVLOWAT and TCP_CORK. After a successful call the library owns fd and closes it
  * with the listener. After a failure the application still owns it, but it may be listening and
  * non-blocking.
  *
@@ -345,9 +346,10 @@ IWARP_API enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sock
  * iwarp_connect without mpa_fallback, and iwarp_accept_socket as iwarp_accept_over: the REQUEST
  * event goes to eq and names no listener.
  *
- * fd is a connected TCP socket. After a successful call the library owns it; a call that fails
- * leaves it as it was. MISUSE: fd is no such socket, the library owns it already, or another
- * argument is wrong. LIMIT: max_connections, or the event loop cannot watch fd.
+ * fd is a connected TCP socket. After a successful call the library owns it, and sets options:
+ * SO_LINGER, SO_RCVLOWAT and TCP_CORK are off from then on. A call that fails leaves it as it was.
+ * MISUSE: fd is no such socket, the library owns it already, or another argument is wrong. LIMIT:
+ * max_connections, or the event loop cannot watch fd.
  *
  * Such a connection ends as its TCP would: a close goes on as long as the peer takes octets within
  * each close_timeout_ms, and is no reset if TCP has all of them.
@@ -367,7 +369,7 @@ IWARP_API enum iwarp_status iwarp_accept_socket(struct iwarp_device *device, int
 /*
  * Take the socket back after a start-up that established no connection: after REJECTED, after
  * iwarp_reject, and when the start-up timed out, ran out of memory or received the peer's FIN. The
- * socket is open, and its settings (flags, no-delay, keepalive) are restored. The library has read
+ * socket is open, and its flags and options are as they were. The library has read
  * *received_len octets that belong to no start-up frame and returns them in `received`; the octets
  * behind them are still in the socket. The application owns *fd then. iwarp_conn_destroy closes a
  * socket that was not taken.

@@ -28,7 +28,8 @@
 /* What the application had set on a socket of its own. */
 struct kept {
     int flags;
-    int value[7]; /* of kept_options */
+    int value[8]; /* of kept_options */
+    struct linger linger;
 };
 
 struct adopted {
@@ -253,6 +254,17 @@ static uint32_t tcp_emss(struct iwarp_endpoint *ep)
 static const struct iwarp_transport tcp_transport = {
     "tcp", tcp_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, NULL};
 
+/* With SO_LINGER the loop would wait in close for a peer that acknowledges nothing. */
+void iwarp_tcp_disarm(int fd)
+{
+    const struct linger no_linger = {0, 0};
+    const int one = 1, off = 0;
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof no_linger);
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+}
+
 /* On failure fd still belongs to the caller. A forked child closes it (iwarp_process_add_fd). */
 static int wrap(uv_loop_t *loop, int fd, struct tcp **out)
 {
@@ -293,13 +305,16 @@ static const struct {
 } kept_options[] = {{IPPROTO_TCP, TCP_NODELAY},   {IPPROTO_TCP, TCP_USER_TIMEOUT},
                     {SOL_SOCKET, SO_KEEPALIVE},   {IPPROTO_TCP, TCP_KEEPIDLE},
                     {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT},
-                    {SOL_SOCKET, SO_RCVLOWAT}};
+                    {SOL_SOCKET, SO_RCVLOWAT},    {IPPROTO_TCP, TCP_CORK}};
 
 static void keep(int fd, struct kept *k)
 {
+    socklen_t len = sizeof k->linger;
+
     k->flags = fcntl(fd, F_GETFL);
+    getsockopt(fd, SOL_SOCKET, SO_LINGER, &k->linger, &len);
     for (size_t i = 0; i < sizeof kept_options / sizeof *kept_options; i++) {
-        socklen_t len = sizeof k->value[i];
+        len = sizeof k->value[i];
         getsockopt(fd, kept_options[i].level, kept_options[i].name, &k->value[i], &len);
     }
 }
@@ -307,6 +322,7 @@ static void keep(int fd, struct kept *k)
 static void restore(int fd, const struct kept *k)
 {
     fcntl(fd, F_SETFL, k->flags);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &k->linger, sizeof k->linger);
     for (size_t i = 0; i < sizeof kept_options / sizeof *kept_options; i++) {
         setsockopt(fd, kept_options[i].level, kept_options[i].name, &k->value[i],
                    sizeof k->value[i]);
@@ -364,6 +380,7 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
     keep(fd, &a->kept);
     int rc = wrap(loop, fd, &t);
     if (rc < 0) {
+        restore(fd, &a->kept);
         free(a->early);
         free(a);
         return rc;
@@ -371,6 +388,7 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
     a->wake = wake;
     a->wake_user = user;
     t->adopted = a;
+    iwarp_tcp_disarm(fd);
     if (early_len > 0) {
         memcpy(a->early, early, early_len);
         a->early_len = early_len;

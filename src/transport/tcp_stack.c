@@ -15,7 +15,8 @@
 struct acceptor {
     struct iwarp_acceptor base;
     uv_poll_t poll;
-    int fd; /* -1: given back */
+    int fd;         /* -1: given back */
+    bool inherited; /* the application's, whose options accepted sockets inherit */
 };
 
 static struct acceptor *acceptor_of(struct iwarp_acceptor *a)
@@ -87,7 +88,7 @@ static int tcp_connect(struct iwarp_seat *seat, const struct iwarp_way *way,
 
 /* --- listening ------------------------------------------------------------------------------- */
 
-int iwarp_tcp_acceptor(int fd, struct iwarp_acceptor **acceptor)
+static int make_acceptor(int fd, bool inherited, struct iwarp_acceptor **acceptor)
 {
     struct acceptor *a = calloc(1, sizeof *a);
 
@@ -96,9 +97,15 @@ int iwarp_tcp_acceptor(int fd, struct iwarp_acceptor **acceptor)
     }
     a->base.stack = &iwarp_tcp_stack;
     a->fd = fd;
+    a->inherited = inherited;
     iwarp_process_add_fd(fd);
     *acceptor = &a->base;
     return 0;
+}
+
+int iwarp_tcp_acceptor(int fd, struct iwarp_acceptor **acceptor)
+{
+    return make_acceptor(fd, true, acceptor);
 }
 
 int iwarp_tcp_acceptor_fd(const struct iwarp_acceptor *a)
@@ -118,7 +125,7 @@ static int tcp_listen(struct iwarp_stack *stack, const struct sockaddr *addr, so
     int fd = iwarp_tcp_listen(addr, addr_len, backlog);
 
     (void)stack;
-    int rc = fd < 0 ? fd : iwarp_tcp_acceptor(fd, acceptor);
+    int rc = fd < 0 ? fd : make_acceptor(fd, false, acceptor);
     if (fd >= 0 && rc < 0) {
         iwarp_process_close(fd);
     }
@@ -166,7 +173,13 @@ static int tcp_accept(struct iwarp_acceptor *a, union iwarp_arrival *arrival,
 {
     *peer_len = sizeof *peer;
     arrival->fd = iwarp_process_accept(acceptor_of(a)->fd, (struct sockaddr *)peer, peer_len);
-    return arrival->fd < 0 ? -errno : 0;
+    if (arrival->fd < 0) {
+        return -errno;
+    }
+    if (acceptor_of(a)->inherited) {
+        iwarp_tcp_disarm(arrival->fd);
+    }
+    return 0;
 }
 
 /* SO_LINGER with 0 seconds makes close send a RST. */

@@ -39,6 +39,9 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
  */
 int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len);
 
+/* SO_LINGER, SO_RCVLOWAT and TCP_CORK off: a socket may have them from the application. */
+void iwarp_tcp_disarm(int fd);
+
 /* Its descriptor, for options of the socket; -1: another transport's, or octets of it were read
  * already (iwarp_tcp_adopt) and wait. */
 int iwarp_tcp_socket(const struct iwarp_endpoint *ep);

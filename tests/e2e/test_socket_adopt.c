@@ -45,6 +45,26 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Options that a program may have set, with which nothing short would come or go. */
+static const int lowat = 4096, cork = 1;
+static const struct linger lingers = {1, 5};
+
+static void set_options(int fd, int low, int corked, const struct linger *linger)
+{
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_CORK, &corked, sizeof corked), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, linger, sizeof *linger), 0);
+}
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+
+    assert_int_equal(getsockopt(fd, level, name, &value, &len), 0);
+    return value;
+}
+
 /* Both ends of a connection on which a few words were exchanged, in blocking mode, without
  * no-delay. */
 static void connect_plain(void)
@@ -62,8 +82,26 @@ static void connect_plain(void)
     const int off = 0, idle = 77;
     assert_int_equal(setsockopt(ours, IPPROTO_TCP, TCP_NODELAY, &off, sizeof off), 0);
     assert_int_equal(setsockopt(ours, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle), 0);
+    set_options(ours, lowat, cork, &lingers);
     assert_int_equal(fcntl(ours, F_GETFL) & O_NONBLOCK, 0);
     host_options(host);
+}
+
+/* Its options and flags are those of connect_plain; they are set so that few octets come and go. */
+static void is_as_it_was(int fd)
+{
+    const struct linger at_once = {0, 0};
+    struct linger linger = {0, 0};
+    socklen_t len = sizeof linger;
+
+    assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
+    assert_int_equal(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 77);
+    assert_int_equal(option(fd, SOL_SOCKET, SO_RCVLOWAT), lowat);
+    assert_int_equal(option(fd, IPPROTO_TCP, TCP_CORK), cork);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len), 0);
+    assert_memory_equal(&linger, &lingers, sizeof linger);
+    set_options(fd, 1, 0, &at_once);
 }
 
 static void connect_socket(void)
@@ -103,10 +141,9 @@ static struct iwarp_conn *requested(void)
 /* It comes back as it was, with these octets before those that are still in it. */
 static void take_back(const char *octets)
 {
-    int fd = -1, value = -1;
-    socklen_t len = sizeof value;
     char got[200];
     size_t n = 0;
+    int fd = -1;
 
     if (strlen(octets) > 0) {
         assert_int_equal(iwarp_conn_take_socket(host->conn, &fd, got, strlen(octets) - 1, &n),
@@ -116,11 +153,7 @@ static void take_back(const char *octets)
     assert_int_equal(fd, ours);
     assert_int_equal(n, strlen(octets));
     assert_memory_equal(got, octets, n);
-    assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
-    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len), 0);
-    assert_int_equal(value, 0);
-    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &value, &len), 0);
-    assert_int_equal(value, 77);
+    is_as_it_was(fd);
     assert_int_equal(iwarp_conn_take_socket(host->conn, &fd, got, sizeof got, &n), IWARP_CLOSED);
 }
 
@@ -147,13 +180,16 @@ static void adopt__as_initiator__is_a_connection(void **state)
 {
     struct sockaddr_storage addr;
     struct sockaddr_in own;
-    socklen_t len, own_len = sizeof own;
+    struct linger linger;
+    socklen_t len, own_len = sizeof own, linger_len = sizeof linger;
 
     (void)state;
     connect_plain();
     assert_int_equal(getsockname(ours, (struct sockaddr *)&own, &own_len), 0);
     connect_socket();
     raw_hear(host->fd, NULL, REQUEST "50020006 00200020 6869", "the Request");
+    assert_int_equal(getsockopt(ours, SOL_SOCKET, SO_LINGER, &linger, &linger_len), 0);
+    assert_int_equal(linger.l_onoff, 0);
     raw_say(host->fd, NULL, REPLY "50020004 00100010 |" HELLO); /* siw may be that early */
     host_event(host, IWARP_EVENT_ESTABLISHED);
     assert_int_equal(host_completion(host).byte_len, 5);
@@ -395,7 +431,8 @@ static void adopt__what_is_no_connected_tcp_socket__is_misuse(void **state)
         IWARP_MISUSE);
     assert_int_equal(iwarp_conn_take_socket(host->quiet_conn[0], &udp, NULL, 0, &(size_t){0}),
                      IWARP_MISUSE);
-    still_open(""); /* nothing has happened to it */
+    is_as_it_was(ours);
+    still_open("");
 }
 
 /* One of them would close what the other is using, or somebody else's descriptor. */

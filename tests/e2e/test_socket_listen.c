@@ -41,6 +41,14 @@ static int teardown(void **state)
     return 0;
 }
 
+/* What connections inherit must not keep a Request back. */
+static void set_low_water(int fd)
+{
+    const int octets = 4096;
+
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &octets, sizeof octets), 0);
+}
+
 static int bound(int family, int type, in_port_t port)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
@@ -49,6 +57,7 @@ static int bound(int family, int type, in_port_t port)
     int fd = socket(family, type | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
+    set_low_water(fd);
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     in6.sin6_addr = in6addr_any;
     if (family == AF_INET6) {

@@ -318,6 +318,12 @@ bool iwarp_compat_eq_take_of(struct iwarp_eq *eq, const void *user, struct iwarp
 struct iwarp_conn;
 bool iwarp_compat_unpolled(struct iwarp_conn *conn);
 
+/* As iwarp_conn_getsockopt, iwarp_conn_setsockopt (base/sockopt.h). */
+int iwarp_compat_getsockopt(struct iwarp_conn *conn, int level, int name, void *value,
+                            socklen_t *len);
+int iwarp_compat_setsockopt(struct iwarp_conn *conn, int level, int name, const void *value,
+                            socklen_t len);
+
 /* --- inside libibverbs.so.1 ------------------------------------------------------------------ */
 
 /* verbs_context.c: the operations that the inline functions of verbs.h call. */

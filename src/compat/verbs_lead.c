@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Running the loop while waiting, and tasks for its thread, for rsockets: base/lead.h is inside
- * libibverbs.so.1, and these functions take it to librdmacm.so.1.
+ * For rsockets: running the loop while waiting, tasks for its thread, and options of sockets.
+ * base/lead.h and base/sockopt.h are inside libibverbs.so.1, and these functions take them to
+ * librdmacm.so.1.
  */
 #include "base/beside.h"
 #include "base/guard.h"
 #include "base/lead.h"
+#include "base/sockopt.h"
 #include "compat/compat.h"
 
 #include <errno.h>
@@ -153,4 +155,16 @@ void *iwarp_compat_eq_first_user(struct iwarp_eq *eq)
 bool iwarp_compat_eq_take_of(struct iwarp_eq *eq, const void *user, struct iwarp_event *event)
 {
     return iwarp_eq_take_of(eq, user, event);
+}
+
+int iwarp_compat_getsockopt(struct iwarp_conn *conn, int level, int name, void *value,
+                            socklen_t *len)
+{
+    return iwarp_conn_getsockopt(conn, level, name, value, len);
+}
+
+int iwarp_compat_setsockopt(struct iwarp_conn *conn, int level, int name, const void *value,
+                            socklen_t len)
+{
+    return iwarp_conn_setsockopt(conn, level, name, value, len);
 }

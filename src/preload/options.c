@@ -99,19 +99,37 @@ EXPORT int getpeername(int fd, struct sockaddr *restrict to, socklen_t *restrict
     return result;
 }
 
-/* What would change the octets of the TCP connection under the library's feet: programs do without
- * it when told that there is none. */
-static bool refused(int level, int name)
+/*
+ * What would change the octets of the TCP connection under the library's feet, take some of them,
+ * or have its loop woken up for messages in the error queue, which nobody reads. Programs do
+ * without it when told that there is none.
+ */
+static bool is_refused(int level, int name)
 {
-    return (level == SOL_SOCKET && (name == SO_ZEROCOPY || name == SO_ATTACH_FILTER)) ||
-           (level == IPPROTO_TCP && (name == TCP_ULP || name == TCP_REPAIR || name == TCP_MD5SIG));
+    static const struct {
+        int level, name;
+    } refused[] = {
+        {SOL_SOCKET, SO_ZEROCOPY},    {SOL_SOCKET, SO_ATTACH_FILTER},
+        {SOL_SOCKET, SO_ATTACH_BPF},  {SOL_SOCKET, SO_TIMESTAMPING},
+        {SOL_SOCKET, SO_TXTIME},      {IPPROTO_IP, IP_RECVERR},
+        {IPPROTO_IPV6, IPV6_RECVERR}, {IPPROTO_IPV6, IPV6_ADDRFORM},
+        {IPPROTO_TCP, TCP_ULP},       {IPPROTO_TCP, TCP_REPAIR},
+        {IPPROTO_TCP, TCP_MD5SIG},    {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
+    };
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (refused[i].level == level && refused[i].name == name) {
+            return true;
+        }
+    }
+    return false;
 }
 
-/* While it connects, the TCP socket is behind the face; afterwards the rsocket knows. A socket pair
- * has no options of TCP: they were set before, and it does without. */
+/* While it connects, the TCP socket is behind the face. A socket pair has no options of TCP: they
+ * were set before, and it does without. */
 static int option_place(const struct sock *s, int fd)
 {
-    return sock_is_unsettled(s) || s->state == SOCK_PARENTS ? s->rs : fd;
+    return sock_is_unsettled(s) ? s->rs : fd;
 }
 
 static bool is_without(const struct sock *s, int level)
@@ -119,18 +137,36 @@ static bool is_without(const struct sock *s, int level)
     return s->state == SOCK_PIPE && level != SOL_SOCKET;
 }
 
-EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+/* Its options are those of the connection, which a child asks for first. */
+static struct sock *for_options(int fd)
 {
     struct sock *s = settled(fd);
+
+    if (s && s->state == SOCK_PARENTS) {
+        fork_ask(s);
+    }
+    return s;
+}
+
+static int set_held(struct sock *s, int level, int name, const void *value, socklen_t len)
+{
+    if (is_refused(level, name)) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return rsetsockopt(s->rs, level, name, value, len);
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    struct sock *s = for_options(fd);
     int result = -1;
 
     if (!s) {
         return real()->setsockopt(fd, level, name, value, len);
     }
-    if (s->state == SOCK_RDMA && refused(level, name)) {
-        errno = ENOPROTOOPT;
-    } else if (hold(s)) {
-        result = rsetsockopt(s->rs, level, name, value, len);
+    if (hold(s)) {
+        result = set_held(s, level, name, value, len);
         release(s);
     } else if (is_without(s, level)) {
         result = 0;
@@ -141,9 +177,18 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
     return result;
 }
 
+static int get_held(struct sock *s, int level, int name, void *value, socklen_t *len)
+{
+    if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) { /* it reads */
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return rgetsockopt(s->rs, level, name, value, len);
+}
+
 EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict len)
 {
-    struct sock *s = settled(fd);
+    struct sock *s = for_options(fd);
 
     if (!s) {
         return real()->getsockopt(fd, level, name, value, len);
@@ -151,7 +196,7 @@ EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen
     const bool error_of_connect = sock_is_unsettled(s) && level == SOL_SOCKET && name == SO_ERROR;
     int result;
     if (!error_of_connect && hold(s)) {
-        result = rgetsockopt(s->rs, level, name, value, len);
+        result = get_held(s, level, name, value, len);
         release(s);
     } else {
         result = real()->getsockopt(error_of_connect ? fd : option_place(s, fd), level, name, value,
@@ -245,6 +290,9 @@ static int control(int fd, int command, void *argument, int (*other)(int fd, int
             release(s);
         } else {
             result = real()->fcntl(fd, F_GETFL);
+        }
+        if (result >= 0 && s->state == SOCK_PARENTS) { /* it is not the face that it will get */
+            result = (result & ~O_NONBLOCK) | (s->nonblock ? O_NONBLOCK : 0);
         }
         break;
     case F_SETFL:

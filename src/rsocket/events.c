@@ -101,6 +101,9 @@ static void on_established(struct rs *s, struct iwarp_conn *conn)
         rs_over(s, EPROTO);
         return;
     }
+    if (s->as_tcp) {
+        (void)rs_stand_in(s);
+    }
     rs_connected(s, &hello);
 }
 

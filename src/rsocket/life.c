@@ -58,54 +58,6 @@ int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
     return result;
 }
 
-/* --- the number ------------------------------------------------------------------------------ */
-
-struct option {
-    int level, name;
-    socklen_t len;
-};
-
-/* Options that a program sets on the number, and that a socket which takes its place keeps. */
-static void copy_options(int from, int to)
-{
-    static const struct option options[] = {
-        {SOL_SOCKET, SO_KEEPALIVE, sizeof(int)},
-        {SOL_SOCKET, SO_REUSEADDR, sizeof(int)},
-        {SOL_SOCKET, SO_OOBINLINE, sizeof(int)},
-        {SOL_SOCKET, SO_LINGER, sizeof(struct linger)},
-        {SOL_SOCKET, SO_RCVTIMEO, sizeof(struct timeval)},
-        {SOL_SOCKET, SO_SNDTIMEO, sizeof(struct timeval)},
-        {IPPROTO_TCP, TCP_NODELAY, sizeof(int)},
-        {IPPROTO_TCP, TCP_KEEPIDLE, sizeof(int)},
-        {IPPROTO_TCP, TCP_KEEPINTVL, sizeof(int)},
-        {IPPROTO_TCP, TCP_KEEPCNT, sizeof(int)},
-    };
-
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        char value[sizeof(struct timeval)] = "";
-        socklen_t len = options[i].len;
-        if (getsockopt(from, options[i].level, options[i].name, value, &len) == 0) {
-            (void)setsockopt(to, options[i].level, options[i].name, value, len);
-        }
-    }
-}
-
-int rs_renew(int fd, int family)
-{
-    IWARP_UNCANCELLED;
-    int fresh = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int flags = fcntl(fd, F_GETFD), result;
-
-    if (fresh < 0) {
-        return -1;
-    }
-    copy_options(fd, fresh);
-    (void)fcntl(fresh, F_SETFL, fcntl(fd, F_GETFL));
-    result = dup3(fresh, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
-    close(fresh);
-    return result < 0 ? -1 : 0;
-}
-
 static bool is_bound(int fd, struct sockaddr_storage *addr, socklen_t *len)
 {
     *len = sizeof *addr;
@@ -134,10 +86,9 @@ static enum iwarp_status listen_at(struct rs *s, int backlog, struct iwarp_eq *e
         (void)is_bound(s->fd, &addr, &len);
     }
     if (iwarp_compat_tcp_is_foreign(device)) {
-        return rs_renew(s->fd, s->family) != 0
-                   ? IWARP_LIMIT
-                   : iwarp_listen(device, (struct sockaddr *)&addr, len, &options, backlog, eq, s,
-                                  &s->listener);
+        return rs_renew(s) != 0 ? IWARP_LIMIT
+                                : iwarp_listen(device, (struct sockaddr *)&addr, len, &options,
+                                               backlog, eq, s, &s->listener);
     }
     fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
@@ -193,7 +144,7 @@ static struct rs *new_like(struct rs *listener)
     struct rs *s = fd >= 0 ? rs_new(fd, listener->family, listener) : NULL;
 
     if (s && (s = rs_take(fd)) != NULL) {
-        copy_options(listener->fd, fd);
+        rs_copy_options(listener, fd);
         if (rs_prepare(s) == 0) {
             return s;
         }
@@ -293,7 +244,7 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
     if (is_bound(s->fd, &from, &from_len)) {
         options.source = (struct sockaddr *)&from;
         options.source_len = from_len;
-        if (rs_renew(s->fd, s->family) != 0) { /* which gives the port free */
+        if (rs_renew(s) != 0) { /* which gives the port free */
             rs_unprepare(s);
             return -1;
         }
@@ -387,12 +338,12 @@ static void stop_listening(struct rs *s)
 }
 
 /* SO_LINGER with 0 seconds. */
-static bool resets(int fd)
+static bool resets(struct rs *s)
 {
     struct linger linger = {0};
     socklen_t len = sizeof linger;
 
-    (void)getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
+    (void)rs_get_option(s, SOL_SOCKET, SO_LINGER, &linger, &len);
     return linger.l_onoff && linger.l_linger == 0;
 }
 
@@ -407,7 +358,7 @@ void rs_end(struct rs *s, bool keep_number)
         rs_give_back(s);
         return;
     }
-    const bool reset = resets(fd);
+    const bool reset = resets(s);
     rs_progress(s);
     stop_listening(s);
     s->to_reset = s->as_tcp && s->unread > 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Options, names, flags. Options of TCP and IP are kept by the number itself, which is a TCP
- * socket.
+ * socket; if the socket was adopted, by its connection.
  */
 #include "rsocket/rs.h"
 
@@ -17,7 +17,29 @@
 #define BUFFER_MAX (16u << 20)
 #define QUEUE_MAX  16384u
 
-uint64_t rs_call_until(const struct rs *s, int option, int flags)
+/* Is it the connection's to answer? Not once that is over, and would have to ask its TCP. */
+static bool was_answered(const struct rs *s, int result)
+{
+    return s->as_tcp && s->conn && (result == 0 || errno != ENOTCONN);
+}
+
+int rs_get_option(struct rs *s, int level, int name, void *value, socklen_t *len)
+{
+    const int result =
+        s->as_tcp && s->conn ? iwarp_compat_getsockopt(s->conn, level, name, value, len) : -1;
+
+    return was_answered(s, result) ? result : getsockopt(s->fd, level, name, value, len);
+}
+
+static int set_option(struct rs *s, int level, int name, const void *value, socklen_t len)
+{
+    const int result =
+        s->as_tcp && s->conn ? iwarp_compat_setsockopt(s->conn, level, name, value, len) : -1;
+
+    return was_answered(s, result) ? result : setsockopt(s->fd, level, name, value, len);
+}
+
+uint64_t rs_call_until(struct rs *s, int option, int flags)
 {
     struct timeval time = {0};
     socklen_t len = sizeof time;
@@ -25,7 +47,7 @@ uint64_t rs_call_until(const struct rs *s, int option, int flags)
     if (s->nonblocking || (flags & MSG_DONTWAIT)) {
         return 0;
     }
-    if (getsockopt(s->fd, SOL_SOCKET, option, &time, &len) != 0 ||
+    if (rs_get_option(s, SOL_SOCKET, option, &time, &len) != 0 ||
         (time.tv_sec == 0 && time.tv_usec == 0)) {
         return RS_FOR_EVER;
     }
@@ -99,7 +121,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
             result = rs_fail(ENOPROTOOPT);
         }
     } else {
-        result = setsockopt(socket, level, optname, optval, optlen);
+        result = set_option(s, level, optname, optval, optlen);
     }
     rs_give_back(s);
     return result;
@@ -125,11 +147,11 @@ static uint8_t tcp_state(const struct rs *s)
     return s->heard_end ? TCP_CLOSE_WAIT : s->write_over ? TCP_FIN_WAIT2 : TCP_ESTABLISHED;
 }
 
-/* The number's own socket was never connected, and there are programs that do not answer what they
- * take for closed. The rest of it is that socket's. */
+/* There are programs that do not answer what they take for closed, and the number's own socket was
+ * never connected. The rest is the connection's, if it was adopted. */
 static int give_tcp_info(struct rs *s, void *optval, socklen_t *optlen)
 {
-    const int result = getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, optval, optlen);
+    const int result = rs_get_option(s, IPPROTO_TCP, TCP_INFO, optval, optlen);
 
     if (result == 0 && s->conn && *optlen > offsetof(struct tcp_info, tcpi_state)) {
         rs_progress(s);
@@ -162,7 +184,7 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
     } else if (level == IPPROTO_TCP && optname == TCP_INFO) {
         result = give_tcp_info(s, optval, optlen);
     } else {
-        result = getsockopt(socket, level, optname, optval, optlen);
+        result = rs_get_option(s, level, optname, optval, optlen);
     }
     rs_give_back(s);
     return result;

@@ -101,7 +101,8 @@ struct rs_mapping {
 };
 
 struct rs {
-    int fd; /* its number: a TCP socket that is never connected */
+    int fd; /* its number: a TCP socket that is not connected; of a client that was adopted, its
+             * connection until that is established */
     unsigned born;
     _Atomic unsigned uses; /* rises with the table's lock held only */
     pthread_mutex_t lock;
@@ -385,7 +386,10 @@ size_t rs_shared_len(const struct rs *s);
 /* --- options.c ------------------------------------------------------------------------------- */
 
 /* Until when a call may wait: SO_RCVTIMEO or SO_SNDTIMEO, and whether it blocks at all. */
-uint64_t rs_call_until(const struct rs *s, int option, int flags);
+uint64_t rs_call_until(struct rs *s, int option, int flags);
+
+/* As getsockopt, for what rsockets have no option of their own for. The lock is held. */
+int rs_get_option(struct rs *s, int level, int name, void *value, socklen_t *len);
 
 /* --- rspreload: sockets that are watched ------------------------------------------------------ */
 
@@ -414,8 +418,20 @@ void rs_lead_for(int set);
 /* rclose; keep_number: but the number stays open. The lock is held, and given back. */
 void rs_end(struct rs *s, bool keep_number);
 
-/* A fresh TCP socket with the same options and flags takes the place of fd. 0 or -1. */
-int rs_renew(int fd, int family);
 bool rs_is_settled(struct rs *s); /* not CONNECTING */
+
+/* --- renew.c --------------------------------------------------------------------------------- */
+
+/* A fresh TCP socket with the same options and flags takes the place of its number. 0 or -1. The
+ * lock is held. */
+int rs_renew(struct rs *s);
+void rs_copy_options(struct rs *from, int to); /* the lock is held */
+
+/* Of SO_BUF_LOCK: SOCK_SNDBUF_LOCK and SOCK_RCVBUF_LOCK of linux/socket.h. */
+#define RS_SEND_LENGTH_SET    1
+#define RS_RECEIVE_LENGTH_SET 2
+
+/* rspreload/stand_in.c: its number is that of no connection any more. False: it still is. */
+bool rs_stand_in(struct rs *s);
 
 #endif

@@ -41,6 +41,20 @@ static unsigned keepalive(int tcp)
     return s > 0 && s < KEEPALIVE_S ? s : KEEPALIVE_S;
 }
 
+/* The library has chosen these two by the time above. The lock is held. */
+static void keep_probes(struct rs *s)
+{
+    static const int names[] = {TCP_KEEPINTVL, TCP_KEEPCNT};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int value;
+        socklen_t len = sizeof value;
+        if (iwarp_compat_getsockopt(s->conn, IPPROTO_TCP, names[i], &value, &len) == 0) {
+            (void)iwarp_compat_setsockopt(s->conn, IPPROTO_TCP, names[i], &value, len);
+        }
+    }
+}
+
 static bool is_reset(int tcp)
 {
     struct sockaddr_storage peer;
@@ -81,6 +95,9 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     pthread_mutex_lock(&s->lock);
     s->adopting = false;
     if (status == IWARP_OK) {
+        if (options.keepalive_s < KEEPALIVE_S) {
+            keep_probes(s);
+        }
         return 0;
     }
     s->state = RS_OPEN;
@@ -95,11 +112,11 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
 static bool has_set_length(int tcp)
 {
 #ifdef SO_BUF_LOCK
-    const int receive_locked = 2; /* SOCK_RCVBUF_LOCK of linux/socket.h */
     int locks = 0;
     socklen_t len = sizeof locks;
 
-    return getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) == 0 && (locks & receive_locked);
+    return getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) == 0 &&
+           (locks & RS_RECEIVE_LENGTH_SET);
 #else
     (void)tcp;
     return false;
@@ -129,10 +146,9 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
     }
     flags = fcntl(fd, F_GETFL);
     tcp = fcntl(fd, F_DUPFD_CLOEXEC, fd); /* none of the numbers that programs count on */
-    if (tcp < 0 || rs_renew(fd, peer.ss_family) != 0 || !(s = rs_new(fd, peer.ss_family, NULL))) {
+    if (tcp < 0 || !(s = rs_new(fd, peer.ss_family, NULL))) {
         error = errno;
         if (tcp >= 0) {
-            (void)dup2(tcp, fd);
             close(tcp);
         }
         errno = error;
@@ -143,13 +159,14 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
     s->as_tcp = true;
     s->receive_fixed = has_set_length(tcp);
     if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
+        if (role == IWARP_RS_SERVER) {
+            (void)rs_stand_in(s);
+        }
         rs_give_back(s);
         return 0;
     }
     error = errno;
     rs_end(s, true);
-    (void)dup2(tcp, fd);
-    (void)fcntl(fd, F_SETFL, flags);
     close(tcp);
     errno = error;
     return -1;
@@ -235,6 +252,8 @@ int iwarp_rs_forget(int fd)
     if (!s) {
         return -1;
     }
+    (void)shutdown(fd, SHUT_RDWR); /* the peer of a client learns it now */
+    const int result = rs_renew(s);
     rs_end(s, true);
-    return 0;
+    return result;
 }

@@ -4,10 +4,9 @@
  * connections that become rsockets, and a descriptor for epoll. Exported under the node
  * IWARP_PRIVATE_1; programs do not use it.
  *
- * The number of an rsocket is a descriptor: a TCP socket that is not connected and keeps the
- * options of the program. All calls of rdma/rsocket.h take that number. Calls here may be made by
- * several threads, return -1 with errno unless they say otherwise, and hold no lock when they
- * return.
+ * The number of an rsocket is a descriptor: a TCP socket that is not connected. All calls of
+ * rdma/rsocket.h take that number. Calls here may be made by several threads, return -1 with errno
+ * unless they say otherwise, and hold no lock when they return.
  */
 #ifndef IWARP_RSPRELOAD_ADOPT_H
 #define IWARP_RSPRELOAD_ADOPT_H
@@ -25,9 +24,11 @@ enum iwarp_rs_role {
 
 /*
  * The connected TCP socket `fd` becomes an rsocket, of the same number: its connection moves to a
- * descriptor of the library's, and a new TCP socket, not connected, with the status and descriptor
- * flags and the options of fd takes its place. An epoll set still watches the old one: take fd out
- * of the set before the call. `received` is octets that were read from fd already, copied; NULL and
+ * descriptor of the library's, and a TCP socket that is not connected takes its place, with
+ * FD_CLOEXEC; of a client once the start-up has come to a good end. An epoll set still watches the
+ * old one: take fd out of the set before the call. Options of fd stay as the program has set them,
+ * and those that it sets later reach TCP, but for what the library needs otherwise
+ * (transport/tcp_options.h). `received` is octets that were read from fd already, copied; NULL and
  * 0: none.
  *
  * The call does not wait: the start-up goes on, and ends by timeout_ms (0: the defaults of
@@ -71,13 +72,21 @@ bool iwarp_rs_is(int fd);
  */
 int iwarp_rs_watch(int fd);
 
+/*
+ * The same with a socket pair of the caller's, whose ends become the rsocket's: `face` is that
+ * descriptor, and `behind` its other end. writable: it is so now; else it is full of what the
+ * caller has sent. 0, or -1: EBADF, or there is one already.
+ */
+int iwarp_rs_watch_by(int fd, int face, int behind, bool writable);
+
 /* How many octets have come and are unread; with to_send: were written and are not with the peer
  * yet, as far as is known. At most INT_MAX. -1: EBADF. */
 int iwarp_rs_octets(int fd, bool to_send);
 
 /*
- * End the rsocket as rclose does, but leave the descriptor `fd` open: a TCP socket that is not
- * connected, with the options that were set. So a client whose peer has no RDMA connects anew.
+ * End the rsocket as rclose does, but leave the descriptor `fd` open: a new TCP socket, with the
+ * options that were set. So a client whose peer has no RDMA connects anew. EMFILE, ENOMEM: it has
+ * ended, and fd cannot be connected.
  */
 int iwarp_rs_forget(int fd);
 

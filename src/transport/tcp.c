@@ -7,7 +7,8 @@
  *
  * A socket of the application (iwarp_tcp_adopt) differs in two ways. Octets that the application
  * has read from it already are returned first, through a transport of its own that replaces itself
- * once they are taken. And its options are kept, to be restored if the socket is given back.
+ * once they are taken. And its options are kept (tcp_options.h), to be restored if the socket is
+ * given back.
  */
 #include "transport/transport.h"
 
@@ -15,6 +16,7 @@
 #include "base/process.h"
 #include "transport/stack.h"
 #include "transport/tcp_acked.h"
+#include "transport/tcp_options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +27,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* What the application had set on a socket of its own. */
-struct kept {
-    int flags;
-    int value[8]; /* of kept_options */
-    struct linger linger;
-};
-
 struct adopted {
-    struct kept kept;
+    struct iwarp_tcp_options *options;
     uint8_t *early; /* octets that the application had read already, until they are taken */
     size_t early_len, early_taken;
     iwarp_wake_fn wake; /* requests a call of early_poll: the kernel reports nothing of `early` */
@@ -238,6 +233,9 @@ static void tcp_close(struct iwarp_endpoint *ep, bool reset)
     /* Not in on_closed: with a reset, the address is free for the next connection from here on. */
     iwarp_process_close(t->fd);
     t->fd = -1;
+    if (t->adopted) {
+        t->adopted->options->fd = -1;
+    }
 }
 
 static uint32_t tcp_emss(struct iwarp_endpoint *ep)
@@ -253,17 +251,6 @@ static uint32_t tcp_emss(struct iwarp_endpoint *ep)
 
 static const struct iwarp_transport tcp_transport = {
     "tcp", tcp_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, NULL};
-
-/* With SO_LINGER the loop would wait in close for a peer that acknowledges nothing. */
-void iwarp_tcp_disarm(int fd)
-{
-    const struct linger no_linger = {0, 0};
-    const int one = 1, off = 0;
-
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof no_linger);
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
-    setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
-}
 
 /* On failure fd still belongs to the caller. A forked child closes it (iwarp_process_add_fd). */
 static int wrap(uv_loop_t *loop, int fd, struct tcp **out)
@@ -299,35 +286,6 @@ int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep)
 }
 
 /* --- sockets of the application -------------------------------------------------------------- */
-
-static const struct {
-    int level, name;
-} kept_options[] = {{IPPROTO_TCP, TCP_NODELAY},   {IPPROTO_TCP, TCP_USER_TIMEOUT},
-                    {SOL_SOCKET, SO_KEEPALIVE},   {IPPROTO_TCP, TCP_KEEPIDLE},
-                    {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT},
-                    {SOL_SOCKET, SO_RCVLOWAT},    {IPPROTO_TCP, TCP_CORK}};
-
-static void keep(int fd, struct kept *k)
-{
-    socklen_t len = sizeof k->linger;
-
-    k->flags = fcntl(fd, F_GETFL);
-    getsockopt(fd, SOL_SOCKET, SO_LINGER, &k->linger, &len);
-    for (size_t i = 0; i < sizeof kept_options / sizeof *kept_options; i++) {
-        len = sizeof k->value[i];
-        getsockopt(fd, kept_options[i].level, kept_options[i].name, &k->value[i], &len);
-    }
-}
-
-static void restore(int fd, const struct kept *k)
-{
-    fcntl(fd, F_SETFL, k->flags);
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &k->linger, sizeof k->linger);
-    for (size_t i = 0; i < sizeof kept_options / sizeof *kept_options; i++) {
-        setsockopt(fd, kept_options[i].level, kept_options[i].name, &k->value[i],
-                   sizeof k->value[i]);
-    }
-}
 
 /* Early octets first; one read never returns both early octets and octets of the socket. */
 static ssize_t early_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int n)
@@ -365,7 +323,8 @@ static const struct iwarp_transport tcp_early_transport = {
     "tcp", early_readv, tcp_writev, tcp_watch, tcp_shutdown_write, tcp_close, tcp_emss, early_poll};
 
 int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len,
-                    iwarp_wake_fn wake, void *user, struct iwarp_endpoint **ep)
+                    iwarp_wake_fn wake, void *user, struct iwarp_tcp_options *options,
+                    struct iwarp_endpoint **ep)
 {
     struct tcp *t = NULL;
     struct adopted *a = calloc(1, sizeof *a);
@@ -377,18 +336,18 @@ int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len
         free(a);
         return -ENOMEM;
     }
-    keep(fd, &a->kept);
+    iwarp_tcp_options_keep(options, fd);
     int rc = wrap(loop, fd, &t);
     if (rc < 0) {
-        restore(fd, &a->kept);
+        iwarp_tcp_options_restore(options, fd);
         free(a->early);
         free(a);
         return rc;
     }
     a->wake = wake;
     a->wake_user = user;
+    a->options = options;
     t->adopted = a;
-    iwarp_tcp_disarm(fd);
     if (early_len > 0) {
         memcpy(a->early, early, early_len);
         a->early_len = early_len;
@@ -416,7 +375,8 @@ int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_
     uv_poll_stop(&t->poll);
     uv_close((uv_handle_t *)&t->poll, on_closed);
     iwarp_process_remove_fd(fd);
-    restore(fd, &a->kept);
+    a->options->fd = -1;
+    iwarp_tcp_options_restore(a->options, fd);
     return fd;
 }
 

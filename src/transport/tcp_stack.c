@@ -5,6 +5,7 @@
  */
 #include "base/process.h"
 #include "transport/stack.h"
+#include "transport/tcp_options.h"
 #include "transport/transport.h"
 
 #include <errno.h>

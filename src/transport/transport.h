@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+struct iwarp_tcp_options; /* tcp_options.h */
+
 /*
  * Supplied by the owner of an endpoint: called on any thread, it must make the owner's worker call
  * `poll` of that endpoint, soon.
@@ -27,20 +29,18 @@ int iwarp_tcp_attach(uv_loop_t *loop, int fd, struct iwarp_endpoint **ep);
 
 /*
  * The same for a connected socket of the application, which has read early_len octets from it
- * already: they are copied, and read first, for which wake(user) asks. On failure fd stays the
- * caller's, as it was.
+ * already: they are copied, and read first, for which wake(user) asks. What the application has set
+ * is kept in `options`, which outlives the endpoint. On failure fd stays the caller's, as it was.
  */
 int iwarp_tcp_adopt(uv_loop_t *loop, int fd, const void *early, size_t early_len,
-                    iwarp_wake_fn wake, void *user, struct iwarp_endpoint **ep);
+                    iwarp_wake_fn wake, void *user, struct iwarp_tcp_options *options,
+                    struct iwarp_endpoint **ep);
 
 /*
  * Instead of close, for an adopted one: returns the socket, open and set as it was before, and in
  * *early (to be freed; NULL if there are none) the early octets that nobody has taken.
  */
 int iwarp_tcp_release(struct iwarp_endpoint *ep, uint8_t **early, size_t *early_len);
-
-/* SO_LINGER, SO_RCVLOWAT and TCP_CORK off: a socket may have them from the application. */
-void iwarp_tcp_disarm(int fd);
 
 /* Its descriptor, for options of the socket; -1: another transport's, or octets of it were read
  * already (iwarp_tcp_adopt) and wait. */

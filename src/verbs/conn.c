@@ -50,6 +50,7 @@ static void conn_free(struct iwarp_conn *conn)
     iwarp_tls_free(conn->tls);
     free(conn->private_data);
     free(conn->inject);
+    free(conn->adopted);
     free(conn);
 }
 

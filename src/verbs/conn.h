@@ -76,6 +76,9 @@ struct iwarp_conn {
     struct iwarp_flow *flow;           /* in the capture; NULL: the connection is not recorded */
     struct iwarp_inject *inject;       /* faults on request; NULL: none */
     const struct iwarp_loans *loans;   /* of ep, in Full Operation; NULL: it has none */
+    /* Of its socket, which was the application's and goes back if the start-up fails. NULL: it was
+     * made here. */
+    struct iwarp_tcp_options *adopted;
 
     struct iwarp_timed limit; /* conn_timer.h */
     unsigned timer_ms;        /* the limit, for the text of the fault */
@@ -86,7 +89,6 @@ struct iwarp_conn {
     unsigned pace_quarters;  /* that are left of it; 0: a turn has not left the endpoint full */
 
     bool responder;     /* it waits for the peer's Request, and does not send one */
-    bool adopted;       /* its socket was the application's, and goes back if the start-up fails */
     bool has_stream;    /* `stream` is initialised, and to be finished with the connection */
     bool hold_told;     /* the log has said why this responder holds work back */
     bool fin_sent;      /* the endpoint is half-closed after the stream's last octet */

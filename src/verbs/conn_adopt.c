@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "loop/loop.h"
 #include "mpa/mpa_setup.h"
+#include "transport/tcp_options.h"
 #include "transport/transport.h"
 #include "verbs/conn.h"
 #include "verbs/conn_connect.h"
@@ -97,12 +98,15 @@ static void adopt_on_worker(void *arg)
     struct iwarp_endpoint *ep = NULL;
 
     iwarp_mutex_lock(&conn->lock);
-    a->rc = iwarp_tcp_adopt(conn->worker->loop.uv, a->fd, a->received, a->received_len, wake, conn,
-                            &ep);
-    if (a->rc < 0 && !conn->qp) {
-        conn->state = CONN_ENDED;
-    } else if (a->rc == 0) {
-        conn->adopted = true;
+    struct iwarp_tcp_options *options = calloc(1, sizeof *options);
+    a->rc = options ? iwarp_tcp_adopt(conn->worker->loop.uv, a->fd, a->received, a->received_len,
+                                      wake, conn, options, &ep)
+                    : -ENOMEM;
+    if (a->rc < 0) {
+        free(options);
+        conn->state = conn->qp ? conn->state : CONN_ENDED;
+    } else {
+        conn->adopted = options;
         conn->tcp = iwarp_tcp_stack.ops;
         iwarp_addr_ask(&conn->peer, ep, iwarp_tcp_peer_addr);
         if (iwarp_conn_attach(conn, ep)) {

@@ -206,6 +206,184 @@ static void adoption__of_what_cannot_be__leaves_it_as_it_was(void **state)
     }
 }
 
+/* --- options --------------------------------------------------------------------------------- */
+
+static void set_int(int fd, int level, int name, int value)
+{
+    works(iwarp_rs_is(fd) ? rsetsockopt(fd, level, name, &value, sizeof value)
+                          : setsockopt(fd, level, name, &value, sizeof value));
+}
+
+static int int_of(int fd, int level, int name)
+{
+    socklen_t len = sizeof(int);
+    int value = -1;
+
+    works(iwarp_rs_is(fd) ? rgetsockopt(fd, level, name, &value, &len)
+                          : getsockopt(fd, level, name, &value, &len));
+    return value;
+}
+
+static struct linger linger_of(int fd)
+{
+    struct linger linger = {-1, -1};
+    socklen_t len = sizeof linger;
+
+    works(iwarp_rs_is(fd) ? rgetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len)
+                          : getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len));
+    return linger;
+}
+
+/* The library's descriptor of the connection from that port. */
+static int library_s(in_port_t port)
+{
+    for (int fd = 3; fd < 1000; fd++) {
+        struct sockaddr_in name, peer;
+        socklen_t len = sizeof name, peer_len = sizeof peer;
+        if (!iwarp_rs_is(fd) && getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0 &&
+            getsockname(fd, (struct sockaddr *)&name, &len) == 0 && name.sin_family == AF_INET &&
+            name.sin_port == port) {
+            return fd;
+        }
+    }
+    fail_msg("no descriptor of the connection");
+    return -1;
+}
+
+static void set_before(int fd)
+{
+    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 0);
+    set_int(fd, IPPROTO_TCP, TCP_CORK, 1);
+    set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1234);
+    set_int(fd, SOL_SOCKET, SO_RCVLOWAT, 4096);
+    set_int(fd, IPPROTO_IP, IP_TTL, 33);
+    works(setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 7}, sizeof(struct linger)));
+    works(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0, 50000},
+                     sizeof(struct timeval)));
+}
+
+static void are_as_before(int fd)
+{
+    assert_int_equal(int_of(fd, IPPROTO_TCP, TCP_NODELAY), 0);
+    assert_int_equal(int_of(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
+    assert_int_equal(int_of(fd, IPPROTO_TCP, TCP_KEEPIDLE), 1234);
+    assert_int_equal(linger_of(fd).l_onoff, 1);
+    assert_int_equal(linger_of(fd).l_linger, 7);
+}
+
+static void options__of_an_adopted_socket__are_its_connection_s(void **state)
+{
+    (void)state;
+    for (unsigned server = 0; server < 2; server++) {
+        struct sockaddr_in name;
+        socklen_t len = sizeof name;
+        struct tcp_info info = {0};
+        int fds[2];
+        char c;
+
+        tcp_pair(fds);
+        const int fd = fds[server];
+        set_before(fd);
+        works(getsockname(fd, (struct sockaddr *)&name, &len));
+        works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+        works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
+        assert_int_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), 0);
+        assert_int_equal(iwarp_rs_start_up(fds[1], RS_WAIT_MS), 0);
+
+        are_as_before(fd);
+        assert_int_equal(int_of(fd, IPPROTO_TCP, TCP_CORK), 1);
+        assert_int_equal(int_of(fd, SOL_SOCKET, SO_RCVLOWAT), 4096);
+        assert_int_equal(int_of(fd, IPPROTO_IP, IP_TTL), 33);
+        fails(rrecv(fd, &c, 1, 0), EAGAIN); /* SO_RCVTIMEO */
+        const int tcp = library_s(name.sin_port);
+        assert_int_equal(int_of(tcp, IPPROTO_TCP, TCP_NODELAY), 1);
+        assert_int_equal(int_of(tcp, IPPROTO_TCP, TCP_CORK), 0);
+        assert_int_equal(int_of(tcp, SOL_SOCKET, SO_RCVLOWAT), 1);
+        assert_int_equal(int_of(tcp, SOL_SOCKET, SO_KEEPALIVE), 1);
+        assert_int_equal(linger_of(tcp).l_onoff, 0);
+
+        set_int(fd, IPPROTO_IP, IP_TTL, 44); /* reaches TCP */
+        set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, 55);
+        set_int(fd, IPPROTO_TCP, TCP_NODELAY, 5); /* does not */
+        assert_int_equal(int_of(tcp, IPPROTO_IP, IP_TTL), 44);
+        assert_int_equal(int_of(tcp, IPPROTO_TCP, TCP_KEEPIDLE), 55);
+        assert_int_equal(int_of(fd, IPPROTO_TCP, TCP_KEEPIDLE), 55);
+        assert_int_equal(int_of(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+        fails(rsetsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){0}, sizeof(int)), EINVAL);
+        fails(rsetsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){0}, 1), EINVAL);
+        len = sizeof info;
+        works(rgetsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));
+        assert_int_equal(info.tcpi_state, TCP_ESTABLISHED);
+        assert_true(info.tcpi_snd_mss > 536);
+
+        fails(send(fd, "x", 1, MSG_NOSIGNAL), EPIPE); /* past the library */
+        send_octets(fds[!server], "unharmed", 8);
+        expect_octets(fd, "unharmed", 8);
+        rclose(fds[!server]);
+        rrecv(fd, &c, 1, MSG_DONTWAIT);
+        for (int i = 0; i < RS_WAIT_MS && rrecv(fd, &c, 1, MSG_DONTWAIT) != 0; i++) {
+            usleep(1000);
+        }
+        assert_int_equal(int_of(fd, IPPROTO_TCP, TCP_KEEPIDLE), 55); /* it is over, or soon */
+        works(rgetsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));
+        rclose(fd);
+    }
+}
+
+static void probes__of_a_program_with_its_own__are_the_connection_s(void **state)
+{
+    struct sockaddr_in name;
+    socklen_t len = sizeof name;
+    int fds[2];
+
+    (void)state;
+    tcp_pair(fds);
+    set_int(fds[1], SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_int(fds[1], IPPROTO_TCP, TCP_KEEPIDLE, 40);
+    set_int(fds[1], IPPROTO_TCP, TCP_KEEPINTVL, 7);
+    set_int(fds[1], IPPROTO_TCP, TCP_KEEPCNT, 3);
+    works(getsockname(fds[1], (struct sockaddr *)&name, &len));
+    works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 5000));
+    works(iwarp_rs_adopt(fds[1], IWARP_RS_SERVER, NULL, 0, 5000));
+    assert_int_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), 0);
+    const int tcp = library_s(name.sin_port);
+    assert_int_equal(int_of(tcp, IPPROTO_TCP, TCP_KEEPIDLE), 40);
+    assert_int_equal(int_of(tcp, IPPROTO_TCP, TCP_KEEPINTVL), 7);
+    assert_int_equal(int_of(tcp, IPPROTO_TCP, TCP_KEEPCNT), 3);
+    close_pair(fds);
+}
+
+/* A peer that does not answer, one that speaks another language: TCP is closed by the library. */
+static void options__of_a_client_whose_peer_has_no_rdma__are_those_of_the_next_socket(void **state)
+{
+    (void)state;
+    for (unsigned speaks = 0; speaks < 2; speaks++) {
+        char request[200];
+        int fds[2];
+
+        tcp_pair(fds);
+        set_before(fds[0]);
+        set_int(fds[0], SOL_SOCKET, SO_SNDBUF, 65536);
+        works(fcntl(fds[0], F_SETFL, 0));
+        works(iwarp_rs_adopt(fds[0], IWARP_RS_CLIENT, NULL, 0, 200));
+        if (speaks) {
+            assert_int_equal(send(fds[1], "HTTP/1.1 400 Bad Request", 24, 0), 24);
+        }
+        assert_int_not_equal(iwarp_rs_start_up(fds[0], RS_WAIT_MS), 0);
+        works(iwarp_rs_forget(fds[0]));
+        are_as_before(fds[0]);
+        assert_int_equal(int_of(fds[0], IPPROTO_IP, IP_TTL), 33);
+        assert_int_equal(int_of(fds[0], SOL_SOCKET, SO_SNDBUF), 2 * 65536);
+        assert_int_equal(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
+        fails(send(fds[0], "x", 1, MSG_NOSIGNAL), EPIPE);
+        assert_true(recv(fds[1], request, sizeof request, 0) > 0); /* and then the end, at once */
+        assert_true(recv(fds[1], request, sizeof request, 0) <= 0);
+        close(fds[0]);
+        close(fds[1]);
+    }
+}
+
 /* --- epoll ----------------------------------------------------------------------------------- */
 
 struct watch {
@@ -350,6 +528,9 @@ int main(void)
         cmocka_unit_test(second_half__that_is_not_offered__is_lent_later),
         cmocka_unit_test(start_up__that_is_over__is_told_once),
         cmocka_unit_test(adoption__of_what_cannot_be__leaves_it_as_it_was),
+        cmocka_unit_test(options__of_an_adopted_socket__are_its_connection_s),
+        cmocka_unit_test(probes__of_a_program_with_its_own__are_the_connection_s),
+        cmocka_unit_test(options__of_a_client_whose_peer_has_no_rdma__are_those_of_the_next_socket),
         cmocka_unit_test(epoll__of_levels__shows_what_the_rsocket_can),
         cmocka_unit_test(epoll__of_edges__shows_each_arrival),
         cmocka_unit_test(epoll__of_a_listener_and_a_connect__shows_both),

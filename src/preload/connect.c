@@ -117,10 +117,9 @@ static int make_face(struct sock *s, bool full)
     if (full) {
         early_fill(pair[0]);
     }
+    s->front = own_move(pair[0]);
     s->pair = own_move(pair[1]);
-    const int result = sock_swap(s, pair[0]);
-    real()->close(pair[0]);
-    return result;
+    return sock_swap(s, s->front);
 }
 
 /* Threads that wait for the old face find it readable and writable, and look at the new one.
@@ -138,8 +137,9 @@ static void settle(struct sock *s, enum sock_state state)
     }
     early_empty(pair);
     (void)real()->send(pair, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    /* It is left open for them: closed, it would show a hang-up. The next attempt, or the end of
-     * the process, closes it. */
+    sock_close_pair(s);
+    /* The other end is left open for them: closed, it would show a hang-up. The next attempt, or
+     * the end of the process, closes it. */
     static _Atomic int left[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
     static _Atomic unsigned turn;
     const int old = atomic_exchange(&left[atomic_fetch_add(&turn, 1) % 8], pair);
@@ -202,6 +202,22 @@ static void end_attempt(struct attempt *a)
     }
 }
 
+/* The face becomes the rsocket's, which shows at once what it can. `start` is held. */
+static bool settle_behind_face(struct sock *s)
+{
+    SIGNALS_HELD; /* the library may make descriptors: own.h */
+    const bool writable = s->state == SOCK_EARLY && !s->early.full;
+
+    if (iwarp_rs_watch_by(s->rs, s->front, s->pair, writable) != 0) {
+        return false;
+    }
+    s->front = s->pair = -1;
+    early_forget(s);
+    sock_becomes(s, SOCK_RDMA, true);
+    pthread_cond_broadcast(&s->settled);
+    return true;
+}
+
 /* `start` is held. */
 static void become_rdma(struct attempt *a)
 {
@@ -210,8 +226,11 @@ static void become_rdma(struct attempt *a)
     s->elsewhere = false;
     early_pass_on(s, true);
     a->had_some = early_has_some(s);
-    (void)start_show(s, s->early.polled);
-    settle(s, SOCK_RDMA);
+    const bool waits = s->early.polled || sock_is_in_sets(s);
+    if (!waits || !settle_behind_face(s)) {
+        (void)start_show(s, waits);
+        settle(s, SOCK_RDMA);
+    }
 }
 
 /* It is settled. */
@@ -366,10 +385,7 @@ static int finish_at_once(struct sock *s, const struct sockaddr *to, socklen_t l
         return 0;
     }
     error = error == EINPROGRESS ? answer_to(s, ms) : error;
-    if (s->pair >= 0) { /* of what could not be handed over */
-        real()->close(s->pair);
-        s->pair = -1;
-    }
+    sock_close_pair(s); /* of what could not be handed over */
     early_forget(s);
     *again = error != 0;
     if (*again) {

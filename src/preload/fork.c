@@ -199,9 +199,8 @@ static void close_unheld(void)
             if (s->state == SOCK_RDMA) {
                 s->state = SOCK_GONE;
                 (void)rclose(s->rs);
-            } else if (s->pair >= 0) {
-                real()->close(s->pair);
-                s->pair = -1;
+            } else {
+                sock_close_pair(s);
             }
             pthread_mutex_unlock(&s->start);
             sock_unref(s);
@@ -397,10 +396,7 @@ static void orphan(struct sock *s, void *arg)
         s->watched = false;
         early_forget(s);
     }
-    if (s->state == SOCK_PIPE && s->pair >= 0) {
-        real()->close(s->pair); /* its parent's matter */
-        s->pair = -1;
-    }
+    sock_close_pair(s); /* its parent's matter */
     s->elsewhere = true;
     s->kept = false;
     s->holders = 0;

@@ -154,7 +154,7 @@ struct sock *sock_new(int number, enum sock_state state)
     const int flags = real()->fcntl(number, F_GETFL);
     s->state = state;
     s->nonblock = flags >= 0 && (flags & O_NONBLOCK);
-    s->rs = s->pair = s->owner = -1;
+    s->rs = s->front = s->pair = s->owner = -1;
     pthread_mutex_init(&s->start, NULL);
     pthread_cond_init(&s->settled, NULL);
     pthread_mutex_init(&s->sets, NULL);
@@ -324,6 +324,17 @@ int sock_face(struct sock *s)
     }
     pthread_mutex_unlock(&lock);
     return face;
+}
+
+void sock_close_pair(struct sock *s)
+{
+    if (s->front >= 0) {
+        real()->close(s->front);
+    }
+    if (s->pair >= 0) {
+        real()->close(s->pair);
+    }
+    s->front = s->pair = -1;
 }
 
 unsigned sock_numbers(struct sock *s)

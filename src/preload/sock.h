@@ -87,9 +87,10 @@ struct sock {
     pthread_mutex_t start;
     pthread_cond_t settled; /* no longer CONNECTING or EARLY; with `start` */
     pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
-    int rs;   /* the rsocket; while CONNECTING or EARLY perhaps the TCP socket; else -1 */
-    int pair; /* CONNECTING, EARLY: the other end of the face; PIPE, once the program has closed
-               * it: the face, for children; else -1 */
+    int rs;    /* the rsocket; while CONNECTING or EARLY perhaps the TCP socket; else -1 */
+    int front; /* CONNECTING, EARLY: the face; else -1 */
+    int pair;  /* CONNECTING, EARLY: its other end; PIPE, once the program has closed it: the face,
+                * for children; else -1 */
     struct early early;
     int64_t part_ms;          /* ARRIVED: when part of the key was first seen, or 0; with `start` */
     atomic_bool starts_alone; /* a server's: its whole Request was there, and it has not started */
@@ -151,6 +152,9 @@ static inline bool sock_is_unsettled(const struct sock *s)
 
 /* A new descriptor of its face, or -1. */
 int sock_face(struct sock *s);
+
+/* `front` and `pair`, as far as they are there; numbers keep what they are. `start` is held. */
+void sock_close_pair(struct sock *s);
 
 unsigned sock_numbers(struct sock *s); /* how many there are */
 

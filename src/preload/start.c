@@ -391,8 +391,7 @@ void start_end(struct sock *s)
         s->state = SOCK_GONE;
         (void)rclose(rs);
     } else if (s->state == SOCK_PIPE && s->pair >= 0 && !fork_keep(s)) {
-        real()->close(s->pair);
-        s->pair = -1;
+        sock_close_pair(s);
     } else if (s->elsewhere && rs >= 0) {
         s->rs = -1;
         if (rclose(rs) != 0) { /* the parent's face goes, too, in this process */

@@ -29,13 +29,12 @@ static bool put(int fd)
     return send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
+/* No other octet has room then. */
 static void fill(int fd)
 {
-    static const char octets[4096];
+    static const char octets[16384]; /* more than there is room for */
 
-    while (send(fd, octets, sizeof octets, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
-    }
-    while (put(fd)) {
+    while (send(fd, octets, sizeof octets, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof octets) {
     }
 }
 
@@ -176,10 +175,49 @@ void rs_hide(struct rs *s)
     }
 }
 
+static void begin_to_show(struct rs *s, int face, int behind, bool writable)
+{
+    s->face = face;
+    s->behind = behind;
+    s->shows_readable = s->shows_read_over = s->shows_over = false;
+    s->shows_writable = writable;
+    s->shown = s->arrived;
+    atomic_store(&s->watched, true);
+    rs_watched(s);
+    if (s->cq) {
+        iwarp_compat_arm_aside(s->cq);
+    }
+    rs_progress(s);
+}
+
+static void keep_small(int face)
+{
+    const int least = 1; /* the kernel has one of its own */
+
+    (void)setsockopt(face, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+}
+
+int iwarp_rs_watch_by(int fd, int face, int behind, bool writable)
+{
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        return -1;
+    }
+    const bool is_first = s->face < 0 && rs_engine_eq();
+    if (is_first) {
+        if (writable) { /* else it was when it was filled */
+            keep_small(face);
+        }
+        begin_to_show(s, face, behind, writable);
+    }
+    rs_give_back(s);
+    return is_first ? 0 : -1;
+}
+
 int iwarp_rs_watch(int fd)
 {
     struct rs *s = rs_take(fd);
-    const int small = 1; /* the kernel's least */
     int pair[2], face;
 
     if (!s) {
@@ -187,18 +225,8 @@ int iwarp_rs_watch(int fd)
     }
     if (s->face < 0 && rs_engine_eq() &&
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0) {
-        s->face = pair[0];
-        s->behind = pair[1];
-        (void)setsockopt(s->face, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-        s->shows_readable = s->shows_read_over = s->shows_over = false;
-        s->shows_writable = true;
-        s->shown = s->arrived;
-        atomic_store(&s->watched, true);
-        rs_watched(s);
-        if (s->cq) {
-            iwarp_compat_arm_aside(s->cq);
-        }
-        rs_progress(s);
+        keep_small(pair[0]);
+        begin_to_show(s, pair[0], pair[1], true);
     }
     face = s->face;
     rs_give_back(s);

@@ -225,6 +225,7 @@ refuses()
     diff <(echo "$before") <(find "$TMPDIR")
 }
 
+command -v g++ >/dev/null || { echo "g++ is not installed"; exit 77; }
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
 echo "1..$((29 + 3 * ${#programs[@]}))"

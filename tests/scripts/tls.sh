@@ -17,6 +17,10 @@ said() { eventually grep -q -- "$1" server.err; }
 listens() { grep -q "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
 
+for tool in openssl stunnel4 rping ibv_rc_pingpong; do
+    command -v $tool >/dev/null || { echo "$tool is not installed"; exit 77; }
+done
+
 # background NAME COMMAND...: output in NAME.out, input by descriptor 7; sets pid
 background()
 {

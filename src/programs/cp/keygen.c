@@ -50,12 +50,22 @@ static bool complain_of_openssl(const char *what)
 
 /* --- files ----------------------------------------------------------------------------------- */
 
+/* False after a message: it is too long. */
+static bool join(char path[PATH], const char *dir, const char *name)
+{
+    const int len = snprintf(path, PATH, "%s/%s", dir, name);
+
+    return (len >= 0 && len < PATH) || complain(dir, strerror(ENAMETOOLONG));
+}
+
 /* A new file, or NULL after a message. */
 static FILE *create(const char *dir, const char *name, mode_t mode)
 {
     char path[PATH];
 
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!join(path, dir, name)) {
+        return NULL;
+    }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file) {
@@ -89,7 +99,9 @@ static FILE *open_old(const char *dir, const char *name)
 {
     char path[PATH];
 
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!join(path, dir, name)) {
+        return NULL;
+    }
     FILE *file = fopen(path, "re");
     if (!file) {
         complain(path, strerror(errno));
@@ -181,7 +193,9 @@ static bool find_ca(const char *dir, struct pair *ca)
 {
     char path[PATH];
 
-    snprintf(path, sizeof path, "%s/ca.pem", dir);
+    if (!join(path, dir, "ca.pem")) {
+        return false;
+    }
     if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
         return complain(dir, strerror(errno));
     }
@@ -249,7 +263,9 @@ static bool make_folder(const char *dir, const struct pair *ca, const char *word
         return complain(word, "not NAME or NAME=HOST,...");
     }
     snprintf(name, sizeof name, "%.*s", (int)len, word);
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!join(path, dir, name)) {
+        return false;
+    }
     bool good = (make_leaf(&leaf, ca, name, list) || complain_of_openssl(name)) &&
                 write_folder(path, &leaf, ca);
     pair_free(&leaf);

@@ -219,14 +219,25 @@ static void on_closed(uv_handle_t *handle)
     free(t);
 }
 
-/* SO_LINGER with 0 seconds makes close send a RST and drop what is unsent. */
+/* SO_LINGER with 0 seconds makes close send a RST and drop what is unsent. Of a socket of the
+ * application other descriptors may be open, also in children: there a disconnect sends it. */
+static void send_reset(const struct tcp *t)
+{
+    const struct linger now = {1, 0};
+    const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+
+    setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    if (t->adopted) {
+        (void)connect(t->fd, &nowhere, sizeof nowhere);
+    }
+}
+
 static void tcp_close(struct iwarp_endpoint *ep, bool reset)
 {
     struct tcp *t = tcp_of(ep);
 
     if (reset) {
-        const struct linger now = {1, 0};
-        setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        send_reset(t);
     }
     uv_poll_stop(&t->poll);
     uv_close((uv_handle_t *)&t->poll, on_closed);

@@ -13,8 +13,10 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -205,6 +207,31 @@ static void adopt__as_initiator__is_a_connection(void **state)
     raw_fin(host->fd);
     raw_expect_fin(host->fd, "a close in order");
     host_ended(host, IWARP_FAULT_NONE, 1);
+    host_finish(host);
+    host_reset_memory(host);
+}
+
+/* The application, or a child of it, may have a duplicate, with which close alone sends nothing. */
+static void adopt__aborted_while_a_duplicate_is_open__resets(void **state)
+{
+    struct pollfd p = {.events = POLLIN};
+    char c;
+
+    (void)state;
+    connect_plain();
+    const int other = dup(ours);
+    assert_true(other >= 0);
+    connect_socket();
+    raw_hear(host->fd, NULL, REQUEST "50020006 00200020 6869", "the Request");
+    raw_say(host->fd, NULL, REPLY "50020004 00100010");
+    host_event(host, IWARP_EVENT_ESTABLISHED);
+    assert_int_equal(iwarp_abort(host->conn), IWARP_OK);
+    p.fd = host->fd;
+    assert_int_equal(poll(&p, 1, RAW_PATIENCE_MS), 1);
+    while (recv(host->fd, &c, 1, MSG_DONTWAIT) > 0) {
+    }
+    assert_int_equal(errno, ECONNRESET);
+    close(other);
     host_finish(host);
     host_reset_memory(host);
 }
@@ -453,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adopt__as_initiator__is_a_connection),
+        cmocka_unit_test(adopt__aborted_while_a_duplicate_is_open__resets),
         cmocka_unit_test(adopt__as_responder_with_octets_read_before__loses_none),
         cmocka_unit_test(adopt__with_much_read_before__places_it),
         cmocka_unit_test(adopt__rejected_by_the_peer__gives_the_socket_back),

@@ -46,6 +46,20 @@ static bool hold(struct sock *s)
     return false;
 }
 
+/* While it connects, the TCP socket is behind the face, and stays the program's until release. */
+static bool hold_tcp(struct sock *s)
+{
+    if (!sock_is_unsettled(s)) {
+        return false;
+    }
+    pthread_mutex_lock(&s->start);
+    if (sock_is_unsettled(s) && !iwarp_rs_is(s->rs)) {
+        return true;
+    }
+    pthread_mutex_unlock(&s->start);
+    return false;
+}
+
 static void release(struct sock *s)
 {
     pthread_mutex_unlock(&s->start);
@@ -104,17 +118,27 @@ EXPORT int getpeername(int fd, struct sockaddr *restrict to, socklen_t *restrict
  * or have its loop woken up for messages in the error queue, which nobody reads. Programs do
  * without it when told that there is none.
  */
+#define SO_TIMESTAMPING_32 37 /* with times of 32 bits there, */
+#define SO_TIMESTAMPING_64 65 /* and with times of 64 bits everywhere */
+
 static bool is_refused(int level, int name)
 {
     static const struct {
         int level, name;
     } refused[] = {
-        {SOL_SOCKET, SO_ZEROCOPY},    {SOL_SOCKET, SO_ATTACH_FILTER},
-        {SOL_SOCKET, SO_ATTACH_BPF},  {SOL_SOCKET, SO_TIMESTAMPING},
-        {SOL_SOCKET, SO_TXTIME},      {IPPROTO_IP, IP_RECVERR},
-        {IPPROTO_IPV6, IPV6_RECVERR}, {IPPROTO_IPV6, IPV6_ADDRFORM},
-        {IPPROTO_TCP, TCP_ULP},       {IPPROTO_TCP, TCP_REPAIR},
-        {IPPROTO_TCP, TCP_MD5SIG},    {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
+        {SOL_SOCKET, SO_ZEROCOPY},
+        {SOL_SOCKET, SO_ATTACH_FILTER},
+        {SOL_SOCKET, SO_ATTACH_BPF},
+        {SOL_SOCKET, SO_TIMESTAMPING_32},
+        {SOL_SOCKET, SO_TIMESTAMPING_64},
+        {SOL_SOCKET, SO_TXTIME},
+        {IPPROTO_IP, IP_RECVERR},
+        {IPPROTO_IPV6, IPV6_RECVERR},
+        {IPPROTO_IPV6, IPV6_ADDRFORM},
+        {IPPROTO_TCP, TCP_ULP},
+        {IPPROTO_TCP, TCP_REPAIR},
+        {IPPROTO_TCP, TCP_MD5SIG},
+        {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -125,27 +149,16 @@ static bool is_refused(int level, int name)
     return false;
 }
 
-/* While it connects, the TCP socket is behind the face. A socket pair has no options of TCP: they
- * were set before, and it does without. */
+/* A child that has not asked for a connection of its parent's sees another TCP socket's options. A
+ * socket pair has no options of TCP: they were set before, and it does without. */
 static int option_place(const struct sock *s, int fd)
 {
-    return sock_is_unsettled(s) ? s->rs : fd;
+    return s->state == SOCK_PARENTS ? s->rs : fd;
 }
 
 static bool is_without(const struct sock *s, int level)
 {
     return s->state == SOCK_PIPE && level != SOL_SOCKET;
-}
-
-/* Its options are those of the connection, which a child asks for first. */
-static struct sock *for_options(int fd)
-{
-    struct sock *s = settled(fd);
-
-    if (s && s->state == SOCK_PARENTS) {
-        fork_ask(s);
-    }
-    return s;
 }
 
 static int set_held(struct sock *s, int level, int name, const void *value, socklen_t len)
@@ -159,13 +172,16 @@ static int set_held(struct sock *s, int level, int name, const void *value, sock
 
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
-    struct sock *s = for_options(fd);
+    struct sock *s = settled(fd);
     int result = -1;
 
     if (!s) {
         return real()->setsockopt(fd, level, name, value, len);
     }
-    if (hold(s)) {
+    if (hold_tcp(s)) {
+        result = real()->setsockopt(s->rs, level, name, value, len);
+        release(s);
+    } else if (hold(s)) {
         result = set_held(s, level, name, value, len);
         release(s);
     } else if (is_without(s, level)) {
@@ -188,19 +204,23 @@ static int get_held(struct sock *s, int level, int name, void *value, socklen_t 
 
 EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict len)
 {
-    struct sock *s = for_options(fd);
+    struct sock *s = settled(fd);
 
     if (!s) {
         return real()->getsockopt(fd, level, name, value, len);
     }
     const bool error_of_connect = sock_is_unsettled(s) && level == SOL_SOCKET && name == SO_ERROR;
     int result;
-    if (!error_of_connect && hold(s)) {
+    if (error_of_connect) {
+        result = real()->getsockopt(fd, level, name, value, len);
+    } else if (hold_tcp(s)) {
+        result = real()->getsockopt(s->rs, level, name, value, len);
+        release(s);
+    } else if (hold(s)) {
         result = get_held(s, level, name, value, len);
         release(s);
     } else {
-        result = real()->getsockopt(error_of_connect ? fd : option_place(s, fd), level, name, value,
-                                    len);
+        result = real()->getsockopt(option_place(s, fd), level, name, value, len);
     }
     sock_put(s);
     return result;
@@ -240,11 +260,12 @@ static int set_flags(struct sock *s, int fd, int flags)
     }
     start_await_settled(s);
     s->nonblock = (flags & O_NONBLOCK) != 0;
-    if (hold(s)) {
+    if (hold_tcp(s)) {
+        (void)real()->fcntl(s->rs, F_SETFL, flags);
+        release(s);
+    } else if (hold(s)) {
         result = rfcntl(s->rs, F_SETFL, flags);
         release(s);
-    } else if (sock_is_unsettled(s)) {
-        (void)real()->fcntl(s->rs, F_SETFL, flags);
     }
     return s->state == SOCK_RDMA ? result : real()->fcntl(fd, F_SETFL, flags);
 }

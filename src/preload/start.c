@@ -164,13 +164,17 @@ static bool decide(struct sock *s, int number, enum use use)
     return true;
 }
 
-int start_limit_ms(int tcp, enum use use)
+int start_limit_ms(int fd, enum use use)
 {
     struct timeval limit = {0};
     socklen_t len = sizeof limit;
 
-    (void)real()->getsockopt(tcp, SOL_SOCKET, use == USE_READ ? SO_RCVTIMEO : SO_SNDTIMEO, &limit,
-                             &len);
+    const int name = use == USE_READ ? SO_RCVTIMEO : SO_SNDTIMEO;
+    if (!iwarp_rs_is(fd)) {
+        (void)real()->getsockopt(fd, SOL_SOCKET, name, &limit, &len);
+    } else {
+        (void)rgetsockopt(fd, SOL_SOCKET, name, &limit, &len);
+    }
     const long long ms = limit.tv_sec * 1000LL + limit.tv_usec / 1000;
     return ms > INT_MAX ? INT_MAX : ms > 0 ? (int)ms : -1;
 }

@@ -74,7 +74,7 @@ int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms);
 
 /* How long a call that reads (SO_RCVTIMEO) or writes and connects (SO_SNDTIMEO) may wait, in
  * milliseconds, as the TCP socket's option says; -1: for as long as it takes. */
-int start_limit_ms(int tcp, enum use use);
+int start_limit_ms(int fd, enum use use);
 
 /* The rsocket, as it was, is not this thread's to use. Does a child use it, too, by now, so that
  * the kernel has its octets (fork.h)? */

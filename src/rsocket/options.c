@@ -36,6 +36,9 @@ static int set_option(struct rs *s, int level, int name, const void *value, sock
     const int result =
         s->as_tcp && s->conn ? iwarp_compat_setsockopt(s->conn, level, name, value, len) : -1;
 
+    if (s->as_tcp && s->conn && s->state != RS_CONNECTING && !was_answered(s, result)) {
+        return 0; /* it is over, and the number is that of other sockets, too */
+    }
     return was_answered(s, result) ? result : setsockopt(s->fd, level, name, value, len);
 }
 

@@ -37,6 +37,13 @@ static int make(_Atomic int *at, int old, const struct rs *s)
     return fresh;
 }
 
+/* A child may close all that it does not know, and the number may be another descriptor's then. */
+void rs_stand_in_child(void)
+{
+    atomic_store(&sockets[0], -1);
+    atomic_store(&sockets[1], -1);
+}
+
 /* A program may have closed all descriptors that it does not know. */
 bool rs_stand_in(struct rs *s)
 {

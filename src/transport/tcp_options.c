@@ -104,8 +104,11 @@ int iwarp_tcp_options_get(const struct iwarp_tcp_options *o, int level, int name
 
 static int take(void *to, size_t size, const void *value, socklen_t len)
 {
-    if (!value || len < size) {
-        return value ? -EINVAL : -EFAULT;
+    if (len < size) {
+        return -EINVAL;
+    }
+    if (!value) {
+        return -EFAULT;
     }
     memcpy(to, value, size);
     return 0;

@@ -113,14 +113,15 @@ EXPORT int getpeername(int fd, struct sockaddr *restrict to, socklen_t *restrict
     return result;
 }
 
-/*
- * What would change the octets of the TCP connection under the library's feet, take some of them,
- * or have its loop woken up for messages in the error queue, which nobody reads. Programs do
- * without it when told that there is none.
- */
-#define SO_TIMESTAMPING_32 37 /* with times of 32 bits there, */
-#define SO_TIMESTAMPING_64 65 /* and with times of 64 bits everywhere */
+/* SO_TIMESTAMPING is one of these; the kernel takes both. */
+#define TIMESTAMPING_OLD 37
+#define TIMESTAMPING_NEW 65
 
+/*
+ * The library would fail with these: they change the octets of the TCP connection, take some of
+ * them, or wake up the loop for messages in the error queue, which nobody reads. A program does
+ * without such an option when it is told that there is none.
+ */
 static bool is_refused(int level, int name)
 {
     static const struct {
@@ -129,8 +130,8 @@ static bool is_refused(int level, int name)
         {SOL_SOCKET, SO_ZEROCOPY},
         {SOL_SOCKET, SO_ATTACH_FILTER},
         {SOL_SOCKET, SO_ATTACH_BPF},
-        {SOL_SOCKET, SO_TIMESTAMPING_32},
-        {SOL_SOCKET, SO_TIMESTAMPING_64},
+        {SOL_SOCKET, TIMESTAMPING_OLD},
+        {SOL_SOCKET, TIMESTAMPING_NEW},
         {SOL_SOCKET, SO_TXTIME},
         {IPPROTO_IP, IP_RECVERR},
         {IPPROTO_IPV6, IPV6_RECVERR},
@@ -149,13 +150,14 @@ static bool is_refused(int level, int name)
     return false;
 }
 
-/* A child that has not asked for a connection of its parent's sees another TCP socket's options. A
- * socket pair has no options of TCP: they were set before, and it does without. */
+/* A child that has not used its parent's connection yet has the options of the number's TCP socket.
+ */
 static int option_place(const struct sock *s, int fd)
 {
     return s->state == SOCK_PARENTS ? s->rs : fd;
 }
 
+/* A socket pair has no options of TCP: they were set before, and it does without. */
 static bool is_without(const struct sock *s, int level)
 {
     return s->state == SOCK_PIPE && level != SOL_SOCKET;

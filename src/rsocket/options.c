@@ -17,29 +17,40 @@
 #define BUFFER_MAX (16u << 20)
 #define QUEUE_MAX  16384u
 
-/* Is it the connection's to answer? Not once that is over, and would have to ask its TCP. */
-static bool was_answered(const struct rs *s, int result)
+static bool has_connection(const struct rs *s)
 {
-    return s->as_tcp && s->conn && (result == 0 || errno != ENOTCONN);
+    return s->as_tcp && s->conn;
+}
+
+/* The connection answers. ENOTCONN: it is over, and only its TCP socket would know. */
+static bool was_answered(int result)
+{
+    return result == 0 || errno != ENOTCONN;
 }
 
 int rs_get_option(struct rs *s, int level, int name, void *value, socklen_t *len)
 {
-    const int result =
-        s->as_tcp && s->conn ? iwarp_compat_getsockopt(s->conn, level, name, value, len) : -1;
-
-    return was_answered(s, result) ? result : getsockopt(s->fd, level, name, value, len);
+    if (has_connection(s)) {
+        const int result = iwarp_compat_getsockopt(s->conn, level, name, value, len);
+        if (was_answered(result)) {
+            return result;
+        }
+    }
+    return getsockopt(s->fd, level, name, value, len);
 }
 
 static int set_option(struct rs *s, int level, int name, const void *value, socklen_t len)
 {
-    const int result =
-        s->as_tcp && s->conn ? iwarp_compat_setsockopt(s->conn, level, name, value, len) : -1;
-
-    if (s->as_tcp && s->conn && s->state != RS_CONNECTING && !was_answered(s, result)) {
-        return 0; /* it is over, and the number is that of other sockets, too */
+    if (has_connection(s)) {
+        const int result = iwarp_compat_setsockopt(s->conn, level, name, value, len);
+        if (was_answered(result)) {
+            return result;
+        }
+        if (s->state != RS_CONNECTING) {
+            return 0; /* other sockets have the number's TCP socket, too (rspreload/stand_in.c) */
+        }
     }
-    return was_answered(s, result) ? result : setsockopt(s->fd, level, name, value, len);
+    return setsockopt(s->fd, level, name, value, len);
 }
 
 uint64_t rs_call_until(struct rs *s, int option, int flags)

@@ -62,24 +62,32 @@ void rs_copy_options(struct rs *from, int to)
     }
 }
 
-/* The kernel tells twice what was set, and from Linux 5.14 on whether something was. */
-static void copy_length(struct rs *from, int to, int name, int lock)
+/* Before Linux 5.14 nothing tells. */
+bool rs_has_set_length(struct rs *s, int lock)
 {
 #ifdef SO_BUF_LOCK
-    int locks = 0, octets = 0;
+    int locks = 0;
     socklen_t len = sizeof locks;
 
-    if (rs_get_option(from, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) == 0 && (locks & lock) &&
+    return rs_get_option(s, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) == 0 && (locks & lock);
+#else
+    (void)s;
+    (void)lock;
+    return false;
+#endif
+}
+
+/* The kernel tells twice what was set. */
+static void copy_length(struct rs *from, int to, int name, int lock)
+{
+    int octets = 0;
+    socklen_t len = sizeof octets;
+
+    if (rs_has_set_length(from, lock) &&
         rs_get_option(from, SOL_SOCKET, name, &octets, &len) == 0) {
         octets /= 2;
         (void)setsockopt(to, SOL_SOCKET, name, &octets, sizeof octets);
     }
-#else
-    (void)from;
-    (void)to;
-    (void)name;
-    (void)lock;
-#endif
 }
 
 int rs_renew(struct rs *s)

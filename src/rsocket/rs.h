@@ -101,8 +101,8 @@ struct rs_mapping {
 };
 
 struct rs {
-    int fd; /* its number: a TCP socket that is not connected; of a client that was adopted, its
-             * connection until that is established */
+    int fd; /* its number: a TCP socket that is not connected. An adopted client has its connection
+             * there until that is established */
     unsigned born;
     _Atomic unsigned uses; /* rises with the table's lock held only */
     pthread_mutex_t lock;
@@ -427,9 +427,11 @@ bool rs_is_settled(struct rs *s); /* not CONNECTING */
 int rs_renew(struct rs *s);
 void rs_copy_options(struct rs *from, int to); /* the lock is held */
 
-/* Of SO_BUF_LOCK: SOCK_SNDBUF_LOCK and SOCK_RCVBUF_LOCK of linux/socket.h. */
+/* Has the program set that length of a TCP socket's buffer? The lock is held. `lock`: of
+ * SO_BUF_LOCK, SOCK_SNDBUF_LOCK or SOCK_RCVBUF_LOCK of linux/socket.h. */
 #define RS_SEND_LENGTH_SET    1
 #define RS_RECEIVE_LENGTH_SET 2
+bool rs_has_set_length(struct rs *s, int lock);
 
 /* rspreload/stand_in.c: its number is that of no connection any more. False: it still is. */
 bool rs_stand_in(struct rs *s);

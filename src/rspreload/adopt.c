@@ -41,7 +41,8 @@ static unsigned keepalive(int tcp)
     return s > 0 && s < KEEPALIVE_S ? s : KEEPALIVE_S;
 }
 
-/* The library has chosen these two by the time above. The lock is held. */
+/* The interval and the number of probes stay the program's: the library has replaced them. The lock
+ * is held. */
 static void keep_probes(struct rs *s)
 {
     static const int names[] = {TCP_KEEPINTVL, TCP_KEEPCNT};
@@ -108,21 +109,6 @@ static int adopt(struct rs *s, int tcp, enum iwarp_rs_role role, const void *rec
     return -1;
 }
 
-/* Has the program set SO_RCVBUF? Before Linux 5.14 nothing tells. */
-static bool has_set_length(int tcp)
-{
-#ifdef SO_BUF_LOCK
-    int locks = 0;
-    socklen_t len = sizeof locks;
-
-    return getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) == 0 &&
-           (locks & RS_RECEIVE_LENGTH_SET);
-#else
-    (void)tcp;
-    return false;
-#endif
-}
-
 int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t received_len,
                    unsigned timeout_ms)
 {
@@ -157,7 +143,7 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
     s = rs_take(fd);
     s->nonblocking = (flags & O_NONBLOCK) != 0;
     s->as_tcp = true;
-    s->receive_fixed = has_set_length(tcp);
+    s->receive_fixed = rs_has_set_length(s, RS_RECEIVE_LENGTH_SET);
     if (adopt(s, tcp, role, received, received_len, timeout_ms) == 0) {
         if (role == IWARP_RS_SERVER) {
             (void)rs_stand_in(s);

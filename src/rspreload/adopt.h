@@ -25,9 +25,9 @@ enum iwarp_rs_role {
 /*
  * The connected TCP socket `fd` becomes an rsocket, of the same number: its connection moves to a
  * descriptor of the library's, and a TCP socket that is not connected takes its place, with
- * FD_CLOEXEC; of a client once the start-up has come to a good end. An epoll set still watches the
- * old one: take fd out of the set before the call. Options of fd stay as the program has set them,
- * and those that it sets later reach TCP, but for what the library needs otherwise
+ * FD_CLOEXEC; for a client that happens when the connection is established. An epoll set still
+ * watches the old one: take fd out of the set before the call. Options of fd stay as the program
+ * has set them, and those that it sets later reach TCP, but for what the library needs otherwise
  * (transport/tcp_options.h). `received` is octets that were read from fd already, copied; NULL and
  * 0: none.
  *
@@ -73,9 +73,10 @@ bool iwarp_rs_is(int fd);
 int iwarp_rs_watch(int fd);
 
 /*
- * The same with a socket pair of the caller's, whose ends become the rsocket's: `face` is that
- * descriptor, and `behind` its other end. writable: it is so now; else it is full of what the
- * caller has sent. 0, or -1: EBADF, or there is one already.
+ * The same with a socket pair of the caller's. Both ends become the rsocket's: `face` is what
+ * iwarp_rs_watch returns from then on, and `behind` is its other end. writable: the face is
+ * writable now; else it is full of what the caller has sent. 0, or -1: EBADF, or there is one
+ * already.
  */
 int iwarp_rs_watch_by(int fd, int face, int behind, bool writable);
 

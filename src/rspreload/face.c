@@ -192,7 +192,7 @@ static void begin_to_show(struct rs *s, int face, int behind, bool writable)
 
 static void keep_small(int face)
 {
-    const int least = 1; /* the kernel has one of its own */
+    const int least = 1; /* the kernel takes its minimum instead */
 
     (void)setsockopt(face, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
 }

@@ -25,35 +25,31 @@ static int high_socket(int family, int above)
     return high;
 }
 
-/* In the place of `old`, which does not serve. -1: errno. */
-static int make(_Atomic int *at, int old, const struct rs *s)
+/* -1: errno. */
+static int make(_Atomic int *at, const struct rs *s)
 {
-    int fresh = high_socket(s->family, s->fd);
+    int fresh = high_socket(s->family, s->fd), none = -1;
 
-    if (fresh >= 0 && !atomic_compare_exchange_strong(at, &old, fresh)) {
+    if (fresh >= 0 && !atomic_compare_exchange_strong(at, &none, fresh)) {
         close(fresh);
-        fresh = old; /* another thread was quicker */
+        fresh = none; /* another thread was quicker, and this is its socket */
     }
     return fresh;
 }
 
-/* A child may close all that it does not know, and the number may be another descriptor's then. */
+/* A child may close all descriptors that it does not know, and give their numbers to others. */
 void rs_stand_in_child(void)
 {
     atomic_store(&sockets[0], -1);
     atomic_store(&sockets[1], -1);
 }
 
-/* A program may have closed all descriptors that it does not know. */
 bool rs_stand_in(struct rs *s)
 {
     IWARP_UNCANCELLED;
     _Atomic int *at = &sockets[s->family == AF_INET6];
     int socket = atomic_load(at);
 
-    if (socket < 0 || dup3(socket, s->fd, O_CLOEXEC) < 0) {
-        socket = make(at, socket, s);
-        return socket >= 0 && dup3(socket, s->fd, O_CLOEXEC) >= 0;
-    }
-    return true;
+    socket = socket >= 0 ? socket : make(at, s);
+    return socket >= 0 && dup3(socket, s->fd, O_CLOEXEC) >= 0;
 }

@@ -21,7 +21,7 @@ static void on_completion(void *arg)
     struct rs *s = arg;
 
     rs_wake(s);
-    if (!atomic_load(&s->watched)) {
+    if (!atomic_load(&s->watched) && !atomic_load(&s->keeps)) {
         return;
     }
     if (rs_posting == s) {
@@ -53,9 +53,8 @@ static enum iwarp_status make_memory(struct rs *s)
     s->send = s->buffers = iwarp_pages_map(s->buffers_len, false);
     s->messages = calloc(1, messages);
     s->shared = calloc(1, rs_shared_len(s));
-    s->lengths = calloc(s->rq_size + 1, sizeof *s->lengths);
     s->map = calloc(s->map_size + 1, sizeof *s->map);
-    if (!s->send || !s->messages || !s->shared || !s->lengths || !s->map) {
+    if (!s->send || !s->messages || !s->shared || !s->map) {
         return IWARP_NO_MEMORY;
     }
     const struct part {
@@ -97,14 +96,15 @@ static enum iwarp_status make_queues(struct rs *s)
 
 static void begin(struct rs *s)
 {
-    s->send_at = s->controls = 0;
+    s->send_at = s->controls = s->kept = 0;
+    s->owes_end = false;
+    atomic_store(&s->keeps, false);
     s->send_free = s->send_len;
     s->sends_free = s->sq_size;
     s->sent = s->may_send = s->granted_at = s->taken = 0;
     s->target = 0;
     s->next_target = 1; /* entry 0 is in the private data */
     s->peer_target = 1;
-    s->first = s->after = s->read_of_first = 0;
     rs_halves_begin(s);
     s->error = s->start_up = 0;
     s->read_over = s->write_over = s->told_end = s->heard_end = s->dead = s->ended = false;
@@ -174,10 +174,9 @@ void rs_unprepare(struct rs *s)
     iwarp_pages_unmap(s->buffers, s->buffers_len);
     free(s->messages);
     free(s->shared);
-    free(s->lengths);
     free(s->map);
     s->send = s->buffers = NULL;
-    s->messages = s->lengths = NULL;
+    s->messages = NULL;
     s->shared = NULL;
     s->map = NULL;
     errno = error;
@@ -264,7 +263,7 @@ static int error_of_tcp(struct rs *s, int error)
     if (error) {
         return s->heard_end ? EPIPE : error;
     }
-    return rs_may_send(s) ? 0 : ECONNRESET;
+    return s->kept == 0 && (s->write_over || rs_may_post(s)) ? 0 : ECONNRESET;
 }
 
 void rs_over(struct rs *s, int error)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading and writing. A piece of data goes through the send buffer, so a program has its memory
- * back when a call returns, and is written into what the peer has lent.
+ * Reading and writing. What is written goes through the send buffer, so a program has its memory
+ * back when a call returns.
  */
 #include "rsocket/rs.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
-
-/* Octets of one message: the peer reads the first while the next comes. */
-#define PIECE_MAX 131072u
 
 /* Never less than what is there, also where the sum is more than a size can say. */
 static size_t octets_of(const struct iovec *iov, size_t count)
@@ -44,39 +41,6 @@ static void copy(enum direction direction, uint8_t *buffer, const struct iovec *
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* rs_may_send is true. The octets that went, or -1. */
-static ssize_t send_piece(struct rs *s, const struct iovec *iov, size_t at, size_t left)
-{
-    struct rs_entry *target = &s->targets[s->target], to = *target;
-    if (s->send_free == s->send_len) {
-        s->send_at = 0; /* what was used last is in the cache */
-    }
-    uint32_t octets =
-        least(least(s->send_free, s->send_len - s->send_at), least(to.len, PIECE_MAX));
-
-    octets = left < octets ? (uint32_t)left : octets;
-    copy(GATHER, s->send + s->send_at, iov, at, octets);
-    if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + s->send_at, octets, &to, false,
-                rs_message(RS_DATA, octets)) != 0) {
-        return rs_fail(ENOMEM);
-    }
-    target->addr += octets; /* our copy: the peer writes another one */
-    target->len -= octets;
-    if (target->len == 0) {
-        s->target = (s->target + 1) % RS_TARGETS;
-    }
-    s->send_at = (s->send_at + octets) % s->send_len;
-    s->send_free -= octets;
-    s->sends_free--;
-    s->sent++;
-    return (ssize_t)octets;
-}
-
 /* What is written now goes to a peer that has closed. */
 static bool is_lost(const struct rs *s)
 {
@@ -108,13 +72,26 @@ static void lose(struct rs *s)
     rs_wake(s);
 }
 
+/* A piece of what is left, into the send buffer. How many octets. */
+static size_t keep(struct rs *s, const struct iovec *iov, size_t at, size_t left)
+{
+    uint32_t room;
+    uint8_t *to = rs_room(s, &room);
+    const uint32_t octets = left < room ? (uint32_t)left : room;
+
+    copy(GATHER, to, iov, at, octets);
+    rs_take_room(s, octets);
+    s->kept += octets;
+    return octets;
+}
+
 static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int flags)
 {
     size_t left = octets_of(iov, count), done = 0;
     struct rs_limit limit = {SO_SNDTIMEO, flags, false, 0};
 
     while (!write_refused(s)) {
-        ssize_t went;
+        size_t went;
         if (left == 0 && done == 0) {
             return 0;
         }
@@ -128,12 +105,10 @@ static ssize_t send_all(struct rs *s, const struct iovec *iov, size_t count, int
         if (s->state != RS_CONNECTED || s->write_over) {
             continue;
         }
-        went = send_piece(s, iov, done, left);
-        if (went < 0) {
-            break;
-        }
-        done += (size_t)went;
-        left -= (size_t)went;
+        went = keep(s, iov, done, left);
+        rs_send_kept(s);
+        done += went;
+        left -= went;
         if (left == 0) {
             break;
         }
@@ -193,16 +168,9 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* What has been read frees its half of the buffer, and its message, when that is at its end. */
-static void consume(struct rs *s, uint32_t octets)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-    rs_halves_took(s, octets);
-    s->read_of_first += octets;
-    while (s->first != s->after && s->read_of_first >= s->lengths[s->first]) {
-        s->read_of_first -= s->lengths[s->first];
-        s->first = (s->first + 1) % (s->rq_size + 1);
-        s->taken++;
-    }
+    return a < b ? a : b;
 }
 
 static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t wanted, bool peek)
@@ -221,7 +189,7 @@ static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t want
         unread -= n;
         done += n;
         if (!peek) {
-            consume(s, n);
+            rs_halves_took(s, n);
         }
     }
     return done;

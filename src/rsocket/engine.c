@@ -87,6 +87,7 @@ static bool can_go(struct rs *s)
         finish(s);
     }
     can = !s->conn || s->ended || rs_now_ms() >= s->dead_until_ms;
+    s->gone = can;
     rs_unlock(s);
     return can;
 }

@@ -174,8 +174,7 @@ static int write_piece(struct rs *s, const uint8_t *from, uint32_t octets,
     if (iwarp_post_send(s->qp, &wr, NULL) != IWARP_OK) {
         return rs_fail(ENOMEM);
     }
-    s->send_at = (s->send_at + octets) % s->send_len;
-    s->send_free -= octets;
+    rs_take_room(s, octets);
     s->sends_free--;
     return 0;
 }
@@ -190,7 +189,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
         return (size_t)-1;
     }
     until = rs_call_until(s, SO_SNDTIMEO, flags);
-    while (done < count && rs_wait(s, rs_may_send, until) == 0) {
+    while (done < count && rs_wait(s, rs_may_write, until) == 0) {
         struct rs_entry to;
         uint32_t octets = s->send_len - s->send_at;
         if (s->state != RS_CONNECTED || s->write_over) {

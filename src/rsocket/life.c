@@ -310,7 +310,7 @@ int rshutdown(int socket, int how)
         s->read_over = s->read_over || how != SHUT_WR;
         if (how != SHUT_RD && !s->write_over) {
             s->write_over = true;
-            (void)rs_tell_control(s, s->read_over ? RS_DISCONNECT : RS_NO_MORE);
+            rs_tell_end(s);
         }
         rs_progress(s);
         rs_wake(s);
@@ -363,8 +363,9 @@ void rs_end(struct rs *s, bool keep_number)
     stop_listening(s);
     s->to_reset = s->as_tcp && s->unread > 0;
     if (s->conn && !reset && !s->to_reset) {
-        s->to_end = s->as_tcp && s->send_free < s->send_len;
-        (void)rs_tell_control(s, RS_DISCONNECT);
+        s->read_over = true;
+        rs_tell_end(s);
+        s->to_end = s->kept > 0 || (s->as_tcp && s->send_free < s->send_len);
     }
     s->closed = true;
     rs_hide(s);

@@ -138,20 +138,24 @@ static bool give_credits(struct rs *s)
 
 /* --- messages of the peer -------------------------------------------------------------------- */
 
+/* A message that takes a credit. Its credit may go back at once: the receive is posted again, and
+ * what the peer may write is bounded by what it was lent. */
+static bool takes_credit(struct rs *s)
+{
+    if ((uint16_t)(s->taken - s->granted_at) >= s->rq_size) {
+        broken(s, "the peer has sent more messages than it has credits for");
+        return false;
+    }
+    s->taken++;
+    return true;
+}
+
 static void hear_data(struct rs *s, uint32_t octets)
 {
-    uint32_t next = (s->after + 1) % (s->rq_size + 1);
-
-    if (next == s->first) {
-        broken(s, "the peer has sent more messages than it has credits for");
-        return;
-    }
     if (octets == 0 || !rs_halves_filled(s, octets)) {
         broken(s, "the peer has written more than was lent to it, or nothing");
         return;
     }
-    s->lengths[s->after] = octets;
-    s->after = next;
     s->arrived++;
 }
 
@@ -170,10 +174,19 @@ static void take_targets(struct rs *s)
 
 static void hear_control(struct rs *s, uint32_t value)
 {
-    if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over)) {
+    if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over && !rs_keeps(s))) {
         rs_over(s, 0);
     } else if (value == RS_NO_MORE) {
-        s->heard_end = s->read_over = true;
+        s->heard_end = s->read_over = true; /* what is kept goes out yet */
+    }
+}
+
+static void hear_map(struct rs *s, uint32_t index)
+{
+    if (index >= s->map_size) {
+        broken(s, "the peer has written beyond the I/O map");
+    } else {
+        rs_hear_mapping(s, index);
     }
 }
 
@@ -187,7 +200,9 @@ static void hear(struct rs *s, uint32_t message, uint32_t octets)
     }
     switch (rs_message_type(message)) {
     case RS_DATA:
-        hear_data(s, value);
+        if (takes_credit(s)) {
+            hear_data(s, value);
+        }
         break;
     case RS_CREDITS:
         if ((int16_t)((uint16_t)value - s->may_send) < 0) {
@@ -198,11 +213,8 @@ static void hear(struct rs *s, uint32_t message, uint32_t octets)
         take_targets(s);
         break;
     case RS_MAP:
-        s->taken++;
-        if (value >= s->map_size) {
-            broken(s, "the peer has written beyond the I/O map");
-        } else {
-            rs_hear_mapping(s, value);
+        if (takes_credit(s)) {
+            hear_map(s, value);
         }
         break;
     case RS_CONTROL:
@@ -281,22 +293,13 @@ void rs_progress(struct rs *s)
         (void)post_receives(s, again.slots, again.count);
         any = any || n > 0;
     }
+    rs_send_kept(s);
     while (give_credits(s)) {
     }
     rs_tell_mappings(s);
     if (any) {
         rs_wake(s);
     }
-}
-
-bool rs_may_send(struct rs *s)
-{
-    if (s->state == RS_CONNECTING) {
-        return false;
-    }
-    return s->state != RS_CONNECTED || s->write_over ||
-           (s->sends_free > 0 && s->send_free > 0 &&
-            (int16_t)(s->may_send - s->sent) > (int16_t)s->spare && s->targets[s->target].len > 0);
 }
 
 _Thread_local bool rs_carries;
@@ -331,7 +334,7 @@ short rs_events(struct rs *s)
     if (rs_may_read(s)) {
         events |= POLLIN | POLLRDNORM;
     }
-    if (rs_may_send(s)) {
+    if (rs_is_writable(s)) {
         events |= POLLOUT | POLLWRNORM;
     }
     if (s->read_over) {

@@ -151,8 +151,11 @@ struct rs {
         struct rs_entry targets[RS_TARGETS]; /* which the peer writes */
     } *shared;                               /* and its map behind them */
     uint32_t send_at, send_free, sends_free, controls;
-    uint16_t sent, may_send;             /* messages that take a credit, modulo 2^16 */
-    uint16_t spare;                      /* credits that stay unused, see RS_SPARE */
+    uint32_t kept;           /* octets of the ring that are to be posted yet, the newest ones */
+    bool owes_end;           /* the end is to be told behind these */
+    _Atomic bool keeps;      /* as rs_keeps: the loop looks when something completes */
+    uint16_t sent, may_send; /* messages that take a credit, modulo 2^16 */
+    uint16_t spare;          /* credits that stay unused, see RS_SPARE */
     struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
                                           * written until a message says that they are there */
     unsigned target;                     /* the one in use */
@@ -161,16 +164,12 @@ struct rs {
     unsigned peer_target;     /* the next one to be written */
     struct rs_map_entry *map; /* the entries of our map that the peer has told of */
 
-    /* Receiving: messages of data that nobody has read yet, a ring of rq_size + 1. */
-    uint32_t *lengths;
-    uint32_t first, after;
     struct rs_half halves[2];   /* in turn: lent, filled, read, lent again */
     unsigned arrive;            /* the half that the next message of data is in */
     unsigned lend, free;        /* the half that is lent next; how many may be lent */
     struct rs_place read;       /* what is read next */
-    uint32_t read_of_first;     /* octets of the first message */
     uint64_t unread, counted;   /* counted: what iwarp_rs_octets has told last */
-    uint16_t granted_at, taken; /* messages that were read: when credits went out; now */
+    uint16_t granted_at, taken; /* messages that took a credit: when credits went out; now */
 
     struct rs_mapping *mappings;
 
@@ -194,6 +193,7 @@ struct rs {
     unsigned seeing;
 
     struct rs *next_dead;         /* engine lock */
+    bool gone;                    /* the engine frees it: nobody is to use its queue */
     bool ended;                   /* the last event has come */
     void (*on_start)(void *user); /* to be called once when the start-up is over; with `lock` while
                                    * that lasts, with events_lock afterwards */
@@ -344,9 +344,7 @@ void rs_progress(struct rs *s);
 void rs_has_read(struct rs *s); /* credits that are owed go back, after a look at the queue */
 int rs_post_receives(struct rs *s);
 
-/* May a piece of data go out now? Is there something to read? Each is true when an error or the end
- * is what the caller will learn. */
-bool rs_may_send(struct rs *s);
+/* Is there something to read? Also true when an error or the end is what the caller will learn. */
 bool rs_may_read(struct rs *s);
 
 /* What poll would say. */
@@ -374,6 +372,31 @@ bool rs_tell_control(struct rs *s, enum rs_control control);
 /* wr_id of requests: kind in the lowest bits, above it octets of the send buffer, or the number of
  * a receive. */
 enum { RS_OF_RECEIVE, RS_OF_DATA, RS_OF_CONTROL, RS_OF_MAP, RS_OF_WRITE, RS_OF_MASK = 7 };
+
+/* --- send.c ---------------------------------------------------------------------------------- */
+
+/* May one octet be written? May riowrite write? Would poll show it writable? Each is also true when
+ * an error or the end is what the caller will learn. */
+bool rs_may_send(struct rs *s);
+bool rs_may_write(struct rs *s);
+bool rs_is_writable(const struct rs *s);
+
+/* Has the peer room for a message of data? */
+bool rs_may_post(const struct rs *s);
+
+/* Where the next octets go, and how many; and that they are used. */
+uint8_t *rs_room(struct rs *s, uint32_t *octets);
+void rs_take_room(struct rs *s, uint32_t octets);
+
+/* Post what is kept, as far as the peer has room. */
+void rs_send_kept(struct rs *s);
+
+/* Nothing more is written: the peer is told behind what is kept, and also that nothing is read any
+ * more if that is so by then. */
+void rs_tell_end(struct rs *s);
+
+/* Is there something that goes out later? */
+bool rs_keeps(const struct rs *s);
 
 /* --- iomap.c --------------------------------------------------------------------------------- */
 

@@ -130,10 +130,10 @@ struct rs *rs_take(int fd)
     return s;
 }
 
-/* A closed socket is the engine's, which may be freeing its queue. */
+/* One that was closed may have to send what it keeps, until the engine frees its queue. */
 void rs_look(struct rs *s)
 {
-    if (atomic_exchange(&s->look, false) && !s->closed && s->cq) {
+    if (atomic_exchange(&s->look, false) && !s->gone && s->cq) {
         iwarp_compat_arm_aside(s->cq); /* before the look: what comes later makes it due again */
         rs_progress(s);
     }

@@ -177,14 +177,15 @@ void rs_lead_for(int set)
 
 /* --- faces ----------------------------------------------------------------------------------- */
 
-/* `look` comes first: a call that uses the socket now, and so takes it out again, has to look. */
+/* `look` comes first: a call that uses the socket now, and so takes it out again, has to look. A
+ * leader may be away for long, so what is kept is not its matter alone. */
 void rs_due(struct rs *s)
 {
     bool is_led;
 
     atomic_store(&s->look, true);
     pthread_mutex_lock(&lock);
-    is_led = rs_is_led(s);
+    is_led = rs_is_led(s) && !atomic_load(&s->keeps);
     put_into(is_led ? &led_due : &due, &s->due);
     if (is_led) {
         put_into(&led, &s->led);

@@ -34,6 +34,48 @@ static void half_close__of_either_end__ends_that_way_alone(void **state)
     }
 }
 
+/* As many octets as are taken without waiting, more than the peer has lent. */
+static size_t fill_up(int fd)
+{
+    static char piece[10000];
+    size_t sent = 0;
+
+    memset(piece, 'k', sizeof piece);
+    for (int quiet = 0; quiet < 3;) {
+        ssize_t n = rsend(fd, piece, sizeof piece, MSG_DONTWAIT);
+        quiet += n < 0 && polled(fd, POLLOUT, 20) == 0;
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    return sent;
+}
+
+/* The end of what the peer sends is not the end of what is still in our send buffer. */
+static void half_closes__of_both_ends__lose_nothing_that_waits_to_be_sent(void **state)
+{
+    char c, octets[4096];
+
+    (void)state;
+    for (int own_first = 0; own_first < 2; own_first++) {
+        int fds[2];
+        make_pair(fds);
+        size_t sent = fill_up(fds[0]), got = 0;
+        assert_true(sent > 1 << 19);
+        works(rshutdown(fds[!own_first], SHUT_WR));
+        if (!own_first) {
+            assert_int_equal(rrecv(fds[0], &c, 1, 0), 0);
+        }
+        works(rshutdown(fds[own_first], SHUT_WR));
+        assert_int_equal(rrecv(fds[0], &c, 1, 0), 0);
+        while (got < sent) {
+            ssize_t n = works(rrecv(fds[1], octets, sizeof octets, 0));
+            assert_true(n > 0);
+            got += (size_t)n;
+        }
+        assert_int_equal(rrecv(fds[1], &c, 1, 0), 0);
+        close_pair(fds);
+    }
+}
+
 static void shutdown__of_reading__ends_reads_alone(void **state)
 {
     int fds[2];
@@ -304,6 +346,7 @@ int main(void)
         cmocka_unit_test(peer__that_is_killed__ends_waits_of_every_kind),
         cmocka_unit_test(exit__right_after_a_write__loses_nothing),
         cmocka_unit_test(half_close__of_either_end__ends_that_way_alone),
+        cmocka_unit_test(half_closes__of_both_ends__lose_nothing_that_waits_to_be_sent),
         cmocka_unit_test(shutdown__of_reading__ends_reads_alone),
         cmocka_unit_test(peer__that_closes__ends_reads_after_its_octets_and_writes),
         cmocka_unit_test(close__in_one_thread__wakes_calls_of_others),

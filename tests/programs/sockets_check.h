@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -28,6 +29,29 @@ static inline int listen_somewhere(struct sockaddr_in *at, int backlog)
     CHECK(bind(listener, (struct sockaddr *)at, len) == 0 && listen(listener, backlog) == 0 &&
           getsockname(listener, (struct sockaddr *)at, &len) == 0);
     return listener;
+}
+
+/* peer: for programs that give it a process of its own, else NULL. */
+struct one_case {
+    const char *name;
+    void (*run)(void), (*peer)(void);
+};
+
+#define CASE(name) {#name, name, NULL}
+
+/* What main does: without an argument it lists the cases, else `run` runs the one of that name. */
+static inline int main_of(int argc, char **argv, const struct one_case *cases, size_t count,
+                          void (*run)(const struct one_case *))
+{
+    for (size_t i = 0; i < count; i++) {
+        if (argc < 2) {
+            puts(cases[i].name);
+        } else if (strcmp(argv[1], cases[i].name) == 0) {
+            run(&cases[i]);
+            return 0;
+        }
+    }
+    return argc < 2 ? 0 : 2;
 }
 
 /* Seconds of CLOCK_MONOTONIC. */

@@ -506,37 +506,33 @@ static void a_file_is_sent(void)
 
 /* --------------------------------------------------------------------------------------------- */
 
-#define CASE(name) {#name, name}
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {CASE(octets_wait_for_the_server),
-             CASE(more_than_is_kept),
-             CASE(a_server_reads_before_it_accepts_the_next),
-             CASE(names_options_and_flags),
-             CASE(one_edge_each),
-             CASE(select_for_both),
-             CASE(a_signal_ends_what_reads),
-             CASE(close_and_exit_lose_nothing),
-             CASE(a_child_goes_on),
-             CASE(each_way_to_end_loses_nothing),
-             CASE(a_thread_that_forks_is_cancelled),
-             CASE(full_and_shut_down),
-             CASE(a_write_ends_in_time),
-             CASE(a_file_is_sent)};
+static const struct one_case cases[] = {CASE(octets_wait_for_the_server),
+                                        CASE(more_than_is_kept),
+                                        CASE(a_server_reads_before_it_accepts_the_next),
+                                        CASE(names_options_and_flags),
+                                        CASE(one_edge_each),
+                                        CASE(select_for_both),
+                                        CASE(a_signal_ends_what_reads),
+                                        CASE(close_and_exit_lose_nothing),
+                                        CASE(a_child_goes_on),
+                                        CASE(each_way_to_end_loses_nothing),
+                                        CASE(a_thread_that_forks_is_cancelled),
+                                        CASE(full_and_shut_down),
+                                        CASE(a_write_ends_in_time),
+                                        CASE(a_file_is_sent)};
+
+/* At the same time another process runs it, whose client comes again. */
+static void run_case(const struct one_case *c)
+{
+    int status;
+    const pid_t other = fork();
+
+    CHECK(other != 0 || setenv("IWARP_SOCKETS_REPLY", "300", 1) == 0);
+    c->run();
+    CHECK(other == 0 || (waitpid(other, &status, 0) == other && status == 0));
+}
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            int status;
-            const pid_t other = fork(); /* at the same time, the one whose client comes again */
-            CHECK(other != 0 || setenv("IWARP_SOCKETS_REPLY", "300", 1) == 0);
-            cases[i].run();
-            return other == 0 || (waitpid(other, &status, 0) == other && status == 0) ? 0 : 1;
-        }
-    }
-    return argc < 2 ? 0 : 2;
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
 }

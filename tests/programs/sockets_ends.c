@@ -388,17 +388,16 @@ static void exit_under_connects_peer(void)
 
 /* --- main ------------------------------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    void (*run)(void), (*peer)(void);
-} cases[] = {
-#define CASE(name) {#name, name, name##_peer},
-    CASE(close_by_number) CASE(calls_by_number) CASE(write_after_the_close) CASE(both_shut_down)
-        CASE(close_with_octets_unread) CASE(reset_after_the_end) CASE(close_under_a_writer)
-            CASE(killed_under_a_writer) CASE(exit_under_threads) CASE(exit_under_connects)};
+#define WITH_PEER(name) {#name, name, name##_peer}
+static const struct one_case cases[] = {
+    WITH_PEER(close_by_number),          WITH_PEER(calls_by_number),
+    WITH_PEER(write_after_the_close),    WITH_PEER(both_shut_down),
+    WITH_PEER(close_with_octets_unread), WITH_PEER(reset_after_the_end),
+    WITH_PEER(close_under_a_writer),     WITH_PEER(killed_under_a_writer),
+    WITH_PEER(exit_under_threads),       WITH_PEER(exit_under_connects)};
 
 /* The peer is another process. It has used no socket before. */
-static void run_case(size_t i)
+static void run_case(const struct one_case *c)
 {
     int status;
 
@@ -407,14 +406,14 @@ static void run_case(size_t i)
     const pid_t pid = fork();
     if (pid == 0) {
         alarm(20);
-        cases[i].peer();
+        c->peer();
         exit(0);
     }
     close(listener);
     const pid_t ours = fork();
     if (ours == 0) {
         alarm(20);
-        cases[i].run();
+        c->run();
         exit(0);
     }
     CHECK(waitpid(pid, &status, 0) == pid && (status == 0 || WTERMSIG(status) == SIGKILL));
@@ -423,13 +422,5 @@ static void run_case(size_t i)
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            run_case(i);
-            return 0;
-        }
-    }
-    return argc > 1;
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
 }

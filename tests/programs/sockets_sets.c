@@ -389,27 +389,21 @@ static void cancelled_while_it_waits(void)
 
 /* --- main ------------------------------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
-#define CASE(name) {#name, name},
-    CASE(answers_of_epoll_ctl) CASE(set_within_a_set) CASE(set_that_is_polled)
-        CASE(set_with_two_numbers) CASE(set_that_others_sleep_in)
-            CASE(set_that_has_the_number_of_another) CASE(waits_of_short_times)
-                CASE(pipe_beside_what_is_ready) CASE(select_of_a_hang_up)
-                    CASE(signal_while_others_receive) CASE(cancelled_while_it_waits)};
+static const struct one_case cases[] = {
+    CASE(answers_of_epoll_ctl),     CASE(set_within_a_set),
+    CASE(set_that_is_polled),       CASE(set_with_two_numbers),
+    CASE(set_that_others_sleep_in), CASE(set_that_has_the_number_of_another),
+    CASE(waits_of_short_times),     CASE(pipe_beside_what_is_ready),
+    CASE(select_of_a_hang_up),      CASE(signal_while_others_receive),
+    CASE(cancelled_while_it_waits)};
+
+static void run_case(const struct one_case *c)
+{
+    connect_all();
+    c->run();
+}
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            connect_all();
-            cases[i].run();
-            return 0;
-        }
-    }
-    return argc > 1;
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
 }

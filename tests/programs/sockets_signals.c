@@ -730,30 +730,37 @@ static void has_what_was_asked_for(void)
 
 /* --- main ------------------------------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
-#define CASE(name) {#name, name},
-    CASE(leaves_reads) CASE(leaves_writes) CASE(leaves_reads_in_vain) CASE(leaves_writes_to_nobody)
-        CASE(leaves_polls) CASE(leaves_selects) CASE(leaves_waits) CASE(leaves_connects)
-            CASE(leaves_files) CASE(leaves_and_ends) CASE(leaves_one_that_connects)
-                CASE(leaves_by_a_bad_address) CASE(ends_by_a_bad_address) CASE(used_by_handlers)
-                    CASE(used_around_forks) CASE(child_ends_at_once) CASE(used_at_exit)
-                        CASE(closed_by_handlers) CASE(ends_calls) CASE(ends_waits)
-                            CASE(goes_on_by_itself) CASE(none_is_lost)
-                                CASE(has_what_was_asked_for)};
+static const struct one_case cases[] = {CASE(leaves_reads),
+                                        CASE(leaves_writes),
+                                        CASE(leaves_reads_in_vain),
+                                        CASE(leaves_writes_to_nobody),
+                                        CASE(leaves_polls),
+                                        CASE(leaves_selects),
+                                        CASE(leaves_waits),
+                                        CASE(leaves_connects),
+                                        CASE(leaves_files),
+                                        CASE(leaves_and_ends),
+                                        CASE(leaves_one_that_connects),
+                                        CASE(leaves_by_a_bad_address),
+                                        CASE(ends_by_a_bad_address),
+                                        CASE(used_by_handlers),
+                                        CASE(used_around_forks),
+                                        CASE(child_ends_at_once),
+                                        CASE(used_at_exit),
+                                        CASE(closed_by_handlers),
+                                        CASE(ends_calls),
+                                        CASE(ends_waits),
+                                        CASE(goes_on_by_itself),
+                                        CASE(none_is_lost),
+                                        CASE(has_what_was_asked_for)};
+
+static void run_case(const struct one_case *c)
+{
+    start_peer();
+    c->run();
+}
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            start_peer();
-            cases[i].run();
-            return 0;
-        }
-    }
-    return argc > 1;
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
 }

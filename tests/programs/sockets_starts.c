@@ -451,34 +451,27 @@ static void number_of_another(void)
 
 /* --------------------------------------------------------------------------------------------- */
 
-#define CASE(name) {#name, name}
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {CASE(poll_to_read_while_it_connects),
-             CASE(select_to_read_while_it_connects),
-             CASE(one_edge_when_it_is_connected),
-             CASE(connect_again),
-             CASE(accept_late),
-             CASE(both_ends_in_one_thread),
-             CASE(write_at_once_what_was_accepted),
-             CASE(write_at_once_amid_signals),
-             CASE(exit_after_a_wrong_request),
-             CASE(state_in_tcp_info),
-             CASE(lengths_that_are_wrong),
-             CASE(control_messages),
-             CASE(cancelled_while_it_connects),
-             CASE(number_of_another)};
+static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
+                                        CASE(select_to_read_while_it_connects),
+                                        CASE(one_edge_when_it_is_connected),
+                                        CASE(connect_again),
+                                        CASE(accept_late),
+                                        CASE(both_ends_in_one_thread),
+                                        CASE(write_at_once_what_was_accepted),
+                                        CASE(write_at_once_amid_signals),
+                                        CASE(exit_after_a_wrong_request),
+                                        CASE(state_in_tcp_info),
+                                        CASE(lengths_that_are_wrong),
+                                        CASE(control_messages),
+                                        CASE(cancelled_while_it_connects),
+                                        CASE(number_of_another)};
+
+static void run_case(const struct one_case *c)
+{
+    c->run();
+}
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            cases[i].run();
-            return 0;
-        }
-    }
-    return argc < 2 ? 0 : 2;
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
 }

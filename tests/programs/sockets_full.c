@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * More than the peer's program reads: what is written waits at both ends, in order, and programs
+ * that TCP's buffers serve do not stand still. The kernel's TCP passes as well.
+ *
+ *   sockets_full CASE
+ */
+#define _GNU_SOURCE
+#include "sockets_check.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REQUESTS 5000 /* more than a connection has credits for */
+#define LEN      10   /* octets of each */
+#define PIECE    5000
+#define MANY     5000000
+
+static int to_peer[2], from_peer[2]; /* pipes */
+static pid_t peer;
+
+static void tell(int fd)
+{
+    CHECK(write(fd, "", 1) == 1);
+}
+
+static void hear(int fd)
+{
+    char c;
+
+    CHECK(read(fd, &c, 1) == 1);
+}
+
+/* A child that serves the one connection; this end of it. */
+static int begin(void (*serve)(int fd))
+{
+    struct sockaddr_in at;
+    const int listener = listen_somewhere(&at, 1), on = 1;
+
+    CHECK(pipe(to_peer) == 0 && pipe(from_peer) == 0);
+    peer = fork();
+    if (peer == 0) {
+        const int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0);
+        serve(fd);
+        exit(0);
+    }
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+    CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 && close(listener) == 0);
+    return fd;
+}
+
+static void end(void)
+{
+    int status;
+
+    CHECK(waitpid(peer, &status, 0) == peer && status == 0);
+    for (int i = 0; i < 2; i++) {
+        close(to_peer[i]);
+        close(from_peer[i]);
+    }
+}
+
+static void request(char *octets, int i)
+{
+    snprintf(octets, LEN + 1, "request%03d", i % 1000);
+}
+
+static void write_requests(int fd)
+{
+    char octets[LEN + 1];
+
+    for (int i = 0; i < REQUESTS; i++) {
+        request(octets, i);
+        CHECK(write(fd, octets, LEN) == LEN);
+    }
+}
+
+static void read_requests(int fd)
+{
+    char octets[LEN + 1], got[LEN];
+
+    for (int i = 0; i < REQUESTS; i++) {
+        request(octets, i);
+        CHECK(recv(fd, got, LEN, MSG_WAITALL) == LEN && memcmp(got, octets, LEN) == 0);
+    }
+}
+
+static void is_at_end(int fd)
+{
+    char c;
+
+    CHECK(read(fd, &c, 1) == 0);
+}
+
+/* --- requests before answers ----------------------------------------------------------------- */
+
+static void answer_each(int fd)
+{
+    char got[LEN];
+    ssize_t n;
+
+    while ((n = recv(fd, got, LEN, MSG_WAITALL)) == LEN) {
+        CHECK(write(fd, got, LEN) == LEN);
+    }
+    CHECK(n == 0);
+}
+
+static void requests_before_answers(void)
+{
+    const int fd = begin(answer_each);
+
+    write_requests(fd);
+    read_requests(fd);
+    CHECK(close(fd) == 0);
+    end();
+}
+
+/* --- writable -------------------------------------------------------------------------------- */
+
+static short shown(int fd, short events, int ms)
+{
+    struct pollfd p = {fd, events, 0};
+
+    CHECK(poll(&p, 1, ms) >= 0);
+    return p.revents;
+}
+
+/* Reads only while it has nothing to write, and its writes block. */
+static void echo_pieces(int fd)
+{
+    char piece[PIECE];
+    ssize_t n;
+
+    while (shown(fd, POLLIN, -1) && (n = read(fd, piece, sizeof piece)) > 0) {
+        CHECK(shown(fd, POLLOUT, -1) & POLLOUT);
+        CHECK(write(fd, piece, (size_t)n) == n);
+    }
+}
+
+static void writable_has_room_for_a_piece(void)
+{
+    static char piece[PIECE], got[65536];
+    const int fd = begin(echo_pieces);
+    size_t sent = 0, had = 0;
+
+    while (had < MANY) {
+        const short events = shown(fd, (short)(POLLIN | (sent < MANY ? POLLOUT : 0)), 10000);
+        CHECK(events != 0);
+        if (events & POLLOUT) { /* first, as socat does */
+            CHECK(write(fd, piece, sizeof piece) == sizeof piece);
+            sent += sizeof piece;
+        } else {
+            const ssize_t n = read(fd, got, sizeof got);
+            CHECK(n > 0);
+            had += (size_t)n;
+        }
+    }
+    CHECK(close(fd) == 0);
+    end();
+}
+
+/* --- what waits at the sender ---------------------------------------------------------------- */
+
+static void read_when_told(int fd)
+{
+    hear(to_peer[0]);
+    read_requests(fd);
+    tell(from_peer[1]);
+    hear(to_peer[0]);
+}
+
+/* The writer waits for something else, and makes no call on the socket. */
+static void goes_out_without_a_call(void)
+{
+    for (int polled = 0; polled < 2; polled++) {
+        const int fd = begin(read_when_told);
+        CHECK(!polled || (shown(fd, POLLOUT, 10000) & POLLOUT));
+        write_requests(fd);
+        CHECK(!polled || (shown(fd, POLLOUT, 10000) & POLLOUT));
+        tell(to_peer[1]);
+        hear(from_peer[0]);
+        tell(to_peer[1]);
+        CHECK(close(fd) == 0);
+        end();
+    }
+}
+
+static void read_to_the_end(int fd)
+{
+    hear(to_peer[0]);
+    read_requests(fd);
+    is_at_end(fd);
+}
+
+static void close_comes_behind_it(void)
+{
+    const int fd = begin(read_to_the_end);
+
+    write_requests(fd);
+    CHECK(close(fd) == 0);
+    tell(to_peer[1]);
+    end();
+}
+
+/* Another process writes and ends; this one has the connection's peer. */
+static void exit_comes_behind_it(void)
+{
+    struct sockaddr_in at;
+    const int listener = listen_somewhere(&at, 1);
+    int status;
+
+    CHECK(pipe(to_peer) == 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+        write_requests(fd);
+        tell(to_peer[1]);
+        exit(0);
+    }
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0);
+    CHECK(shown(fd, POLLIN, 10000) & POLLIN);
+    read_to_the_end(fd);
+    CHECK(waitpid(writer, &status, 0) == writer && status == 0);
+    CHECK(close(fd) == 0 && close(listener) == 0);
+}
+
+static void read_and_answer(int fd)
+{
+    read_to_the_end(fd);
+    tell(from_peer[1]);
+    write_requests(fd);
+}
+
+static void shutdown_comes_behind_it(void)
+{
+    const int fd = begin(read_and_answer);
+
+    write_requests(fd);
+    CHECK(shutdown(fd, SHUT_WR) == 0);
+    tell(to_peer[1]);
+    hear(from_peer[0]);
+    read_requests(fd);
+    is_at_end(fd);
+    CHECK(close(fd) == 0);
+    end();
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
+static const struct one_case cases[] = {
+    CASE(requests_before_answers), CASE(writable_has_room_for_a_piece),
+    CASE(goes_out_without_a_call), CASE(close_comes_behind_it),
+    CASE(exit_comes_behind_it),    CASE(shutdown_comes_behind_it)};
+
+static void run_case(const struct one_case *c)
+{
+    c->run();
+}
+
+int main(int argc, char **argv)
+{
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
+}

@@ -131,7 +131,7 @@ int rs_prepare(struct rs *s)
         return -1;
     }
     begin(s);
-    if (rs_post_receives(s) != 0) {
+    if (rs_open_receives(s) != 0) {
         rs_unprepare(s);
         return -1;
     }
@@ -193,7 +193,7 @@ size_t rs_hello(const struct rs *s, bool second, uint8_t private_data[RS_PRIVATE
 {
     struct rs_hello hello = {
         .big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-        .credits = (uint16_t)s->rq_size,
+        .credits = (uint16_t)s->rq_open,
         .map_entries = s->map_size,
         .targets = {(uint64_t)(uintptr_t)s->shared, iwarp_mr_stag(s->targets_mr), RS_TARGETS},
         .data = rs_halves_entry(s, 0),

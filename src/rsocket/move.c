@@ -41,21 +41,28 @@ static int post_receives(struct rs *s, const uint32_t *slots, unsigned count)
     return count == 0 || iwarp_post_recv(s->qp, wrs, NULL) == IWARP_OK ? 0 : -1;
 }
 
-int rs_post_receives(struct rs *s)
+/* The peer may send so many messages that take a credit. */
+static int open_receives(struct rs *s, uint32_t credits)
 {
-    const uint32_t all = s->rq_size + RS_MORE_RECEIVES;
-    uint32_t slots[BATCH], next = 0;
+    uint32_t slots[BATCH], next = s->rq_open ? s->rq_open + RS_MORE_RECEIVES : 0;
     unsigned count;
 
     do {
-        for (count = 0; count < BATCH && next < all; count++) {
+        for (count = 0; count < BATCH && next < credits + RS_MORE_RECEIVES; count++) {
             slots[count] = next++;
         }
         if (post_receives(s, slots, count) != 0) {
             return rs_fail(ENOMEM);
         }
     } while (count == BATCH);
+    s->rq_open = credits;
     return 0;
+}
+
+int rs_open_receives(struct rs *s)
+{
+    s->rq_open = 0;
+    return open_receives(s, s->rq_size < RS_FIRST_CREDITS ? s->rq_size : RS_FIRST_CREDITS);
 }
 
 int rs_post(struct rs *s, uint64_t id, const void *from, uint32_t len, const struct rs_entry *to,
@@ -106,7 +113,7 @@ bool rs_tell_control(struct rs *s, enum rs_control control)
 static bool owes_credits(const struct rs *s)
 {
     return s->state == RS_CONNECTED && !s->told_end &&
-           (s->free > 0 || (uint16_t)(s->taken - s->granted_at) >= s->rq_size / 2);
+           (s->free > 0 || (uint16_t)(s->taken - s->granted_at) >= s->rq_open / 2);
 }
 
 /* True: a half was lent, and the other one may be free, too. */
@@ -118,13 +125,16 @@ static bool give_credits(struct rs *s)
     if (!owes_credits(s) || s->controls >= RS_SPARE - 2) {
         return false;
     }
+    if (s->rq_open < s->rq_size && (uint16_t)(s->taken - s->granted_at) >= s->rq_open / 2) {
+        (void)open_receives(s, s->rq_size);
+    }
     if (lend) {
         rs_halves_grow(s);
         entry = rs_halves_entry(s, s->lend);
     }
     to.addr += (uint64_t)s->peer_target * RS_ENTRY_LEN;
     if (rs_post(s, RS_OF_CONTROL, &entry, lend ? sizeof entry : 0, &to, true,
-                rs_message(RS_CREDITS, (uint16_t)(s->taken + s->rq_size))) != 0) {
+                rs_message(RS_CREDITS, (uint16_t)(s->taken + s->rq_open))) != 0) {
         return false;
     }
     s->controls++;
@@ -142,7 +152,7 @@ static bool give_credits(struct rs *s)
  * what the peer may write is bounded by what it was lent. */
 static bool takes_credit(struct rs *s)
 {
-    if ((uint16_t)(s->taken - s->granted_at) >= s->rq_size) {
+    if ((uint16_t)(s->taken - s->granted_at) >= s->rq_open) {
         broken(s, "the peer has sent more messages than it has credits for");
         return false;
     }

@@ -47,6 +47,10 @@
 /* What this end posts beyond the credits that it grants. */
 #define RS_MORE_RECEIVES 16
 
+/* Credits that the peer has at first. The others, and their receives, come when half of these are
+ * used: most connections end before. */
+#define RS_FIRST_CREDITS 32
+
 /* For a close to come to its end, as of native connections; for programs of TCP since the peer took
  * something last. */
 #define RS_LINGER_MS 5000
@@ -138,7 +142,8 @@ struct rs {
     struct iwarp_cq *cq;
     struct iwarp_pd *pd;
     uint32_t sq_size, rq_size, map_size, send_len, receive_len; /* as asked for */
-    bool receive_fixed;                                         /* SO_RCVBUF was */
+    uint32_t rq_open;   /* of rq_size: credits that the peer has, while it uses none */
+    bool receive_fixed; /* SO_RCVBUF was */
 
     uint8_t *buffers; /* one mapping: the ring to send from, and behind it the halves at first */
     size_t buffers_len;
@@ -341,8 +346,8 @@ bool rs_halves_pass(const struct rs *s, struct rs_place *place, uint32_t octets)
 /* --- move.c: completions, credits, messages -------------------------------------------------- */
 
 void rs_progress(struct rs *s);
-void rs_has_read(struct rs *s); /* credits that are owed go back, after a look at the queue */
-int rs_post_receives(struct rs *s);
+void rs_has_read(struct rs *s);     /* credits that are owed go back, after a look at the queue */
+int rs_open_receives(struct rs *s); /* the first ones */
 
 /* Is there something to read? Also true when an error or the end is what the caller will learn. */
 bool rs_may_read(struct rs *s);

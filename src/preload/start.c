@@ -2,6 +2,7 @@
 #include "preload/start.h"
 #include "compat/compat.h"
 #include "preload/fork.h"
+#include "preload/peers.h"
 #include "preload/request.h"
 #include "rspreload/adopt.h"
 
@@ -122,6 +123,7 @@ static void become_server(struct sock *s, int number, bool whole)
     }
     s->elsewhere = false;
     s->state = SOCK_RDMA;
+    peers_note_answer((const struct sockaddr *)&s->peer, s->peer_len);
     (void)start_show(s, false);
 }
 

@@ -2,6 +2,7 @@
 /* One thread of the process: it frees sockets that were closed. It sleeps while there is none. */
 #include "rsocket/rs.h"
 
+#include "base/pages.h"
 #include "base/process.h"
 
 #include <errno.h>
@@ -40,10 +41,57 @@ void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once)
     pthread_mutex_unlock(&engine_lock);
 }
 
+/* --- buffers --------------------------------------------------------------------------------- */
+
+/* Buffers of the sockets that were freed now. They go back to the kernel together, neighbours by
+ * one call, since each interrupts the processors that run other threads of the process. */
+struct range {
+    uint8_t *at;
+    size_t len;
+};
+static struct range ranges[4 * AT_ONCE];
+static size_t range_count;
+
+static int by_address(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void unmap_ranges(void)
+{
+    struct range run = {NULL, 0};
+
+    qsort(ranges, range_count, sizeof ranges[0], by_address);
+    for (size_t i = 0; i < range_count; i++) {
+        if (!IWARP_PAGES_BY_CALLOC && run.at && ranges[i].at == run.at + run.len) {
+            run.len += ranges[i].len;
+        } else {
+            iwarp_pages_unmap(run.at, run.len);
+            run = ranges[i];
+        }
+    }
+    iwarp_pages_unmap(run.at, run.len);
+    range_count = 0;
+}
+
+static void unmap_later(struct rs *s)
+{
+    if (range_count == sizeof ranges / sizeof ranges[0]) {
+        unmap_ranges();
+    }
+    if (s->buffers) {
+        ranges[range_count++] = (struct range){s->buffers, s->buffers_len};
+        s->buffers = NULL;
+    }
+}
+
 /* --- sockets that were closed ---------------------------------------------------------------- */
 
 static void free_socket(struct rs *s)
 {
+    unmap_later(s);
     rs_unprepare(s);
     rs_events_forget(s);
     rs_forget_due(s);
@@ -118,6 +166,7 @@ static bool free_dead(void)
         }
         rs_events_release();
     }
+    unmap_ranges();
     pthread_mutex_lock(&engine_lock);
     dead_count -= freed;
     bool some = dead_count > 0;
@@ -197,6 +246,7 @@ void rs_engine_in_child(void)
     pthread_mutex_init(&engine_lock, NULL);
     dead = dying = NULL;
     dead_count = 0;
+    range_count = 0;
     hurries = false;
     bell = -1;
     rs_events_in_child();

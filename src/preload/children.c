@@ -22,6 +22,7 @@ static const struct real *settled(bool ends)
         early_await_all(start_reply_ms() + 1000);
         if (ends) {
             early_wait();
+            iwarp_rs_await_kept();
         }
     }
     errno = error;

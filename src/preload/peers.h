@@ -18,8 +18,8 @@
 void peers_note_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms);
 bool peers_is_plain(const struct sockaddr *peer, socklen_t len, int64_t now_ms);
 
-/* Addresses where some port has answered, or from which a Request came: FTP's server connects to its
- * client. The last ones of so many. */
+/* Addresses where some port has answered, or from which a Request came: FTP's server connects to
+ * its client. The last ones of so many. */
 #define ANSWERING_PEERS 64
 void peers_note_answer(const struct sockaddr *peer, socklen_t len);
 bool peers_has_answered(const struct sockaddr *peer, socklen_t len);

@@ -97,7 +97,7 @@ static enum iwarp_status make_queues(struct rs *s)
 static void begin(struct rs *s)
 {
     s->send_at = s->controls = s->kept = 0;
-    s->owes_end = false;
+    s->owes_end = s->told_kept = s->peer_keeps = false;
     atomic_store(&s->keeps, false);
     s->send_free = s->send_len;
     s->sends_free = s->sq_size;
@@ -263,12 +263,15 @@ static int error_of_tcp(struct rs *s, int error)
     if (error) {
         return s->heard_end ? EPIPE : error;
     }
+    if (s->peer_keeps) {
+        return ECONNRESET; /* its process was killed, and what it kept was for us */
+    }
     return s->kept == 0 && (s->write_over || rs_may_post(s)) ? 0 : ECONNRESET;
 }
 
 void rs_over(struct rs *s, int error)
 {
-    const bool in_order = error == 0;
+    const bool in_order = error == 0 && !s->peer_keeps;
 
     if (s->state == RS_OVER) {
         return;
@@ -284,6 +287,7 @@ void rs_over(struct rs *s, int error)
     s->dead = error != 0;
     s->heard_end = s->heard_end || in_order;
     s->read_over = true;
+    rs_send_kept(s); /* nothing is, any more */
     rs_wake(s);
 }
 

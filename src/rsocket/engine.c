@@ -20,11 +20,18 @@
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *eq;
 static unsigned eq_born;
-static int bell = -1;           /* eventfd: there is something in the list */
-static struct rs *dead, *dying; /* dying: of the thread alone */
-static unsigned dead_count;     /* in both */
-static bool hurries;            /* one of the list cannot wait */
-static _Atomic unsigned went;   /* how often something of a closed socket went out */
+static int bell = -1;               /* eventfd: there is something in the list */
+static struct rs *dead, *dying;     /* dying: of the thread alone */
+static _Atomic unsigned dead_count; /* in both */
+static bool hurries;                /* one of the list cannot wait */
+static _Atomic unsigned went;       /* how often something of a closed socket went out */
+
+uint64_t rs_engine_until(const struct rs *s)
+{
+    const bool few = atomic_load(&dead_count) <= RS_KEPT_MOST;
+
+    return rs_now_ms() + (s->kept > 0 && few ? RS_KEPT_MS : RS_LINGER_MS);
+}
 
 void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once)
 {
@@ -91,6 +98,7 @@ static void unmap_later(struct rs *s)
 
 static void free_socket(struct rs *s)
 {
+    rs_over(s, ECONNRESET); /* if its time was up */
     unmap_later(s);
     rs_unprepare(s);
     rs_events_forget(s);
@@ -102,7 +110,8 @@ static void free_socket(struct rs *s)
 
 static bool is_sent(const struct rs *s)
 {
-    return s->controls == 0 && s->send_free == s->send_len && s->sends_free == s->sq_size;
+    return s->state == RS_OVER ||
+           (s->controls == 0 && s->send_free == s->send_len && s->sends_free == s->sq_size);
 }
 
 /* A program of TCP has closed it: what was written goes out first, as long as the peer takes it. */
@@ -117,7 +126,7 @@ static void finish(struct rs *s)
         return;
     }
     s->free_then = free_now;
-    s->dead_until_ms = rs_now_ms() + RS_LINGER_MS;
+    s->dead_until_ms = rs_engine_until(s);
     atomic_fetch_add(&went, 1);
 }
 
@@ -265,17 +274,24 @@ struct iwarp_eq *rs_engine_eq(void)
     return mine;
 }
 
+/* A peer shows less often that it takes what is kept. */
+static uint64_t exit_until(void)
+{
+    return rs_now_ms() + (rs_some_keep() ? 2 * EXIT_MS : EXIT_MS);
+}
+
 void rs_engine_end(void)
 {
-    uint64_t until = rs_now_ms() + EXIT_MS;
+    uint64_t until;
     unsigned seen = atomic_load(&went);
     bool some = eq && eq_born == iwarp_compat_generation();
 
     rs_close_all();
+    until = exit_until();
     while (some && rs_now_ms() < until) {
         if (atomic_load(&went) != seen) {
             seen = atomic_load(&went);
-            until = rs_now_ms() + EXIT_MS;
+            until = exit_until();
         }
         pthread_mutex_lock(&engine_lock);
         some = dead_count > 0;

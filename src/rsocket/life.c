@@ -362,6 +362,9 @@ void rs_end(struct rs *s, bool keep_number)
     rs_progress(s);
     stop_listening(s);
     s->to_reset = s->as_tcp && s->unread > 0;
+    if (s->unread > 0) {
+        rs_drop_kept(s);
+    }
     if (s->conn && !reset && !s->to_reset) {
         s->read_over = true;
         rs_tell_end(s);
@@ -372,6 +375,7 @@ void rs_end(struct rs *s, bool keep_number)
     rs_wake(s);
     struct iwarp_conn *conn = s->conn;
     const bool is_later = s->to_end || s->to_reset; /* the engine ends it */
+    const uint64_t until_ms = rs_engine_until(s);
     rs_unlock(s);
     if (conn && reset) {
         iwarp_abort(conn);
@@ -382,7 +386,7 @@ void rs_end(struct rs *s, bool keep_number)
     if (!keep_number) {
         close(fd);
     }
-    rs_engine_bury(s, rs_now_ms() + RS_LINGER_MS, is_later);
+    rs_engine_bury(s, until_ms, is_later);
 }
 
 int rclose(int socket)

@@ -106,6 +106,12 @@ bool rs_tell_control(struct rs *s, enum rs_control control)
     return true;
 }
 
+/* Two are kept for what has to be told. */
+bool rs_may_control(const struct rs *s)
+{
+    return s->controls < RS_SPARE - 2;
+}
+
 /* --- credits --------------------------------------------------------------------------------- */
 
 /* Half of the buffer is lent anew when it is free; credits go with it, or alone when half of them
@@ -122,7 +128,7 @@ static bool give_credits(struct rs *s)
     bool lend = s->free > 0;
     struct rs_entry entry, to = s->peer_targets;
 
-    if (!owes_credits(s) || s->controls >= RS_SPARE - 2) {
+    if (!owes_credits(s) || !rs_may_control(s)) {
         return false;
     }
     if (s->rq_open < s->rq_size && (uint16_t)(s->taken - s->granted_at) >= s->rq_open / 2) {
@@ -160,8 +166,22 @@ static bool takes_credit(struct rs *s)
     return true;
 }
 
+/* Nobody reads here any more, and the peer may be in a write: as TCP, or each would wait for the
+ * other. */
+static void refuse_data(struct rs *s)
+{
+    s->owes_end = false;
+    rs_drop_kept(s);
+    iwarp_abort(s->conn);
+    rs_over(s, ECONNRESET);
+}
+
 static void hear_data(struct rs *s, uint32_t octets)
 {
+    if (s->owes_end && s->read_over) {
+        refuse_data(s);
+        return;
+    }
     if (octets == 0 || !rs_halves_filled(s, octets)) {
         broken(s, "the peer has written more than was lent to it, or nothing");
         return;
@@ -184,6 +204,7 @@ static void take_targets(struct rs *s)
 
 static void hear_control(struct rs *s, uint32_t value)
 {
+    s->peer_keeps = value == RS_KEEPS; /* each other one comes behind all there was */
     if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over && !rs_keeps(s))) {
         rs_over(s, 0);
     } else if (value == RS_NO_MORE) {

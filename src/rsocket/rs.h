@@ -55,6 +55,11 @@
  * something last. */
 #define RS_LINGER_MS 5000
 
+/* The same where something is kept for a peer whose program reads slowly: it shows that it reads
+ * once for each half of its buffer. As long as few sockets wait so. */
+#define RS_KEPT_MS   120000
+#define RS_KEPT_MOST 256
+
 struct rs_request { /* at a listener: raccept has not taken it yet */
     struct rs_request *next;
     struct iwarp_conn *conn;
@@ -158,6 +163,8 @@ struct rs {
     uint32_t send_at, send_free, sends_free, controls;
     uint32_t kept;           /* octets of the ring that are to be posted yet, the newest ones */
     bool owes_end;           /* the end is to be told behind these */
+    bool told_kept;          /* as_tcp: the peer knows that something is kept, */
+    bool peer_keeps;         /* and so do we: the end of the stream is then no end in order */
     _Atomic bool keeps;      /* as rs_keeps: the loop looks when something completes */
     uint16_t sent, may_send; /* messages that take a credit, modulo 2^16 */
     uint16_t spare;          /* credits that stay unused, see RS_SPARE */
@@ -293,11 +300,13 @@ void rs_events_release(void);
 /* The event queue of all sockets, and the thread. NULL: errno. */
 struct iwarp_eq *rs_engine_eq(void);
 
-/* Free the socket when its connection has ended, at until_ms at the latest. at_once: the connection
- * is still to be ended, once what was written is out. */
+/* Free the socket when its connection has ended, at until_ms at the latest (rs_engine_until, with
+ * the lock). at_once: the connection is still to be ended, once what was written is out. */
+uint64_t rs_engine_until(const struct rs *s);
 void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once);
 void rs_engine_in_child(void);
-void rs_engine_end(void); /* the process exits: what was written goes out, within five seconds */
+void rs_engine_end(
+    void); /* the process exits: what was written goes out, while the peer takes it */
 
 /* --- conn.c ---------------------------------------------------------------------------------- */
 
@@ -373,6 +382,7 @@ static inline bool rs_is_others(const struct rs *s)
 int rs_post(struct rs *s, uint64_t wr_id, const void *from, uint32_t len, const struct rs_entry *to,
             bool is_inline, uint32_t message);
 bool rs_tell_control(struct rs *s, enum rs_control control);
+bool rs_may_control(const struct rs *s); /* what can wait; else the next completion makes room */
 
 /* wr_id of requests: kind in the lowest bits, above it octets of the send buffer, or the number of
  * a receive. */
@@ -400,8 +410,14 @@ void rs_send_kept(struct rs *s);
  * more if that is so by then. */
 void rs_tell_end(struct rs *s);
 
-/* Is there something that goes out later? */
+/* Is there something that goes out later? rs_drop_kept: nobody will read it. */
 bool rs_keeps(const struct rs *s);
+void rs_drop_kept(struct rs *s);
+void rs_send_in_child(void);
+
+/* Does some socket of the process keep something? Wait until none does, or the time is over. */
+bool rs_some_keep(void);
+void rs_await_kept(void);
 
 /* --- iomap.c --------------------------------------------------------------------------------- */
 

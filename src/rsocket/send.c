@@ -8,6 +8,11 @@
 #include "rsocket/rs.h"
 
 #include <errno.h>
+#include <unistd.h>
+
+#define AWAIT_MS 10000
+
+static _Atomic unsigned keeping; /* sockets with `keeps` */
 
 /* Octets of one message: the peer reads the first while the next comes. */
 #define PIECE_MAX 131072u
@@ -88,15 +93,58 @@ bool rs_keeps(const struct rs *s)
     return s->state == RS_CONNECTED && (s->kept > 0 || s->owes_end);
 }
 
+void rs_drop_kept(struct rs *s)
+{
+    s->send_at = (s->send_at + s->send_len - s->kept) % s->send_len;
+    s->send_free += s->kept;
+    s->kept = 0;
+}
+
+/* Should this process be killed, its peer takes no part for the whole. */
+static bool tell_kept(struct rs *s)
+{
+    const bool keeps = s->kept > 0;
+
+    if (s->as_tcp && s->state == RS_CONNECTED && keeps != s->told_kept && rs_may_control(s)) {
+        s->told_kept = rs_tell_control(s, keeps ? RS_KEEPS : RS_KEEPS_NOTHING) ? keeps : !keeps;
+    }
+    return s->told_kept && !s->told_end;
+}
+
 /* The program may make no call any more: from now on each completion has the socket looked at, and
  * one that has come already with this thread's unlocking. */
 static void note_kept(struct rs *s)
 {
-    const bool keeps = rs_keeps(s);
+    const bool told = tell_kept(s), keeps = rs_keeps(s) || (told && s->state == RS_CONNECTED);
 
-    if (atomic_exchange(&s->keeps, keeps) != keeps && keeps) {
-        atomic_store(&s->look, true);
+    if (atomic_exchange(&s->keeps, keeps) == keeps) {
+        return;
     }
+    if (keeps) {
+        atomic_fetch_add(&keeping, 1);
+        atomic_store(&s->look, true);
+    } else {
+        atomic_fetch_sub(&keeping, 1);
+    }
+}
+
+bool rs_some_keep(void)
+{
+    return atomic_load(&keeping) > 0;
+}
+
+void rs_await_kept(void)
+{
+    const uint64_t until = rs_now_ms() + AWAIT_MS;
+
+    while (rs_some_keep() && rs_now_ms() < until) {
+        usleep(1000);
+    }
+}
+
+void rs_send_in_child(void)
+{
+    atomic_store(&keeping, 0);
 }
 
 void rs_send_kept(struct rs *s)

@@ -32,6 +32,7 @@ static void after_fork_in_child(void)
     after_fork();
     rs_engine_in_child();
     rs_due_in_child();
+    rs_send_in_child();
     rs_stand_in_child();
 }
 

@@ -49,7 +49,8 @@ const char *rs_hello_read(const uint8_t *at, size_t len, struct rs_hello *hello)
 uint32_t rs_map_size(uint32_t entries);
 
 enum rs_message { RS_DATA = 0, RS_CREDITS = 4, RS_MAP = 6, RS_CONTROL = 7 };
-enum rs_control { RS_DISCONNECT = 0, RS_NO_MORE = 2 };
+/* The last two are the preload library's own; other ends pass over them. */
+enum rs_control { RS_DISCONNECT = 0, RS_NO_MORE = 2, RS_KEEPS = 3, RS_KEEPS_NOTHING = 4 };
 
 #define RS_VALUE_MAX 0x1fffffffu
 

@@ -226,6 +226,11 @@ int iwarp_rs_octets(int fd, bool to_send)
     return octets < INT_MAX ? (int)octets : INT_MAX;
 }
 
+void iwarp_rs_await_kept(void)
+{
+    rs_await_kept();
+}
+
 void iwarp_rs_end(void)
 {
     rs_engine_end();

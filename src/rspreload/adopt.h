@@ -125,6 +125,10 @@ void iwarp_rs_carrier(void);
  */
 void iwarp_rs_end(void);
 
+/* This program is about to give way to another one, and with it its rsockets: wait until nothing is
+ * kept for peers without room, 10 s at most. */
+void iwarp_rs_await_kept(void);
+
 /* That set is about to be closed, and nobody leads for it any more. */
 void iwarp_rs_set_closed(int set);
 

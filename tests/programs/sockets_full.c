@@ -10,6 +10,7 @@
 
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -253,12 +254,154 @@ static void shutdown_comes_behind_it(void)
     end();
 }
 
+/* --- a peer that reads late, or never -------------------------------------------------------- */
+
+/* As much as is taken without waiting: more than the peer has lent. */
+static size_t fill_up(int fd)
+{
+    static const char some[10000];
+    size_t sent = 0;
+    ssize_t n;
+
+    do {
+        n = send(fd, some, sizeof some, MSG_DONTWAIT);
+        sent += n > 0 ? (size_t)n : 0;
+    } while (n > 0 || (shown(fd, POLLOUT, 100) & POLLOUT));
+    CHECK(sent > 524288);
+    return sent;
+}
+
+/* Octets until the end, and the errno of that, or 0. */
+static size_t drain(int fd, int *error)
+{
+    static char got[65536];
+    size_t sum = 0;
+    ssize_t n;
+
+    while ((n = read(fd, got, sizeof got)) > 0) {
+        sum += (size_t)n;
+    }
+    *error = n < 0 ? errno : 0;
+    return sum;
+}
+
+static void hear_and_drain(int fd)
+{
+    size_t sent;
+    int error;
+    char c;
+
+    CHECK(read(fd, &c, 1) == 1); /* connected */
+    CHECK(read(to_peer[0], &sent, sizeof sent) == sizeof sent);
+    sleep(6); /* longer than a close waits for a peer that takes nothing */
+    CHECK(drain(fd, &error) == sent && error == 0);
+}
+
+static void close_and_a_late_reader(void)
+{
+    const int fd = begin(hear_and_drain);
+
+    CHECK(write(fd, "", 1) == 1);
+    const size_t sent = fill_up(fd);
+    CHECK(close(fd) == 0);
+    CHECK(write(to_peer[1], &sent, sizeof sent) == sizeof sent);
+    end();
+}
+
+static void fill_without_end(int fd)
+{
+    static const char some[65536];
+
+    tell(from_peer[1]);
+    while (send(fd, some, sizeof some, MSG_NOSIGNAL) > 0) {
+    }
+    CHECK(errno == EPIPE || errno == ECONNRESET);
+}
+
+/* Each writes, and neither reads: the close of one ends the write of the other. */
+static void close_under_a_full_peer(void)
+{
+    const int fd = begin(fill_without_end);
+    const double from = now();
+
+    hear(from_peer[0]);
+    (void)fill_up(fd);
+    CHECK(close(fd) == 0);
+    end();
+    CHECK(now() - from < 4);
+}
+
+/* Another process writes, and then goes. This one reads after that: has all come that was taken?
+ * *error: how the stream ended. */
+static bool comes_whole(void (*go)(void), int *error)
+{
+    struct sockaddr_in at;
+    const int listener = listen_somewhere(&at, 1);
+    size_t sent;
+    int status;
+
+    CHECK(pipe(to_peer) == 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0 && write(fd, "", 1) == 1);
+        sent = fill_up(fd) + 1;
+        CHECK(write(to_peer[1], &sent, sizeof sent) == sizeof sent);
+        go();
+    }
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0 && (shown(fd, POLLIN, 10000) & POLLIN));
+    CHECK(read(to_peer[0], &sent, sizeof sent) == sizeof sent);
+    const bool whole = drain(fd, error) == sent;
+    CHECK(waitpid(writer, &status, 0) == writer && close(fd) == 0 && close(listener) == 0);
+    return whole;
+}
+
+static void run_another_program(void)
+{
+    char *const arguments[] = {(char[]){"true"}, NULL};
+
+    execv("/bin/true", arguments);
+}
+
+static void another_program_comes_behind_it(void)
+{
+    int error;
+
+    CHECK(comes_whole(run_another_program, &error) && error == 0);
+}
+
+static void run_another_program_by_list(void) /* waits for nothing */
+{
+    execl("/bin/true", "true", NULL);
+}
+
+static void be_killed(void)
+{
+    kill(getpid(), SIGKILL);
+}
+
+/* Of TCP the kernel sends the rest. Here a part is not taken for the whole. */
+static void killed_before_it_is_sent(void)
+{
+    int error;
+
+    CHECK(comes_whole(be_killed, &error) || error == ECONNRESET);
+    CHECK(comes_whole(run_another_program_by_list, &error) || error == ECONNRESET);
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
-static const struct one_case cases[] = {
-    CASE(requests_before_answers), CASE(writable_has_room_for_a_piece),
-    CASE(goes_out_without_a_call), CASE(close_comes_behind_it),
-    CASE(exit_comes_behind_it),    CASE(shutdown_comes_behind_it)};
+static const struct one_case cases[] = {CASE(requests_before_answers),
+                                        CASE(writable_has_room_for_a_piece),
+                                        CASE(goes_out_without_a_call),
+                                        CASE(close_comes_behind_it),
+                                        CASE(exit_comes_behind_it),
+                                        CASE(shutdown_comes_behind_it),
+                                        CASE(close_and_a_late_reader),
+                                        CASE(close_under_a_full_peer),
+                                        CASE(another_program_comes_behind_it),
+                                        CASE(killed_before_it_is_sent)};
 
 static void run_case(const struct one_case *c)
 {

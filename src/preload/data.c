@@ -5,6 +5,7 @@
  */
 #include "preload/block.h"
 #include "preload/early.h"
+#include "preload/passing.h"
 #include "preload/start.h"
 
 #include <errno.h>
@@ -201,11 +202,21 @@ EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
     return are_right(parts, (size_t)count, EINVAL) ? receive(s, fd, &message, 0) : refuse(s);
 }
 
+static ssize_t receive_from_kernel(int fd, struct msghdr *message, int flags)
+{
+    const ssize_t n = real()->recvmsg(fd, message, flags);
+
+    if (n >= 0) {
+        passing_in(message);
+    }
+    return n;
+}
+
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct sock *s = get(fd);
 
-    OURS_OR(s, real()->recvmsg(fd, message, flags))
+    OURS_OR(s, receive_from_kernel(fd, message, flags))
     return are_right(message->msg_iov, message->msg_iovlen, EMSGSIZE)
                ? receive(s, fd, message, flags)
                : refuse(s);
@@ -217,7 +228,13 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
     struct sock *s = get(fd);
     unsigned i;
 
-    OURS_OR(s, real()->recvmmsg(fd, messages, count, flags, timeout))
+    if (!s) {
+        const int n = real()->recvmmsg(fd, messages, count, flags, timeout);
+        for (int k = 0; k < n; k++) {
+            passing_in(&messages[k].msg_hdr);
+        }
+        return n;
+    }
     sock_put(s);
     for (i = 0; i < count; i++) {
         /* A stream has no messages: what is there is enough. */
@@ -374,11 +391,19 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
     return are_right(parts, (size_t)count, EINVAL) ? deliver(s, fd, &message, 0) : refuse(s);
 }
 
+static ssize_t send_by_kernel(int fd, const struct msghdr *message, int flags)
+{
+    if (message) {
+        passing_out(message);
+    }
+    return real()->sendmsg(fd, message, flags);
+}
+
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct sock *s = get(fd);
 
-    OURS_OR(s, real()->sendmsg(fd, message, flags))
+    OURS_OR(s, send_by_kernel(fd, message, flags))
     return are_right(message->msg_iov, message->msg_iovlen, EMSGSIZE)
                ? deliver(s, fd, message, flags)
                : refuse(s);
@@ -389,6 +414,9 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     struct sock *s = get(fd);
     unsigned i;
 
+    for (i = 0; !s && messages && i < count; i++) {
+        passing_out(&messages[i].msg_hdr);
+    }
     OURS_OR(s, real()->sendmmsg(fd, messages, count, flags))
     sock_put(s);
     for (i = 0; i < count; i++) {

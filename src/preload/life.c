@@ -2,6 +2,7 @@
 /* Sockets from socket() or accept() to close(). */
 #include "preload/early.h"
 #include "preload/fork.h"
+#include "preload/passing.h"
 #include "preload/peers.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
@@ -13,7 +14,6 @@
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* --- whose socket is it? --------------------------------------------------------------------- */
 
@@ -56,54 +56,6 @@ static bool from_below(const void *caller)
     return false;
 }
 
-static int option(int fd, int level, int name)
-{
-    int value = -1;
-    socklen_t len = sizeof value;
-
-    return real()->getsockopt(fd, level, name, &value, &len) == 0 ? value : -1;
-}
-
-/* inetd's programs have one connection as 0, 1 and 2. */
-static bool inherited_twice(int fd)
-{
-    struct stat one, other;
-
-    for (int lower = 0; lower < fd; lower++) {
-        struct sock *s = sock_get(lower);
-        const bool same = s && fstat(fd, &one) == 0 && fstat(lower, &other) == 0 &&
-                          one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
-                          sock_add(s, fd);
-        sock_put(s);
-        if (same) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Nothing is asked of it that changes it: it may be of a parent, whose error it has. */
-static bool is_connected(int fd)
-{
-    struct sockaddr_storage peer;
-    socklen_t len = sizeof peer;
-
-    return real()->getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
-}
-
-/* Listeners of inetd's kind and of socket activation, and connections of inetd's. */
-static void adopt_inherited(int fd)
-{
-    if (option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP || inherited_twice(fd)) {
-        return;
-    }
-    if (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {
-        (void)sock_new(fd, SOCK_LISTENER);
-    } else if (is_connected(fd)) {
-        start_arrived(fd);
-    }
-}
-
 static void end_all(void);
 
 __attribute__((constructor)) static void begin(void)
@@ -114,9 +66,7 @@ __attribute__((constructor)) static void begin(void)
     iwarp_rs_lead_with(real()->epoll_ctl);
     (void)at_quick_exit(end_all);
     signals_begin(); /* last: see there */
-    for (int fd = 0; fd < 16; fd++) {
-        adopt_inherited(fd);
-    }
+    passing_inherited();
 }
 
 /* --- the beginning --------------------------------------------------------------------------- */
@@ -181,7 +131,7 @@ EXPORT int listen(int fd, int backlog)
     const int quiet = (int)start_quiet_s();
 
     if (s && s->state == SOCK_TCP && quiet > 0) {
-        if (option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 0) {
+        if (sock_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 0) {
             (void)real()->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &quiet, sizeof quiet);
         }
         pthread_mutex_lock(&s->start);

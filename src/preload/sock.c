@@ -638,6 +638,14 @@ int sock_high(int fd)
     return high >= 0 ? high : real()->fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
+int sock_option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+
+    return real()->getsockopt(fd, level, name, &value, &len) == 0 ? value : -1;
+}
+
 bool sock_has_numbers(int fd, unsigned n)
 {
     rlim_t end;

@@ -181,6 +181,9 @@ void sock_set_shared(int number);
 /* Calls for each socket, with the table's lock held. */
 void sock_each(void (*call)(struct sock *s, void *arg), void *arg);
 
+/* An option of the kernel's socket that is an int; -1: there is none. */
+int sock_option(int fd, int level, int name);
+
 /* A descriptor of this library's own, out of the way of the program's numbers, closed by exec. */
 int sock_high(int fd);
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets that come from elsewhere: a process that ran this program, or a message of another
+ * process (SCM_RIGHTS); and those that go in such a message.
+ *
+ *   what goes         | what the receiver gets
+ *   ------------------+---------------------------------------------------------------------------
+ *   TCP, LISTENER,    | the TCP socket; with this library it may become RDMA there as it would here
+ *   ARRIVED, PLAIN    |
+ *   CONNECTING, EARLY | what it has become, once that is known
+ *   RDMA, PARENTS     | an end of a socket pair: threads of the process that has the rsocket carry
+ *                     | octets, as for a child of fork, until that process ends
+ */
+#ifndef IWARP_PRELOAD_PASSING_H
+#define IWARP_PRELOAD_PASSING_H
+
+#include <sys/socket.h>
+
+/* Descriptors that this program had at its begin. */
+void passing_inherited(void);
+
+/* The message is about to be sent by the kernel; has been received from it. */
+void passing_out(const struct msghdr *message);
+void passing_in(const struct msghdr *message);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets that go to another process with a message (SCM_RIGHTS), as vsftpd's data connections do.
+ * The kernel's TCP passes as well.
+ *
+ *   sockets_passed CASE
+ */
+#define _GNU_SOURCE
+#include "sockets_check.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MANY 3000000
+
+/* --- descriptors in messages ----------------------------------------------------------------- */
+
+union carrier {
+    struct cmsghdr header;
+    char octets[CMSG_SPACE(sizeof(int))];
+};
+
+/* several: by sendmmsg and recvmmsg. */
+static void give(int to, int fd, bool several)
+{
+    union carrier carrier = {.header = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}};
+    struct iovec part = {"", 1};
+    struct mmsghdr m = {.msg_hdr = {.msg_iov = &part,
+                                    .msg_iovlen = 1,
+                                    .msg_control = &carrier,
+                                    .msg_controllen = sizeof carrier}};
+
+    memcpy(CMSG_DATA(&carrier.header), &fd, sizeof fd);
+    if (several) {
+        CHECK(sendmmsg(to, &m, 1, 0) == 1);
+    } else {
+        CHECK(sendmsg(to, &m.msg_hdr, 0) == 1);
+    }
+    CHECK(close(fd) == 0);
+}
+
+static int take(int from, bool several)
+{
+    union carrier carrier = {0};
+    char octet;
+    struct iovec part = {&octet, 1};
+    struct mmsghdr m = {.msg_hdr = {.msg_iov = &part,
+                                    .msg_iovlen = 1,
+                                    .msg_control = &carrier,
+                                    .msg_controllen = sizeof carrier}};
+    int fd;
+
+    if (several) {
+        CHECK(recvmmsg(from, &m, 1, 0, NULL) == 1);
+    } else {
+        CHECK(recvmsg(from, &m.msg_hdr, 0) == 1);
+    }
+    CHECK(carrier.header.cmsg_type == SCM_RIGHTS);
+    memcpy(&fd, CMSG_DATA(&carrier.header), sizeof fd);
+    return fd;
+}
+
+/* --- three processes ------------------------------------------------------------------------- */
+
+static struct sockaddr_in at;
+static int listener, way[2]; /* from the one that passes to the one that takes */
+
+static int connect_to_it(void)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+    return fd;
+}
+
+/* Sends and reads back, and then the peer ends. */
+static void ask(int fd)
+{
+    static char sent[MANY], got[MANY];
+    size_t out = 0, in = 0;
+
+    for (size_t i = 0; i < MANY; i++) {
+        sent[i] = (char)(i * 7 + i / 1000);
+    }
+    while (in < MANY) {
+        struct pollfd p = {fd, (short)(POLLIN | (out < MANY ? POLLOUT : 0)), 0};
+        CHECK(poll(&p, 1, 10000) == 1);
+        if (p.revents & POLLOUT) {
+            const ssize_t n = send(fd, sent + out, MANY - out, MSG_DONTWAIT);
+            CHECK(n > 0 || errno == EAGAIN);
+            out += n > 0 ? (size_t)n : 0;
+        }
+        if (p.revents & POLLIN) {
+            const ssize_t n = read(fd, got + in, MANY - in);
+            CHECK(n > 0);
+            in += (size_t)n;
+        }
+    }
+    CHECK(memcmp(sent, got, MANY) == 0 && shutdown(fd, SHUT_WR) == 0);
+    CHECK(read(fd, got, 1) == 0 && close(fd) == 0);
+}
+
+static void answer(int fd)
+{
+    char some[65536];
+    ssize_t n;
+
+    while ((n = read(fd, some, sizeof some)) > 0) {
+        CHECK(write(fd, some, (size_t)n) == n);
+    }
+    CHECK(n == 0 && close(fd) == 0);
+}
+
+static pid_t child(void (*run)(void))
+{
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        run();
+        exit(0);
+    }
+    return pid;
+}
+
+static void run_all(void (*client)(void), void (*passes)(void), void (*takes)(void))
+{
+    pid_t pids[3];
+    int status;
+
+    listener = listen_somewhere(&at, 10);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, way) == 0);
+    pids[0] = child(takes);
+    pids[1] = child(passes);
+    pids[2] = child(client);
+    close(listener);
+    for (int i = 2; i >= 0; i--) { /* the one that passes lives until the others have ended */
+        if (i == 1) {
+            continue;
+        }
+        CHECK(waitpid(pids[i], &status, 0) == pids[i] && status == 0);
+    }
+    CHECK(write(way[1], "", 1) == 1);
+    CHECK(waitpid(pids[1], &status, 0) == pids[1] && status == 0);
+}
+
+static void await_the_others(void)
+{
+    char octet;
+
+    CHECK(read(way[0], &octet, 1) == 1);
+}
+
+/* --- cases ----------------------------------------------------------------------------------- */
+
+static void client(void)
+{
+    ask(connect_to_it());
+}
+
+static void take_and_answer(void)
+{
+    answer(take(way[1], false));
+}
+
+static void take_several_and_answer(void)
+{
+    answer(take(way[1], true));
+}
+
+static void pass_unused(void)
+{
+    give(way[0], accept(listener, NULL, NULL), false);
+    await_the_others();
+}
+
+static void unused_connection(void)
+{
+    run_all(client, pass_unused, take_and_answer);
+}
+
+static void pass_used(void)
+{
+    char octets[10000];
+    const int fd = accept(listener, NULL, NULL);
+
+    CHECK(recv(fd, octets, sizeof octets, MSG_WAITALL) == sizeof octets);
+    CHECK(send(fd, octets, sizeof octets, 0) == sizeof octets);
+    give(way[0], fd, false);
+    await_the_others();
+}
+
+static void used_connection(void)
+{
+    run_all(client, pass_used, take_and_answer);
+}
+
+static void pass_used_among_several(void)
+{
+    char octet;
+    const int fd = accept(listener, NULL, NULL);
+
+    CHECK(read(fd, &octet, 1) == 1 && write(fd, &octet, 1) == 1);
+    give(way[0], fd, true);
+    await_the_others();
+}
+
+static void messages_at_once(void)
+{
+    run_all(client, pass_used_among_several, take_several_and_answer);
+}
+
+static void pass_the_listener(void)
+{
+    give(way[0], listener, false);
+    await_the_others();
+}
+
+static void take_the_listener(void)
+{
+    CHECK(close(listener) == 0);
+    answer(accept(take(way[1], false), NULL, NULL));
+}
+
+static void listening_socket(void)
+{
+    run_all(client, pass_the_listener, take_the_listener);
+}
+
+/* Here the client passes what it has connected, and the server is a third process. */
+static void connect_and_pass(void)
+{
+    give(way[0], connect_to_it(), false);
+    await_the_others();
+}
+
+static void take_and_ask(void)
+{
+    ask(take(way[1], false));
+}
+
+static void serve(void)
+{
+    answer(accept(listener, NULL, NULL));
+}
+
+static void client_connection(void)
+{
+    run_all(serve, connect_and_pass, take_and_ask);
+}
+
+static const struct one_case cases[] = {CASE(unused_connection), CASE(used_connection),
+                                        CASE(messages_at_once), CASE(listening_socket),
+                                        CASE(client_connection)};
+
+static void run_case(const struct one_case *c)
+{
+    c->run();
+}
+
+int main(int argc, char **argv)
+{
+    return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], run_case);
+}

@@ -78,8 +78,8 @@ static int answer_to(const struct sock *s, unsigned ms)
     return error;
 }
 
-/* Another port of that address has answered; or this process listens there, and may be about to
- * accept. */
+/* Another port of that address has answered, or has sent a Request; or this process listens there,
+ * and may be about to accept. */
 static bool is_likely(const struct sock *s)
 {
     return peers_has_answered((const struct sockaddr *)&s->peer, s->peer_len) ||

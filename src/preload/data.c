@@ -206,9 +206,7 @@ static ssize_t receive_from_kernel(int fd, struct msghdr *message, int flags)
 {
     const ssize_t n = real()->recvmsg(fd, message, flags);
 
-    if (n >= 0) {
-        passing_in(message);
-    }
+    passing_in(n, message);
     return n;
 }
 
@@ -230,9 +228,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
 
     if (!s) {
         const int n = real()->recvmmsg(fd, messages, count, flags, timeout);
-        for (int k = 0; k < n; k++) {
-            passing_in(&messages[k].msg_hdr);
-        }
+        passing_all_in(n, messages);
         return n;
     }
     sock_put(s);
@@ -393,10 +389,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 
 static ssize_t send_by_kernel(int fd, const struct msghdr *message, int flags)
 {
-    if (message) {
-        passing_out(message);
-    }
-    return real()->sendmsg(fd, message, flags);
+    return passing_out(message) == 0 ? real()->sendmsg(fd, message, flags) : -1;
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -414,10 +407,8 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     struct sock *s = get(fd);
     unsigned i;
 
-    for (i = 0; !s && messages && i < count; i++) {
-        passing_out(&messages[i].msg_hdr);
-    }
-    OURS_OR(s, real()->sendmmsg(fd, messages, count, flags))
+    OURS_OR(s, passing_all_out(messages, count) == 0 ? real()->sendmmsg(fd, messages, count, flags)
+                                                     : -1)
     sock_put(s);
     for (i = 0; i < count; i++) {
         const ssize_t n = sendmsg(fd, &messages[i].msg_hdr, flags);

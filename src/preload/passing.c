@@ -7,25 +7,26 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 /* --- what comes ------------------------------------------------------------------------------ */
 
-/* inetd's programs have one connection as 0, 1 and 2. */
+/* inetd's programs have one connection as 0, 1 and 2, and a program may send itself what it has.
+ * What became RDMA has another file. */
 static bool is_another_name(int fd)
 {
-    struct stat one, other;
+    struct stat own, other;
+    const int beyond = fstat(fd, &own) == 0 ? sock_beyond() : 0;
+    bool is = false;
 
-    for (int lower = 0; lower < fd; lower++) {
-        struct sock *s = sock_get(lower);
-        const bool same = s && fstat(fd, &one) == 0 && fstat(lower, &other) == 0 &&
-                          one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
-                          sock_add(s, fd);
+    for (int number = 0; number < beyond && !is; number++) {
+        struct sock *s = number != fd ? sock_get(number) : NULL;
+        is = s && (s->state == SOCK_TCP || s->state == SOCK_LISTENER || s->state == SOCK_ARRIVED) &&
+             fstat(number, &other) == 0 && own.st_dev == other.st_dev &&
+             own.st_ino == other.st_ino && sock_add(s, fd);
         sock_put(s);
-        if (same) {
-            return true;
-        }
     }
-    return false;
+    return is;
 }
 
 /* Nothing is asked of it that changes it: it may be of a parent, whose error it has. */
@@ -37,31 +38,37 @@ static bool is_connected(int fd)
     return real()->getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
 }
 
-/* Listeners of inetd's kind and of socket activation, and connections of inetd's. */
-static void take(int fd)
+static bool take(int fd)
 {
+    (void)sock_remove(fd); /* closed where this library did not see it */
     if (sock_option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP || is_another_name(fd)) {
-        return;
+        return true;
     }
     if (sock_option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {
         (void)sock_new(fd, SOCK_LISTENER);
     } else if (is_connected(fd)) {
         start_arrived(fd);
+    } else {
+        (void)sock_new(fd, SOCK_TCP);
     }
+    return true;
 }
 
+/* Of inetd and its kind, and of socket activation. */
 void passing_inherited(void)
 {
     for (int fd = 0; fd < 16; fd++) {
-        take(fd);
+        (void)take(fd);
     }
 }
 
 /* --- what goes ------------------------------------------------------------------------------- */
 
-static void prepare(int fd)
+/* False: errno. */
+static bool prepare(int fd)
 {
     struct sock *s = sock_get(fd);
+    bool can = true;
 
     if (s && s->state == SOCK_PARENTS) {
         fork_ask(s);
@@ -69,48 +76,73 @@ static void prepare(int fd)
     if (s && (s->state == SOCK_RDMA || sock_is_unsettled(s))) {
         SIGNALS_HELD; /* the library makes descriptors: own.h */
         early_await(s);
-        const int face = s->state == SOCK_RDMA ? relay_start(s) : -1;
-        if (face >= 0) {
-            real()->close(face);
+        if (s->state == SOCK_RDMA) {
+            const int face = relay_start(s);
+            can = face >= 0 && real()->close(face) == 0;
         }
         pthread_mutex_unlock(&s->start);
     }
     sock_put(s);
+    return can;
 }
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* The program's own message may have any lengths. */
-static void each(const struct msghdr *message, void (*call)(int fd))
+/* Up to the first call that fails. The program's own message may have any lengths. */
+static bool each(const struct msghdr *message, bool (*call)(int fd))
 {
     struct msghdr m = *message;
     const unsigned char *end = (unsigned char *)m.msg_control + m.msg_controllen;
+    bool goes_on = true;
 
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c && goes_on; c = CMSG_NXTHDR(&m, c)) {
         const unsigned char *at = CMSG_DATA(c);
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
             c->cmsg_len > (size_t)(end - (unsigned char *)c)) {
             continue;
         }
-        for (int fd; at + sizeof fd <= (unsigned char *)c + c->cmsg_len; at += sizeof fd) {
+        for (int fd; goes_on && at + sizeof fd <= (unsigned char *)c + c->cmsg_len;
+             at += sizeof fd) {
             memcpy(&fd, at, sizeof fd);
-            call(fd);
+            goes_on = call(fd);
         }
     }
+    return goes_on;
 }
 
-void passing_out(const struct msghdr *message)
+static bool may_have_some(const struct msghdr *message)
 {
-    if (message->msg_control && message->msg_controllen > 0) {
-        UNCANCELLED;
-        each(message, prepare);
+    return message && message->msg_control && message->msg_controllen > 0;
+}
+
+int passing_out(const struct msghdr *message)
+{
+    UNCANCELLED;
+    return !may_have_some(message) || each(message, prepare) ? 0 : -1;
+}
+
+int passing_all_out(const struct mmsghdr *messages, unsigned count)
+{
+    int result = 0;
+
+    /* The kernel takes no more at once. */
+    for (unsigned i = 0; messages && i < count && i < UIO_MAXIOV && result == 0; i++) {
+        result = passing_out(&messages[i].msg_hdr);
+    }
+    return result;
+}
+
+void passing_in(ssize_t n, const struct msghdr *message)
+{
+    UNCANCELLED;
+    if (n >= 0 && may_have_some(message)) {
+        (void)each(message, take);
     }
 }
 
-void passing_in(const struct msghdr *message)
+void passing_all_in(int n, const struct mmsghdr *messages)
 {
-    if (message->msg_control && message->msg_controllen > 0) {
-        UNCANCELLED;
-        each(message, take);
+    for (int i = 0; i < n; i++) {
+        passing_in(0, &messages[i].msg_hdr);
     }
 }

@@ -6,7 +6,8 @@
  *   what goes         | what the receiver gets
  *   ------------------+---------------------------------------------------------------------------
  *   TCP, LISTENER,    | the TCP socket; with this library it may become RDMA there as it would here
- *   ARRIVED, PLAIN    |
+ *   ARRIVED           |
+ *   PLAIN             | the TCP socket
  *   CONNECTING, EARLY | what it has become, once that is known
  *   RDMA, PARENTS     | an end of a socket pair: threads of the process that has the rsocket carry
  *                     | octets, as for a child of fork, until that process ends
@@ -19,8 +20,12 @@
 /* Descriptors that this program had at its begin. */
 void passing_inherited(void);
 
-/* The message is about to be sent by the kernel; has been received from it. */
-void passing_out(const struct msghdr *message);
-void passing_in(const struct msghdr *message);
+/* Messages that the kernel is about to send. 0, or -1: errno, something in them cannot go. */
+int passing_out(const struct msghdr *message);
+int passing_all_out(const struct mmsghdr *messages, unsigned count);
+
+/* What the kernel has given: n is what its call has returned. */
+void passing_in(ssize_t n, const struct msghdr *message);
+void passing_all_in(int n, const struct mmsghdr *messages);
 
 #endif

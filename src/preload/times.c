@@ -4,6 +4,7 @@
  * all calls that such a time may be in. Here, and behind the plain names, times have 32 bits. They
  * are lengths of waits, and one that is longer than 68 years ends after these.
  */
+#include "preload/passing.h"
 #include "preload/sock.h"
 
 #if __TIMESIZE == 32
@@ -112,7 +113,9 @@ EXPORT ssize_t __recvmsg64(int fd, struct msghdr *message, int flags)
     struct sock *s = sock_get(fd);
 
     if (!s) {
-        return real()->__recvmsg64(fd, message, flags);
+        const ssize_t n = real()->__recvmsg64(fd, message, flags);
+        passing_in(n, message);
+        return n;
     }
     sock_put(s);
     return recvmsg(fd, message, flags);
@@ -124,7 +127,9 @@ EXPORT int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int fl
     struct sock *s = sock_get(fd);
 
     if (!s) {
-        return real()->__recvmmsg64(fd, messages, count, flags, timeout);
+        const int n = real()->__recvmmsg64(fd, messages, count, flags, timeout);
+        passing_all_in(n, messages);
+        return n;
     }
     sock_put(s);
     return recvmmsg(fd, messages, count, flags, NULL);

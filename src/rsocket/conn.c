@@ -287,7 +287,8 @@ void rs_over(struct rs *s, int error)
     s->dead = error != 0;
     s->heard_end = s->heard_end || in_order;
     s->read_over = true;
-    rs_send_kept(s); /* nothing is, any more */
+    rs_drop_kept(s);
+    rs_send_kept(s); /* `keeps` follows */
     rs_wake(s);
 }
 

@@ -168,11 +168,6 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t wanted, bool peek)
 {
     uint64_t unread = s->unread;
@@ -182,7 +177,7 @@ static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t want
     while (done < wanted && unread > 0) {
         const struct rs_half *half = &s->halves[from.half];
         uint32_t n =
-            least(half->len - from.at, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
+            rs_least(half->len - from.at, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
         n = wanted - done < n ? (uint32_t)(wanted - done) : n;
         copy(SCATTER, half->at + from.at, iov, at + done, n);
         (void)rs_halves_pass(s, &from, n);

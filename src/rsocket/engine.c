@@ -13,9 +13,11 @@
 
 /* The thread looks at closed sockets every TICK_MS, and at once when AT_ONCE of them have come,
  * since each has 100 KiB or more, or when one has a connection that is still to be ended. */
-#define TICK_MS 20
-#define AT_ONCE 8
-#define EXIT_MS 5000 /* at exit: so long nothing that was written may go out */
+#define TICK_MS    20
+#define AT_ONCE    8
+#define SHARES     32   /* of the send buffer: what counts as taken by the peer */
+#define EXIT_MS    5000 /* at exit: so long nothing that was written may go out, */
+#define GIVE_UP_MS 200  /* and then so long for aborts */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct iwarp_eq *eq;
@@ -25,6 +27,8 @@ static struct rs *dead, *dying;     /* dying: of the thread alone */
 static _Atomic unsigned dead_count; /* in both */
 static bool hurries;                /* one of the list cannot wait */
 static _Atomic unsigned went;       /* how often something of a closed socket went out */
+static _Atomic bool gives_up;       /* the process exits, and waits no longer */
+static _Atomic unsigned passes;     /* of free_dead */
 
 uint64_t rs_engine_until(const struct rs *s)
 {
@@ -114,18 +118,21 @@ static bool is_sent(const struct rs *s)
            (s->controls == 0 && s->send_free == s->send_len && s->sends_free == s->sq_size);
 }
 
-/* A program of TCP has closed it: what was written goes out first, as long as the peer takes it. */
+/* What was written goes out first, as long as the peer takes it: a share at a time, so that it
+ * cannot hold the socket, or the end of this process, for as long as it likes. */
 static void finish(struct rs *s)
 {
-    const uint64_t free_now = (uint64_t)s->send_free + s->sends_free;
-
     if (is_sent(s)) {
         (void)(s->to_reset ? iwarp_abort(s->conn) : iwarp_disconnect(s->conn));
         s->to_reset = s->to_end = false;
-    } else if (free_now == s->free_then) {
+    } else if (atomic_load(&gives_up) && rs_keeps(s)) {
+        iwarp_abort(s->conn); /* the peer is to see that something is missing */
+        rs_over(s, ECONNRESET);
+        return;
+    } else if (s->send_free < s->free_then + s->send_len / SHARES) {
         return;
     }
-    s->free_then = free_now;
+    s->free_then = s->send_free;
     s->dead_until_ms = rs_engine_until(s);
     atomic_fetch_add(&went, 1);
 }
@@ -176,6 +183,7 @@ static bool free_dead(void)
         rs_events_release();
     }
     unmap_ranges();
+    atomic_fetch_add(&passes, 1);
     pthread_mutex_lock(&engine_lock);
     dead_count -= freed;
     bool some = dead_count > 0;
@@ -280,6 +288,19 @@ static uint64_t exit_until(void)
     return rs_now_ms() + (rs_some_keep() ? 2 * EXIT_MS : EXIT_MS);
 }
 
+/* Two passes more: one may be under way. */
+static void give_up(bool some)
+{
+    const unsigned seen = atomic_load(&passes);
+    const uint64_t until = rs_now_ms() + GIVE_UP_MS;
+
+    atomic_store(&gives_up, true);
+    while (some && atomic_load(&passes) - seen < 2 && rs_now_ms() < until) {
+        (void)!write(bell, &(uint64_t){1}, sizeof(uint64_t));
+        usleep(1000);
+    }
+}
+
 void rs_engine_end(void)
 {
     uint64_t until;
@@ -301,4 +322,5 @@ void rs_engine_end(void)
             usleep(1000);
         }
     }
+    give_up(some);
 }

@@ -362,7 +362,7 @@ void rs_end(struct rs *s, bool keep_number)
     rs_progress(s);
     stop_listening(s);
     s->to_reset = s->as_tcp && s->unread > 0;
-    if (s->unread > 0) {
+    if (s->to_reset) {
         rs_drop_kept(s);
     }
     if (s->conn && !reset && !s->to_reset) {
@@ -370,6 +370,7 @@ void rs_end(struct rs *s, bool keep_number)
         rs_tell_end(s);
         s->to_end = s->kept > 0 || (s->as_tcp && s->send_free < s->send_len);
     }
+    s->free_then = s->send_free;
     s->closed = true;
     rs_hide(s);
     rs_wake(s);

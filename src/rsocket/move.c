@@ -44,25 +44,28 @@ static int post_receives(struct rs *s, const uint32_t *slots, unsigned count)
 /* The peer may send so many messages that take a credit. */
 static int open_receives(struct rs *s, uint32_t credits)
 {
-    uint32_t slots[BATCH], next = s->rq_open ? s->rq_open + RS_MORE_RECEIVES : 0;
-    unsigned count;
+    uint32_t slots[BATCH];
 
-    do {
-        for (count = 0; count < BATCH && next < credits + RS_MORE_RECEIVES; count++) {
-            slots[count] = next++;
+    while (s->posted < credits + RS_MORE_RECEIVES) {
+        unsigned count = 0;
+        for (; count < BATCH && s->posted + count < credits + RS_MORE_RECEIVES; count++) {
+            slots[count] = s->posted + count;
         }
         if (post_receives(s, slots, count) != 0) {
             return rs_fail(ENOMEM);
         }
-    } while (count == BATCH);
+        s->posted += count;
+    }
     s->rq_open = credits;
     return 0;
 }
 
 int rs_open_receives(struct rs *s)
 {
-    s->rq_open = 0;
-    return open_receives(s, s->rq_size < RS_FIRST_CREDITS ? s->rq_size : RS_FIRST_CREDITS);
+    const bool few = s->as_tcp && s->rq_size > RS_FIRST_CREDITS;
+
+    s->posted = 0;
+    return open_receives(s, few ? RS_FIRST_CREDITS : s->rq_size);
 }
 
 int rs_post(struct rs *s, uint64_t id, const void *from, uint32_t len, const struct rs_entry *to,
@@ -324,10 +327,10 @@ void rs_progress(struct rs *s)
         (void)post_receives(s, again.slots, again.count);
         any = any || n > 0;
     }
+    rs_tell_mappings(s); /* before what the program has written behind them */
     rs_send_kept(s);
     while (give_credits(s)) {
     }
-    rs_tell_mappings(s);
     if (any) {
         rs_wake(s);
     }

@@ -47,8 +47,8 @@
 /* What this end posts beyond the credits that it grants. */
 #define RS_MORE_RECEIVES 16
 
-/* Credits that the peer has at first. The others, and their receives, come when half of these are
- * used: most connections end before. */
+/* Credits that the peer of a program of TCP has at first. The others, and their receives, come when
+ * half of these are used: most connections end before. */
 #define RS_FIRST_CREDITS 32
 
 /* For a close to come to its end, as of native connections; for programs of TCP since the peer took
@@ -129,7 +129,7 @@ struct rs {
     bool as_tcp, dead;
     bool to_reset; /* closed with octets unread, as_tcp: the engine aborts it once all is sent */
     bool to_end;   /* closed with octets unsent, as_tcp: the engine ends it then */
-    uint64_t free_then; /* octets and requests that were free when the engine looked */
+    uint32_t free_then; /* octets that were free when the peer had taken something last */
     bool carried; /* by the preload library's threads, which alone read it (rspreload/carry.c) */
     int family;
 
@@ -148,6 +148,7 @@ struct rs {
     struct iwarp_pd *pd;
     uint32_t sq_size, rq_size, map_size, send_len, receive_len; /* as asked for */
     uint32_t rq_open;   /* of rq_size: credits that the peer has, while it uses none */
+    uint32_t posted;    /* receives: these, and RS_MORE_RECEIVES */
     bool receive_fixed; /* SO_RCVBUF was */
 
     uint8_t *buffers; /* one mapping: the ring to send from, and behind it the halves at first */
@@ -165,7 +166,7 @@ struct rs {
     bool owes_end;           /* the end is to be told behind these */
     bool told_kept;          /* as_tcp: the peer knows that something is kept, */
     bool peer_keeps;         /* and so do we: the end of the stream is then no end in order */
-    _Atomic bool keeps;      /* as rs_keeps: the loop looks when something completes */
+    _Atomic bool keeps;      /* as rs_keeps, or told_kept: the loop looks when it completes */
     uint16_t sent, may_send; /* messages that take a credit, modulo 2^16 */
     uint16_t spare;          /* credits that stay unused, see RS_SPARE */
     struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
@@ -218,6 +219,11 @@ struct rs {
 #define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
 
 /* The same without a line in the log: for errors that programs expect, as ENOTCONN. */
+static inline uint32_t rs_least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline int rs_fail(int error)
 {
     errno = error;
@@ -305,8 +311,9 @@ struct iwarp_eq *rs_engine_eq(void);
 uint64_t rs_engine_until(const struct rs *s);
 void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once);
 void rs_engine_in_child(void);
-void rs_engine_end(
-    void); /* the process exits: what was written goes out, while the peer takes it */
+
+/* The process exits: what was written goes out, as long as the peer takes it. */
+void rs_engine_end(void);
 
 /* --- conn.c ---------------------------------------------------------------------------------- */
 

@@ -7,6 +7,8 @@
  */
 #include "rsocket/rs.h"
 
+#include "base/process.h"
+
 #include <errno.h>
 #include <unistd.h>
 
@@ -16,11 +18,6 @@ static _Atomic unsigned keeping; /* sockets with `keeps` */
 
 /* Octets of one message: the peer reads the first while the next comes. */
 #define PIECE_MAX 131072u
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 bool rs_may_post(const struct rs *s)
 {
@@ -57,7 +54,7 @@ uint8_t *rs_room(struct rs *s, uint32_t *octets)
     if (s->send_free == s->send_len) {
         s->send_at = 0; /* what was used last is in the cache */
     }
-    *octets = least(least(s->send_free, s->send_len - s->send_at), PIECE_MAX);
+    *octets = rs_least(rs_least(s->send_free, s->send_len - s->send_at), PIECE_MAX);
     return s->send + s->send_at;
 }
 
@@ -71,7 +68,8 @@ static bool post_piece(struct rs *s)
 {
     struct rs_entry *target = &s->targets[s->target], to = *target;
     const uint32_t at = (s->send_at + s->send_len - s->kept) % s->send_len;
-    const uint32_t octets = least(least(s->kept, s->send_len - at), least(to.len, PIECE_MAX));
+    const uint32_t octets =
+        rs_least(rs_least(s->kept, s->send_len - at), rs_least(to.len, PIECE_MAX));
 
     if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + at, octets, &to, false,
                 rs_message(RS_DATA, octets)) != 0) {
@@ -105,8 +103,9 @@ static bool tell_kept(struct rs *s)
 {
     const bool keeps = s->kept > 0;
 
-    if (s->as_tcp && s->state == RS_CONNECTED && keeps != s->told_kept && rs_may_control(s)) {
-        s->told_kept = rs_tell_control(s, keeps ? RS_KEEPS : RS_KEEPS_NOTHING) ? keeps : !keeps;
+    if (s->as_tcp && keeps != s->told_kept && rs_may_control(s) &&
+        rs_tell_control(s, keeps ? RS_KEEPS : RS_KEEPS_NOTHING)) {
+        s->told_kept = keeps;
     }
     return s->told_kept && !s->told_end;
 }
@@ -135,6 +134,7 @@ bool rs_some_keep(void)
 
 void rs_await_kept(void)
 {
+    IWARP_UNCANCELLED;
     const uint64_t until = rs_now_ms() + AWAIT_MS;
 
     while (rs_some_keep() && rs_now_ms() < until) {

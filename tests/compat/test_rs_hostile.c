@@ -314,7 +314,7 @@ static void messages__beyond_the_credits__end_the_connection(void **state)
     int victim = meet();
 
     (void)state;
-    for (int i = 0; i < 33; i++) { /* as many as it gives at first, and one */
+    for (int i = 0; i < 385; i++) {
         say(rs_message(RS_DATA, 1), 4);
     }
     usleep(200000); /* all of them have come before the first is read */

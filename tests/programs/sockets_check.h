@@ -39,7 +39,8 @@ struct one_case {
 
 #define CASE(name) {#name, name, NULL}
 
-/* What main does: without an argument it lists the cases, else `run` runs the one of that name. */
+/* What main does: without an argument it lists the cases, else it runs the one of that name, by
+ * `run` unless that is NULL. */
 static inline int main_of(int argc, char **argv, const struct one_case *cases, size_t count,
                           void (*run)(const struct one_case *))
 {
@@ -47,7 +48,11 @@ static inline int main_of(int argc, char **argv, const struct one_case *cases, s
         if (argc < 2) {
             puts(cases[i].name);
         } else if (strcmp(argv[1], cases[i].name) == 0) {
-            run(&cases[i]);
+            if (run) {
+                run(&cases[i]);
+            } else {
+                cases[i].run();
+            }
             return 0;
         }
     }

@@ -2,9 +2,10 @@
 /*
  * The receive buffer: two halves that the peer fills in turn. A half that was read is lent again.
  * It is twice as long as before if the program has read all there was meanwhile and the peer has
- * waited: then each waits for the other, or for what is on its way between them. So the buffer
- * grows as that of a TCP connection does, up to RS_HALF_MAX, and RS_GROWN_MAX in all connections of
- * the process. It does not grow if the program reads too slowly, or has set its length.
+ * waited, for this half or for the other one, which is longer by now: then each waits for the
+ * other, or for what is on its way between them. So the buffer grows as that of a TCP connection
+ * does, up to RS_HALF_MAX, and RS_GROWN_MAX in all connections of the process. It does not grow if
+ * the program reads too slowly, or has set its length.
  */
 #include "rsocket/rs.h"
 
@@ -120,9 +121,10 @@ static bool peer_waits(const struct rs_half *half, const struct rs_half *other)
 void rs_halves_grow(struct rs *s)
 {
     struct rs_half *half = &s->halves[s->lend];
+    const struct rs_half *other = &s->halves[!s->lend];
 
     if (half->all_read && !s->heard_end && !s->receive_fixed && half->len <= RS_HALF_MAX / 2 &&
-        peer_waits(half, &s->halves[!s->lend])) {
+        (half->len < other->len || peer_waits(half, other))) {
         grow(s, half);
     }
 }

@@ -449,6 +449,38 @@ static void number_of_another(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* As FTP's active mode: the server connects to its client, which accepts once it has been told so.
+ */
+static void connect_back(int listener)
+{
+    struct sockaddr_in to;
+    const int fd = accept(listener, NULL, NULL), back = socket(AF_INET, SOCK_STREAM, 0);
+
+    CHECK(recv(fd, &to, sizeof to, MSG_WAITALL) == sizeof to);
+    CHECK(connect(back, (struct sockaddr *)&to, sizeof to) == 0);
+    CHECK(write(fd, "", 1) == 1 && write(back, "b", 1) == 1);
+    exit(0);
+}
+
+static void server_connects_to_its_client(void)
+{
+    struct sockaddr_in at, own;
+    const int theirs = listen_somewhere(&at, 1);
+    const double from = now();
+    char octet;
+    int status;
+
+    if (fork() == 0) {
+        connect_back(theirs);
+    }
+    const int ours = listen_somewhere(&own, 1), fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+    CHECK(write(fd, &own, sizeof own) == sizeof own && read(fd, &octet, 1) == 1);
+    const int data = accept(ours, NULL, NULL);
+    CHECK(data >= 0 && read(data, &octet, 1) == 1 && octet == 'b');
+    CHECK(now() - from < 2 && wait(&status) > 0 && status == 0);
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
 static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
@@ -464,7 +496,8 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(lengths_that_are_wrong),
                                         CASE(control_messages),
                                         CASE(cancelled_while_it_connects),
-                                        CASE(number_of_another)};
+                                        CASE(number_of_another),
+                                        CASE(server_connects_to_its_client)};
 
 int main(int argc, char **argv)
 {

@@ -12,7 +12,7 @@
 /* --- what comes ------------------------------------------------------------------------------ */
 
 /* inetd's programs have one connection as 0, 1 and 2, and a program may send itself what it has.
- * What became RDMA has another file. */
+ * The numbers of a socket that is RDMA are no TCP socket of the program's. */
 static bool is_another_name(int fd)
 {
     struct stat own, other;

@@ -98,7 +98,6 @@ static void begin(struct rs *s)
 {
     s->send_at = s->controls = s->kept = 0;
     s->owes_end = s->told_kept = s->peer_keeps = false;
-    atomic_store(&s->keeps, false);
     s->send_free = s->send_len;
     s->sends_free = s->sq_size;
     s->sent = s->may_send = s->granted_at = s->taken = 0;

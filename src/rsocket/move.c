@@ -117,12 +117,17 @@ bool rs_may_control(const struct rs *s)
 
 /* --- credits --------------------------------------------------------------------------------- */
 
+/* Credits that the peer has used since it got some. */
+static uint16_t used(const struct rs *s)
+{
+    return (uint16_t)(s->taken - s->granted_at);
+}
+
 /* Half of the buffer is lent anew when it is free; credits go with it, or alone when half of them
  * are used up. */
 static bool owes_credits(const struct rs *s)
 {
-    return s->state == RS_CONNECTED && !s->told_end &&
-           (s->free > 0 || (uint16_t)(s->taken - s->granted_at) >= s->rq_open / 2);
+    return s->state == RS_CONNECTED && !s->told_end && (s->free > 0 || used(s) >= s->rq_open / 2);
 }
 
 /* True: a half was lent, and the other one may be free, too. */
@@ -134,7 +139,7 @@ static bool give_credits(struct rs *s)
     if (!owes_credits(s) || !rs_may_control(s)) {
         return false;
     }
-    if (s->rq_open < s->rq_size && (uint16_t)(s->taken - s->granted_at) >= s->rq_open / 2) {
+    if (s->rq_open < s->rq_size && used(s) >= s->rq_open / 2) {
         (void)open_receives(s, s->rq_size);
     }
     if (lend) {
@@ -161,7 +166,7 @@ static bool give_credits(struct rs *s)
  * what the peer may write is bounded by what it was lent. */
 static bool takes_credit(struct rs *s)
 {
-    if ((uint16_t)(s->taken - s->granted_at) >= s->rq_open) {
+    if (used(s) >= s->rq_open) {
         broken(s, "the peer has sent more messages than it has credits for");
         return false;
     }
@@ -169,8 +174,8 @@ static bool takes_credit(struct rs *s)
     return true;
 }
 
-/* Nobody reads here any more, and the peer may be in a write: as TCP, or each would wait for the
- * other. */
+/* Nobody reads here any more, and the peer may be in a write. Without a reset, which TCP sends,
+ * too, each end would wait for the other. */
 static void refuse_data(struct rs *s)
 {
     s->owes_end = false;
@@ -207,7 +212,7 @@ static void take_targets(struct rs *s)
 
 static void hear_control(struct rs *s, uint32_t value)
 {
-    s->peer_keeps = value == RS_KEEPS; /* each other one comes behind all there was */
+    s->peer_keeps = value == RS_KEEPS; /* the others come behind all that was kept */
     if (value == RS_DISCONNECT || (value == RS_NO_MORE && s->write_over && !rs_keeps(s))) {
         rs_over(s, 0);
     } else if (value == RS_NO_MORE) {

@@ -52,7 +52,7 @@
 #define RS_FIRST_CREDITS 32
 
 /* For a close to come to its end, as of native connections; for programs of TCP since the peer took
- * something last. */
+ * a share of the send buffer last. */
 #define RS_LINGER_MS 5000
 
 /* The same where something is kept for a peer whose program reads slowly: it shows that it reads
@@ -128,7 +128,7 @@ struct rs {
      * with EPIPE. A connection that has failed is dead as well. */
     bool as_tcp, dead;
     bool to_reset; /* closed with octets unread, as_tcp: the engine aborts it once all is sent */
-    bool to_end;   /* closed with octets unsent, as_tcp: the engine ends it then */
+    bool to_end;   /* closed with octets kept, or unsent and as_tcp: the engine ends it then */
     uint32_t free_then; /* octets that were free when the peer had taken something last */
     bool carried; /* by the preload library's threads, which alone read it (rspreload/carry.c) */
     int family;
@@ -148,7 +148,7 @@ struct rs {
     struct iwarp_pd *pd;
     uint32_t sq_size, rq_size, map_size, send_len, receive_len; /* as asked for */
     uint32_t rq_open;   /* of rq_size: credits that the peer has, while it uses none */
-    uint32_t posted;    /* receives: these, and RS_MORE_RECEIVES */
+    uint32_t posted;    /* receives, RS_MORE_RECEIVES among them */
     bool receive_fixed; /* SO_RCVBUF was */
 
     uint8_t *buffers; /* one mapping: the ring to send from, and behind it the halves at first */
@@ -164,9 +164,9 @@ struct rs {
     uint32_t send_at, send_free, sends_free, controls;
     uint32_t kept;           /* octets of the ring that are to be posted yet, the newest ones */
     bool owes_end;           /* the end is to be told behind these */
-    bool told_kept;          /* as_tcp: the peer knows that something is kept, */
-    bool peer_keeps;         /* and so do we: the end of the stream is then no end in order */
-    _Atomic bool keeps;      /* as rs_keeps, or told_kept: the loop looks when it completes */
+    bool told_kept;          /* the peer was told that something is kept; as_tcp */
+    bool peer_keeps;         /* the peer has told so: a FIN is then no end in order */
+    _Atomic bool keeps;      /* as rs_keeps, or told_kept: the loop looks at each completion */
     uint16_t sent, may_send; /* messages that take a credit, modulo 2^16 */
     uint16_t spare;          /* credits that stay unused, see RS_SPARE */
     struct rs_entry targets[RS_TARGETS]; /* what is left of them; those in `shared` may be half
@@ -216,14 +216,14 @@ struct rs {
     uint64_t dead_until_ms;
 };
 
-#define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
-
-/* The same without a line in the log: for errors that programs expect, as ENOTCONN. */
 static inline uint32_t rs_least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
+#define RS_REFUSE(error, ...) (iwarp_compat_refuse("rsocket", error, __VA_ARGS__), -1)
+
+/* The same without a line in the log: for errors that programs expect, as ENOTCONN. */
 static inline int rs_fail(int error)
 {
     errno = error;

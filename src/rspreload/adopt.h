@@ -119,9 +119,9 @@ int iwarp_rs_carry(int fd);
 void iwarp_rs_carrier(void);
 
 /*
- * The end of the process: what was written goes out within five seconds. For the preload library,
- * once the program's own functions of atexit have run; after iwarp_rs_lead_with nothing else does
- * it.
+ * The end of the process: what was written goes out as long as the peer takes it. For the preload
+ * library, once the program's own functions of atexit have run; after iwarp_rs_lead_with nothing
+ * else does it.
  */
 void iwarp_rs_end(void);
 

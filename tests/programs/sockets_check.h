@@ -31,7 +31,7 @@ static inline int listen_somewhere(struct sockaddr_in *at, int backlog)
     return listener;
 }
 
-/* peer: for programs that give it a process of its own, else NULL. */
+/* `peer`, if it is not NULL, runs in a process of its own. */
 struct one_case {
     const char *name;
     void (*run)(void), (*peer)(void);

@@ -287,7 +287,7 @@ void rs_over(struct rs *s, int error)
     s->heard_end = s->heard_end || in_order;
     s->read_over = true;
     rs_drop_kept(s);
-    rs_send_kept(s); /* `keeps` follows */
+    rs_note_kept(s);
     rs_wake(s);
 }
 

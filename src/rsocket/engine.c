@@ -16,12 +16,12 @@
 #define TICK_MS    20
 #define AT_ONCE    8
 #define SHARES     32   /* of the send buffer: what counts as taken by the peer */
-#define EXIT_MS    5000 /* at exit: so long nothing that was written may go out, */
-#define GIVE_UP_MS 200  /* and then so long for aborts */
+#define EXIT_MS    5000  /* at exit: so long nothing that was written may go out, */
+#define EXIT_MAX   60000 /* so long in all, however many peers take something, */
+#define GIVE_UP_MS 200   /* and then so long for aborts */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct iwarp_eq *eq;
-static unsigned eq_born;
+static bool runs;                   /* the thread; in this process */
 static int bell = -1;               /* eventfd: there is something in the list */
 static struct rs *dead, *dying;     /* dying: of the thread alone */
 static _Atomic unsigned dead_count; /* in both */
@@ -37,10 +37,24 @@ uint64_t rs_engine_until(const struct rs *s)
     return rs_now_ms() + (s->kept > 0 && few ? RS_KEPT_MS : RS_LINGER_MS);
 }
 
+static void destroy(struct rs *s)
+{
+    rs_forget_due(s);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->wake_lock);
+    free(s);
+}
+
 void rs_engine_bury(struct rs *s, uint64_t until_ms, bool at_once)
 {
     IWARP_UNCANCELLED;
+
     pthread_mutex_lock(&engine_lock);
+    if (!runs && !s->cq && !rs_is_used(s)) { /* it was never connected, and there is no thread */
+        pthread_mutex_unlock(&engine_lock);
+        destroy(s);
+        return;
+    }
     s->dead_until_ms = until_ms;
     s->next_dead = dead;
     dead = s;
@@ -106,10 +120,7 @@ static void free_socket(struct rs *s)
     unmap_later(s);
     rs_unprepare(s);
     rs_events_forget(s);
-    rs_forget_due(s);
-    pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->wake_lock);
-    free(s);
+    destroy(s);
 }
 
 static bool is_sent(const struct rs *s)
@@ -226,34 +237,28 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* engine_lock held. What there is, if anything, is the parent's. */
+/* engine_lock held. */
 static int start(void)
 {
-    struct iwarp_device *device = iwarp_compat_device();
     static bool at_exit;
     int error;
 
-    if (!device) {
-        return -1;
-    }
     /* 1: sockets that were closed before there was a connection may be in the list already. */
     bell = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0) {
         return RS_REFUSE(errno, "no descriptor for sockets that are closed");
     }
-    eq = rs_events_make(device);
-    error = eq ? iwarp_compat_thread("iwarp-rsocket", run, NULL) : ENOMEM;
+    error = iwarp_compat_thread("iwarp-rsocket", run, NULL);
     if (error) {
         close(bell);
         bell = -1;
-        return RS_REFUSE(error, "no queue for connection events, or no thread for sockets that are "
-                                "closed");
+        return RS_REFUSE(error, "no thread for sockets that are closed");
     }
     if (!at_exit && !rs_is_preloaded()) {
         at_exit = true;
         atexit(rs_engine_end);
     }
-    eq_born = iwarp_compat_generation();
+    runs = true;
     return 0;
 }
 
@@ -264,7 +269,7 @@ void rs_engine_in_child(void)
     dead = dying = NULL;
     dead_count = 0;
     range_count = 0;
-    hurries = false;
+    hurries = runs = false;
     bell = -1;
     rs_events_in_child();
 }
@@ -272,14 +277,14 @@ void rs_engine_in_child(void)
 struct iwarp_eq *rs_engine_eq(void)
 {
     IWARP_UNCANCELLED;
-    struct iwarp_eq *mine = NULL;
 
     pthread_mutex_lock(&engine_lock);
-    if ((eq && eq_born == iwarp_compat_generation()) || start() == 0) {
-        mine = eq;
+    struct iwarp_eq *eq = rs_events_make();
+    if (eq && !runs && start() != 0) {
+        eq = NULL;
     }
     pthread_mutex_unlock(&engine_lock);
-    return mine;
+    return eq;
 }
 
 /* A peer shows less often that it takes what is kept. */
@@ -303,13 +308,17 @@ static void give_up(bool some)
 
 void rs_engine_end(void)
 {
+    const uint64_t last = rs_now_ms() + EXIT_MAX;
     uint64_t until;
     unsigned seen = atomic_load(&went);
-    bool some = eq && eq_born == iwarp_compat_generation();
+    bool some = runs;
 
+    if (rs_is_inside()) { /* a handler of a signal has called exit, and its thread holds locks */
+        return;
+    }
     rs_close_all();
     until = exit_until();
-    while (some && rs_now_ms() < until) {
+    while (some && rs_now_ms() < until && rs_now_ms() < last) {
         if (atomic_load(&went) != seen) {
             seen = atomic_load(&went);
             until = exit_until();

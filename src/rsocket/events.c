@@ -101,7 +101,7 @@ static void on_established(struct rs *s, struct iwarp_conn *conn)
         rs_over(s, EPROTO);
         return;
     }
-    if (s->as_tcp) {
+    if (s->as_tcp && !s->closed) { /* else the number is somebody else's by now */
         (void)rs_stand_in(s);
     }
     rs_connected(s, &hello);
@@ -255,11 +255,17 @@ void rs_events_forget(struct rs *s)
 
 /* --- the queue ------------------------------------------------------------------------------- */
 
-struct iwarp_eq *rs_events_make(struct iwarp_device *of)
+struct iwarp_eq *rs_events_make(void)
 {
     struct iwarp_eq *queue = atomic_load(&eq);
+    struct iwarp_device *of = queue ? NULL : iwarp_compat_device();
+    enum iwarp_status status = of ? iwarp_eq_create(of, &queue) : IWARP_OK;
 
-    if (!queue && iwarp_eq_create(of, &queue) == IWARP_OK) {
+    if (status != IWARP_OK) {
+        (void)iwarp_compat_failed("rsocket", status, "a queue for connection events");
+        return NULL;
+    }
+    if (of) {
         atomic_store(&device, of);
         iwarp_compat_eq_notify_by(queue, on_first, NULL);
         atomic_store(&eq, queue);

@@ -23,11 +23,11 @@ void rs_tell_mappings(struct rs *s)
             continue;
         }
         if (s->state != RS_CONNECTED || s->write_over || s->sends_free == 0 ||
-            (int16_t)(s->may_send - s->sent) <= (int16_t)s->spare) {
+            rs_credits(s) <= s->spare) {
             return;
         }
         to.addr += (uint64_t)m->index * RS_MAP_LEN;
-        if (rs_post(s, RS_OF_MAP, &m->entry, RS_MAP_LEN, &to, true, rs_message(RS_MAP, m->index)) !=
+        if (rs_post(s, rs_wr_id(RS_OF_DATA, 0), &m->entry, RS_MAP_LEN, &to, true, rs_message(RS_MAP, m->index)) !=
             0) {
             return;
         }
@@ -162,7 +162,7 @@ static int write_piece(struct rs *s, const uint8_t *from, uint32_t octets,
                        const struct rs_entry *to)
 {
     struct iwarp_sge sge = {s->send + s->send_at, octets, iwarp_mr_stag(s->send_mr)};
-    struct iwarp_send_wr wr = {.wr_id = (uint64_t)octets << 3 | RS_OF_WRITE,
+    struct iwarp_send_wr wr = {.wr_id = rs_wr_id(RS_OF_DATA, octets),
                                .opcode = IWARP_WR_WRITE,
                                .flags = IWARP_WR_SIGNALED,
                                .sg_list = &sge,
@@ -191,7 +191,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
     until = rs_call_until(s, SO_SNDTIMEO, flags);
     while (done < count && rs_wait(s, rs_may_write, until) == 0) {
         struct rs_entry to;
-        uint32_t octets = s->send_len - s->send_at;
+        uint32_t octets;
         if (s->state != RS_CONNECTED || s->write_over) {
             if (s->write_over || !rs_take_error(s)) {
                 errno = s->state == RS_OPEN ? ENOTCONN : s->write_over ? EPIPE : ECONNRESET;
@@ -202,8 +202,8 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
             errno = EINVAL; /* the peer has nothing there */
             break;
         }
-        octets = octets < s->send_free ? octets : s->send_free;
-        octets = octets < to.len ? octets : to.len;
+        (void)rs_room(s, &octets);
+        octets = rs_least(octets, to.len);
         octets = count - done < octets ? (uint32_t)(count - done) : octets;
         if (write_piece(s, (const uint8_t *)buf + done, octets, &to) != 0) {
             break;

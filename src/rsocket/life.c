@@ -42,6 +42,7 @@ int rsocket(int domain, int type, int protocol)
         return -1;
     }
     s->nonblocking = (type & SOCK_NONBLOCK) != 0;
+    rs_give_back(s);
     return fd;
 }
 
@@ -143,7 +144,7 @@ static struct rs *new_like(struct rs *listener)
     int fd = socket(listener->family, SOCK_STREAM, 0), error;
     struct rs *s = fd >= 0 ? rs_new(fd, listener->family, listener) : NULL;
 
-    if (s && (s = rs_take(fd)) != NULL) {
+    if (s) {
         rs_copy_options(listener, fd);
         if (rs_prepare(s) == 0) {
             return s;
@@ -242,12 +243,16 @@ static int begin_connect(struct rs *s, const struct sockaddr *addr, socklen_t le
     }
     rs_options(&options);
     if (is_bound(s->fd, &from, &from_len)) {
-        options.source = (struct sockaddr *)&from;
-        options.source_len = from_len;
         if (rs_renew(s) != 0) { /* which gives the port free */
             rs_unprepare(s);
             return -1;
         }
+        s->bound = from;
+        s->bound_len = from_len;
+    }
+    if (s->bound_len > 0) {
+        options.source = (struct sockaddr *)&s->bound;
+        options.source_len = s->bound_len;
     }
     s->state = RS_CONNECTING;
     status = iwarp_connect(s->qp, addr, len, &options, private_data,

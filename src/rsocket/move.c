@@ -22,11 +22,6 @@ static void broken(struct rs *s, const char *sentence)
 
 /* --- posting --------------------------------------------------------------------------------- */
 
-static uint64_t wr_id(unsigned kind, uint64_t value)
-{
-    return value << 3 | kind;
-}
-
 static int post_receives(struct rs *s, const uint32_t *slots, unsigned count)
 {
     struct iwarp_sge sges[BATCH];
@@ -36,7 +31,7 @@ static int post_receives(struct rs *s, const uint32_t *slots, unsigned count)
         sges[i] = (struct iwarp_sge){&s->messages[slots[i]], RS_MESSAGE_LEN,
                                      iwarp_mr_stag(s->messages_mr)};
         wrs[i] = (struct iwarp_recv_wr){i + 1 < count ? &wrs[i + 1] : NULL,
-                                        wr_id(RS_OF_RECEIVE, slots[i]), &sges[i], 1, 0};
+                                        rs_wr_id(RS_OF_RECEIVE, slots[i]), &sges[i], 1, 0};
     }
     return count == 0 || iwarp_post_recv(s->qp, wrs, NULL) == IWARP_OK ? 0 : -1;
 }
@@ -102,7 +97,8 @@ bool rs_tell_control(struct rs *s, enum rs_control control)
         return false;
     }
     s->told_end = control == RS_DISCONNECT;
-    if (rs_post(s, RS_OF_CONTROL, NULL, 0, NULL, true, rs_message(RS_CONTROL, control))) {
+    if (rs_post(s, rs_wr_id(RS_OF_CONTROL, 0), NULL, 0, NULL, true,
+                rs_message(RS_CONTROL, control))) {
         return false;
     }
     s->controls++;
@@ -147,7 +143,7 @@ static bool give_credits(struct rs *s)
         entry = rs_halves_entry(s, s->lend);
     }
     to.addr += (uint64_t)s->peer_target * RS_ENTRY_LEN;
-    if (rs_post(s, RS_OF_CONTROL, &entry, lend ? sizeof entry : 0, &to, true,
+    if (rs_post(s, rs_wr_id(RS_OF_CONTROL, 0), &entry, lend ? sizeof entry : 0, &to, true,
                 rs_message(RS_CREDITS, (uint16_t)(s->taken + s->rq_open))) != 0) {
         return false;
     }
@@ -210,6 +206,18 @@ static void take_targets(struct rs *s)
     }
 }
 
+/* A queue may have 65535 entries, so a count says nothing by its sign: what matters is how many
+ * messages it leaves to be sent. */
+static void hear_credits(struct rs *s, uint16_t may_send)
+{
+    if ((uint16_t)(may_send - s->sent) < rs_credits(s)) {
+        broken(s, "the peer takes credits back");
+        return;
+    }
+    s->may_send = may_send;
+    take_targets(s);
+}
+
 static void hear_control(struct rs *s, uint32_t value)
 {
     s->peer_keeps = value == RS_KEEPS; /* the others come behind all that was kept */
@@ -244,12 +252,7 @@ static void hear(struct rs *s, uint32_t message, uint32_t octets)
         }
         break;
     case RS_CREDITS:
-        if ((int16_t)((uint16_t)value - s->may_send) < 0) {
-            broken(s, "the peer takes credits back");
-            break;
-        }
-        s->may_send = (uint16_t)value;
-        take_targets(s);
+        hear_credits(s, (uint16_t)value);
         break;
     case RS_MAP:
         if (takes_credit(s)) {
@@ -269,20 +272,11 @@ static void hear(struct rs *s, uint32_t message, uint32_t octets)
 
 static void sent(struct rs *s, const struct iwarp_wc *wc)
 {
-    uint64_t value = wc->wr_id >> 3;
-
-    switch (wc->wr_id & RS_OF_MASK) {
-    case RS_OF_CONTROL:
+    if ((wc->wr_id & RS_OF_MASK) == RS_OF_CONTROL) {
         s->controls--;
-        break;
-    case RS_OF_DATA:
-    case RS_OF_WRITE:
-        s->send_free += (uint32_t)value;
+    } else {
+        s->send_free += (uint32_t)(wc->wr_id >> 3);
         s->sends_free++;
-        break;
-    default:
-        s->sends_free++;
-        break;
     }
 }
 

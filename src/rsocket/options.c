@@ -62,7 +62,7 @@ uint64_t rs_call_until(struct rs *s, int option, int flags)
         return 0;
     }
     if (rs_get_option(s, SOL_SOCKET, option, &time, &len) != 0 ||
-        (time.tv_sec == 0 && time.tv_usec == 0)) {
+        (time.tv_sec == 0 && time.tv_usec == 0) || (uint64_t)time.tv_sec > RS_FOR_EVER / 2000) {
         return RS_FOR_EVER;
     }
     return rs_now_ms() + (uint64_t)time.tv_sec * 1000 + ((uint64_t)time.tv_usec + 999) / 1000;
@@ -193,8 +193,7 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
     } else if (level == SOL_RDMA && optname == RDMA_INLINE) {
         result = give(optval, optlen, 64);
     } else if (level == SOL_RDMA) {
-        errno = optname == RDMA_ROUTE ? ENODATA : ENOPROTOOPT;
-        result = -1;
+        result = rs_fail(optname == RDMA_ROUTE ? ENODATA : ENOPROTOOPT);
     } else if (level == IPPROTO_TCP && optname == TCP_INFO) {
         result = give_tcp_info(s, optval, optlen);
     } else {
@@ -211,6 +210,9 @@ static int give_name(const struct sockaddr_storage *from, socklen_t from_len, st
 {
     if (!addr || !addrlen) {
         return rs_fail(EFAULT);
+    }
+    if ((int)*addrlen < 0) {
+        return rs_fail(EINVAL);
     }
     memcpy(addr, from, *addrlen < from_len ? *addrlen : from_len);
     *addrlen = from_len;
@@ -250,6 +252,8 @@ int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
     if ((s->conn && iwarp_conn_local_addr(s->conn, &name, &len) == IWARP_OK) ||
         (s->listener && iwarp_listener_addr(s->listener, &name, &len) == IWARP_OK)) {
         result = give_name(&name, len, addr, addrlen);
+    } else if (s->bound_len > 0) {
+        result = give_name(&s->bound, s->bound_len, addr, addrlen);
     } else {
         result = getsockname(socket, addr, addrlen);
     }

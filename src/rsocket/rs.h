@@ -138,6 +138,8 @@ struct rs {
     pthread_mutex_t wake_lock;
     struct rs_watcher *_Atomic watchers; /* they change under wake_lock */
 
+    struct sockaddr_storage bound; /* by the program: the number loses it when a connect begins */
+    socklen_t bound_len;           /* 0: not bound */
     struct iwarp_listener *listener;
     struct rs_request *requests, **last_request;
 
@@ -241,11 +243,12 @@ static inline int64_t rs_now_ns(void)
 
 /* --- table.c --------------------------------------------------------------------------------- */
 
-/* A new socket with this number, in the table. NULL: errno. */
+/* A new socket with this number, in the table; as from rs_take. NULL: errno. */
 struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
+bool rs_is_inside(void); /* this thread has taken one: a handler of a signal may ask */
 void rs_look(struct rs *s);      /* at what has come since it was watched last */
 void rs_unlock(struct rs *s);    /* its face shows what has changed */
 void rs_done(struct rs *s);      /* this thread uses it no more */
@@ -289,8 +292,8 @@ uint64_t rs_until(int timeout_ms); /* < 0: for ever */
 
 /* --- events.c: connection events ------------------------------------------------------------- */
 
-/* The event queue of all sockets, made the first time. NULL: no memory, or no descriptor. */
-struct iwarp_eq *rs_events_make(struct iwarp_device *device);
+/* The event queue of all sockets, made the first time. NULL: errno. */
+struct iwarp_eq *rs_events_make(void);
 void rs_events_in_child(void);
 
 /* Take what there is. Any lock may be held. */
@@ -393,7 +396,12 @@ bool rs_may_control(const struct rs *s); /* what can wait; else the next complet
 
 /* wr_id of requests: kind in the lowest bits, above it octets of the send buffer, or the number of
  * a receive. */
-enum { RS_OF_RECEIVE, RS_OF_DATA, RS_OF_CONTROL, RS_OF_MAP, RS_OF_WRITE, RS_OF_MASK = 7 };
+enum { RS_OF_RECEIVE, RS_OF_DATA, RS_OF_CONTROL, RS_OF_MASK = 7 };
+
+static inline uint64_t rs_wr_id(unsigned kind, uint64_t value)
+{
+    return value << 3 | kind;
+}
 
 /* --- send.c ---------------------------------------------------------------------------------- */
 
@@ -403,7 +411,8 @@ bool rs_may_send(struct rs *s);
 bool rs_may_write(struct rs *s);
 bool rs_is_writable(const struct rs *s);
 
-/* Has the peer room for a message of data? */
+/* How many messages that take a credit may be sent yet. Has the peer room for one of data? */
+uint16_t rs_credits(const struct rs *s);
 bool rs_may_post(const struct rs *s);
 
 /* Where the next octets go, and how many; and that they are used. */
@@ -420,6 +429,7 @@ void rs_tell_end(struct rs *s);
 /* Is there something that goes out later? rs_drop_kept: nobody will read it. */
 bool rs_keeps(const struct rs *s);
 void rs_drop_kept(struct rs *s);
+void rs_note_kept(struct rs *s); /* that may have changed */
 void rs_send_in_child(void);
 
 /* Does some socket of the process keep something? Wait until none does, or the time is over. */

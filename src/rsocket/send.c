@@ -19,10 +19,14 @@ static _Atomic unsigned keeping; /* sockets with `keeps` */
 /* Octets of one message: the peer reads the first while the next comes. */
 #define PIECE_MAX 131072u
 
+uint16_t rs_credits(const struct rs *s)
+{
+    return (uint16_t)(s->may_send - s->sent);
+}
+
 bool rs_may_post(const struct rs *s)
 {
-    return s->sends_free > 0 && (int16_t)(s->may_send - s->sent) > (int16_t)s->spare &&
-           s->targets[s->target].len > 0;
+    return s->sends_free > 0 && rs_credits(s) > s->spare && s->targets[s->target].len > 0;
 }
 
 /* What is written now goes nowhere: the caller learns why. */
@@ -71,7 +75,7 @@ static bool post_piece(struct rs *s)
     const uint32_t octets =
         rs_least(rs_least(s->kept, s->send_len - at), rs_least(to.len, PIECE_MAX));
 
-    if (rs_post(s, (uint64_t)octets << 3 | RS_OF_DATA, s->send + at, octets, &to, false,
+    if (rs_post(s, rs_wr_id(RS_OF_DATA, octets), s->send + at, octets, &to, false,
                 rs_message(RS_DATA, octets)) != 0) {
         return false;
     }
@@ -112,7 +116,7 @@ static bool tell_kept(struct rs *s)
 
 /* The program may make no call any more: from now on each completion has the socket looked at, and
  * one that has come already with this thread's unlocking. */
-static void note_kept(struct rs *s)
+void rs_note_kept(struct rs *s)
 {
     const bool told = tell_kept(s), keeps = rs_keeps(s) || (told && s->state == RS_CONNECTED);
 
@@ -157,7 +161,7 @@ void rs_send_kept(struct rs *s)
             (void)rs_tell_control(s, s->read_over ? RS_DISCONNECT : RS_NO_MORE);
         }
     }
-    note_kept(s);
+    rs_note_kept(s);
 }
 
 void rs_tell_end(struct rs *s)

@@ -14,6 +14,7 @@
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rs **pages[1024]; /* a million descriptors */
+static _Thread_local unsigned inside; /* sockets that this thread uses */
 
 /* A fork waits for the table, so that the child has one that can be used. */
 static void before_fork(void)
@@ -93,6 +94,9 @@ struct rs *rs_new(int fd, int family, const struct rs *like)
     defaults(s, like);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->wake_lock, NULL);
+    s->uses = 1;
+    inside++;
+    pthread_mutex_lock(&s->lock); /* nobody knows it yet */
     pthread_mutex_lock(&table_lock);
     at = slot(fd, true);
     if (at) {
@@ -100,6 +104,8 @@ struct rs *rs_new(int fd, int family, const struct rs *like)
     }
     pthread_mutex_unlock(&table_lock);
     if (!at) {
+        inside--;
+        pthread_mutex_unlock(&s->lock);
         free(s);
         errno = EMFILE;
         return NULL;
@@ -116,6 +122,7 @@ struct rs *rs_take(int fd)
     if (at && *at && (*at)->born == iwarp_compat_generation()) {
         s = *at;
         s->uses++;
+        inside++;
     }
     pthread_mutex_unlock(&table_lock);
     if (!s) {
@@ -165,7 +172,13 @@ void rs_give_back(struct rs *s)
 
 void rs_done(struct rs *s)
 {
+    inside--;
     atomic_fetch_sub(&s->uses, 1); /* it may be gone from here on */
+}
+
+bool rs_is_inside(void)
+{
+    return inside > 0;
 }
 
 bool rs_drop(struct rs *s)

@@ -140,7 +140,6 @@ int iwarp_rs_adopt(int fd, enum iwarp_rs_role role, const void *received, size_t
         errno = error;
         return -1;
     }
-    s = rs_take(fd);
     s->nonblocking = (flags & O_NONBLOCK) != 0;
     s->as_tcp = true;
     s->receive_fixed = rs_has_set_length(s, RS_RECEIVE_LENGTH_SET);

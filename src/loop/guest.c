@@ -4,6 +4,9 @@
 #include "loop/loop.h"
 
 #include <assert.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /*
  * The loop that this thread runs now, NULL if none.  Not used for the application's loop: its
@@ -26,6 +29,34 @@ const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
 
     current = l;
     return outer;
+}
+
+/* A turn takes some 20 KB of stack, 12 of them for libuv's events, and the application's handlers
+ * of signals need some, too. */
+#define STACK_ROOM 65536
+
+/* A thread with a small stack of its own, or one that has left its stack for another (coroutines),
+ * stays outside: nobody knows how much is left there. */
+static bool has_stack(void)
+{
+    static _Thread_local uintptr_t from,
+        to; /* where there is room; the stack grows down to `from` */
+    pthread_attr_t attr;
+    void *at;
+    size_t len;
+
+    if (to == 0) {
+        to = UINTPTR_MAX;
+        if (syscall(SYS_gettid) != getpid() && pthread_getattr_np(pthread_self(), &attr) == 0) {
+            if (pthread_attr_getstack(&attr, &at, &len) == 0) {
+                from = (uintptr_t)at + STACK_ROOM;
+                to = (uintptr_t)at + len;
+            }
+            pthread_attr_destroy(&attr);
+        }
+    }
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return here >= from && here < to;
 }
 
 /*
@@ -101,7 +132,7 @@ bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms)
  */
 bool iwarp_lease_take(struct iwarp_loop *l, unsigned within_ms)
 {
-    if (is_over(&l->lease) || !iwarp_lease_enter(l, within_ms)) {
+    if (is_over(&l->lease) || !has_stack() || !iwarp_lease_enter(l, within_ms)) {
         return false;
     }
     if (is_over(&l->lease)) { /* a sleeper came meanwhile; the home checks for it before it parks */
@@ -119,7 +150,7 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
 
-    if (is_over(s)) {
+    if (is_over(s) || !has_stack()) {
         return false;
     }
     if (pthread_mutex_trylock(&s->run) == 0) {
@@ -134,7 +165,7 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
 
 void iwarp_lease_help(struct iwarp_loop *l)
 {
-    if (!is_over(&l->lease) && pthread_mutex_trylock(&l->lease.run) == 0) {
+    if (!is_over(&l->lease) && has_stack() && pthread_mutex_trylock(&l->lease.run) == 0) {
         begin(l);
         iwarp_loop_turn(l);
         iwarp_lease_leave(l);

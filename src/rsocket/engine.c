@@ -15,7 +15,7 @@
  * since each has 100 KiB or more, or when one has a connection that is still to be ended. */
 #define TICK_MS    20
 #define AT_ONCE    8
-#define SHARES     32   /* of the send buffer: what counts as taken by the peer */
+#define SHARES     32    /* of the send buffer: what counts as taken by the peer */
 #define EXIT_MS    5000  /* at exit: so long nothing that was written may go out, */
 #define EXIT_MAX   60000 /* so long in all, however many peers take something, */
 #define GIVE_UP_MS 200   /* and then so long for aborts */

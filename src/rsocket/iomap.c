@@ -27,8 +27,8 @@ void rs_tell_mappings(struct rs *s)
             return;
         }
         to.addr += (uint64_t)m->index * RS_MAP_LEN;
-        if (rs_post(s, rs_wr_id(RS_OF_DATA, 0), &m->entry, RS_MAP_LEN, &to, true, rs_message(RS_MAP, m->index)) !=
-            0) {
+        if (rs_post(s, rs_wr_id(RS_OF_DATA, 0), &m->entry, RS_MAP_LEN, &to, true,
+                    rs_message(RS_MAP, m->index)) != 0) {
             return;
         }
         m->told = true;

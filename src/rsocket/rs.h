@@ -248,7 +248,7 @@ struct rs *rs_new(int fd, int family, const struct rs *like);
 
 /* The socket of a number, with its lock held. NULL: EBADF. */
 struct rs *rs_take(int fd);
-bool rs_is_inside(void); /* this thread has taken one: a handler of a signal may ask */
+bool rs_is_inside(void);         /* this thread has taken one: a handler of a signal may ask */
 void rs_look(struct rs *s);      /* at what has come since it was watched last */
 void rs_unlock(struct rs *s);    /* its face shows what has changed */
 void rs_done(struct rs *s);      /* this thread uses it no more */

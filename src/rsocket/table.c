@@ -13,7 +13,7 @@
 #define PAGE 1024
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rs **pages[1024]; /* a million descriptors */
+static struct rs **pages[1024];       /* a million descriptors */
 static _Thread_local unsigned inside; /* sockets that this thread uses */
 
 /* A fork waits for the table, so that the child has one that can be used. */

@@ -133,6 +133,35 @@ static void rconnect__where_nobody_listens__is_refused(void **state)
     works(rclose(fd));
 }
 
+/* As with TCP: what was bound stays so. */
+static void rconnect__after_one_that_failed__has_the_same_port(void **state)
+{
+    uint16_t port, wanted;
+    int listener = listener_at(&port, 1), fd = works(rsocket(AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in own = loopback(0), to = loopback(port), name;
+    socklen_t len = sizeof own;
+
+    (void)state;
+    works(rbind(fd, (struct sockaddr *)&own, sizeof own));
+    works(rgetsockname(fd, (struct sockaddr *)&own, &len));
+    wanted = own.sin_port;
+    works(rclose(listener));
+    for (int i = 0; i < 2; i++) {
+        fails(rconnect(fd, (struct sockaddr *)&to, sizeof to), ECONNREFUSED);
+        len = sizeof name;
+        works(rgetsockname(fd, (struct sockaddr *)&name, &len));
+        assert_int_equal(name.sin_port, wanted);
+    }
+    listener = listener_at(&port, 1);
+    begin_connect(fd, port);
+    len = sizeof name;
+    int end = works(raccept(listener, (struct sockaddr *)&name, &len));
+    assert_int_equal(name.sin_port, wanted);
+    works(rclose(end));
+    works(rclose(fd));
+    works(rclose(listener));
+}
+
 static void names__of_both_ends__are_each_others(void **state)
 {
     struct sockaddr_in a, b;
@@ -345,6 +374,7 @@ int main(void)
         cmocka_unit_test(calls__with_a_number_of_no_rsocket__are_bad_descriptors),
         cmocka_unit_test(calls__in_the_wrong_state__say_which),
         cmocka_unit_test(rconnect__where_nobody_listens__is_refused),
+        cmocka_unit_test(rconnect__after_one_that_failed__has_the_same_port),
         cmocka_unit_test(names__of_both_ends__are_each_others),
         cmocka_unit_test(options__of_each_level__are_kept),
         cmocka_unit_test(forms__of_sending_and_receiving__carry_the_same),

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 static void half_close__of_either_end__ends_that_way_alone(void **state)
@@ -280,6 +281,36 @@ static void exit__right_after_a_write__loses_nothing(void **state)
     }
 }
 
+static void leave(int number)
+{
+    (void)number;
+    exit(3);
+}
+
+/* POSIX does not allow it, and programs do so. The thread may hold any lock, so nothing is sent. */
+static void exit__in_a_handler_within_a_call__ends_the_process(void **state)
+{
+    const struct sigaction action = {.sa_handler = leave};
+    const struct itimerval soon = {.it_value = {0, 5000}}; /* of the process's own time */
+
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        pid_t pid = fork_child();
+        if (pid == 0) {
+            int fds[2];
+            char c;
+            make_pair(fds);
+            (void)sigaction(SIGVTALRM, &action, NULL);
+            (void)setitimer(ITIMER_VIRTUAL, &soon, NULL);
+            for (;;) {
+                (void)rsend(fds[0], "x", 1, 0);
+                (void)rrecv(fds[1], &c, 1, MSG_DONTWAIT);
+            }
+        }
+        expect_status(pid, 3 << 8);
+    }
+}
+
 static _Atomic bool over;
 
 static void *echo(void *arg)
@@ -345,6 +376,7 @@ int main(void)
         /* These fork while there is nothing else. */
         cmocka_unit_test(peer__that_is_killed__ends_waits_of_every_kind),
         cmocka_unit_test(exit__right_after_a_write__loses_nothing),
+        cmocka_unit_test(exit__in_a_handler_within_a_call__ends_the_process),
         cmocka_unit_test(half_close__of_either_end__ends_that_way_alone),
         cmocka_unit_test(half_closes__of_both_ends__lose_nothing_that_waits_to_be_sent),
         cmocka_unit_test(shutdown__of_reading__ends_reads_alone),

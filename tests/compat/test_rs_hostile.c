@@ -124,6 +124,8 @@ static int come(const uint8_t *private_data, size_t len)
     memcpy(octets, private_data, len);
     iwarp_put_be64(octets + 8, (uintptr_t)evil.shared);
     iwarp_put_be32(octets + 16, evil.shared_mr->rkey);
+    iwarp_put_be64(octets + 24, (uintptr_t)evil.shared + 32); /* the data go there, if any */
+    iwarp_put_be32(octets + 32, evil.shared_mr->rkey);
     return rdma_connect(evil.id, &param);
 }
 
@@ -142,7 +144,7 @@ static void *accept_one(void *arg)
 }
 
 /* A connection with private data that are right. The victim. */
-static int meet(void)
+static int meet_with(uint16_t credits)
 {
     struct rs_hello hello;
     uint8_t octets[RS_PRIVATE_LEN];
@@ -152,11 +154,17 @@ static int meet(void)
     assert_null(rs_hello_read(hello_octets, sizeof hello_octets, &hello));
     pthread_create(&thread, NULL, accept_one, &victim);
     hello.map_entries = 0;
+    hello.credits = credits;
     rs_hello_write(octets, &hello);
     ok(come(octets, sizeof octets));
     pthread_join(thread, NULL);
     assert_true(victim >= 0);
     return victim;
+}
+
+static int meet(void)
+{
+    return meet_with(384);
 }
 
 static void say(uint32_t message, size_t octets)
@@ -309,6 +317,28 @@ static void credits__taken_back__end_the_connection(void **state)
     ends(victim, EPROTO);
 }
 
+/* A queue may be so long that the count looks as if it were below zero. */
+static void credits__of_the_longest_queues__are_used(void **state)
+{
+    static const uint16_t queues[] = {32767, 32768, 65534};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        int victim = meet_with(queues[i]);
+        struct ibv_wc wc;
+        uint32_t message;
+        assert_int_equal(rsend(victim, "x", 1, 0), 1);
+        do { /* its credits may come first */
+            assert_int_equal(rdma_get_recv_comp(evil.id, &wc), 1);
+            memcpy(&message, evil.memory, sizeof message);
+        } while (rs_message_type(message) == RS_CREDITS);
+        assert_int_equal(message, rs_message(RS_DATA, 1));
+        say(rs_message(RS_CREDITS, (uint16_t)(queues[i] + 1)), 4);
+        say(rs_message(RS_CREDITS, queues[i]), 4);
+        ends(victim, EPROTO);
+    }
+}
+
 static void messages__beyond_the_credits__end_the_connection(void **state)
 {
     int victim = meet();
@@ -331,6 +361,7 @@ int main(void)
         cmocka_unit_test(message__about_octets_that_were_not_written__gives_zeros),
         cmocka_unit_test(message__of_nothing_of_no_type_or_length__ends_the_connection),
         cmocka_unit_test(credits__taken_back__end_the_connection),
+        cmocka_unit_test(credits__of_the_longest_queues__are_used),
         cmocka_unit_test(messages__beyond_the_credits__end_the_connection),
     };
 

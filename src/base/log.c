@@ -96,6 +96,19 @@ static size_t finish_line(char *line, size_t n)
     return n;
 }
 
+static void to_stderr(const char *line, size_t octets)
+{
+    while (write(STDERR_FILENO, line, octets) < 0 && errno == EINTR) {
+    }
+}
+
+static void (*write_line)(const char *line, size_t octets) = to_stderr;
+
+void iwarp_log_write_by(void (*put)(const char *line, size_t octets))
+{
+    write_line = put;
+}
+
 __attribute__((format(printf, 4, 0))) static void put_line(struct sink to,
                                                            enum iwarp_log_level level,
                                                            const char *module, const char *format,
@@ -113,8 +126,7 @@ __attribute__((format(printf, 4, 0))) static void put_line(struct sink to,
         to.fn(level, module, line, to.arg);
     } else {
         line[end] = '\n';
-        while (write(STDERR_FILENO, line, end + 1) < 0 && errno == EINTR) {
-        }
+        write_line(line, end + 1);
     }
     errno = saved;
 }

@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* The highest level that any module logs at; everything until IWARP_LOG has been read. */
 extern atomic_int iwarp_log_highest;
@@ -50,6 +51,10 @@ void iwarp_log_rarely(struct iwarp_log_limit *limit, enum iwarp_log_level level,
 
 /* Replaces what IWARP_LOG says; NULL is the default.  Any thread; meant for tests. */
 void iwarp_log_set(const char *spec);
+
+/* Lines go through this function and not to standard error. It must not log. Before there are
+ * threads. */
+void iwarp_log_write_by(void (*put)(const char *line, size_t octets));
 
 /* For fork (process.c): nobody chooses levels between the two. */
 void iwarp_log_hold(void);

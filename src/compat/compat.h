@@ -472,6 +472,9 @@ int iwarp_compat_refuse_peer(const char *module, int error, const char *sentence
 void iwarp_compat_tell(const char *module, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* For librspreload.so: see iwarp_log_write_by. */
+void iwarp_compat_log_by(void (*put)(const char *line, size_t octets));
+
 /* A setting that is a number, for librspreload.so: see iwarp_setting_number. */
 unsigned iwarp_compat_number(const char *name, unsigned least, unsigned most, unsigned none);
 

@@ -50,6 +50,11 @@ void iwarp_compat_tell(const char *module, const char *format, ...)
     }
 }
 
+void iwarp_compat_log_by(void (*put)(const char *line, size_t octets))
+{
+    iwarp_log_write_by(put);
+}
+
 unsigned iwarp_compat_number(const char *name, unsigned least, unsigned most, unsigned none)
 {
     return iwarp_setting_number(name, least, most, none);

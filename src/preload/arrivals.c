@@ -4,7 +4,7 @@
 #include "preload/sets.h"
 #include "preload/start.h"
 
-#define AT_A_TIME 64 /* events for one walk over all sockets */
+#define AT_A_TIME 64 /* events for one walk over those that have arrived */
 
 struct search {
     int epoll, n;
@@ -27,12 +27,10 @@ static void look(struct sock *s, void *arg)
 {
     struct search *search = arg;
 
-    if (s->state == SOCK_ARRIVED) {
-        for (const struct sock_watch *w = s->watches; w; w = w->next) {
-            if (w->epoll == search->epoll && arrivals_concern(&w->event)) {
-                search->any = true;
-                compare(search, w);
-            }
+    for (const struct sock_watch *w = s->watches; w; w = w->next) {
+        if (w->epoll == search->epoll && arrivals_concern(&w->event)) {
+            search->any = true;
+            compare(search, w);
         }
     }
 }
@@ -42,7 +40,7 @@ static void find(struct search *search)
     for (int i = 0; i < search->n; i++) {
         search->found[i] = -1;
     }
-    sock_each(look, search);
+    sock_each_arrived(look, search);
 }
 
 static bool is_hidden(int number, bool *part)

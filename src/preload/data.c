@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Calls that move data. Each is one line of a table: all reading is rrecvmsg, all writing rsendmsg,
- * so there is one place for each rule.
- */
+/* Calls that move data. All reading is rrecvmsg, all writing rsendmsg, so there is one place for
+ * each rule. */
 #include "preload/block.h"
 #include "preload/early.h"
 #include "preload/passing.h"
@@ -128,6 +126,8 @@ static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, 
             errno = flags & MSG_OOB ? EINVAL : EAGAIN;
         } else if (use == USE_RSOCKET) {
             n = rrecvmsg(s->rs, message, flags | (s->nonblock ? MSG_DONTWAIT : 0));
+        }
+        if (use == USE_RSOCKET && n >= 0) {
             message->msg_namelen = 0;
             message->msg_controllen = 0;
             message->msg_flags = 0;
@@ -175,10 +175,11 @@ EXPORT ssize_t recvfrom(int fd, void *restrict to, size_t n, int flags,
     struct sock *s = get(fd);
 
     OURS_OR(s, real()->recvfrom(fd, to, n, flags, from, len))
-    if (len) {
+    const ssize_t got = receive_into(s, fd, to, n, flags);
+    if (got >= 0 && from && len) {
         *len = 0; /* as TCP does */
     }
-    return receive_into(s, fd, to, n, flags);
+    return got;
 }
 
 EXPORT ssize_t read(int fd, void *to, size_t n)
@@ -416,6 +417,9 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
             return i > 0 ? (int)i : -1;
         }
         messages[i].msg_len = (unsigned)n;
+        if ((size_t)n < message_octets(&messages[i].msg_hdr)) {
+            return (int)i + 1; /* the next one would follow a hole */
+        }
     }
     return (int)i;
 }
@@ -474,7 +478,6 @@ static ssize_t send_file_once(struct sock *s, int to, int from, off64_t *offset,
         n = use == USE_RSOCKET || use == USE_EARLY ? send_octets(s, use, from, offset, count) : -1;
         *more = use == USE_EARLY && n > 0 && may_wait(s, 0) && (size_t)n < count;
     } while (start_has_changed(s, use, n));
-
     sock_put(s);
     return use == USE_KERNEL ? real()->sendfile64(to, from, offset, count)
                              : with_signal_of_pipe(n, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sockets from socket() or accept() to close(). */
+#include "compat/compat.h"
 #include "preload/early.h"
 #include "preload/fork.h"
 #include "preload/passing.h"
@@ -14,6 +15,7 @@
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- whose socket is it? --------------------------------------------------------------------- */
 
@@ -56,10 +58,31 @@ static bool from_below(const void *caller)
     return false;
 }
 
+/*
+ * Lines of the library's log go past this library. They are dropped while standard error is a
+ * connection, as that of a program which inetd has started: its peer would take them for data, and
+ * the thread that logs may have that very socket.
+ */
+static void put_log(const char *line, size_t octets)
+{
+    if (!sock_is_known(STDERR_FILENO) &&
+        sock_option(STDERR_FILENO, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP) {
+        while (real()->write(STDERR_FILENO, line, octets) < 0 && errno == EINTR) {
+        }
+    }
+}
+
 static void end_all(void);
 
+/* A constructor of another library may make a socket before those of this one run. */
 __attribute__((constructor)) static void begin(void)
 {
+    static atomic_bool begun;
+
+    if (atomic_exchange(&begun, true)) {
+        return;
+    }
+    iwarp_compat_log_by(put_log);
     (void)dl_iterate_phdr(note_library, NULL);
     sock_begin_process();
     fork_watch();
@@ -73,6 +96,7 @@ __attribute__((constructor)) static void begin(void)
 
 int sock_make(int domain, int type, int protocol)
 {
+    begin();
     const int fd = real()->socket(domain, type, protocol);
 
     if (fd >= 0 && (domain == AF_INET || domain == AF_INET6) &&
@@ -97,11 +121,29 @@ EXPORT int socket(int domain, int type, int protocol)
     return fd;
 }
 
+/* The face of a connection is a socket that could be bound, and listen. */
+static bool has_connection(const struct sock *s)
+{
+    const enum sock_state state = s ? s->state : SOCK_TCP;
+
+    return state != SOCK_TCP && state != SOCK_LISTENER && state != SOCK_ARRIVED;
+}
+
+static int refuse(struct sock *s, int error)
+{
+    sock_put(s);
+    errno = error;
+    return -1;
+}
+
 EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
 {
     struct sock *s = sock_get(fd);
-    const int result = real()->bind(fd, name, len);
 
+    if (has_connection(s)) {
+        return refuse(s, EINVAL);
+    }
+    const int result = real()->bind(fd, name, len);
     if (s && result == 0 && len <= sizeof s->bound) {
         memcpy(&s->bound, name, len);
         s->bound_len = len;
@@ -121,6 +163,13 @@ static void note_port(int fd)
     }
 }
 
+static void set_state(struct sock *s, enum sock_state state)
+{
+    pthread_mutex_lock(&s->start);
+    s->state = state;
+    pthread_mutex_unlock(&s->start);
+}
+
 /*
  * The kernel keeps a connection back until its first octets are there, for the time that a program
  * chose itself if it did. So nothing here waits for silent clients.
@@ -130,15 +179,20 @@ EXPORT int listen(int fd, int backlog)
     struct sock *s = sock_get(fd);
     const int quiet = (int)start_quiet_s();
 
-    if (s && s->state == SOCK_TCP && quiet > 0) {
+    if (has_connection(s)) {
+        return refuse(s, EINVAL);
+    }
+    const bool becomes = s && s->state == SOCK_TCP && quiet > 0;
+    if (becomes) {
         if (sock_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 0) {
             (void)real()->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &quiet, sizeof quiet);
         }
-        pthread_mutex_lock(&s->start);
-        s->state = SOCK_LISTENER;
-        pthread_mutex_unlock(&s->start);
+        set_state(s, SOCK_LISTENER); /* before the first connection comes */
     }
     const int result = real()->listen(fd, backlog);
+    if (becomes && result != 0) {
+        set_state(s, SOCK_TCP);
+    }
     if (s && s->state == SOCK_LISTENER && result == 0) {
         note_port(fd);
     }
@@ -290,7 +344,8 @@ static void end_all(void)
     atomic_store(&over, true);
 }
 
-__attribute__((destructor)) static void finish(void)
+/* After those without a number, in stdio.c. */
+__attribute__((destructor(1000))) static void finish(void)
 {
     end_all();
 }

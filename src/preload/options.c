@@ -60,6 +60,17 @@ static bool hold_tcp(struct sock *s)
     return false;
 }
 
+/* Its face stays the same until release, so that a duplicate is of that one. */
+static bool hold_face(struct sock *s)
+{
+    const bool changes = sock_mine() && sock_is_unsettled(s);
+
+    if (changes) {
+        pthread_mutex_lock(&s->start);
+    }
+    return changes;
+}
+
 static void release(struct sock *s)
 {
     pthread_mutex_unlock(&s->start);
@@ -157,6 +168,29 @@ static int option_place(const struct sock *s, int fd)
     return s->state == SOCK_PARENTS ? s->rs : fd;
 }
 
+static int give_int(int given, void *value, socklen_t *len)
+{
+    memcpy(value, &given, *len < sizeof given ? *len : sizeof given);
+    *len = *len < sizeof given ? *len : sizeof given;
+    return 0;
+}
+
+/* What programs ask of a connection, and a socket pair would answer otherwise. */
+static int get_of_pipe(const struct sock *s, int fd, int level, int name, void *value,
+                       socklen_t *len)
+{
+    if (level == SOL_SOCKET && name == SO_DOMAIN && s->local_len > 0) {
+        return give_int(s->local.ss_family, value, len);
+    }
+    if (level == SOL_SOCKET && name == SO_PROTOCOL) {
+        return give_int(IPPROTO_TCP, value, len);
+    }
+    if (level == IPPROTO_TCP && name == TCP_NODELAY) {
+        return give_int(1, value, len);
+    }
+    return real()->getsockopt(fd, level, name, value, len);
+}
+
 /* A socket pair has no options of TCP: they were set before, and it does without. */
 static bool is_without(const struct sock *s, int level)
 {
@@ -221,6 +255,8 @@ EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen
     } else if (hold(s)) {
         result = get_held(s, level, name, value, len);
         release(s);
+    } else if (s->state == SOCK_PIPE) {
+        result = get_of_pipe(s, fd, level, name, value, len);
     } else {
         result = real()->getsockopt(option_place(s, fd), level, name, value, len);
     }
@@ -235,12 +271,16 @@ EXPORT int shutdown(int fd, int how)
     if (!s) {
         return real()->shutdown(fd, how);
     }
-    if (early_shutdown(s, how)) {
-        sock_put(s);
-        return 0;
-    }
-    const enum use_result use = block_use(&s, fd, USE_WRITE, !s->nonblock);
+    enum use_result use = USE_EARLY;
     int result = -1;
+    while (s && use == USE_EARLY) {
+        if (early_shutdown(s, how)) {
+            sock_put(s);
+            return 0;
+        }
+        /* It is never told to come again: one whose Reply is still to come waits for that. */
+        use = block_use(&s, fd, USE_WRITE, !s->nonblock || sock_is_unsettled(s));
+    }
     if (use == USE_RSOCKET && hold(s)) {
         result = rshutdown(s->rs, how);
         release(s);
@@ -322,10 +362,15 @@ static int control(int fd, int command, void *argument, int (*other)(int fd, int
         result = set_flags(s, fd, (int)(intptr_t)argument);
         break;
     case F_DUPFD:
-    case F_DUPFD_CLOEXEC:
+    case F_DUPFD_CLOEXEC: {
+        const bool held = hold_face(s);
         result = real()->fcntl(fd, command, argument);
         result = sock_mine() ? named(s, result) : result;
+        if (held) {
+            release(s);
+        }
         break;
+    }
     default:
         result = real()->fcntl(fd, command, argument);
     }
@@ -397,8 +442,12 @@ EXPORT int dup(int fd)
     if (!s) {
         return named_set(fd, real()->dup(fd));
     }
+    const bool held = hold_face(s);
     const int number = real()->dup(fd);
     const int result = sock_mine() ? named(s, number) : number;
+    if (held) {
+        release(s);
+    }
     sock_put(s);
     return result;
 }
@@ -408,26 +457,27 @@ EXPORT int dup3(int fd, int to, int flags)
 {
     struct sock *s = sock_get(fd);
     struct sock *replaced = sock_get(to);
+    const bool works = fd != to && real()->fcntl(fd, F_GETFD) >= 0 && !(flags & ~O_CLOEXEC);
 
-    if ((!s && !replaced) || fd == to || !sock_mine()) {
-        sock_put(s);
-        sock_put(replaced);
-        if (fd != to && sock_mine()) {
-            sock_set_closed(to);
-        }
-        return named_set(fd, real()->dup3(fd, to, flags));
-    }
-    const bool replaces = replaced && real()->fcntl(fd, F_GETFD) >= 0 && !(flags & ~O_CLOEXEC);
-    const bool last = replaces && start_drop_number(replaced, to);
-    if (!replaced) {
+    if (works && !replaced && sock_mine()) {
         sock_set_closed(to);
     }
+    if ((!s && !replaced) || !works || !sock_mine()) {
+        sock_put(s);
+        sock_put(replaced);
+        return named_set(fd, real()->dup3(fd, to, flags));
+    }
+    const bool last = replaced && start_drop_number(replaced, to);
+    const bool held = s && hold_face(s);
     int result = real()->dup3(fd, to, flags);
-    if (replaces) {
+    result = s ? named(s, result) : named_set(fd, result);
+    if (held) {
+        release(s);
+    }
+    if (replaced) {
         start_dropped(replaced, last);
     }
     sock_put(replaced);
-    result = s ? named(s, result) : named_set(fd, result);
     sock_put(s);
     return result;
 }

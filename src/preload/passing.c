@@ -2,6 +2,7 @@
 #include "preload/passing.h"
 #include "preload/early.h"
 #include "preload/fork.h"
+#include "preload/pair_name.h"
 #include "preload/start.h"
 
 #include <netinet/in.h>
@@ -38,10 +39,29 @@ static bool is_connected(int fd)
     return real()->getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
 }
 
+/* A connection that another process carries. */
+static void take_face(int fd)
+{
+    struct pair_names names;
+    struct sock *s = pair_name_take(fd, &names) ? sock_new(fd, SOCK_PIPE) : NULL;
+
+    if (s) {
+        s->elsewhere = true;
+        s->local = names.local;
+        s->local_len = names.local_len;
+        s->peer = names.peer;
+        s->peer_len = names.peer_len;
+    }
+}
+
 static bool take(int fd)
 {
     (void)sock_remove(fd); /* closed where this library did not see it */
-    if (sock_option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP || is_another_name(fd)) {
+    const int protocol = sock_option(fd, SOL_SOCKET, SO_PROTOCOL);
+    if (protocol == 0) {
+        take_face(fd);
+    }
+    if (protocol != IPPROTO_TCP || is_another_name(fd)) {
         return true;
     }
     if (sock_option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {

@@ -6,6 +6,7 @@
 #include "compat/compat.h"
 #include "preload/fork.h"
 #include "preload/own.h"
+#include "preload/pair_name.h"
 #include "preload/start.h"
 #include "rspreload/adopt.h"
 
@@ -204,6 +205,7 @@ int relay_start(struct sock *s)
     if (!r) {
         return -1;
     }
+    pair_name_give(r->pair, s);
     (void)rfcntl(s->rs, F_SETFL, flags & ~O_NONBLOCK);
     (void)real()->fcntl(face, F_SETFL, flags & O_NONBLOCK);
     move_limit(s->rs, face, SO_RCVTIMEO);

@@ -14,16 +14,19 @@ struct select_call {
     bool changes;      /* a socket in `readable` or `writable` does, perhaps */
 };
 
+/* A program may have sets for numbers beyond FD_SETSIZE, which FD_ISSET would not look at. */
 static bool has(const fd_set *set, int number)
 {
-    return set && FD_ISSET(number, set);
+    const fd_mask *masks = (const fd_mask *)set;
+
+    return set && (masks[number / NFDBITS] >> number % NFDBITS & 1);
 }
 
 static unsigned prepare_sets(struct select_call *c)
 {
     unsigned rsockets = 0;
 
-    for (int i = 0; i < c->n && i < FD_SETSIZE; i++) {
+    for (int i = 0; i < c->n; i++) {
         if (has(c->sets[0], i) || has(c->sets[1], i)) {
             rsockets += wait_prepare(i, &c->changes);
         }
@@ -110,7 +113,7 @@ static int kernel_select(void *arg)
 {
     const struct select_call *c = arg;
 
-    for (int i = 0; i < c->n && i < FD_SETSIZE; i++) {
+    for (int i = 0; i < c->n; i++) {
         if (has(c->sets[0], i) || has(c->sets[1], i)) {
             wait_follow(i);
         }

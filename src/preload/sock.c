@@ -13,6 +13,7 @@
 static _Atomic(struct sock *) table[SOCK_NUMBERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sock *all;
+static struct sock *arrived; /* those that have been in the state ARRIVED, some still are */
 static uint64_t last_serial;
 static _Atomic int beyond; /* all numbers so far are below it; written with the lock held */
 static pid_t owner;
@@ -25,6 +26,11 @@ static bool in_table(int number)
 static struct sock *at(int number)
 {
     return in_table(number) ? atomic_load_explicit(&table[number], memory_order_acquire) : NULL;
+}
+
+bool sock_is_known(int number)
+{
+    return at(number) != NULL;
 }
 
 int sock_beyond(void)
@@ -91,6 +97,29 @@ void sock_ref(struct sock *s)
 }
 
 /* The lock is held. */
+static void leave_arrived(struct sock *s)
+{
+    if (s->arrived_at) {
+        *s->arrived_at = s->arrived;
+        if (s->arrived) {
+            s->arrived->arrived_at = s->arrived_at;
+        }
+        s->arrived_at = NULL;
+    }
+}
+
+/* The lock is held. */
+static void join_arrived(struct sock *s)
+{
+    s->arrived = arrived;
+    s->arrived_at = &arrived;
+    if (arrived) {
+        arrived->arrived_at = &s->arrived;
+    }
+    arrived = s;
+}
+
+/* The lock is held. */
 static bool unref(struct sock *s)
 {
     if (--s->refs > 0) {
@@ -100,6 +129,7 @@ static bool unref(struct sock *s)
         s->next->before = s->before;
     }
     *(s->before ? &s->before->next : &all) = s->next;
+    leave_arrived(s);
     return true;
 }
 
@@ -165,6 +195,9 @@ struct sock *sock_new(int number, enum sock_state state)
         all->before = s;
     }
     all = s;
+    if (state == SOCK_ARRIVED) {
+        join_arrived(s);
+    }
     pthread_mutex_unlock(&lock);
     s->refs = 1;
     /* A socket of that number may have been closed where this library did not see it. */
@@ -387,13 +420,14 @@ static bool is_simple(const struct sock *s)
 {
     const struct sock_watch *w = s->watches;
 
-    return s->numbers == 1 && w && !w->next && is_plain(w->epoll, w->event.events);
+    return s->numbers == 1 && w && !w->next && is_plain(w->epoll, w->event.events) && !s->scattered;
 }
 
 /* Was it so, or was it watched by none, and is it so after the call? The lock is held. */
 static bool stays_simple(struct sock *s, int epoll, int number, uint32_t events)
 {
-    const bool was = s->watches ? is_simple(s) && *find_watch(s, epoll, number) : s->numbers == 1;
+    const bool was = s->watches ? is_simple(s) && *find_watch(s, epoll, number)
+                                : s->numbers == 1 && !s->scattered;
 
     return was && is_plain(epoll, events);
 }
@@ -427,7 +461,7 @@ static void tell_watches(struct sock *s)
 {
     pthread_mutex_lock(&lock);
     const int rs = watched_rs(s);
-    const bool simple = is_simple(s), any = s->watches;
+    const bool simple = is_simple(s), any = s->watches || s->scattered;
     const struct sock_watch w = simple ? *s->watches : (struct sock_watch){0};
     for (const struct sock_watch *one = s->watches; one && rs >= 0; one = one->next) {
         set_has(one->epoll, SET_HAS_RSOCKETS);
@@ -565,13 +599,10 @@ static void forget_set(struct sock *s, int set)
 /* The set may live on under another number, where nobody sees what becomes of it. */
 static void forget_shared(struct sock *s, int set)
 {
-    forget_set(s, set);
     pthread_mutex_lock(&lock);
-    const int rs = watched_rs(s);
+    s->scattered = true;
     pthread_mutex_unlock(&lock);
-    if (rs >= 0) {
-        iwarp_rs_to_kernel(rs);
-    }
+    forget_set(s, set);
 }
 
 /* It is told that its set is the kernel's. */
@@ -614,6 +645,23 @@ void sock_each(void (*call)(struct sock *s, void *arg), void *arg)
     pthread_mutex_lock(&lock);
     for (struct sock *s = all; s; s = s->next) {
         call(s, arg);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void sock_each_arrived(void (*call)(struct sock *s, void *arg), void *arg)
+{
+    SIGNALS_HELD;
+    struct sock *next;
+
+    pthread_mutex_lock(&lock);
+    for (struct sock *s = arrived; s; s = next) {
+        next = s->arrived;
+        if (s->state == SOCK_ARRIVED) {
+            call(s, arg);
+        } else {
+            leave_arrived(s);
+        }
     }
     pthread_mutex_unlock(&lock);
 }

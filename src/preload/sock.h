@@ -72,8 +72,9 @@ struct early {
 };
 
 struct sock {
-    struct sock *next, *before; /* of all; this and the next four: table lock */
-    _Atomic unsigned refs;      /* numbers, and calls under way */
+    struct sock *next, *before;         /* of all; this and the next six: table lock */
+    struct sock *arrived, **arrived_at; /* sock_each_arrived; NULL: in no list */
+    _Atomic unsigned refs;              /* numbers, and calls under way */
     unsigned numbers;
     struct sock_watch *watches;
     _Atomic enum sock_state state; /* changed with `start` held */
@@ -82,6 +83,7 @@ struct sock {
     bool kept;                     /* it lives on for them alone; table lock */
     atomic_bool watched;           /* the face shows readable and writable; written with `sets` */
     bool elsewhere;                /* another process has the rsocket */
+    bool scattered;                /* sets that nobody knows any more may watch it; table lock */
     atomic_bool nonblock;
     atomic_bool closed; /* by the program: before `start` is tried */
     pthread_mutex_t start;
@@ -125,6 +127,9 @@ void sock_unref(struct sock *s);
  * SOCK_NUMBERS; the descriptor is plain then. */
 #define SOCK_NUMBERS 65536
 struct sock *sock_new(int number, enum sock_state state);
+
+/* Has some socket that number? From anywhere: no lock is taken. */
+bool sock_is_known(int number);
 
 /* All numbers that sockets have, or have had, are below it. */
 int sock_beyond(void);
@@ -178,8 +183,9 @@ void sock_closing(struct sock *s);
 void sock_set_closed(int number);
 void sock_set_shared(int number);
 
-/* Calls for each socket, with the table's lock held. */
+/* Calls for each socket, or for each in the state ARRIVED, with the table's lock held. */
 void sock_each(void (*call)(struct sock *s, void *arg), void *arg);
+void sock_each_arrived(void (*call)(struct sock *s, void *arg), void *arg);
 
 /* An option of the kernel's socket that is an int; -1: there is none. */
 int sock_option(int fd, int level, int name);

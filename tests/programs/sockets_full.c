@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -391,6 +392,70 @@ static void killed_before_it_is_sent(void)
     CHECK(comes_whole(run_another_program_by_list, &error) || error == ECONNRESET);
 }
 
+/* --- what else a program may have written ----------------------------------------------------- */
+
+static void count_octets(int fd)
+{
+    static char octets[65536];
+    size_t count = 0;
+    ssize_t n;
+
+    hear(to_peer[0]);
+    while ((n = read(fd, octets, sizeof octets)) > 0) {
+        count += (size_t)n;
+    }
+    CHECK(n == 0 && write(from_peer[1], &count, sizeof count) == sizeof count);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+}
+
+/* A signal ends sendmmsg within its first message: the second one does not follow the hole. */
+static void messages_behind_a_short_one(void)
+{
+    static char octets[8 << 20];
+    const struct sigaction action = {.sa_handler = on_alarm}; /* without SA_RESTART */
+    const struct itimerval soon = {.it_value = {0, 300000}};
+    struct iovec parts[2] = {{octets, sizeof octets}, {octets, 1000}};
+    struct mmsghdr messages[2] = {{{.msg_iov = parts, .msg_iovlen = 1}, 0},
+                                  {{.msg_iov = parts + 1, .msg_iovlen = 1}, 0}};
+    const int fd = begin(count_octets);
+    size_t count;
+
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    CHECK(sendmmsg(fd, messages, 2, 0) == 1 && messages[0].msg_len < sizeof octets);
+    tell(to_peer[1]);
+    CHECK(shutdown(fd, SHUT_WR) == 0);
+    CHECK(read(from_peer[0], &count, sizeof count) == sizeof count);
+    CHECK(count == messages[0].msg_len);
+    end();
+}
+
+static void write_to_a_stream(int fd)
+{
+    FILE *stream = fdopen(fd, "r+");
+
+    CHECK(stream && fprintf(stream, "first\n") == 6 && fflush(stream) == 0);
+    CHECK(fprintf(stream, "last words\n") == 11);
+    exit(0);
+}
+
+static void exit_flushes_streams(void)
+{
+    const int fd = begin(write_to_a_stream);
+    char octets[32] = "";
+    size_t at = 0;
+    ssize_t n;
+
+    while ((n = read(fd, octets + at, sizeof octets - 1 - at)) > 0) {
+        at += (size_t)n;
+    }
+    CHECK(n == 0 && strcmp(octets, "first\nlast words\n") == 0);
+    end();
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
 static const struct one_case cases[] = {CASE(requests_before_answers),
@@ -402,7 +467,9 @@ static const struct one_case cases[] = {CASE(requests_before_answers),
                                         CASE(close_and_a_late_reader),
                                         CASE(close_under_a_full_peer),
                                         CASE(another_program_comes_behind_it),
-                                        CASE(killed_before_it_is_sent)};
+                                        CASE(killed_before_it_is_sent),
+                                        CASE(messages_behind_a_short_one),
+                                        CASE(exit_flushes_streams)};
 
 int main(int argc, char **argv)
 {

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "sockets_check.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/uio.h>
@@ -103,11 +104,29 @@ static void ask(int fd)
     CHECK(read(fd, got, 1) == 0 && close(fd) == 0);
 }
 
+/* However it has come. */
+static void check_names(int fd)
+{
+    struct sockaddr_in own = {0}, peer = {0};
+    socklen_t len = sizeof own;
+    int protocol = 0;
+
+    CHECK(getsockname(fd, (struct sockaddr *)&own, &len) == 0 && len == sizeof own);
+    CHECK(getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && len == sizeof peer);
+    CHECK(own.sin_family == AF_INET && own.sin_port == at.sin_port);
+    CHECK(peer.sin_family == AF_INET && peer.sin_addr.s_addr == at.sin_addr.s_addr);
+    len = sizeof protocol;
+    CHECK(getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0);
+    CHECK(protocol == IPPROTO_TCP);
+    CHECK(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &protocol, &len) == 0);
+}
+
 static void answer(int fd)
 {
     char some[65536];
     ssize_t n;
 
+    check_names(fd);
     while ((n = read(fd, some, sizeof some)) > 0) {
         CHECK(write(fd, some, (size_t)n) == n);
     }
@@ -252,11 +271,49 @@ static void client_connection(void)
     run_all(serve, connect_and_pass, take_and_ask);
 }
 
+/* As a program that inetd has started: its log is the connection, too. The library's own lines are
+ * no octets of the program. */
+static void answer_as_of_inetd(void)
+{
+    char some[65536];
+    ssize_t n;
+
+    while ((n = read(0, some, sizeof some)) > 0) {
+        CHECK(write(1, some, (size_t)n) == n);
+    }
+}
+
+static void start_as_inetd(void)
+{
+    const int fd = accept(listener, NULL, NULL);
+
+    for (int number = 0; number < 3; number++) {
+        CHECK(dup2(fd, number) == number);
+    }
+    CHECK(close(fd) == 0 && setenv("IWARP_LOG", "debug", 1) == 0);
+    execl("/proc/self/exe", "sockets_passed", "", NULL);
+}
+
+static void program_of_inetd(void)
+{
+    int status;
+
+    listener = listen_somewhere(&at, 10);
+    const pid_t pid = child(start_as_inetd);
+    close(listener);
+    client();
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 static const struct one_case cases[] = {CASE(unused_connection), CASE(used_connection),
-                                        CASE(messages_at_once), CASE(listening_socket),
-                                        CASE(client_connection)};
+                                        CASE(messages_at_once),  CASE(listening_socket),
+                                        CASE(client_connection), CASE(program_of_inetd)};
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && argv[1][0] == 0) {
+        answer_as_of_inetd();
+        return 0;
+    }
     return main_of(argc, argv, cases, sizeof cases / sizeof cases[0], NULL);
 }

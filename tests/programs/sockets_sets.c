@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -206,6 +207,100 @@ static void set_with_two_numbers(void)
     CHECK(close(set) == 0);
     ask(c[0], 20);
     CHECK(told(twin, 2000) == c[0]);
+}
+
+/* Ways by which a set may live on, or seem to, where nobody sees it. */
+static void be_polled(int set)
+{
+    (void)poll(&(struct pollfd){set, POLLIN, 0}, 1, 0);
+}
+
+static void be_within_another(int set)
+{
+    const int outer = epoll_create1(0);
+
+    CHECK(add(outer, set, EPOLLIN) == 0 && close(outer) == 0);
+}
+
+static void have_had_a_twin(int set)
+{
+    CHECK(close(dup(set)) == 0);
+}
+
+/* What was in a set that is closed may enter others. */
+static void sets_after_one_that_is_closed(void)
+{
+    static void (*const ways[])(int set) = {be_polled, be_within_another, have_had_a_twin};
+
+    for (int i = 0; i < 3; i++) {
+        const int set = warm_set(), own = c[i + 1];
+        CHECK(add(set, own, EPOLLIN) == 0);
+        ways[i](set);
+        CHECK(close(set) == 0);
+        for (int k = 0; k < 2; k++) {
+            const int fresh = epoll_create1(0);
+            CHECK(add(fresh, own, EPOLLIN) == 0);
+            ask(own, 5);
+            CHECK(told(fresh, 2000) == own && get(own));
+        }
+    }
+}
+
+static void set_that_is_not_replaced(void)
+{
+    const int set = warm_set();
+
+    FAILS(dup2(999, set), EBADF);
+    for (int i = 0; i < 20; i++) {
+        ask(c[0], 5);
+        CHECK(told(set, 2000) == c[0] && get(c[0]));
+    }
+    CHECK(control(set, EPOLL_CTL_MOD, c[0], EPOLLIN) == 0);
+}
+
+/* Programs give select longer sets than the C library's. */
+static void select_of_a_large_number(void)
+{
+    static fd_set sets[4];
+    struct rlimit limit;
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = limit.rlim_max < 8192 ? limit.rlim_max : 8192;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const int fd = fcntl(c[0], F_DUPFD, 1500);
+    fd_mask *mask = (fd_mask *)sets + fd / NFDBITS;
+    CHECK(fd >= 1500 && close(c[0]) == 0);
+    for (unsigned i = 0; i < 40; i++) {
+        struct timeval t = {0, 20000};
+        *mask = (fd_mask)1 << fd % NFDBITS;
+        CHECK(select(fd + 1, sets, NULL, NULL, &t) == 0 && *mask == 0);
+        ask(fd, 0);
+        t.tv_sec = 2;
+        *mask = (fd_mask)1 << fd % NFDBITS;
+        CHECK(select(fd + 1, sets, NULL, NULL, &t) == 1 && *mask != 0 && get(fd));
+    }
+}
+
+static void *use_little_stack(void *arg)
+{
+    const int set = epoll_create1(0);
+
+    CHECK(add(set, c[1], EPOLLIN) == 0);
+    warm(set, c[1]);
+    return arg;
+}
+
+/* Too little to run the library's loop. */
+static void thread_with_a_small_stack(void)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    (void)warm_set();
+    CHECK(pthread_attr_init(&attr) == 0);
+    CHECK(pthread_attr_setstacksize(&attr, (size_t)sysconf(_SC_THREAD_STACK_MIN)) == 0);
+    CHECK(pthread_create(&thread, &attr, use_little_stack, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 static int pool;
@@ -395,7 +490,9 @@ static const struct one_case cases[] = {
     CASE(set_that_others_sleep_in), CASE(set_that_has_the_number_of_another),
     CASE(waits_of_short_times),     CASE(pipe_beside_what_is_ready),
     CASE(select_of_a_hang_up),      CASE(signal_while_others_receive),
-    CASE(cancelled_while_it_waits)};
+    CASE(cancelled_while_it_waits), CASE(sets_after_one_that_is_closed),
+    CASE(set_that_is_not_replaced), CASE(select_of_a_large_number),
+    CASE(thread_with_a_small_stack)};
 
 static void run_case(const struct one_case *c)
 {

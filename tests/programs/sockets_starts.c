@@ -449,6 +449,40 @@ static void number_of_another(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* TCP is connected, whatever the library still waits for. */
+static void shut_down_while_it_connects(void)
+{
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    for (int i = 0; i < 10; i++) {
+        const int client = connected(SOCK_NONBLOCK);
+        CHECK(i % 2 || poll(&(struct pollfd){client, POLLOUT, 0}, 1, 100) >= 0);
+        CHECK(shutdown(client, SHUT_WR) == 0);
+        const int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0 && read(fd, &octet, 1) == 0);
+        CHECK(close(fd) == 0 && close(client) == 0);
+    }
+}
+
+static void connection_listens_to_nobody(void)
+{
+    const struct sockaddr_in any = {.sin_family = AF_INET};
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    for (int i = 0; i < 2; i++) {
+        const int end = i ? client : fd;
+        errno = 0;
+        CHECK(listen(end, 1) == -1 && errno == EINVAL);
+        errno = 0;
+        CHECK(bind(end, (const struct sockaddr *)&any, sizeof any) == -1 && errno == EINVAL);
+    }
+    CHECK(write(fd, "y", 1) == 1 && read(client, &octet, 1) == 1 && octet == 'y');
+}
+
 /* As FTP's active mode: the server connects to its client, which accepts once it has been told so.
  */
 static void connect_back(int listener)
@@ -497,7 +531,9 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(control_messages),
                                         CASE(cancelled_while_it_connects),
                                         CASE(number_of_another),
-                                        CASE(server_connects_to_its_client)};
+                                        CASE(server_connects_to_its_client),
+                                        CASE(shut_down_while_it_connects),
+                                        CASE(connection_listens_to_nobody)};
 
 int main(int argc, char **argv)
 {

@@ -715,6 +715,8 @@ install-dissector: dissector ## plugin and profile, for you; SYSTEM=1: for all u
 	install -d '$(WIRESHARK_PLUGINS)/epan' '$(WIRESHARK_PROFILES)/iWARP'
 	install -m 644 $(DISSECTOR) '$(WIRESHARK_PLUGINS)/epan/'
 	install -m 644 $(wildcard dissector/profile/*) '$(WIRESHARK_PROFILES)/iWARP/'
+	@[ -n '$(SYSTEM)' ] || [ "$$(id -u)" != 0 ] || \
+	    echo 'note: Wireshark loads no personal plugins for root: make install-dissector SYSTEM=1'
 uninstall-dissector:        ## remove both (SYSTEM=1 as for install-dissector)
 	rm -f '$(WIRESHARK_PLUGINS)/epan/iwarp.so'
 	rm -rf '$(WIRESHARK_PROFILES)/iWARP'

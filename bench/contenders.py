@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -115,16 +116,23 @@ class Turns:
                                             stderr=subprocess.PIPE)
         except OSError as error:
             raise Missing(f'{command[0]}: {error.strerror}') from None
-        if not self.process.stdout.readline().startswith('ready'):
+        if not self.line().startswith('ready'):
             why = self.process.stderr.read().strip().splitlines()
             self.close()
             raise Missing(why[-1] if why else 'no connection')
+
+    def line(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        if not ready:
+            self.kill()
+            raise Missing(f'no answer within {PATIENCE} s')
+        return self.process.stdout.readline()
 
     def turn(self, length):
         try:
             self.process.stdin.write(f'{min(WARM, length / 5)} {length}\n')
             self.process.stdin.flush()
-            figures = json.loads(self.process.stdout.readline())
+            figures = json.loads(self.line())
         except (BrokenPipeError, ValueError):
             raise Missing('it ended in the middle') from None
         cpu = figures.pop('cpu')
@@ -138,8 +146,16 @@ class Turns:
             self.process.stdin.close()
             self.process.wait(PATIENCE)
         except (BrokenPipeError, subprocess.TimeoutExpired):
-            self.process.kill()
-            self.process.wait()
+            self.kill()
+
+    def kill(self):
+        """The other side, its child, may be what stands still."""
+        with contextlib.suppress(OSError), open(f'/proc/{self.process.pid}/task/{self.process.pid}/children',
+                                                encoding='ascii') as file:
+            for child in file.read().split():
+                os.kill(int(child), signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
 
 
 def turns(words, program='turns', env=None):

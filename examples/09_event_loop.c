@@ -36,7 +36,11 @@ static void on_completions(uv_poll_t *watch, int status, int events)
     iwarp_cq_drain(peer->side.cq);
     must(iwarp_cq_arm(peer->side.cq, false), "arm"); /* first, so that nothing is missed */
     while (iwarp_cq_poll(peer->side.cq, &wc, 1) == 1) {
-        if (wc.status == IWARP_WC_SUCCESS && wc.opcode == IWARP_WC_RECV) {
+        if (wc.status != IWARP_WC_SUCCESS) { /* all that was posted comes back, so none is missed */
+            fprintf(stderr, "the connection has ended: %s\n", iwarp_wc_status_text(wc.status));
+            exit(1);
+        }
+        if (wc.opcode == IWARP_WC_RECV) {
             peer->received(peer, wc.byte_len);
         }
     }

@@ -87,7 +87,7 @@ static void ask_put(struct side *s, const struct put *what)
     memcpy(s->buffer + OUT, what, sizeof *what);
     side_post_receive(s, IN, 1);
     side_send(s, OUT, sizeof *what);
-    side_wait(s, IWARP_WC_RECV, &wc); /* from now on everybody reads it */
+    side_need(s, IWARP_WC_RECV, &wc); /* from now on everybody reads it */
 }
 
 /* NULL: there is no such key. */
@@ -102,7 +102,7 @@ static const char *get(struct side *s, const struct advert *store, const char *k
         wr.remote_stag = store->stag;
         wr.remote_to = store->to + n * sizeof *slot;
         must(iwarp_post_send(s->qp, &wr, NULL), "post a read");
-        side_wait(s, IWARP_WC_READ, &wc);
+        side_need(s, IWARP_WC_READ, &wc);
         if (slot->version > 0 && slot->sum != sum_of(slot, offsetof(struct slot, sum))) {
             again++;
         } else if (slot->version == 0 || strcmp(slot->put.key, key) == 0) {

@@ -163,4 +163,13 @@ static inline bool side_wait(struct side *s, enum iwarp_wc_opcode opcode, struct
     return true;
 }
 
+/* The same for a program that cannot go on without it. */
+static inline void side_need(struct side *s, enum iwarp_wc_opcode opcode, struct iwarp_wc *wc)
+{
+    if (!side_wait(s, opcode, wc)) {
+        fprintf(stderr, "the connection has ended\n");
+        exit(1);
+    }
+}
+
 #endif

@@ -154,6 +154,18 @@ library tree/lib/compat/librspreload.so librspreload.so sockets ours || exit 1
 check "it starts no program but getcap" starts_little programs/plain
 check "it starts no program but getcap: --preload" starts_little --preload programs/rpath
 check "it starts no program but getcap: --sockets" starts_little --sockets programs/plain
+
+# numbers SOFT HARD OPTION...: the soft limit of descriptors that a program has
+numbers()
+(
+    ulimit -S -n "$1" && ulimit -H -n "$2" || exit
+    shift 2
+    "$run" "$@" sh -c 'ulimit -S -n'
+)
+check 'programs of sockets may open 8,192 descriptors' prints 8192 numbers 1024 9000 --sockets
+check '... or as many as they may have at most' prints 2000 numbers 1024 2000 --sockets
+check '... and what is more stays' prints 8500 numbers 8500 9000 --sockets
+check 'other programs keep their limit' prints 1024 numbers 1024 9000
 check "a file with capabilities" shows 0 'warning' 'programs/plain is a file with capabilities' 'ours ours' -- \
     env PATH="$TMPDIR/noted" CAPABLE=cap_net_raw=ep "$run" programs/plain
 

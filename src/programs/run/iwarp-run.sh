@@ -291,6 +291,16 @@ fake_sys()
     fi
 }
 
+# The library has numbers of its own for each connection. With the usual 1,024 a server would have
+# half of its connections only. What it may have at most stays.
+more_numbers()
+{
+    run_soft=$(ulimit -S -n) run_hard=$(ulimit -H -n)
+    [ "$run_soft" != unlimited ] && [ "$run_soft" -lt 8192 ] || return 0
+    [ "$run_hard" != unlimited ] && [ "$run_hard" -lt 8192 ] || run_hard=8192
+    ulimit -S -n "$run_hard" 2>/dev/null || return 0
+}
+
 # Empty and unset are not the same to the loader: : at an end is the working directory.
 run()
 {
@@ -298,7 +308,10 @@ run()
     run_files=
     wished IWARP_PERSONA
     [ "$run_value" != roce ] || run_preload=1 run_files=:$run_lib/libiwarp-files.so
-    [ $run_sockets = 0 ] || run_preload=1 run_files=$run_files:$run_lib/librspreload.so
+    if [ $run_sockets = 1 ]; then
+        run_preload=1 run_files=$run_files:$run_lib/librspreload.so
+        more_numbers
+    fi
     if [ $run_preload = 0 ]; then
         ask_loader
         for run_name in libibverbs.so.1 librdmacm.so.1; do

@@ -431,7 +431,7 @@ IWARP_API void iwarp_qp_options_init(struct iwarp_qp_options *options);
 
 /*
  * Create a queue pair in IDLE (verbs draft 6.2). options are copied; the completion queues and the
- * SRQ must outlive the queue pair. No other queue pair of the device has its number.
+ * SRQ must outlive the queue pair. No other queue pair of the device has its number, unless options.num gave it to both.
  * MISUSE: an option is out of its bounds, or names an object of another device. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd,

@@ -48,7 +48,7 @@ struct iwarp_region {
     uint8_t *addr;
     uint64_t len;
     uint64_t to_base;         /* TO of the first octet */
-    uint32_t qp;              /* number of the only queue pair that may use it; 0: all of the PD */
+    uint32_t qp;              /* serial of the only queue pair that may use it; 0: all of the PD */
     uint32_t generation;      /* counts what the STag has stood for */
     uint32_t index;           /* of the STag, also after it became invalid */
     uint32_t last_stag;       /* the STag, or what it was when it became invalid */

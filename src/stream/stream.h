@@ -73,7 +73,7 @@ enum iwarp_stream_rtr { STREAM_RTR_NONE, STREAM_RTR_SEND, STREAM_RTR_WRITE, STRE
 struct iwarp_stream_config {
     struct iwarp_region_table *regions;
     const void *pd;
-    uint32_t qp;     /* number of the queue pair: windows of type 2, QP_ONLY */
+    uint32_t qp;     /* serial of the queue pair: windows of type 2, QP_ONLY */
     unsigned denied; /* enum iwarp_access that the queue pair withholds from its peer */
     const _Atomic unsigned *pd_qps; /* how many queue pairs the PD has; NULL: this one */
     struct iwarp_wq *sq, *rq;

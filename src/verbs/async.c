@@ -78,7 +78,9 @@ void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,
     iwarp_mutex_lock(&q->lock);
     if (q->deliver && !source->gone) {
         q->deliver(event, q->arg);
-    } else if (!source->gone && !node->queued) {
+    } else if (!source->gone && node->queued) {
+        node->event = *event; /* the application has not seen the one before */
+    } else if (!source->gone) {
         node->event = *event;
         node->source = source;
         node->queued = true;

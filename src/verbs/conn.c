@@ -110,7 +110,8 @@ struct iwarp_conn *iwarp_conn_new(struct iwarp_device *device,
     conn->kick = (struct iwarp_task){.run = iwarp_conn_kicked, .arg = conn, .refs = &conn->refs};
     iwarp_mutex_lock(&device->lock);
     /* Connections that are being turned away do not count: their worker ends them soon. */
-    if (device->conn_count >= device->options.max_connections + atomic_load(&device->leaving)) {
+    if (device->conn_count >=
+        (uint64_t)device->options.max_connections + atomic_load(&device->leaving)) {
         *status = iwarp_fail(IWARP_LIMIT, "device has max_connections (%u) connections already",
                              device->options.max_connections);
     } else {

@@ -512,6 +512,9 @@ void iwarp_conn_turn(struct iwarp_conn *conn, unsigned reasons)
         settle(conn);
     }
     iwarp_qp_reap(conn);
+    if (conn->stream.life == STREAM_ENDED && conn->state == CONN_ESTABLISHED && conn->ep) {
+        settle(conn); /* its completion queue has overflowed in the reaping */
+    }
     if (conn->inject) {
         await_release(conn);
     }
@@ -659,6 +662,7 @@ static void send_posted(struct iwarp_conn *conn)
     if (conn->state == CONN_ESTABLISHED && conn->has_stream) {
         turn_of_poster(conn);
     } else if (conn->state == CONN_ENDED) {
+        iwarp_defer_forget(conn); /* a thread that saw RTS may have marked it since it ended */
         iwarp_qp_reap(conn);
     }
 }

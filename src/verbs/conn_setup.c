@@ -283,7 +283,7 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
     const struct iwarp_stream_config config = {
         .regions = &conn->device->regions,
         .pd = conn->qp->pd,
-        .qp = conn->qp->num,
+        .qp = conn->qp->serial,
         .denied = IWARP_QP_ACCESS & ~atomic_load(&conn->qp->access),
         .pd_qps = &conn->qp->pd->qps,
         .sq = &conn->qp->sq,

@@ -62,6 +62,14 @@ static bool ask(struct iwarp_conn *conn)
     return iwarp_wq_waiting(&qp->rq);
 }
 
+/* It has had a receive of the SRQ, and waits for another: those that wait as well come first. */
+static void go_behind(struct iwarp_conn *conn)
+{
+    if (conn->qp->options.srq && conn->waiting) {
+        iwarp_srq_await_no_more(conn->qp->options.srq, &conn->await);
+    }
+}
+
 void iwarp_conn_await_no_more(struct iwarp_conn *conn)
 {
     if (!conn->waiting) {
@@ -122,7 +130,13 @@ unsigned iwarp_conn_await_receive(struct iwarp_conn *conn)
 {
     uint32_t msn = 0;
 
-    while (iwarp_stream_waits(&conn->stream, &msn) && ask(conn)) {
+    while (iwarp_stream_waits(&conn->stream, &msn)) {
+        if (msn != conn->await_msn) {
+            go_behind(conn);
+        }
+        if (!ask(conn)) {
+            break;
+        }
         iwarp_stream_resume(&conn->stream);
     }
     if (!iwarp_stream_waits(&conn->stream, &msn)) {

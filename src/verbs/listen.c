@@ -235,19 +235,26 @@ static void on_arrival(void *listener)
     }
 }
 
+struct opening {
+    struct iwarp_listener *l;
+    bool works; /* then the listener may be closed, and gone, when the caller comes back */
+};
+
 /*
  * On the listener's worker. The timer cannot fail to open, the poll handle can: `handles` says how
  * many there are to be closed.
  */
 static void open_on_worker(void *arg)
 {
-    struct iwarp_listener *l = arg;
+    struct opening *opening = arg;
+    struct iwarp_listener *l = opening->l;
 
     uv_timer_init(l->worker->loop.uv, &l->retry);
     l->retry.data = l;
     l->handles = 1;
     if (l->acceptor->stack->ops->open(l->acceptor, l->worker->seat) == 0) {
         l->handles = 2;
+        opening->works = true;
     }
 }
 
@@ -352,6 +359,42 @@ static enum iwarp_status read_networks(const struct iwarp_conn_options *options,
  * The acceptor is the listener's on success only. *out is set before the loop watches it: an event
  * may name the listener as soon as it does.  MISUSE: there is no such worker.
  */
+/* Before the first Request comes: its event may have the application close the listener. */
+static void enter_device(struct iwarp_listener *l)
+{
+    struct iwarp_device *device = l->device;
+
+    iwarp_mutex_lock(&device->lock);
+    l->next = device->listening;
+    device->listening = l;
+    iwarp_mutex_unlock(&device->lock);
+    iwarp_eq_use(l->eq, l->worker);
+    atomic_fetch_add(&device->listeners, 1);
+}
+
+/*
+ * Walkers of the list hold device.lock (iwarp_device_make_room), so none of them is inside the
+ * listener once this returns.
+ */
+static void leave_device(struct iwarp_listener *l)
+{
+    struct iwarp_device *device = l->device;
+
+    iwarp_mutex_lock(&device->lock);
+    struct iwarp_listener **at = &device->listening;
+    while (*at != l) {
+        at = &(*at)->next;
+    }
+    *at = l->next;
+    iwarp_mutex_unlock(&device->lock);
+}
+
+static void forget(struct iwarp_device *device, struct iwarp_eq *eq)
+{
+    atomic_fetch_sub(&eq->users, 1);
+    atomic_fetch_sub(&device->listeners, 1);
+}
+
 static enum iwarp_status listen_on(struct iwarp_device *device, struct iwarp_acceptor *acceptor,
                                    const struct iwarp_conn_options *options, int backlog,
                                    struct iwarp_eq *eq, void *user, struct iwarp_listener **out)
@@ -384,18 +427,17 @@ static enum iwarp_status listen_on(struct iwarp_device *device, struct iwarp_acc
     pthread_cond_init(&l->gone, NULL);
     acceptor->stack->ops->locate(acceptor, &l->addr, &l->addr_len);
     *out = l;
-    iwarp_loop_call(&l->worker->loop, open_on_worker, l);
-    if (l->handles < 2) {
-        iwarp_loop_call(&l->worker->loop, close_on_worker, l);
+    enter_device(l);
+    struct opening opening = {l, false};
+    iwarp_loop_call(&worker->loop, open_on_worker, &opening);
+    if (!opening.works) {
+        iwarp_loop_call(&worker->loop, close_on_worker, l);
+        leave_device(l);
         listener_free(l);
+        forget(device, eq);
+        *out = NULL;
         return iwarp_fail(IWARP_LIMIT, "cannot watch the listening socket");
     }
-    iwarp_mutex_lock(&device->lock);
-    l->next = device->listening;
-    device->listening = l;
-    iwarp_mutex_unlock(&device->lock);
-    iwarp_eq_use(eq, worker);
-    atomic_fetch_add(&device->listeners, 1);
     return IWARP_OK;
 }
 
@@ -551,21 +593,6 @@ static struct iwarp_conn *next_orphan(struct iwarp_listener *l)
 }
 
 /*
- * Walkers of the list hold device.lock (iwarp_device_make_room), so none of them is inside the
- * listener once this returns.
- */
-static void leave_device(struct iwarp_listener *l)
-{
-    iwarp_mutex_lock(&l->device->lock);
-    struct iwarp_listener **at = &l->device->listening;
-    while (*at != l) {
-        at = &(*at)->next;
-    }
-    *at = l->next;
-    iwarp_mutex_unlock(&l->device->lock);
-}
-
-/*
  * Connections that the application has seen stay; the others are ended by their workers. The order
  * matters: first no new connection can come, then the listener is not found any more, then the
  * connections let go of it, and only then is it freed.
@@ -590,7 +617,6 @@ enum iwarp_status iwarp_listener_close(struct iwarp_listener *l)
         iwarp_conn_put(conn); /* of the handle that nobody has */
     }
     listener_free(l);
-    atomic_fetch_sub(&eq->users, 1);
-    atomic_fetch_sub(&device->listeners, 1);
+    forget(device, eq);
     return IWARP_OK;
 }

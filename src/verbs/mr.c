@@ -81,7 +81,7 @@ static enum iwarp_status binding_of(const struct iwarp_pd *pd, const struct iwar
                                 .len = o->len,
                                 .to_base = o->to_base,
                                 .access = o->access | (o->qp ? IWARP_ACCESS_QP_ONLY : 0u),
-                                .qp = o->qp ? o->qp->num : 0};
+                                .qp = o->qp ? o->qp->serial : 0};
     return iwarp_mr_check(o->addr, o->len, o->to_base, o->access);
 }
 
@@ -182,15 +182,17 @@ enum iwarp_status iwarp_mr_reregister(struct iwarp_mr *mr, struct iwarp_pd *pd,
     iwarp_region_claim(&mr->region);
     unsigned windows = atomic_load(&mr->region.windows);
     if (windows == 0) {
-        iwarp_region_end(&mr->region);
-        iwarp_device_forsake(to->device, &mr->region);
-        iwarp_region_renew(&mr->region, to, &b);
-        atomic_store(&mr->stag, b.stag);
+        iwarp_region_end(&mr->region); /* from here on nobody can bind a window to it */
     }
     iwarp_region_unclaim(&mr->region);
     if (windows > 0) {
         return has_windows(mr, windows);
     }
+    iwarp_device_forsake(to->device, &mr->region); /* takes locks: not with a claim */
+    iwarp_region_claim(&mr->region);
+    iwarp_region_renew(&mr->region, to, &b);
+    atomic_store(&mr->stag, b.stag);
+    iwarp_region_unclaim(&mr->region);
     atomic_fetch_add(&to->users, 1);
     atomic_fetch_sub(&mr->pd->users, 1);
     mr->pd = to;

@@ -305,13 +305,12 @@ struct run {
  */
 static bool is_common(const struct run *run, const struct iwarp_send_wr *wr)
 {
-    const struct iwarp_qp_options *o = &run->qp->options;
-
     if ((wr->opcode != IWARP_WR_WRITE && wr->opcode != IWARP_WR_SEND) || wr->num_sge != 1 ||
-        o->max_send_sge < 1 || !wr->sg_list || (wr->flags & ~(unsigned)WR_FLAGS)) {
+        !wr->sg_list || (wr->flags & ~(unsigned)WR_FLAGS) || (wr->flags & IWARP_WR_CONFIRM)) {
         return false;
     }
-    return !(wr->flags & IWARP_WR_INLINE) || (run->guarded && wr->sg_list->len <= o->max_inline);
+    return !(wr->flags & IWARP_WR_INLINE) ||
+           (run->guarded && wr->sg_list->len <= run->qp->options.max_inline);
 }
 
 /*
@@ -510,6 +509,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
     }
     iwarp_mutex_lock(&qp->post_lock);
     uint32_t first = next_send(qp);
+    const struct iwarp_send_wr *chain = wr; /* together: of one that failed nothing was posted */
     enum iwarp_status status = put(qp, &wr, together);
     if (status == IWARP_AGAIN && has_deferred(qp)) { /* sending them may make room */
         struct iwarp_conn *full = iwarp_qp_claim(qp);
@@ -517,6 +517,7 @@ static inline enum iwarp_status post_sends(struct iwarp_qp *qp, const struct iwa
         iwarp_qp_drive(qp, full, false);
         iwarp_mutex_lock(&qp->post_lock);
         first = next_send(qp);
+        wr = together ? chain : wr;
         status = put(qp, &wr, together);
     }
     if (!qp->conn && iwarp_qp_state(qp) == IWARP_QP_ERROR) {

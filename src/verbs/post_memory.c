@@ -82,7 +82,7 @@ void iwarp_post_memory_fill(const struct iwarp_qp *qp, const struct iwarp_send_w
         .access = b->access,
         .stag = stag,
         .region = b->mr ? iwarp_mr_stag(b->mr) : 0,
-        .qp = b->access & IWARP_ACCESS_QP_ONLY ? qp->num : 0,
+        .qp = b->access & IWARP_ACCESS_QP_ONLY ? qp->serial : 0,
     };
     w->remote_to = (uintptr_t)named; /* not used by such requests: kept for undo, as is imm */
     w->imm = iwarp_mr_stag(named);

@@ -146,7 +146,10 @@ enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd, const struct iwarp_qp_opt
     qp->async.device = pd->device;
     qp->access = options->access;
     qp->max_ird = qp->max_ord = IWARP_MAX_READ_DEPTH;
-    qp->num = options->num ? options->num : atomic_fetch_add(&pd->device->next_qp_num, 1);
+    do {
+        qp->serial = atomic_fetch_add(&pd->device->next_qp_num, 1);
+    } while (qp->serial == 0); /* it stands for none in a region */
+    qp->num = options->num ? options->num : qp->serial;
     iwarp_mutex_init(&qp->post_lock, pd->device->embedded);
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&pd->qps, 1);
@@ -324,6 +327,7 @@ void iwarp_qp_unbind(struct iwarp_qp *qp, struct iwarp_conn *conn)
         iwarp_mutex_lock(&qp->post_lock);
         qp->conn = NULL;
         conn->qp = NULL;
+        atomic_store(&qp->no_send_imm, false);
         iwarp_mutex_unlock(&qp->post_lock);
     }
     conn->state = CONN_ENDED; /* never had an endpoint */

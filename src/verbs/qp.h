@@ -23,7 +23,8 @@
 struct iwarp_qp {
     struct iwarp_pd *pd;
     struct iwarp_qp_options options;
-    uint32_t num;
+    uint32_t num;    /* as the application knows it */
+    uint32_t serial; /* no other one of the device has it: regions and windows go by it; not 0 */
     struct iwarp_mutex post_lock;
     struct iwarp_wq sq, rq;
     struct iwarp_conn *conn;           /* its connection, one reference; NULL: none */

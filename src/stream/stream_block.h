@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The send block: the octets that a stream has framed and not yet sent. Headers, trailers and small
- * payloads lie in it. It refers to larger payload; the regions of that are remembered by STag and
+ * payloads lie in it, and those of Read Responses. It refers to larger payload of requests; the regions of that are remembered by STag and
  * lent only between gather and sent. A block exists only while something is unsent. It is moved to
  * a smaller one when the transport is full and memory is scarce, so that many stopped peers
  * together hold little.
@@ -114,6 +114,22 @@ static inline bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
 {
     return !b->moved && b->used + TX_FPDU_BYTES <= b->most && b->n + TX_FPDU_IOV <= TX_IOV &&
            b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
+}
+
+/* How much of that FPDU may be payload that is copied. At least TX_COPY_MAX where there is room. */
+static inline uint32_t iwarp_tx_block_payload_room(const struct iwarp_tx_block *b)
+{
+    return b->most - b->used - (TX_FPDU_BYTES - TX_COPY_MAX);
+}
+
+/*
+ * Is payload of that length copied? That of a Read Response always is if there are CRCs: no request
+ * of the application asks for this memory to stay as it is (RFC 5040 5.5), and what is sent has to
+ * be what was summed. Else a peer that writes where another one reads would end that one's stream.
+ */
+static inline bool iwarp_tx_copies(const struct iwarp_stream *s, bool response, uint32_t len)
+{
+    return len <= s->tx.block->copy_max || (response && s->config.crc);
 }
 
 /* n octets that were written at bytes + used belong to the batch. */

@@ -52,7 +52,7 @@ static bool refer_payload(struct iwarp_stream *s, const struct iwarp_ddp_target 
 }
 
 /*
- * An FPDU with more than block.copy_max octets of payload. Its head lies at bytes + used already.
+ * An FPDU whose payload is not copied (iwarp_tx_copies). Its head lies at bytes + used already.
  * The trailer opens an iovec entry, which the head of the next FPDU extends (b->open).
  */
 static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
@@ -76,9 +76,8 @@ static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t u
 }
 
 /*
- * A small FPDU is copied into the block in one piece: one iovec entry. crc_first: the CRC of the
- * payload may be computed before it is copied (TX_CRC_FIRST). Not of a Read Response: no request of
- * the application asks for its memory to stay as it is, so what is sent has to be what was summed.
+ * The FPDU is copied into the block in one piece: one iovec entry. crc_first: the CRC of the payload
+ * may be computed before it is copied (TX_CRC_FIRST); not of a Read Response (iwarp_tx_copies).
  */
 static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                          const struct iwarp_ddp_target *pieces, uint32_t payload_len,
@@ -138,7 +137,7 @@ static bool marked_crc(struct iwarp_stream *s, const struct iovec *iov, unsigned
  * 5044 4.3, 4.4.
  */
 static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
-                         const struct iwarp_ddp_target *pieces, uint32_t payload_len)
+                         const struct iwarp_ddp_target *pieces, uint32_t payload_len, bool copied)
 {
     struct iwarp_tx_block *b = s->tx.block;
     struct iovec in[IWARP_MAX_SGE + 2];
@@ -149,7 +148,7 @@ static bool frame_marked(struct iwarp_stream *s, uint32_t head_len, uint32_t ulp
     b->used += head_len;
     for (unsigned i = 0; payload_len && i < pieces->n; i++, n++) {
         in[n] = pieces->iov[i];
-        if (payload_len <= b->copy_max) {
+        if (copied) {
             in[n].iov_base = b->bytes + b->used;
             if (iwarp_guard_copy_from(in[n].iov_base, pieces->iov[i].iov_base, in[n].iov_len) !=
                 0) {
@@ -203,14 +202,14 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
         memcpy(p + IWARP_MPA_LEN_FIELD + header, more, more_len);
     }
     uint32_t head_len = IWARP_MPA_LEN_FIELD + header + more_len;
+    const bool is_response = (h->ulp_control & IWARP_RDMAP_OPCODE_MASK) == IWARP_OP_READ_RESPONSE;
+    const bool copied = iwarp_tx_copies(s, is_response, payload_len);
     bool framed;
     if (s->config.markers_tx) {
-        framed = frame_marked(s, head_len, ulpdu, pieces, payload_len);
-    } else if (payload_len > b->copy_max) {
+        framed = frame_marked(s, head_len, ulpdu, pieces, payload_len, copied);
+    } else if (!copied) {
         framed = frame_referred(s, head_len, ulpdu, pieces);
     } else {
-        const bool is_response =
-            (h->ulp_control & IWARP_RDMAP_OPCODE_MASK) == IWARP_OP_READ_RESPONSE;
         framed = frame_copied(s, head_len, ulpdu, pieces, payload_len, !is_response);
     }
     if (framed) {

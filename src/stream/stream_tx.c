@@ -299,12 +299,6 @@ static bool not_agreed(struct iwarp_stream *s, struct iwarp_swqe *w)
     return true;
 }
 
-/* Is payload of that length copied into the send block, as iwarp_stream_frame does it? */
-static bool is_copied(const struct iwarp_stream *s, uint32_t len)
-{
-    return len <= s->tx.block->copy_max;
-}
-
 /*
  * Frame one segment of the next request, or carry the request out if it is local. Regions of
  * payload that is referred to go into `own`, and with the FPDU to the send block; those of copied
@@ -338,7 +332,8 @@ static bool frame_request(struct iwarp_stream *s, struct iwarp_lends *batch)
     request_header(s, w, s->tx.off, &h);
     h.last = s->tx.off + len == w->len;
     own.n = 0;
-    if (!request_pieces(s, w, s->tx.off, len, is_copied(s, len) ? batch : &own, &pieces) ||
+    if (!request_pieces(s, w, s->tx.off, len, iwarp_tx_copies(s, false, len) ? batch : &own,
+                        &pieces) ||
         !iwarp_stream_frame(s, &h, NULL, 0, &pieces, len)) {
         iwarp_lends_settle(&own);
         w->status = IWARP_WC_LOCAL_PROTECTION;
@@ -451,6 +446,9 @@ static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
         return frame_atomic_response(s, in);
     }
     uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent);
+    const bool copied = iwarp_tx_copies(s, true, len);
+    const uint32_t room = iwarp_tx_block_payload_room(s->tx.block);
+    len = copied && room < len ? room : len;
     struct iwarp_ddp_target pieces;
     struct iwarp_lends own;
     const struct iwarp_ddp_header h = {.tagged = true,
@@ -460,7 +458,7 @@ static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
                                        .to = in->request.sink_to + in->sent};
 
     own.n = 0;
-    if (!response_pieces(s, in, len, is_copied(s, len) ? batch : &own, &pieces) ||
+    if (!response_pieces(s, in, len, copied ? batch : &own, &pieces) ||
         !iwarp_stream_frame(s, &h, NULL, 0, &pieces, len)) {
         iwarp_lends_settle(&own);
         response_cause(s, in);

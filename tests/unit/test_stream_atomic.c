@@ -296,15 +296,14 @@ static void request__behind_a_read__does_not_touch_its_answer(void **state)
                       &(struct endpoint_options){
                           .rfc7306 = true, .ird = 3, .refers = true, .markers_tx = markers != 0});
         struct area *a = endpoint_area(&e, 0x00010203, 0x1000, 1024, ATOMIC | READABLE, 7);
-        feed_ulpdu(&e, READ("1", "0400")); /* large: referred to, not copied */
+        feed_ulpdu(&e, READ("1", "0400")); /* large: copied all the same */
         feed_ulpdu(&e, REQ("2") OP("0", "9", "00010203", "00001008") ADD5);
         feed_ulpdu(&e, READ("3", "0010")); /* small */
         assert_true(word(a, 8) == 0x0707070707070707);
         size_t n = endpoint_send(&e, 1000);
         assert_int_equal(n, 1000);
-        assert_true(word(a, 8) == 0x0707070707070707); /* its octets are still on their way */
+        assert_true(word(a, 8) == 0x070707070707070c); /* its octets are still on their way */
         endpoint_drain(&e);
-        assert_true(word(a, 8) == 0x070707070707070c);
         if (markers) {
             struct octets plain = {0};
             fpdu_unmark(&plain, 0, e.sent.p, e.sent.n, true);

@@ -180,6 +180,7 @@ static void batches__of_read_responses__begin_small_if_they_are_short(void **sta
         struct endpoint e;
         struct sent s;
         begin(&e, mulpdus[m], true);
+        e.s.config.crc = false;
         hear_read(&e, 1, MIB);
         s = drain(&e);
         expect(&e, &s, 1, LARGE, LARGE);
@@ -190,6 +191,23 @@ static void batches__of_read_responses__begin_small_if_they_are_short(void **sta
         hear_read(&e, 4, MIB);
         s = drain(&e);
         expect(&e, &s, 2, LARGE, LARGE);
+        endpoint_fini(&e);
+    }
+}
+
+/* With CRCs they are copied, and a batch has what a block has room for. */
+static void batches__of_read_responses_with_crcs__are_as_long_as_a_block(void **state)
+{
+    (void)state;
+    for (unsigned m = 0; m < 2; m++) {
+        struct endpoint e;
+        begin(&e, mulpdus[m], true);
+        hear_read(&e, 1, MIB);
+        struct sent s = drain(&e);
+        assert_int_equal(s.n, 6);
+        for (unsigned i = 0; i + 1 < s.n; i++) {
+            assert_in_range(s.of[i], 184 * KIB, 192 * KIB);
+        }
         endpoint_fini(&e);
     }
 }
@@ -248,6 +266,7 @@ int main(void)
         cmocka_unit_test(batches__of_the_next_message__are_large_again),
         cmocka_unit_test(batches__of_short_messages__begin_small),
         cmocka_unit_test(batches__of_read_responses__begin_small_if_they_are_short),
+        cmocka_unit_test(batches__of_read_responses_with_crcs__are_as_long_as_a_block),
         cmocka_unit_test(batches__behind_octets_that_are_left__begin_small),
         cmocka_unit_test(batches__of_a_terminate__need_no_queues),
     };

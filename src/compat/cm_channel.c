@@ -89,8 +89,8 @@ struct cm_event *cm_event_new(struct cm_id *id, enum rdma_cm_event_type type, in
         return NULL;
     }
     if (len > COMPAT_MAX_PRIVATE_DATA) {
-        (void)cm_refuse(EMSGSIZE, "%zu octets of private data of the peer: rdma_cm has room for %d",
-                        len, COMPAT_MAX_PRIVATE_DATA);
+        (void)iwarp_compat_refuse_peer(
+            "cm", EMSGSIZE, "more private data of the peer than rdma_cm has room for (255 octets)");
         len = COMPAT_MAX_PRIVATE_DATA;
     }
     event->owner = id;

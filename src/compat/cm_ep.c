@@ -167,7 +167,9 @@ static int create_passive(struct rdma_cm_id *id, const struct rdma_addrinfo *res
         *i->qp_attr = *attr;
         i->qp_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
     }
-    id->pd = pd; /* for all of them; NULL: the default */
+    if (pd) {
+        id->pd = pd; /* for all of them */
+    }
     return 0;
 }
 

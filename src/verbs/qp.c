@@ -529,6 +529,7 @@ static void flush(struct iwarp_conn *conn)
         const struct iwarp_swqe *w = iwarp_sq_at(sq, reaped);
         bool blamed = w->status != IWARP_WC_SUCCESS || !first;
         push_send(conn, w, blamed ? unfinished(w->status) : remote_status(&conn->fault));
+        reaped += iwarp_qp_is_confirmed(sq, reaped, head);
     }
     sq->done = sq->next = head;
     conn->stream.tx.off = 0; /* what is posted from now on is flushed, too, and was never begun */

@@ -102,4 +102,16 @@ void iwarp_qp_report_end(struct iwarp_conn *conn);
 /* The state that the application sees.  conn.lock held, or post_lock if there is no connection. */
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
+/*
+ * Is the request at `pos` a Write that the next one confirms? Then the two are one for the
+ * application, which has given them one wr_id: they complete once, also if they are flushed.
+ */
+static inline bool iwarp_qp_is_confirmed(struct iwarp_wq *sq, uint32_t pos, uint32_t head)
+{
+    const struct iwarp_swqe *w = iwarp_sq_at(sq, pos), *next = iwarp_sq_at(sq, pos + 1);
+
+    return w->opcode == IWARP_WR_WRITE && !(w->flags & IWARP_WR_SIGNALED) && pos + 1 != head &&
+           (next->flags & IWARP_WR_CONFIRM) && next->wr_id == w->wr_id;
+}
+
 #endif

@@ -277,6 +277,7 @@ static void flush_unconnected_sends(struct iwarp_qp *qp)
                                     .qp_num = qp->num,
                                     .qp = qp};
         (void)iwarp_cq_push(qp->options.send_cq, &wc);
+        pos += iwarp_qp_is_confirmed(&qp->sq, pos, head);
     }
     qp->sq.done = qp->sq.next = head;
     atomic_store(&qp->sq.reaped, head);

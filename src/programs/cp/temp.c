@@ -112,12 +112,25 @@ static int give_name(struct cp_temp *temp)
     return error;
 }
 
+/* Network file systems tell here of what they could not write, and their errors would come too late
+ * at the last close: the name is given by then. */
+static int flush(int fd)
+{
+    const int twin = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+    return twin < 0 || close(twin) < 0 ? errno : 0;
+}
+
 int cp_temp_commit(struct cp_temp *temp, mode_t mode, int64_t mtime, uint32_t mtime_ns, bool sync)
 {
     /* Both times: file systems of libfuse 2 forget the one if the other is to stay. */
     struct timespec times[2] = {{0, UTIME_NOW}, {(time_t)mtime, (long)mtime_ns}};
-    int error = 0;
+    int error = flush(temp->fd);
 
+    if (error) {
+        cp_temp_discard(temp);
+        return error;
+    }
     if (fchmod(temp->fd, mode & 0777) < 0 || futimens(temp->fd, times) < 0 ||
         (sync && fsync(temp->fd) < 0)) {
         error = errno;
@@ -141,7 +154,6 @@ void cp_temp_discard(struct cp_temp *temp)
         (void)unlinkat(temp->dir, temp->hidden, 0);
         temp->hidden[0] = '\0';
     }
-    /* What the kernel could not write shows up here; data is checked by write and fsync. */
-    close(temp->fd);
+    close(temp->fd); /* what could not be written was told to cp_temp_commit */
     temp->fd = -1;
 }

@@ -188,6 +188,7 @@ static void enter(struct cp_walk *walk, const struct cp_walk_level *level, struc
     }
 }
 
+/* DT_UNKNOWN: errno. */
 static unsigned char type_of(int dir, const char *name, unsigned char type)
 {
     struct stat st;
@@ -209,6 +210,7 @@ static void next_entry(struct cp_walk *walk, struct cp_item *item)
     item->path = walk->path;
     item->dir = level->fd;
     unsigned char type = type_of(level->fd, item->name, (unsigned char)entry[0]);
+    const int error = errno;
     if (cp_name_reserved(item->name)) {
         item->type = CP_ITEM_SKIP;
         item->result = cp_result_of(CP_RESERVED);
@@ -220,6 +222,10 @@ static void next_entry(struct cp_walk *walk, struct cp_item *item)
         break;
     case DT_DIR:
         enter(walk, level, item, path_len);
+        break;
+    case DT_UNKNOWN:
+        item->type = CP_ITEM_SKIP;
+        item->result = cp_result_from_errno(error);
         break;
     default:
         item->type = CP_ITEM_SKIP;

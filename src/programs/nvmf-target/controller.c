@@ -298,7 +298,7 @@ void nvmf_controllers_tick(struct nvmf_controllers *all, uint64_t now_ms)
     for (struct nvmf_controller *c = all->first; c; c = c->next) {
         struct nvmf_queue *admin = c->queues[0];
         /* One unit more: what the host counts with is coarse, too. */
-        if (c->kato_ms == 0 || now_ms - c->heard_ms <= c->kato_ms + NVMF_KAS_MS ||
+        if (c->kato_ms == 0 || now_ms - c->heard_ms <= (uint64_t)c->kato_ms + NVMF_KAS_MS ||
             (c->csts & CSTS_FATAL)) {
             continue;
         }

@@ -102,7 +102,9 @@ static void connect_data(struct nvmf_request *request)
     struct nvmf_connect connect;
     unsigned wrong = nvmf_connect_read(request->data, &connect);
 
-    if (wrong) {
+    if (request->queue->controller) { /* of another Connect, whose data came meanwhile */
+        nvmf_request_fail(request, NVMF_SEQUENCE);
+    } else if (wrong) {
         refuse(request, IN_DATA(wrong));
     } else if (request->queue->id == 0) {
         connect_admin(all, request, &connect, uv_hrtime() / 1000000);

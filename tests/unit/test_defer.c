@@ -162,17 +162,22 @@ static void request__behind_a_streak_that_is_over__is_sent_by_its_post(void **st
     pair_close(&p);
 }
 
-/* Half of the ring at most is deferred, and a chain as long as the ring makes those go out. */
+/*
+ * Half of the ring at most is deferred, and a chain as long as the ring makes those go out. All of
+ * it arrives: its first requests had room before.
+ */
 static void post__of_as_many_as_the_ring_holds__is_never_refused(void **state)
 {
     struct pair p = pair_with(progress_of(state));
-    struct iwarp_sge sge = pair_sge(&p.side[0], 0, OCTETS);
+    const size_t place = 1024; /* behind what single Writes use */
+    struct iwarp_sge sge[RING];
     struct iwarp_send_wr chain[RING];
 
     for (unsigned i = 0; i < RING; i++) {
-        chain[i] = pair_wr(IWARP_WR_WRITE, 0, &sge);
-        chain[i].flags = 0;
-        chain[i].remote_to = (uintptr_t)p.side[1].p;
+        sge[i] = pair_sge(&p.side[0], place + i, 1);
+        chain[i] = pair_wr(IWARP_WR_WRITE, 7, &sge[i]);
+        chain[i].flags = i + 1 < RING ? 0 : IWARP_WR_SIGNALED;
+        chain[i].remote_to = (uintptr_t)p.side[1].p + place + i;
         chain[i].remote_stag = iwarp_mr_stag(p.side[1].mr);
         chain[i].next = i + 1 < RING ? &chain[i + 1] : NULL;
     }
@@ -180,7 +185,11 @@ static void post__of_as_many_as_the_ring_holds__is_never_refused(void **state)
         for (unsigned i = 0; i < 4 * RING; i++) { /* unsignaled: room is made by sending alone */
             assert_int_equal(patiently(&p, NULL), IWARP_OK);
         }
+        memset(p.side[0].p + place, (int)round + 1, RING);
         assert_int_equal(patiently(&p, chain), IWARP_OK);
+        (void)pair_wc(p.side[0].send_cq, 7, IWARP_WC_SUCCESS);
+        wait_for_octet(&p, place + RING - 1, (uint8_t)(round + 1));
+        assert_memory_equal(p.side[0].p + place, p.side[1].p + place, RING);
     }
     pair_close(&p);
 }

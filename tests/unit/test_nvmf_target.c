@@ -94,6 +94,41 @@ static void connect__wrong_names__is_refused_with_the_reason(void **state)
     nvmf_host_queue_close(queue);
 }
 
+static void note_status(struct nvmf_host_slot *slot)
+{
+    *(int *)slot->arg = slot->response.status;
+}
+
+/* Their data come by RDMA Reads, when each has been looked at. */
+static void connect__twice_at_once__makes_one_controller(void **state)
+{
+    const unsigned before = s.target.controllers.count;
+    struct nvmf_connect connect = {.controller_id = 0xffff};
+    int status[2] = {-2, -2};
+
+    (void)state;
+    snprintf(connect.subsystem, sizeof connect.subsystem, "%s", SIDE_NQN);
+    snprintf(connect.host, sizeof connect.host, "%s", SIDE_HOST);
+    memset(connect.host_id, 0x5a, sizeof connect.host_id);
+    nvmf_connect_write(s.host.memory, &connect);
+    struct nvmf_host_queue *queue = side_queue(&s, 0, 32);
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t command[NVMF_COMMAND_LEN] = {NVMF_FABRICS, [4] = NVMF_CONNECT};
+        nvmf_host_data(&s.host, command, 0, NVMF_CONNECT_LEN);
+        nvmf_put16(command + 44, 31);
+        assert_non_null(nvmf_host_send(queue, command, NULL, 0, note_status, &status[i]));
+    }
+    while (status[0] == -2 || status[1] == -2) {
+        if (!nvmf_host_turn(&s.host)) {
+            uv_run(&s.loop, UV_RUN_NOWAIT);
+        }
+    }
+    assert_int_equal(status[0], NVMF_OK);
+    assert_int_equal(status[1], NVMF_SEQUENCE | DNR);
+    assert_int_equal(s.target.controllers.count, before + 1);
+    nvmf_host_queue_close(queue);
+}
+
 static void identify__controller__has_what_a_host_reads(void **state)
 {
     const uint8_t *page = s.host.memory;
@@ -368,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(connect__right_names__gives_a_controller_that_is_ready),
         TEST(connect__wrong_names__is_refused_with_the_reason),
+        TEST(connect__twice_at_once__makes_one_controller),
         TEST(identify__controller__has_what_a_host_reads),
         TEST(identify__namespaces__are_listed_and_described),
         TEST(features__queues_events_cache__are_kept),

@@ -288,7 +288,8 @@ enum iwarp_wc_flags {
     IWARP_WC_IMM_OF_SEND = 1 << 3      /* and it came with a Send, whose octets byte_len counts */
 };
 
-/* One completion. Only wr_id, status, fault, qp and qp_num are valid unless status is SUCCESS. */
+/* One completion. Only wr_id, status, fault, fault_code, qp and qp_num are valid unless status is
+ * SUCCESS. */
 struct iwarp_wc {
     uint64_t wr_id;
     enum iwarp_wc_status status;
@@ -303,7 +304,8 @@ struct iwarp_wc {
         *fault; /* the first fault of the stream; until qp is gone or IDLE again */
     uint64_t
         imm; /* WITH_IMM: the 8 octets, see IWARP_WR_IMM; with IMM_OF_SEND the 4, as a number */
-    uint64_t reserved[1];
+    uint32_t fault_code; /* enum iwarp_fault_code of fault, valid even if qp is gone meanwhile */
+    uint32_t reserved[1];
 };
 
 /* Return a word for a completion status ("flushed"), in static storage; never NULL. */
@@ -431,8 +433,9 @@ IWARP_API void iwarp_qp_options_init(struct iwarp_qp_options *options);
 
 /*
  * Create a queue pair in IDLE (verbs draft 6.2). options are copied; the completion queues and the
- * SRQ must outlive the queue pair. No other queue pair of the device has its number, unless options.num gave it to both.
- * MISUSE: an option is out of its bounds, or names an object of another device. NO_MEMORY.
+ * SRQ must outlive the queue pair. No other queue pair of the device has its number, unless
+ * options.num gave it to both. MISUSE: an option is out of its bounds, or names an object of
+ * another device. NO_MEMORY.
  */
 IWARP_API enum iwarp_status iwarp_qp_create(struct iwarp_pd *pd,
                                             const struct iwarp_qp_options *options,

@@ -432,7 +432,7 @@ void iwarp_num_note(struct compat_qp *qp, const struct ibv_qp_attr *attr, int ma
 int iwarp_num_modify(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask);
 void iwarp_num_query(struct compat_qp *qp, struct ibv_qp_attr *attr);
 void iwarp_num_posted(struct compat_qp *qp);
-bool iwarp_num_blame(uint32_t number, const struct iwarp_fault *fault);
+bool iwarp_num_blame(uint32_t number, uint32_t fault_code);
 void iwarp_num_forget_all(void);
 
 /*

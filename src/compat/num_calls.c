@@ -320,21 +320,19 @@ void iwarp_num_posted(struct compat_qp *qp)
     }
 }
 
-static bool is_loss(const struct iwarp_fault *fault)
+static bool is_loss(uint32_t code)
 {
-    enum iwarp_fault_code code = fault ? iwarp_fault_code(fault) : IWARP_FAULT_NONE;
-
     return code == IWARP_FAULT_TCP_LOST || code == IWARP_FAULT_TCP_SLOW ||
            code == IWARP_FAULT_TCP_TIMEOUT || code == IWARP_FAULT_RDMAP_PEER_CLOSED;
 }
 
-bool iwarp_num_blame(uint32_t number, const struct iwarp_fault *fault)
+bool iwarp_num_blame(uint32_t number, uint32_t fault_code)
 {
     IWARP_UNCANCELLED;
 
     pthread_mutex_lock(&num_lock);
     struct num *n = num_port_find(number);
-    bool first = n && !n->blamed && (n->not_reached || is_loss(fault));
+    bool first = n && !n->blamed && (n->not_reached || is_loss(fault_code));
     if (first) {
         n->blamed = true;
     }

@@ -533,11 +533,11 @@ static void translate(struct ibv_wc *to, const struct iwarp_wc *from)
                           .byte_len = from->byte_len,
                           .qp_num = from->qp_num};
     if (from->status == IWARP_WC_FLUSHED && from->opcode != IWARP_WC_RECV &&
-        iwarp_num_blame(from->qp_num, from->fault)) {
+        iwarp_num_blame(from->qp_num, from->fault_code)) {
         to->status = IBV_WC_RETRY_EXC_ERR;
     }
     if (from->status != IWARP_WC_SUCCESS) {
-        to->vendor_err = from->fault ? (uint32_t)iwarp_fault_code(from->fault) : 0;
+        to->vendor_err = from->fault_code; /* of `fault` the connection may have gone */
     } else if (from->flags & IWARP_WC_WITH_IMM) {
         to->imm_data = htonl((uint32_t)from->imm);
         to->wc_flags = IBV_WC_WITH_IMM;

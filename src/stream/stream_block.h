@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The send block: the octets that a stream has framed and not yet sent. Headers, trailers and small
- * payloads lie in it, and those of Read Responses. It refers to larger payload of requests; the regions of that are remembered by STag and
- * lent only between gather and sent. A block exists only while something is unsent. It is moved to
- * a smaller one when the transport is full and memory is scarce, so that many stopped peers
- * together hold little.
+ * payloads lie in it, and those of Read Responses. It refers to larger payload of requests; the
+ * regions of that are remembered by STag and lent only between gather and sent. A block exists only
+ * while something is unsent. It is moved to a smaller one when the transport is full and memory is
+ * scarce, so that many stopped peers together hold little.
  *
  * Nothing here ends a stream: a fault is left in s->fault, and the caller decides.
  */

@@ -76,8 +76,9 @@ static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t u
 }
 
 /*
- * The FPDU is copied into the block in one piece: one iovec entry. crc_first: the CRC of the payload
- * may be computed before it is copied (TX_CRC_FIRST); not of a Read Response (iwarp_tx_copies).
+ * The FPDU is copied into the block in one piece: one iovec entry. crc_first: the CRC of the
+ * payload may be computed before it is copied (TX_CRC_FIRST); not of a Read Response
+ * (iwarp_tx_copies).
  */
 static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                          const struct iwarp_ddp_target *pieces, uint32_t payload_len,

@@ -44,9 +44,9 @@ static bool request_ready(const struct iwarp_stream *s)
 }
 
 /*
- * Can the peer's oldest Read or Atomic be answered? A request that is framed but unsent may refer to
- * user memory, and has its CRC already. An Atomic that changed this memory now would make
- * the CRC wrong. So an Atomic waits until the send block has no references.
+ * Can the peer's oldest Read or Atomic be answered? A request that is framed but unsent may refer
+ * to user memory, and has its CRC already. An Atomic that changed this memory now would make the
+ * CRC wrong. So an Atomic waits until the send block has no references.
  */
 static bool response_ready(const struct iwarp_stream *s)
 {

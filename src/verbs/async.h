@@ -49,8 +49,8 @@ bool iwarp_async_init(struct iwarp_async_queue *q, bool no_locks);
 void iwarp_async_fini(struct iwarp_async_queue *q);
 
 /*
- * Queue an event, or put it in the place of an earlier one of the same slot that the application has
- * not seen: that one may be of a connection that the queue pair had before.  Any thread; takes
+ * Queue an event, or put it in the place of an earlier one of the same slot that the application
+ * has not seen: that one may be of a connection that the queue pair had before.  Any thread; takes
  * async.lock.
  */
 void iwarp_async_report(struct iwarp_async_source *source, unsigned slot,

@@ -385,6 +385,7 @@ static void push(struct iwarp_conn *conn, struct iwarp_cq *cq, struct iwarp_wc *
     wc->qp = conn->qp;
     wc->qp_num = conn->qp->num;
     wc->fault = wc->status != IWARP_WC_SUCCESS && conn->fault.code ? &conn->fault : NULL;
+    wc->fault_code = wc->fault ? (uint32_t)conn->fault.code : IWARP_FAULT_NONE;
     if (iwarp_log_on(IWARP_LOG_TRACE)) {
         iwarp_trace_wc(wc);
     }

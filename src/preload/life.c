@@ -183,15 +183,21 @@ EXPORT int listen(int fd, int backlog)
         return refuse(s, EINVAL);
     }
     const bool becomes = s && s->state == SOCK_TCP && quiet > 0;
+    const bool defers = becomes && sock_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 0;
     if (becomes) {
-        if (sock_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 0) {
+        if (defers) {
             (void)real()->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &quiet, sizeof quiet);
         }
         set_state(s, SOCK_LISTENER); /* before the first connection comes */
     }
     const int result = real()->listen(fd, backlog);
     if (becomes && result != 0) {
+        const int error = errno, none = 0;
         set_state(s, SOCK_TCP);
+        if (defers) {
+            (void)real()->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &none, sizeof none);
+        }
+        errno = error;
     }
     if (s && s->state == SOCK_LISTENER && result == 0) {
         note_port(fd);

@@ -9,9 +9,9 @@
  *   ARRIVED           |
  *   PLAIN             | the TCP socket
  *   CONNECTING, EARLY | what it has become, once that is known
- *   RDMA, PARENTS,    | an end of a socket pair: threads of the process that has the rsocket carry
- *   PIPE              | octets, as for a child of fork, until that process ends. It has the names
- * of | the connection (pair_name.h)
+ *   RDMA, PARENTS,    | an end of a socket pair, with the names of the connection (pair_name.h):
+ *   PIPE              | threads of the process that has the rsocket carry octets, as for a child of
+ *                     | fork, until that process ends
  */
 #ifndef IWARP_PRELOAD_PASSING_H
 #define IWARP_PRELOAD_PASSING_H

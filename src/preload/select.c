@@ -14,7 +14,15 @@ struct select_call {
     bool changes;      /* a socket in `readable` or `writable` does, perhaps */
 };
 
-/* A program may have sets for numbers beyond FD_SETSIZE, which FD_ISSET would not look at. */
+/* A program may have sets for numbers beyond FD_SETSIZE, which FD_ISSET would not look at. One that
+ * gives more numbers than its sets have, as getdtablesize, has no socket beyond. */
+static int numbers(const struct select_call *c)
+{
+    const int beyond = sock_beyond();
+
+    return c->n < beyond ? c->n : beyond;
+}
+
 static bool has(const fd_set *set, int number)
 {
     const fd_mask *masks = (const fd_mask *)set;
@@ -26,7 +34,7 @@ static unsigned prepare_sets(struct select_call *c)
 {
     unsigned rsockets = 0;
 
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < numbers(c); i++) {
         if (has(c->sets[0], i) || has(c->sets[1], i)) {
             rsockets += wait_prepare(i, &c->changes);
         }
@@ -113,7 +121,7 @@ static int kernel_select(void *arg)
 {
     const struct select_call *c = arg;
 
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < numbers(c); i++) {
         if (has(c->sets[0], i) || has(c->sets[1], i)) {
             wait_follow(i);
         }

@@ -24,6 +24,9 @@
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
 #define TX_COPY_SMALL 512
 
+/* So much of a Read Response is copied at once where memory is scarce. */
+#define TX_SCARCE_COPIES (16 * 1024)
+
 /*
  * Payload of a request above this has its CRC computed where it lies, before it is copied: the CRC
  * asks ahead for memory that no cache holds, and a copy does not. Below, one pass over the FPDU
@@ -116,10 +119,21 @@ static inline bool iwarp_tx_block_room(const struct iwarp_tx_block *b)
            b->refs + IWARP_MAX_SGE <= IWARP_MAX_LENDS;
 }
 
-/* How much of that FPDU may be payload that is copied. At least TX_COPY_MAX where there is room. */
-static inline uint32_t iwarp_tx_block_payload_room(const struct iwarp_tx_block *b)
+/* Is memory scarce, as far as this block has to know? A peer that stops leaves with us what it
+ * holds. */
+static inline bool iwarp_tx_block_is_scarce(const struct iwarp_stream *s)
 {
-    return b->most - b->used - (TX_FPDU_BYTES - TX_COPY_MAX);
+    return s->tx.block->copy_max == TX_COPY_SMALL && !s->config.refers;
+}
+
+/* How much of the next FPDU may be payload that is copied. At least TX_COPY_MAX where there is room
+ * for an FPDU. */
+static inline uint32_t iwarp_tx_block_payload_room(const struct iwarp_stream *s)
+{
+    const struct iwarp_tx_block *b = s->tx.block;
+    const uint32_t room = b->most - b->used - (TX_FPDU_BYTES - TX_COPY_MAX);
+
+    return iwarp_tx_block_is_scarce(s) && room > TX_SCARCE_COPIES ? TX_SCARCE_COPIES : room;
 }
 
 /*

@@ -447,7 +447,7 @@ static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
     }
     uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent);
     const bool copied = iwarp_tx_copies(s, true, len);
-    const uint32_t room = iwarp_tx_block_payload_room(s->tx.block);
+    const uint32_t room = iwarp_tx_block_payload_room(s);
     len = copied && room < len ? room : len;
     struct iwarp_ddp_target pieces;
     struct iwarp_lends own;
@@ -601,6 +601,9 @@ static bool begins_small(struct iwarp_stream *s, enum iwarp_tx_kind next)
  */
 static size_t batch_max(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
+    if (next == TX_RESPONSE && s->config.crc && iwarp_tx_block_is_scarce(s)) {
+        return TX_SCARCE_COPIES;
+    }
     if (!s->config.large_batches || s->tx.block->most != TX_BYTES) {
         return TX_BATCH_SMALL;
     }

@@ -92,6 +92,32 @@ static void blocked__memory_is_scarce__keeps_what_is_unsent(void **state)
     }
 }
 
+/* Of a Read Response some 16 KiB are copied at a time. */
+static void blocked__in_a_read_response_and_memory_is_scarce__keeps_little(void **state)
+{
+    const struct endpoint_options o = {.budget = 1 << 20, .ird = 1};
+    const size_t others = TX_SCARCE((size_t)1 << 20);
+    struct octets request = {0};
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, &o);
+    others_hold(&e, others);
+    (void)endpoint_area(&e, STAG, 0x7000, LARGE, IWARP_ACCESS_REMOTE_READ, 0);
+    fpdu_hex(&request,
+             "4141 00000000 00000001 00000001 00000000 11223344 00000000 00002000"
+             "000493e0 00010200 00000000 00007000", /* LARGE octets of STAG */
+             0);
+    iwarp_stream_feed(&e.s, request.p, request.n);
+    octets_free(&request);
+    assert_int_equal(endpoint_send(&e, 1000), 1000);
+    assert_in_range(held(&e, others), 1000, 20000);
+    endpoint_drain(&e);
+    assert_int_equal(held(&e, others), 0);
+    others_give_back(&e, others);
+    endpoint_fini(&e);
+}
+
 /* There is room for the block itself, but not for another one beside it. */
 static void blocked__no_room_to_move__goes_on_as_it_is(void **state)
 {
@@ -190,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocked__memory_is_plenty__keeps_its_block),
         cmocka_unit_test(blocked__memory_is_scarce__keeps_what_is_unsent),
+        cmocka_unit_test(blocked__in_a_read_response_and_memory_is_scarce__keeps_little),
         cmocka_unit_test(blocked__no_room_to_move__goes_on_as_it_is),
         cmocka_unit_test(blocked__again_and_again__sends_the_same_octets),
         cmocka_unit_test(blocked__region_goes__resets),

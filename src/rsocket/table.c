@@ -14,7 +14,20 @@
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rs **pages[1024];       /* a million descriptors */
-static _Thread_local unsigned inside; /* sockets that this thread uses */
+static _Thread_local unsigned inside; /* sockets that this thread uses, and the table */
+
+/* A handler of a signal that calls exit may come anywhere: `inside` covers the lock. */
+static void hold_table(void)
+{
+    inside++;
+    pthread_mutex_lock(&table_lock);
+}
+
+static void release_table(void)
+{
+    pthread_mutex_unlock(&table_lock);
+    inside--;
+}
 
 /* A fork waits for the table, so that the child has one that can be used. */
 static void before_fork(void)
@@ -97,12 +110,12 @@ struct rs *rs_new(int fd, int family, const struct rs *like)
     s->uses = 1;
     inside++;
     pthread_mutex_lock(&s->lock); /* nobody knows it yet */
-    pthread_mutex_lock(&table_lock);
+    hold_table();
     at = slot(fd, true);
     if (at) {
         *at = s; /* what a parent had there, or what somebody closed without us, is gone */
     }
-    pthread_mutex_unlock(&table_lock);
+    release_table();
     if (!at) {
         inside--;
         pthread_mutex_unlock(&s->lock);
@@ -117,14 +130,14 @@ struct rs *rs_take(int fd)
 {
     struct rs **at, *s = NULL;
 
-    pthread_mutex_lock(&table_lock);
+    hold_table();
     at = slot(fd, false);
     if (at && *at && (*at)->born == iwarp_compat_generation()) {
         s = *at;
         s->uses++;
         inside++;
     }
-    pthread_mutex_unlock(&table_lock);
+    release_table();
     if (!s) {
         errno = EBADF;
         return NULL;
@@ -172,8 +185,8 @@ void rs_give_back(struct rs *s)
 
 void rs_done(struct rs *s)
 {
-    inside--;
     atomic_fetch_sub(&s->uses, 1); /* it may be gone from here on */
+    inside--;
 }
 
 bool rs_is_inside(void)
@@ -186,13 +199,13 @@ bool rs_drop(struct rs *s)
     struct rs **at;
     bool mine;
 
-    pthread_mutex_lock(&table_lock);
+    hold_table();
     at = slot(s->fd, false);
     mine = at && *at == s;
     if (mine) {
         *at = NULL;
     }
-    pthread_mutex_unlock(&table_lock);
+    release_table();
     return mine;
 }
 
@@ -201,10 +214,10 @@ bool rs_is_of_parent(int fd)
     struct rs **at;
     bool is;
 
-    pthread_mutex_lock(&table_lock);
+    hold_table();
     at = slot(fd, false);
     is = at && *at && (*at)->born != iwarp_compat_generation();
-    pthread_mutex_unlock(&table_lock);
+    release_table();
     return is;
 }
 
@@ -214,7 +227,7 @@ void rs_forget_of_parent(int fd)
     IWARP_UNCANCELLED;
     struct rs **at;
 
-    pthread_mutex_lock(&table_lock);
+    hold_table();
     at = slot(fd, false);
     if (at && *at && (*at)->born != iwarp_compat_generation()) {
         if ((*at)->face >= 0) {
@@ -223,7 +236,7 @@ void rs_forget_of_parent(int fd)
         }
         *at = NULL;
     }
-    pthread_mutex_unlock(&table_lock);
+    release_table();
 }
 
 bool rs_is_used(struct rs *s)

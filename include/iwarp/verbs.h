@@ -87,11 +87,12 @@ struct iwarp_srq; /* srq.h */
  *   doubles with each short takeover, and long ones halve it. No thread takes over while a
  *   completion queue is armed, but for a thread that polls, 25 ms after one was armed last, and
  *   longer once such a thread has stayed away. From then on the polls tell of completions in armed
- * queues, or the worker does, 4 ms after the last poll. So a thread that polls for long before it
- * sleeps arms its queue anew. The worker takes its loop back at once when another thread arms a
- * queue, waits or needs the loop for a call, after some pauses of 200 us between polls, and in all
- * other cases within 4 to 16 ms. A thread that runs a loop sleeps when there is nothing to do.
- * While its sleeps are short, it may spin for up to 100 us first (option `look`).
+ *   queues, or the worker does, 4 ms after the last poll. So a thread that polls for long before it
+ *   sleeps arms its queue anew. The worker takes its loop back at once when another thread arms a
+ *   queue, waits or needs the loop for a call, after some pauses of 200 us between polls, and in
+ *   all other cases within 4 to 16 ms.
+ *     A thread that runs a loop sleeps when there is nothing to do. While its sleeps are short, it
+ *   may spin for up to 100 us first (option `look`).
  *
  * - POLLED: as THREADED, but a thread that polls (iwarp_cq_poll, or iwarp_eq_get with time-out 0)
  *   moves the octets itself and pays no thread switch. The workers sleep meanwhile. They take over

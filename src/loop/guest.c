@@ -35,12 +35,11 @@ const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
  * of signals need some, too. */
 #define STACK_ROOM 65536
 
-/* A thread with a small stack of its own, or one that has left its stack for another (coroutines),
- * stays outside: nobody knows how much is left there. */
+/* False for a thread with a small stack, and for a coroutine: it runs on another stack than its
+ * thread's, and nobody knows how much of that is left. Such threads do not run the loop. */
 static bool has_stack(void)
 {
-    static _Thread_local uintptr_t from,
-        to; /* where there is room; the stack grows down to `from` */
+    static _Thread_local uintptr_t from, to; /* there is room between them */
     pthread_attr_t attr;
     void *at;
     size_t len;

@@ -18,8 +18,8 @@ struct stream {
     int fd;
 };
 
-/* A stream goes with its own lock held, so the list's comes second, and whoever has it may only try
- * that of a stream. */
+/* Lock order: the lock of a stream, then that of the list. fclose holds the first when it takes the
+ * second. A thread that holds the second may only try the first. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream *streams;
 

@@ -2,9 +2,9 @@
 /*
  * Deferred requests: posted, and not sent at once, since more of them follow (streak.h).  They lie
  * in the send queue like all others; what is deferred is only that somebody sends.  So whoever
- * sends for another reason takes them along, and needs to know nothing of it. Who ends the
- * connection has it forgotten, and so has the poster that marks it after that
- * (iwarp_defer_forget).
+ * sends for another reason takes them along, and needs to know nothing of it.
+ * iwarp_defer_forget takes an ended connection out of the list: once when it ends, and once more if
+ * a thread has marked it since.
  *
  * A connection with a deferred request is *marked*.  These send, and so clear the mark:
  *

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections that wait for a receive of an SRQ.  The one that has waited longest looks for a
- * receive that is posted.  Only when it has what it needs, or ends, the next one is woken up, so a
- * post costs one wake-up at most, however many wait.
+ * receive that is posted.  Only when it has had one, or ends, the next one is woken up, so a post
+ * costs one wake-up at most, however many wait.  A connection that needs another receive then joins
+ * the list anew, at its end.
  *
  * Nobody is left asleep: whoever joins the list, leaves it, or posts has srq.lock, and wakes up the
  * first in the list if receives are left.  A connection leaves the list before it is freed.

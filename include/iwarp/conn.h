@@ -157,6 +157,12 @@ struct iwarp_conn_options {
      * MISUSE: something in it is no network, or has bits behind its prefix.
      */
     const char *allow;
+    /*
+     * iwarp_connect: for how long, in milliseconds, a connection is tried again that TCP refuses
+     * because nobody listens yet; every 10 ms, and within connect_timeout_ms. 0 (default): the
+     * first refusal is reported.
+     */
+    unsigned refused_ms;
 };
 
 #define IWARP_RNR_OF_DEVICE 0xffffffffu

@@ -16,6 +16,13 @@
 /* The least backlog of a listener, whatever the program asks for. */
 #define REQUESTS_LEAST 1024
 
+/*
+ * For how long a connection is tried again that nobody listens for.  perftest, and others, connect
+ * a second time when an exchange over the first connection is over, while their server makes the
+ * second listener.  Both take some 60 microseconds here, so either may be first.
+ */
+#define REFUSED_MS 50
+
 /* --- listening ------------------------------------------------------------------------------- */
 
 /* On the socket that holds the address. */
@@ -189,6 +196,7 @@ static int begin_connecting(struct cm_id *i, const struct rdma_conn_param *param
     }
     use_bound_address(i, &o);
     o.traffic_class = i->tos;
+    o.refused_ms = REFUSED_MS;
     atomic_store(&qp->connecting, true);
     enum iwarp_status status =
         iwarp_connect(qp->native, dst, cm_addr_len(dst), &o, data, len, eq, i, &i->conn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The active side: laying out the Request, connecting, and the second try with MPA revision 1 for
- * peers that hang up on a Request of revision 2 (RFC 6581 10). What follows the connection of TCP
- * is in conn_setup.c.
+ * The active side: laying out the Request, connecting, again where nobody listens yet, and the
+ * second try with MPA revision 1 for peers that hang up on a Request of revision 2 (RFC 6581 10).
+ * What follows the connection of TCP is in conn_setup.c.
  */
 #include "verbs/conn_connect.h"
 #include "base/guard.h"
@@ -125,15 +125,49 @@ static int begin_tcp(struct iwarp_conn *conn)
     return 0;
 }
 
+/* How long after a refusal the next try comes, in milliseconds. */
+#define AGAIN_MS 10
+
+/*
+ * Programs that listen anew on a port, for each connection or after an exchange over another, may
+ * do so some microseconds after their peer connects. So a refusal is final only when refused_ms is
+ * over. Until the next try the connection has no endpoint, only its timer.
+ */
+bool iwarp_conn_connect_later(struct iwarp_conn *conn, int error)
+{
+    struct iwarp_startup *s = conn->startup;
+    const struct iwarp_conn_options *o = &conn->options;
+    uint64_t then = (uint64_t)s->connecting_ms + AGAIN_MS;
+
+    if (error != ECONNREFUSED || then > o->refused_ms || then >= o->connect_timeout_ms) {
+        return false;
+    }
+    s->connecting_ms = (unsigned)then;
+    conn->state = CONN_CONNECTING;
+    if (conn->ep) {
+        iwarp_conn_drop_endpoint(conn);
+    }
+    iwarp_conn_start_timer(conn, AGAIN_MS);
+    return true;
+}
+
+void iwarp_conn_connect_again(struct iwarp_conn *conn)
+{
+    int rc = begin_tcp(conn);
+
+    if (rc < 0 && !iwarp_conn_connect_later(conn, -rc)) {
+        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
+    }
+}
+
 /* Another thread may have ended the connection, by the queue pair, before this runs. */
 static void connect_on_worker(void *arg)
 {
     struct iwarp_conn *conn = arg;
 
     iwarp_mutex_lock(&conn->lock);
-    int rc = conn->state == CONN_ENDED ? 0 : begin_tcp(conn); /* ended before it began */
-    if (rc < 0) {
-        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
+    if (conn->state != CONN_ENDED) { /* else it ended before it began */
+        iwarp_conn_connect_again(conn);
     }
     iwarp_conn_unlock(conn);
 }
@@ -179,10 +213,7 @@ bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error)
     iwarp_conn_end_phase(conn, &s->startup_ms);
     iwarp_conn_drop_endpoint(conn);
     lay_out_revision_1(conn);
-    int rc = begin_tcp(conn);
-    if (rc < 0) {
-        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)-rc, 0);
-    }
+    iwarp_conn_connect_again(conn);
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The active side of a connection: its Request, and the second try with revision 1. */
+/* The active side of a connection: its Request, waiting for a listener, and the second try with
+ * revision 1. */
 #ifndef IWARP_VERBS_CONN_CONNECT_H
 #define IWARP_VERBS_CONN_CONNECT_H
 
@@ -16,6 +17,14 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
  * with revision 1.  False: that is not to be tried.  On the worker, conn.lock held.
  */
 bool iwarp_conn_try_revision_1(struct iwarp_conn *conn, int error);
+
+/*
+ * TCP could not connect, with that errno: connect again in a moment, if it was refused and the
+ * application waits for a listener (refused_ms).  False: it has failed.  connecting_ms is up to
+ * date.  The timer then calls iwarp_conn_connect_again.  Both on the worker, conn.lock held.
+ */
+bool iwarp_conn_connect_later(struct iwarp_conn *conn, int error);
+void iwarp_conn_connect_again(struct iwarp_conn *conn);
 
 /* The fault to report for this one: failures of the second try have names of their own. */
 enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,

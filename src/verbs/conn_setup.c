@@ -673,11 +673,14 @@ void iwarp_conn_startup_writable(struct iwarp_conn *conn)
 {
     int error = conn->tcp->error(conn->ep);
 
+    iwarp_conn_end_phase(conn, &conn->startup->connecting_ms);
     if (error) {
-        iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)error, 0);
+        if (!iwarp_conn_connect_later(conn, error)) {
+            iwarp_conn_fail(conn, IWARP_FAULT_TCP_CONNECT, IWARP_SIDE_TRANSPORT, (uint64_t)error,
+                            0);
+        }
         return;
     }
     iwarp_addr_ask(&conn->local, conn->ep, conn->tcp->local_addr);
-    iwarp_conn_end_phase(conn, &conn->startup->connecting_ms);
     iwarp_conn_begin_startup(conn);
 }

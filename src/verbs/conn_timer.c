@@ -19,6 +19,7 @@
 #include "loop/loop.h"
 #include "stream/stream.h"
 #include "verbs/conn.h"
+#include "verbs/conn_connect.h"
 #include "verbs/conn_drive.h"
 #include "verbs/conn_setup.h"
 #include "verbs/conn_wait.h"
@@ -80,7 +81,11 @@ static void timed_out(struct iwarp_conn *conn)
     conn->timer_on = false;
     switch (conn->state) {
     case CONN_CONNECTING:
-        iwarp_conn_fail(conn, IWARP_FAULT_TCP_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
+        if (conn->ep) {
+            iwarp_conn_fail(conn, IWARP_FAULT_TCP_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);
+        } else {
+            iwarp_conn_connect_again(conn);
+        }
         break;
     case CONN_SECURING:
         iwarp_conn_fail(conn, IWARP_FAULT_TLS_TIMEOUT, IWARP_SIDE_TRANSPORT, conn->timer_ms, 0);

@@ -6,8 +6,10 @@
 #include "octets.h"
 #include "progress.h"
 #include "raw_peer.h"
+#include "seconds.h"
 #include "verbs_pair.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -349,14 +351,20 @@ static void expect_text(const struct iwarp_fault *fault, const char *part)
     }
 }
 
+static struct sockaddr_in closed_port(void)
+{
+    struct sockaddr_in at;
+
+    close(raw_listen(&at));
+    return at;
+}
+
 static void connect__to_a_closed_port__names_the_reason(void **state)
 {
-    struct sockaddr_in to;
+    struct sockaddr_in to = closed_port();
     struct pair p;
 
     (void)state;
-    int fd = raw_listen(&to);
-    close(fd);
     prepare(&p);
     struct iwarp_event event = connect_to(&p, &to, NULL);
     assert_int_equal(event.status, IWARP_TRANSPORT);
@@ -365,6 +373,91 @@ static void connect__to_a_closed_port__names_the_reason(void **state)
     must_fail(iwarp_conn_wait(event.conn, 0), IWARP_TRANSPORT, "refused");
     pair_recv(&p.side[0], 1, 0, 8); /* the queue pair is of no use any more */
     pair_wc(p.side[0].recv_cq, 1, IWARP_WC_FLUSHED);
+    pair_close(&p);
+}
+
+static void connect__before_the_listener__waits_for_it(void **state)
+{
+    static const unsigned after_us[] = {0, 5000, 30000, 60000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof after_us / sizeof *after_us; i++) {
+        struct sockaddr_in at = closed_port();
+        struct iwarp_listener *late;
+        struct iwarp_conn_options o;
+        struct pair p;
+        prepare(&p);
+        iwarp_conn_options_init(&o);
+        o.refused_ms = PAIR_WAIT_MS;
+        o.connect_timeout_ms = 2 * PAIR_WAIT_MS;
+        must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&at, sizeof at, &o, "early", 5, p.eq[0],
+                           NULL, &p.side[0].conn));
+        progress_sleep(after_us[i]);
+        must(iwarp_listen(p.device, (struct sockaddr *)&at, sizeof at, NULL, 1, p.eq[1], NULL,
+                          &late));
+        p.side[1].conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;
+        expect_data(p.side[1].conn, "early", 5);
+        must(iwarp_accept(p.side[1].conn, p.side[1].qp, NULL, NULL, 0, NULL));
+        must(iwarp_conn_wait(p.side[0].conn, PAIR_WAIT_MS));
+        must(iwarp_listener_close(late));
+        pair_close(&p);
+    }
+}
+
+static void connect__refused_for_long__names_the_reason_then(void **state)
+{
+    struct iwarp_conn_options o;
+    struct pair p;
+
+    (void)state;
+    prepare(&p);
+    struct sockaddr_in at = closed_port();
+    iwarp_conn_options_init(&o);
+    o.refused_ms = 60;
+    int64_t began = milliseconds_now();
+    struct iwarp_event event = connect_to(&p, &at, &o);
+    assert_true(milliseconds_now() - began >= 50);
+    assert_int_equal(iwarp_fault_code(event.fault), IWARP_FAULT_TCP_CONNECT);
+    expect_text(event.fault, "refused");
+    pair_close(&p);
+}
+
+/* It has no endpoint then, just a timer, most of the time. */
+static void abort__while_it_is_refused__ends_the_connection(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct iwarp_conn_options o;
+        struct pair p;
+        prepare(&p);
+        struct sockaddr_in at = closed_port();
+        iwarp_conn_options_init(&o);
+        o.refused_ms = o.connect_timeout_ms = UINT_MAX;
+        must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&at, sizeof at, &o, NULL, 0, p.eq[0],
+                           NULL, &p.side[0].conn));
+        progress_sleep(i * 7000);
+        must(i % 2 ? iwarp_abort(p.side[0].conn) : iwarp_disconnect(p.side[0].conn));
+        must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));
+        assert_int_equal(iwarp_qp_state(p.side[0].qp), IWARP_QP_ERROR);
+        pair_close(&p);
+    }
+}
+
+/* The time for TCP's set-up has the last word. */
+static void connect__refused_for_longer_than_the_limit__fails(void **state)
+{
+    struct iwarp_conn_options o;
+    struct pair p;
+
+    (void)state;
+    prepare(&p);
+    struct sockaddr_in at = closed_port();
+    iwarp_conn_options_init(&o);
+    o.refused_ms = UINT_MAX;
+    o.connect_timeout_ms = 45;
+    struct iwarp_event event = connect_to(&p, &at, &o);
+    assert_int_equal(iwarp_fault_code(event.fault), IWARP_FAULT_TCP_CONNECT);
+    expect_text(event.fault, "refused");
     pair_close(&p);
 }
 
@@ -473,6 +566,10 @@ int main(void)
         cmocka_unit_test(read__of_more_than_ord__arrives_in_order),
         cmocka_unit_test(connect__established__knows_the_addresses),
         cmocka_unit_test(connect__to_a_closed_port__names_the_reason),
+        cmocka_unit_test(connect__before_the_listener__waits_for_it),
+        cmocka_unit_test(connect__refused_for_long__names_the_reason_then),
+        cmocka_unit_test(abort__while_it_is_refused__ends_the_connection),
+        cmocka_unit_test(connect__refused_for_longer_than_the_limit__fails),
         cmocka_unit_test(connect__without_an_answer__times_out),
         cmocka_unit_test(connect__to_a_silent_peer__times_out),
         cmocka_unit_test(connect__to_something_else__says_so),

@@ -170,7 +170,7 @@ struct iwarp_conn_options {
 /*
  * Set *options to the defaults. Some defaults come from the environment or a file of settings:
  * IWARP_MPA_REV, IWARP_CRC, IWARP_MARKERS, IWARP_PLACEMENT, IWARP_ULPDU_MAX, IWARP_STRICT
- * (iwarp(7)).
+ * (iwarp_env(7)).
  *
  * Each function below that takes options copies them, takes NULL for the defaults, and returns
  * MISUSE for a member out of its bounds or a struct of another size; iwarp_last_error names the

@@ -211,7 +211,7 @@ struct iwarp_device_options {
 
 /*
  * Set *options to the defaults. workers and look come from IWARP_WORKERS and IWARP_LOOK, in the
- * environment or in a file of settings (iwarp(7)), if these are set.
+ * environment or in a file of settings (iwarp_env(7)), if these are set.
  */
 IWARP_API void iwarp_device_options_init(struct iwarp_device_options *options);
 

@@ -44,7 +44,7 @@ static const struct option_row {
     {268, "max-per-address", "N", SERVE, "of one address, at most (three quarters of them)"},
     {260, "idle", "SECONDS", SERVE, "end a client that asks for nothing for so long (60)"},
     {267, "keep-free", "SIZE", SERVE, "leave so much of the disk free (5 %, at most 1G)"},
-    {'v', "verbose", NULL, SERVE, "a line on standard error for each transfer"},
+    {'v', "verbose", NULL, SERVE, "a line on standard error for each client that has ended"},
     {261, "depth", "N", ANY,
      "slots of a transfer, pieces under way at a time (C: 8, far away up to 64; S: 64 at most)"},
     {262, "block", "SIZE", ANY, "octets of a slot; K and M are understood (512K)"},

@@ -10,8 +10,8 @@
  *
  * A request:  POSTED   its receive waits for a command
  *             ACTIVE   a command is under way; exactly one of these has it: the user of the net,
- * the line for buffers, an RDMA Read, a disk ANSWERED its response is on the way; its buffer is
- * lent to the RDMA Write before it
+ *                      the line for buffers, an RDMA Read, a disk
+ *             ANSWERED its response is on the way; its buffer is lent to the RDMA Write before it
  *
  * There are twice as many requests as commands that the host may have under way, so that a command
  * that comes right behind a response finds a receive, though the completion of the response has not

@@ -353,6 +353,10 @@ void iwarp_qp_part(struct iwarp_conn *conn)
     if (conn->has_stream) {
         iwarp_stream_detach(&conn->stream);
     }
+    struct iwarp_rwqe *taken = qp->options.srq ? iwarp_rq_untake(&qp->rq) : NULL;
+    if (taken) { /* of a message that will never be whole */
+        iwarp_srq_put_back(qp->options.srq, taken);
+    }
     conn->qp = NULL;
     qp->conn = NULL;
     iwarp_qp_set_state(qp, IWARP_QP_IDLE);

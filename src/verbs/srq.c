@@ -313,18 +313,40 @@ void iwarp_srq_attach(struct iwarp_srq *srq, struct iwarp_wq *rq)
     atomic_fetch_add(&srq->users, 1);
 }
 
-/*
- * The entry's number follows from its address. It is free at once, so a caller that still needs its
- * fields has copied them.
- */
+/* It follows from the entry's address. */
+static uint32_t number_of(const struct iwarp_srq *srq, const struct iwarp_rwqe *w)
+{
+    return (uint32_t)((size_t)((const uint8_t *)w - srq->mem) / srq->stride);
+}
+
+/* The entry is free at once, so a caller that still needs its fields has copied them. */
 void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
 {
-    uint32_t i = (uint32_t)((size_t)((uint8_t *)w - srq->mem) / srq->stride);
+    uint32_t i = number_of(srq, w);
 
     iwarp_mutex_lock(&srq->lock);
     w->link = srq->free;
     srq->free = i;
     srq->in_use--;
+    iwarp_mutex_unlock(&srq->lock);
+}
+
+/*
+ * The stream has ended within a message, and its queue pair goes on: the entry is the first of all
+ * again, since it was posted before those that are left.
+ */
+void iwarp_srq_put_back(struct iwarp_srq *srq, struct iwarp_rwqe *w)
+{
+    uint32_t i = number_of(srq, w);
+
+    iwarp_mutex_lock(&srq->lock);
+    w->link = srq->first;
+    if (srq->first == IWARP_RQ_NONE) {
+        srq->last = i;
+    }
+    srq->first = i;
+    srq->posted++;
+    iwarp_srq_wake_first(srq);
     iwarp_mutex_unlock(&srq->lock);
 }
 

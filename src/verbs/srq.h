@@ -61,4 +61,7 @@ void iwarp_srq_wake_first(struct iwarp_srq *srq);
  * none. */
 void iwarp_srq_give_back(struct iwarp_srq *srq, struct iwarp_rwqe *w);
 
+/* An entry that a queue pair has taken, and will not finish, is posted again. */
+void iwarp_srq_put_back(struct iwarp_srq *srq, struct iwarp_rwqe *w);
+
 #endif

@@ -10,6 +10,8 @@
 
 #include "base/fault.h"
 
+#include <stdlib.h>
+
 enum { N = 3000 };
 
 static void open_keeping(struct pair *p, bool srq)
@@ -144,6 +146,41 @@ static void end__by_the_peer__keeps_receives(void **state)
     for (unsigned i = 0; i < 4; i++) {
         end_by_the_peer(i & 1, i & 2);
     }
+}
+
+/* One of 3 receives was taken for a message that never became whole: the next connection's first
+ * message has it, so all of them complete in the order in which they were posted. */
+static void end__within_a_message__posts_its_shared_receive_again(void **state)
+{
+    struct iwarp_srq_info info = {.size = sizeof info};
+    struct pair p;
+
+    (void)state;
+    setenv("IWARP_FAULTS", "lose-fpdu=4,only=1", 1);
+    open_keeping(&p, true);
+    unsetenv("IWARP_FAULTS");
+    p.options.conn[0].keep_qp = false;
+    p.options.conn[0].ulpdu_max = p.options.conn[1].ulpdu_max = 512;
+    for (uint64_t i = 0; i < 3; i++) {
+        pair_srq_recv(&p.side[1], i, 0, N);
+    }
+    pair_connect(&p);
+    pair_send(&p.side[0], 2, 0, N);
+    pair_event(p.eq[1], IWARP_EVENT_DISCONNECTED);
+    is_idle(p.side[1].qp);
+    pair_no_wc(p.side[1].recv_cq);
+    must(iwarp_srq_query(p.side[1].srq, &info));
+    assert_int_equal(info.posted, 3);
+    assert_int_equal(info.in_use, 3);
+    pair_event(p.eq[0], IWARP_EVENT_DISCONNECTED);
+    end_connections(&p);
+    take_to_idle(p.side[0].qp);
+    pair_connect(&p);
+    for (uint64_t i = 0; i < 3; i++) { /* each is one FPDU */
+        pair_send(&p.side[0], i, 0, 8);
+        pair_wc(p.side[1].recv_cq, i, IWARP_WC_SUCCESS);
+    }
+    pair_close(&p);
 }
 
 /* The peer's end is told by the connection alone: a queue pair that lives on is in no trouble. */
@@ -298,6 +335,7 @@ int main(void)
         cmocka_unit_test(connect__in_vain__keeps_what_is_posted_for_the_next),
         cmocka_unit_test(reject__keeps_what_is_posted_for_the_next),
         cmocka_unit_test(end__by_the_peer__keeps_receives),
+        cmocka_unit_test(end__within_a_message__posts_its_shared_receive_again),
         cmocka_unit_test(end__by_the_peer__is_no_asynchronous_event),
         cmocka_unit_test(end__with_a_read_in_flight__flushes),
         cmocka_unit_test(error__while_connecting__flushes),

@@ -105,6 +105,18 @@ void iwarp_cq_set_armed(struct iwarp_cq *cq, enum iwarp_cq_armed armed, bool cou
     cq->counted = counts;
 }
 
+/* What the application has armed is left alone. A thread that waits counts by itself. cq.lock held.
+ */
+static void set_wakes(struct iwarp_cq *cq, bool wakes)
+{
+    if (wakes) {
+        iwarp_sleepers_begin(&cq->device->sleepers, cq->wakes);
+    } else if (cq->wakes) {
+        iwarp_sleepers_end(&cq->device->sleepers);
+    }
+    cq->wakes = wakes;
+}
+
 /* Without users nothing can be pushed any more, and so nothing new can be told. */
 enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
 {
@@ -128,6 +140,7 @@ enum iwarp_status iwarp_cq_destroy(struct iwarp_cq *cq)
         close(cq->fd);
     }
     iwarp_cq_set_armed(cq, CQ_QUIET, false);
+    set_wakes(cq, false); /* a thread was cancelled */
     atomic_fetch_sub(&cq->device->cqs, 1);
     iwarp_mutex_fini(&cq->lock);
     free(cq->ring);
@@ -227,6 +240,10 @@ static void tell_if_armed(struct iwarp_cq *cq, const struct iwarp_wc *wc)
 
     if (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) {
         iwarp_cq_set_armed(cq, CQ_QUIET, false);
+        due |= CQ_DUE_ARMED;
+    }
+    if (cq->wakes) {
+        set_wakes(cq, false);
         due |= CQ_DUE_ARMED;
     }
     if (cq->leaders > 0 && !iwarp_loop_is_current(&cq->device->worker[0].loop)) {
@@ -435,7 +452,6 @@ enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_only)
     }
     IWARP_ON_LOOP(cq->device);
     iwarp_mutex_lock(&cq->lock);
-    cq->armed_to_wait = false;
     /* the wider request stands */
     iwarp_cq_set_armed(cq, solicited_only && cq->armed != CQ_ANY ? CQ_SOLICITED : CQ_ANY, true);
     iwarp_mutex_unlock(&cq->lock);
@@ -534,36 +550,31 @@ static bool lead(struct iwarp_cq *cq, int timeout_ms)
 }
 
 /*
- * Arm the queue for a thread that is about to sleep. If the application has armed it for solicited
- * completions only, its wish is widened, and armed_to_wait stays false so that end_wait leaves it
- * armed. The recall comes after arming: see invariant 2 in loop/lease.h.
+ * A thread is about to sleep until any completion comes. What the application has armed, perhaps
+ * for solicited completions only, stays as it is. The recall comes after `wakes`: see invariant 2
+ * in loop/lease.h.
  */
 static void begin_wait(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
     atomic_fetch_add(&cq->waits, 1);
-    if (cq->armed != CQ_ANY) {
-        cq->armed_to_wait = cq->armed == CQ_QUIET;
-    }
-    iwarp_cq_set_armed(cq, CQ_ANY, true);
+    set_wakes(cq, true);
     iwarp_mutex_unlock(&cq->lock);
     iwarp_defer_flush_all(cq->device);
     iwarp_progress_recall(cq->device);
 }
 
-/* The last thread that waited disarms the queue, unless the application armed it itself. */
 static void end_wait(struct iwarp_cq *cq)
 {
     iwarp_mutex_lock(&cq->lock);
-    if (atomic_fetch_sub(&cq->waits, 1) == 1 && cq->armed_to_wait) {
-        iwarp_cq_set_armed(cq, CQ_QUIET, false);
-        cq->armed_to_wait = false;
+    if (atomic_fetch_sub(&cq->waits, 1) == 1) {
+        set_wakes(cq, false);
     }
     iwarp_mutex_unlock(&cq->lock);
 }
 
 /*
- * The thread was cancelled while it slept. The queue stays armed until its next completion: this
+ * The thread was cancelled while it slept. `wakes` stays until the next completion: this
  * handler takes no lock.
  */
 static void abandon_wait(void *cq)

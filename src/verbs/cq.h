@@ -43,7 +43,7 @@ struct iwarp_cq {
     enum iwarp_cq_armed armed;
     bool counted;                      /* in device.sleepers */
     _Atomic unsigned waits;            /* threads that sleep in iwarp_cq_wait */
-    bool armed_to_wait;                /* armed by one of them, and not by the application */
+    bool wakes;                        /* they are to be told of the next completion */
     unsigned leaders;                  /* threads that run the loop while they wait for the queue */
     _Atomic unsigned due;              /* CQ_DUE_: threads that are to be told, and are not yet */
     _Atomic unsigned telling;          /* threads that are about to tell */

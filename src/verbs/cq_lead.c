@@ -17,7 +17,6 @@ bool iwarp_cq_arm_to_lead(struct iwarp_cq *cq, bool solicited_only)
         return false;
     }
     iwarp_mutex_lock(&cq->lock);
-    cq->armed_to_wait = false;
     iwarp_cq_set_armed(cq, solicited_only && cq->armed != CQ_ANY ? CQ_SOLICITED : CQ_ANY,
                        cq->counted);
     iwarp_mutex_unlock(&cq->lock);
@@ -31,7 +30,6 @@ void iwarp_cq_arm_aside(struct iwarp_cq *cq)
     IWARP_UNCANCELLED;
 
     iwarp_mutex_lock(&cq->lock);
-    cq->armed_to_wait = false;
     iwarp_cq_set_armed(cq, CQ_ANY, cq->counted);
     iwarp_mutex_unlock(&cq->lock);
     iwarp_progress_pause(cq->device);

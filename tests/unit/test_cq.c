@@ -227,6 +227,7 @@ struct later {
     struct iwarp_cq *cq;
     struct iwarp_cq_due due;
     unsigned ms;
+    bool arms; /* for solicited completions, before it pushes */
 };
 
 static void *push_later(void *arg)
@@ -234,6 +235,9 @@ static void *push_later(void *arg)
     struct later *later = arg;
 
     usleep(later->ms * 1000);
+    if (later->arms) {
+        must(iwarp_cq_arm(later->cq, true));
+    }
     push(later->cq, 42, NULL);
     return NULL;
 }
@@ -256,6 +260,44 @@ static void wait__ends_with_a_completion_or_the_time(void **state)
         assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, i ? -1 : PAIR_WAIT_MS), 1);
         assert_int_equal(wc.wr_id, 42);
         pthread_join(thread, NULL);
+    }
+    close_all(device, later.cq);
+}
+
+/* The thread that waits is told of the next completion; who armed the queue, of the next solicited
+ * one, as ever: armed before the wait, or by another thread meanwhile. */
+static void wait__with_the_queue_armed_for_solicited__leaves_it_armed(void **state)
+{
+    struct iwarp_device *device = open_device();
+    struct later later = {.ms = 30};
+    pthread_t thread;
+    struct iwarp_wc wc;
+
+    (void)state;
+    must(iwarp_cq_create(device, 8, NULL, &later.cq));
+    int fd = iwarp_cq_fd(later.cq);
+    for (int i = 0; i < 3; i++) { /* 2: the wait is over in vain */
+        later.arms = i == 1;
+        if (!later.arms) {
+            must(iwarp_cq_arm(later.cq, true));
+        }
+        if (i < 2) {
+            assert_int_equal(pthread_create(&thread, NULL, push_later, &later), 0);
+        }
+        assert_int_equal(iwarp_cq_wait(later.cq, &wc, 1, i < 2 ? PAIR_WAIT_MS : 20), i < 2);
+        if (i < 2) {
+            pthread_join(thread, NULL);
+        }
+        iwarp_cq_drain(later.cq);
+        assert_int_equal(atomic_load(&device->sleepers.armed), 1);
+        push(later.cq, 1, NULL);
+        assert_false(readable(fd));
+        push(later.cq, 2, &(struct iwarp_wc){.flags = IWARP_WC_SOLICITED});
+        assert_true(readable(fd));
+        iwarp_cq_drain(later.cq);
+        assert_int_equal(atomic_load(&device->sleepers.armed), 0);
+        assert_int_equal(iwarp_cq_poll(later.cq, &wc, 1), 1);
+        assert_int_equal(iwarp_cq_poll(later.cq, &wc, 1), 1);
     }
     close_all(device, later.cq);
 }
@@ -605,6 +647,7 @@ int main(void)
         cmocka_unit_test(fd__asked_for_after_the_notification__is_readable),
         cmocka_unit_test(notify_by__a_function__is_called_once_for_each_arming),
         cmocka_unit_test(wait__ends_with_a_completion_or_the_time),
+        cmocka_unit_test(wait__with_the_queue_armed_for_solicited__leaves_it_armed),
         cmocka_unit_test(purge__of_one_queue_pair__keeps_the_others_in_order),
         cmocka_unit_test(has_of__with_completions_of_two_queue_pairs__tells_them_apart),
         cmocka_unit_test(overflow__ends_the_queue_pair_that_caused_it),

@@ -117,6 +117,7 @@ struct iwarp_stream_rx {
     uint64_t direct;   /* payload octets that were never copied */
     uint32_t written;  /* octets so far of the RDMA Write that the latest segment belongs to */
     bool write_ended;  /* that segment was its last; both are 0 after any other segment */
+    bool open;         /* the latest segment was not the last of its message, whatever that is */
 };
 
 /*

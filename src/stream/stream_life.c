@@ -128,9 +128,9 @@ static bool has_unfinished(struct iwarp_stream *s)
 
 /*
  * RFC 5041 6.2, verbs draft 6.2: a FIN is an orderly close if nothing is unfinished: no request of
- * either end, no FPDU, no Send of several segments. Otherwise the peer gets a Terminate (0/2/07);
- * it can receive one, since its FIN closed the other direction only. Messages that still wait for
- * their receives keep the stream from its end (interest), but not this end's FIN.
+ * either end, no FPDU, no message of several segments. Otherwise the peer gets a Terminate
+ * (0/2/07); it can receive one, since its FIN closed the other direction only. Messages that still
+ * wait for their receives keep the stream from its end (interest), but not this end's FIN.
  */
 /* [VERBS-6.2.2-01] */
 static void peer_closed(struct iwarp_stream *s)
@@ -138,7 +138,7 @@ static void peer_closed(struct iwarp_stream *s)
     uint32_t partial =
         s->rx.state == RX_HEAD ? s->rx.head_len : (uint32_t)(s->rx.pos - s->rx.fpdu_pos);
 
-    bool mid_message = s->ddp.mo[IWARP_DDP_QN_SEND] > 0; /* its last segment never came */
+    bool mid_message = s->rx.open || s->ddp.mo[IWARP_DDP_QN_SEND] > 0; /* its last never came */
 
     bool whole = partial == 0 && !mid_message && !has_unfinished(s);
     if (whole && s->reads.in_count == 0) {

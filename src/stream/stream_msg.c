@@ -482,6 +482,7 @@ static inline uint32_t account(struct iwarp_stream *s, const struct iwarp_ddp_he
     IWARP_PROBE4(fpdu_in, s, opcode_of(h), len, 1);
     iwarp_count_fpdu(&s->config.counts->rx, opcode_of(h), h->last, control_only ? 0 : len);
     iwarp_ddp_advance(&s->ddp, h, len);
+    s->rx.open = !h->last;
     return count_written(s, h, len);
 }
 

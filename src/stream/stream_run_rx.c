@@ -204,6 +204,7 @@ size_t iwarp_stream_take_writes(struct iwarp_stream *s, const uint8_t *p, size_t
         s->rx.fpdus += run.fpdus;
         s->rx.written = (run.before_at == run.fpdus ? run.before : 0) + run.last_payload;
         s->rx.write_ended = !run.open;
+        s->rx.open = run.open;
         IWARP_PROBE4(fpdu_in, s, IWARP_OP_WRITE, run.payload, run.fpdus);
         iwarp_count(&counts->fpdus, run.fpdus);
         iwarp_count(&counts->payload, run.payload);

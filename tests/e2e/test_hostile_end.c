@@ -116,17 +116,24 @@ static void fin__while_an_rdma_read_is_outstanding__is_0_2_07(void **state)
     }
 }
 
-/* At the border of two FPDUs, but a Send needs its last segment. */
+/* At the border of two FPDUs, but a Send needs its last segment, also behind one without octets,
+ * and so does an RDMA Write. */
 static void fin__in_the_middle_of_a_message__is_0_2_07(void **state)
 {
+    static const char *const segments[] = {
+        "00170143 00000000 00000000 00000001 00000000 68656c6c 6f000000 C",
+        "00120143 00000000 00000000 00000001 00000000 C", "00168140 W T 0102030405060708 C",
+        "000e8140 W T C", "0016c140 W T 0102030405060708 C | 00168140 W T 0102030405060708 C"};
+
     (void)state;
-    for (int role = 0; role < 2; role++) {
-        connect_raw((enum host_role)role, HOST_RECEIVES);
-        raw_say(host->fd, NULL, "00170143 00000000 00000000 00000001 00000000 68656c6c 6f000000 C");
+    for (unsigned i = 0; i < 2 * sizeof segments / sizeof *segments; i++) {
+        connect_raw((enum host_role)(i % 2), HOST_RECEIVES);
+        raw_say(host->fd, &host->names, segments[i / 2]);
         raw_fin(host->fd);
         raw_hear(host->fd, NULL, TERM_0207, "the Terminate");
         raw_expect_fin(host->fd, "behind the Terminate");
         host_ended(host, IWARP_FAULT_RDMAP_PEER_CLOSED, HOST_RECEIVES);
+        host_reset_memory(host); /* the segments of Writes are in place */
         over();
     }
 }

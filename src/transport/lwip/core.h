@@ -8,6 +8,7 @@
  *   netif.c      an interface of lwIP on a link; several devices of the process may share one
  *   conflict.c   another station with the same address
  *   syn.c        SYNs that lwIP would not answer as they should be
+ *   bounds.c     how much it keeps for peers
  *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
  *   endpoint.c   one connection; address.c its addresses; loans.c octets without copies;
  *                ready.c what is told of them; recover.c what was lost
@@ -93,6 +94,24 @@ void iwarp_lw_see_arp(struct iwarp_lw_netif *n, const uint8_t *arp);
 
 /* The frame that has just come: false, if it is a SYN for which there is no room.  syn.c */
 bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets);
+
+/* --- bounds (bounds.c); core lock held ------------------------------------------------------- */
+
+/* Segments of a connection that wait for octets before them. */
+#if TCP_OOSEQ_MAX_PBUFS
+#define IWARP_LW_OUT_OF_ORDER TCP_OOSEQ_MAX_PBUFS
+#else
+#define IWARP_LW_OUT_OF_ORDER 512
+#endif
+
+/* Connections of the process in TIME_WAIT, and as many orphans. */
+#define IWARP_LW_LEFT_OVER 4096
+
+/* A segment has come. */
+void iwarp_lw_trim(struct tcp_pcb *pcb);
+
+/* One more connection begins. */
+void iwarp_lw_forget_oldest(void);
 
 /* --- seats (seat.c) -------------------------------------------------------------------------- */
 

@@ -279,6 +279,9 @@ static void on_frame(void)
 {
     struct iwarp_lw_endpoint *e = endpoint_at(tcp_active_pcbs);
 
+    if (tcp_active_pcbs) {
+        iwarp_lw_trim(tcp_active_pcbs);
+    }
     if (e) {
         iwarp_lw_recover(e);
     }
@@ -600,6 +603,7 @@ static int connect_locked(struct iwarp_lw_netif *n, const struct iwarp_way *way,
         pcb->tos = (u8_t)(way->traffic_class & 0xfc); /* ECN is TCP's own, and lwIP has none */
     }
     *e = NULL;
+    iwarp_lw_forget_oldest();
     int rc = begin(n, pcb, way, e);
     if (rc < 0 && *e) {
         iwarp_lw_endpoint_drop(*e, true);

@@ -104,5 +104,9 @@ bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets)
         return true;
     }
     forget(n, &s);
-    return has_room(n, &s);
+    if (!has_room(n, &s)) {
+        return false;
+    }
+    iwarp_lw_forget_oldest();
+    return true;
 }

@@ -46,6 +46,7 @@ void iwarp_lw_free(void *p);
 #define LWIP_TCP_SACK_OUT              1
 #define TCP_QUEUE_OOSEQ                1
 #define TCP_OOSEQ_MAX_BYTES            TCP_WND
+#define TCP_OOSEQ_MAX_PBUFS            4096
 #define TCP_LISTEN_BACKLOG             1
 #define LWIP_TCP_KEEPALIVE             1
 #define SO_REUSE                       1

@@ -89,6 +89,7 @@ struct iwarp_stream_config {
     bool rfc7306;              /* Immediate Data and Atomics are known */
     bool send_imm;             /* both ends have agreed on Sends with Immediate Data */
     bool refers;               /* the transport refers to payload until it is acknowledged */
+    bool copies;               /* payload of requests may change until they complete */
     bool large_batches;        /* its calls are dear, and it takes much at once */
     bool early;                /* place before the CRC is checked */
     bool plain;                /* no runs (stream_run.h): tests compare with and without */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The send block: the octets that a stream has framed and not yet sent. Headers, trailers and small
- * payloads lie in it, and those of Read Responses. It refers to larger payload of requests; the
- * regions of that are remembered by STag and lent only between gather and sent. A block exists only
- * while something is unsent. It is moved to a smaller one when the transport is full and memory is
- * scarce, so that many stopped peers together hold little.
+ * payloads lie in it, and those that may change meanwhile. It refers to larger payload of requests;
+ * the regions of that are remembered by STag and lent only between gather and sent. A block exists
+ * only while something is unsent. It is moved to a smaller one when the transport is full and
+ * memory is scarce, so that many stopped peers together hold little.
  *
  * Nothing here ends a stream: a fault is left in s->fault, and the caller decides.
  */
@@ -24,7 +24,7 @@
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
 #define TX_COPY_SMALL 512
 
-/* So much of a Read Response is copied at once where memory is scarce. */
+/* So much of payload that may change is copied at once where memory is scarce. */
 #define TX_SCARCE_COPIES (16 * 1024)
 
 /*
@@ -137,13 +137,20 @@ static inline uint32_t iwarp_tx_block_payload_room(const struct iwarp_stream *s)
 }
 
 /*
- * Is payload of that length copied? That of a Read Response always is if there are CRCs: no request
- * of the application asks for this memory to stay as it is (RFC 5040 5.5), and what is sent has to
- * be what was summed. Else a peer that writes where another one reads would end that one's stream.
+ * May the payload change until it is sent? Then what is sent has to be what was summed: it is
+ * copied, and its CRC is that of the copy. That of a Read Response may: no request of the
+ * application asks for this memory to stay as it is (RFC 5040 5.5), and a peer that writes where
+ * another one reads would end that one's stream. That of a request may if the application says so.
  */
+static inline bool iwarp_tx_changes(const struct iwarp_stream *s, bool response)
+{
+    return s->config.crc && (response || s->config.copies);
+}
+
+/* Is payload of that length copied? */
 static inline bool iwarp_tx_copies(const struct iwarp_stream *s, bool response, uint32_t len)
 {
-    return len <= s->tx.block->copy_max || (response && s->config.crc);
+    return len <= s->tx.block->copy_max || iwarp_tx_changes(s, response);
 }
 
 /* n octets that were written at bytes + used belong to the batch. */

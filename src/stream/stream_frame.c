@@ -6,7 +6,7 @@
  *
  * User memory is read under guard (base/guard.h). The application must not change memory of a
  * request before that completes; if it does so after the CRC was computed, the peer finds a CRC
- * error.
+ * error, unless config.copies is set.
  */
 #include "stream/stream_frame.h"
 
@@ -77,8 +77,8 @@ static bool frame_referred(struct iwarp_stream *s, uint32_t head_len, uint32_t u
 
 /*
  * The FPDU is copied into the block in one piece: one iovec entry. crc_first: the CRC of the
- * payload may be computed before it is copied (TX_CRC_FIRST); not of a Read Response
- * (iwarp_tx_copies).
+ * payload may be computed before it is copied (TX_CRC_FIRST); not if that changes
+ * (iwarp_tx_changes).
  */
 static bool frame_copied(struct iwarp_stream *s, uint32_t head_len, uint32_t ulpdu,
                          const struct iwarp_ddp_target *pieces, uint32_t payload_len,
@@ -211,7 +211,8 @@ bool iwarp_stream_frame(struct iwarp_stream *s, const struct iwarp_ddp_header *h
     } else if (!copied) {
         framed = frame_referred(s, head_len, ulpdu, pieces);
     } else {
-        framed = frame_copied(s, head_len, ulpdu, pieces, payload_len, !is_response);
+        framed = frame_copied(s, head_len, ulpdu, pieces, payload_len,
+                              !iwarp_tx_changes(s, is_response));
     }
     if (framed) {
         count(s, h, payload_len);

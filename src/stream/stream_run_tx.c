@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) uint32_t put_fpdu(const struct iwar
     iwarp_put_be32(fpdu + 4, w->remote_stag);
     iwarp_put_be64(fpdu + 8, w->remote_to + off);
     uint32_t crc = 0;
-    const bool first = s->config.crc && n > TX_CRC_FIRST;
+    const bool first = s->config.crc && n > TX_CRC_FIRST && !s->config.copies;
     if (first) {
         crc = iwarp_crc32c(iwarp_crc32c(0, fpdu, STREAM_RUN_HEAD), payload + off, n);
     }
@@ -160,13 +160,15 @@ static inline __attribute__((always_inline)) uint32_t put_fpdu(const struct iwar
  * depends on another, so the processor works on several at a time. While it frames it gets to one
  * only.
  */
-static void sum_up(uint8_t *fpdu, uint32_t n)
+static void sum_up(const struct iwarp_stream *s, uint8_t *fpdu, uint32_t n)
 {
+    const uint32_t most = s->config.copies ? UINT32_MAX : IWARP_DDP_TAGGED_HDR_LEN + TX_CRC_FIRST;
+
     for (uint32_t len; n > 0; fpdu += len, n -= len) {
         const uint32_t ulpdu = iwarp_get_be16(fpdu);
         len = iwarp_mpa_fpdu_len(ulpdu);
         const uint32_t crc_at = len - IWARP_MPA_CRC_LEN;
-        if (ulpdu <= IWARP_DDP_TAGGED_HDR_LEN + TX_CRC_FIRST) {
+        if (ulpdu <= most) {
             iwarp_put_le32(fpdu + crc_at, iwarp_crc32c(0, fpdu, crc_at));
         }
     }
@@ -236,7 +238,7 @@ bool iwarp_stream_frame_writes(struct iwarp_stream *s, uint64_t most)
     run.limit = run.limit < most ? run.limit : (uint32_t)most;
     (void)iwarp_guard_batch(&run.range, frame_run, &run); /* after a fault fewer of them */
     if (s->config.crc) {
-        sum_up(b->bytes + b->used, run.octets);
+        sum_up(s, b->bytes + b->used, run.octets);
     }
     settle(&run);
     const uint32_t fpdus = run.requests + run.segments;

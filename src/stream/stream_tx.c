@@ -27,12 +27,16 @@
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* Payload octets of the next segment of a message that has `left` to go. */
+/* Payload octets of the next segment of a message that has `left` to go. What is copied has to fit
+ * into the block. */
 /* [MPA-3-05] */
-static uint32_t segment_len(const struct iwarp_stream *s, uint32_t header, uint32_t left)
+static uint32_t segment_len(const struct iwarp_stream *s, uint32_t header, uint32_t left,
+                            bool response)
 {
-    uint32_t room = s->config.mulpdu - header;
-    return left < room ? left : room;
+    uint32_t most = s->config.mulpdu - header, len = left < most ? left : most;
+    uint32_t room = iwarp_tx_block_payload_room(s);
+
+    return len > room && iwarp_tx_copies(s, response, len) ? room : len;
 }
 
 /* The local buffers of a request, as pieces. Inline data lies in the queue entry, which needs no
@@ -328,7 +332,7 @@ static bool frame_request(struct iwarp_stream *s, struct iwarp_lends *batch)
     }
     uint32_t header =
         iwarp_swqe_is_write(w) ? IWARP_DDP_TAGGED_HDR_LEN : IWARP_DDP_UNTAGGED_HDR_LEN;
-    uint32_t len = segment_len(s, header, w->len - s->tx.off);
+    uint32_t len = segment_len(s, header, w->len - s->tx.off, false);
     request_header(s, w, s->tx.off, &h);
     h.last = s->tx.off + len == w->len;
     own.n = 0;
@@ -445,10 +449,8 @@ static bool frame_response(struct iwarp_stream *s, struct iwarp_lends *batch)
     if (in->atomic) {
         return frame_atomic_response(s, in);
     }
-    uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent);
+    uint32_t len = segment_len(s, IWARP_DDP_TAGGED_HDR_LEN, in->request.size - in->sent, true);
     const bool copied = iwarp_tx_copies(s, true, len);
-    const uint32_t room = iwarp_tx_block_payload_room(s);
-    len = copied && room < len ? room : len;
     struct iwarp_ddp_target pieces;
     struct iwarp_lends own;
     const struct iwarp_ddp_header h = {.tagged = true,
@@ -601,7 +603,7 @@ static bool begins_small(struct iwarp_stream *s, enum iwarp_tx_kind next)
  */
 static size_t batch_max(struct iwarp_stream *s, enum iwarp_tx_kind next)
 {
-    if (next == TX_RESPONSE && s->config.crc && iwarp_tx_block_is_scarce(s)) {
+    if (iwarp_tx_changes(s, next == TX_RESPONSE) && iwarp_tx_block_is_scarce(s)) {
         return TX_SCARCE_COPIES;
     }
     if (!s->config.large_batches || s->tx.block->most != TX_BYTES) {

@@ -301,6 +301,7 @@ static void begin_with(struct iwarp_conn *conn, uint32_t ird, uint32_t ord)
         .rfc7306 = conn->device->rfc7306,
         .send_imm = iwarp_send_imm_agreed(conn),
         .hold = iwarp_conn_rnr_ms(conn) > 0 ? iwarp_conn_rnr_bytes(conn) : 0,
+        .copies = conn->device->copies,
         .refers = iwarp_conn_refers(conn),
         .large_batches = conn->tcp && !conn->tls && !iwarp_conn_refers(conn),
         .early = conn->options.placement == IWARP_PLACE_EARLY,

@@ -358,6 +358,7 @@ static enum iwarp_status open_device(const struct iwarp_device_options *options,
     d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;
     d->polled = o.progress == IWARP_PROGRESS_POLLED;
     d->rfc7306 = o.rfc7306 == IWARP_RFC7306_ON;
+    d->copies = iwarp_setting_on("IWARP_COPY_PAYLOAD", false);
     d->simulated = stack != NULL;
     d->budget.limit = o.max_buffer_bytes;
     atomic_store(&d->next_qp_num, 1);

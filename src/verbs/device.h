@@ -29,6 +29,7 @@ struct iwarp_device {
     struct iwarp_device_options options;
     bool embedded, polled;  /* options.progress, in the form that is asked most often */
     bool rfc7306;           /* options.rfc7306 */
+    bool copies;            /* IWARP_COPY_PAYLOAD */
     bool simulated;         /* embedded, in virtual time: src/sim */
     bool closing;           /* embedded: closed, and waits for the loop to close the handles */
     _Atomic unsigned dying; /* embedded: listeners whose handles are not closed yet */

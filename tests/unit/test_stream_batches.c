@@ -195,14 +195,20 @@ static void batches__of_read_responses__begin_small_if_they_are_short(void **sta
     }
 }
 
-/* With CRCs they are copied, and a batch has what a block has room for. */
-static void batches__of_read_responses_with_crcs__are_as_long_as_a_block(void **state)
+/* With CRCs Read Responses are copied, and requests if that was chosen: a batch has what a block
+ * has room for. */
+static void batches__of_what_is_copied__are_as_long_as_a_block(void **state)
 {
     (void)state;
-    for (unsigned m = 0; m < 2; m++) {
+    for (unsigned m = 0; m < 4; m++) {
         struct endpoint e;
-        begin(&e, mulpdus[m], true);
-        hear_read(&e, 1, MIB);
+        begin(&e, mulpdus[m % 2], true);
+        if (m < 2) {
+            hear_read(&e, 1, MIB);
+        } else {
+            e.s.config.copies = true;
+            post(&e, MIB);
+        }
         struct sent s = drain(&e);
         assert_int_equal(s.n, 6);
         for (unsigned i = 0; i + 1 < s.n; i++) {
@@ -266,7 +272,7 @@ int main(void)
         cmocka_unit_test(batches__of_the_next_message__are_large_again),
         cmocka_unit_test(batches__of_short_messages__begin_small),
         cmocka_unit_test(batches__of_read_responses__begin_small_if_they_are_short),
-        cmocka_unit_test(batches__of_read_responses_with_crcs__are_as_long_as_a_block),
+        cmocka_unit_test(batches__of_what_is_copied__are_as_long_as_a_block),
         cmocka_unit_test(batches__behind_octets_that_are_left__begin_small),
         cmocka_unit_test(batches__of_a_terminate__need_no_queues),
     };

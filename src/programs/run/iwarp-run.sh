@@ -11,8 +11,8 @@
 set -u
 run_version='@VERSION@'
 run_installed='@COMPATDIR@'
-run_settings='addr allow config confirm-writes crc crc32c devices faults ktls log look markers metrics mpa-rev
-                   pcap pcap-max persona placement progress read-sink rfc7306 rnr-bytes rnr-max
+run_settings='addr allow config confirm-writes copy-payload crc crc32c devices faults ktls log look markers
+                   metrics mpa-rev pcap pcap-max persona placement progress read-sink rfc7306 rnr-bytes rnr-max
                    rnr-timeout send-imm sockets-quiet sockets-reply strict tls tls-keylog transport ulpdu-max workers'
 
 # The program's own status is the caller's to see: ours are those of env(1).

@@ -17,12 +17,14 @@
 
 /*
  * Payload up to this is copied beside its header, which is cheaper than two iovec entries: TCP
- * takes many small entries slowly. Up to TX_COPY_SMALL where the transport itself refers to
+ * takes many small entries slowly. Inline data is copied in any case, as it lies in the queue:
+ * while the last octets of a stream go out, its queue is flushed, used anew, or freed. So up to
+ * TX_COPY_SMALL where the transport itself refers to
  * payload, or where memory is scarce, since what is copied and unsent stays in memory while the
  * peer has stopped.
  */
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
-#define TX_COPY_SMALL 512
+#define TX_COPY_SMALL IWARP_MAX_INLINE
 
 /* So much of payload that may change is copied at once where memory is scarce. */
 #define TX_SCARCE_COPIES (16 * 1024)

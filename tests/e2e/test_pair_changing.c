@@ -42,7 +42,7 @@ static void send_one(struct pair *p, enum iwarp_wr_opcode opcode, size_t len, un
                                pair_sge(from, MEMORY / 2, len - len / pieces)};
     struct iwarp_send_wr wr = pair_wr(opcode, 1, sge);
 
-    wr.num_sge = (int)pieces;
+    wr.num_sge = pieces;
     wr.remote_stag = iwarp_mr_stag(to->mr);
     wr.remote_to = (uint64_t)(uintptr_t)to->p;
     if (opcode == IWARP_WR_SEND) {

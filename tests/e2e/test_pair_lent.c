@@ -6,6 +6,8 @@
  *
  * `make test-lent` runs all tests of pairs so.
  */
+#include "base/fault.h"
+#include "base/limits.h"
 #include "verbs_pair.h"
 
 #include <stdlib.h>
@@ -37,6 +39,7 @@ static void open_scene(struct scene *s, uint64_t seed)
     assert_int_equal(uv_loop_init(&s->loop), 0);
     pair_options_init(&o, PAIR_MEMORY);
     o.memory = 2 * LARGE;
+    o.qp.max_inline = IWARP_MAX_INLINE;
     o.device.progress = IWARP_PROGRESS_EMBEDDED;
     o.device.loop = &s->loop;
     s->pair.options = o;
@@ -140,11 +143,55 @@ static void memory__registered_anew_while_referred_to__ends_that_stream(void **s
     close_scene(&s);
 }
 
+static void terminate(struct iwarp_qp *qp)
+{
+    const struct iwarp_qp_changes change = {
+        .size = sizeof change, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_TERMINATE};
+
+    must(iwarp_qp_modify(qp, &change));
+    assert_int_equal(iwarp_qp_state(qp), IWARP_QP_ERROR); /* the Terminate is out, and unread */
+}
+
+/* Inline data lies in the send queue. That is used anew, or freed, before the peer has read. */
+static void inline_data__of_a_stream_that_has_ended__arrives_as_it_was_posted(void **state)
+{
+    (void)state;
+    for (int freed = 0; freed < 2; freed++) {
+        struct scene s;
+        open_scene(&s, 1);
+        struct pair_side *a = &s.pair.side[0], *b = &s.pair.side[1];
+        const size_t n = s.pair.options.qp.max_inline;
+        struct iwarp_sge sge = pair_sge(a, 0, n);
+        struct iwarp_send_wr wr = pair_wr(IWARP_WR_SEND, 2, &sge);
+        wr.flags |= IWARP_WR_INLINE;
+        pair_fill(a->p, n, 1);
+        pair_recv(b, 1, 0, n);
+        must(iwarp_post_send(a->qp, &wr, NULL));
+        terminate(a->qp);
+        if (freed) {
+            must(iwarp_qp_destroy(a->qp));
+            a->qp = NULL;
+        } else {
+            memset(a->p, 0, n);
+            for (unsigned i = 0; i < s.pair.options.qp.max_send_wr; i++) {
+                must(iwarp_post_send(a->qp, &wr, NULL));
+            }
+            pair_fill(a->p, n, 1);
+        }
+        must(iwarp_conn_wait_end(b->conn, PAIR_WAIT_MS));
+        pair_wc(b->recv_cq, 1, IWARP_WC_SUCCESS);
+        assert_memory_equal(a->p, b->p, n);
+        assert_int_equal(iwarp_conn_fault(b->conn)->code, IWARP_FAULT_PEER_TERMINATE);
+        close_scene(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(request__completes_when_its_memory_is_free),
         cmocka_unit_test(memory__deregistered_while_referred_to__ends_that_stream_only),
+        cmocka_unit_test(inline_data__of_a_stream_that_has_ended__arrives_as_it_was_posted),
         cmocka_unit_test(memory__registered_anew_while_referred_to__ends_that_stream),
     };
 

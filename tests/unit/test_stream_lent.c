@@ -204,16 +204,16 @@ static void regions__too_many__are_copied(void **state)
     (void)state;
     endpoint_init(&e, &refers);
     for (unsigned i = 0; i < 40; i++) {
-        area[i] = endpoint_area(&e, KEY + 0x100 * i, 0x7000, 600, 0, (uint8_t)i);
+        area[i] = endpoint_area(&e, KEY + 0x100 * i, 0x7000, 1100, 0, (uint8_t)i);
         post_area(&e, area[i]);
     }
     bool copied = false;
-    for (size_t sent = 0; sent < 40 * 624ul;) {
+    for (size_t sent = 0; sent < 40 * 1124ul;) {
         sent += send_burst(&e, SIZE_MAX, &burst, 64);
         copied = copied || (!burst.passing.iov_base && burst.passing.iov_len == SIZE_MAX);
     }
     assert_true(copied);
-    iwarp_stream_released(&e.s, 40 * 624ul);
+    iwarp_stream_released(&e.s, 40 * 1124ul);
     assert_int_equal(e.sq.done, 40);
     for (unsigned i = 0; i < 40; i++) {
         assert_int_equal(atomic_load(&area[i]->region.referred), 0);

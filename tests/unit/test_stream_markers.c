@@ -713,7 +713,7 @@ static void source__unmapped__is_a_terminate_with_markers(void **state)
         const struct iwarp_sge sge[] = {area_sge(good, 0, 470), area_sge(bad, 0, n)};
         endpoint_post(&e, &(struct iwarp_send_wr){.sg_list = sge, .num_sge = 1});
         endpoint_post(&e, &(struct iwarp_send_wr){.sg_list = sge, .num_sge = 2});
-        if (o.no_crc && n + 470 > 512) { /* nobody looked: the write call will see it */
+        if (o.no_crc && n + 470 > 1024) { /* nobody looked: the write call will see it */
             endpoint_send(&e, 400);
             expect_fault(&e, IWARP_FAULT_NONE);
         } else {

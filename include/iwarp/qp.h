@@ -80,8 +80,8 @@ struct iwarp_qp_changes {
  *
  * CLOSING does what iwarp_disconnect does; ERROR what iwarp_abort does (no Terminate, TCP is
  * reset), and flushes. TERMINATE sends a Terminate 0/0/00 (RFC 5040 4.8), and the queue pair is in
- * ERROR when it is out. From IDLE without a connection ERROR flushes what is posted, then and
- * afterwards.
+ * ERROR when it is out, and the transport reads memory of requests no more. From IDLE without a
+ * connection ERROR flushes what is posted, then and afterwards.
  *
  * ERROR to IDLE requires that the connection has ended and all work is flushed. Completions that
  * were not polled are discarded. Fault pointers of completions that were polled become invalid. A

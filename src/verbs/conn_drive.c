@@ -351,20 +351,17 @@ static bool leaves_the_rest(const struct iwarp_conn *conn)
 
 /*
  * Carry the stream's life over to the queue pair's state (verbs 6.2), and bound how long an ending
- * may take. locked.
+ * may take. ERROR is left to iwarp_conn_ended. locked.
  */
 static void follow_life(struct iwarp_conn *conn)
 {
     static const enum iwarp_qp_state states[] = {[STREAM_RUNNING] = IWARP_QP_RTS,
                                                  [STREAM_CLOSING] = IWARP_QP_CLOSING,
                                                  [STREAM_TERMINATING] = IWARP_QP_TERMINATE,
-                                                 [STREAM_DRAINING] = IWARP_QP_ERROR,
-                                                 [STREAM_ENDED] = IWARP_QP_ERROR};
+                                                 [STREAM_DRAINING] = IWARP_QP_TERMINATE};
     enum iwarp_stream_life life = conn->stream.life;
 
-    /* With keep_qp iwarp_conn_ended decides whether it is ERROR, in this turn. */
-    if (conn->qp && conn->state == CONN_ESTABLISHED &&
-        !(conn->options.keep_qp && states[life] == IWARP_QP_ERROR)) {
+    if (conn->qp && conn->state == CONN_ESTABLISHED && life != STREAM_ENDED) {
         iwarp_qp_set_state(conn->qp, states[life]);
     }
     if (life != STREAM_RUNNING && life != STREAM_ENDED && !conn->timer_on) {
@@ -382,6 +379,14 @@ static bool is_settled(struct iwarp_conn *conn)
 
     return s->life == STREAM_RUNNING && !s->eof && !conn->tx_blocked && !conn->waiting &&
            iwarp_stream_drained(s) && !iwarp_stream_tx_waits(&conn->stream);
+}
+
+/* Does the transport still read memory of requests? Then these are not flushed yet, since the
+ * application may change the memory of a request that is. The peer's FIN, or the limit on closing,
+ * ends that. */
+static bool is_read(const struct iwarp_conn *conn)
+{
+    return iwarp_conn_refers(conn) && conn->stream.tx.released != conn->stream.tx.sent;
 }
 
 /*
@@ -403,12 +408,12 @@ static void settle(struct iwarp_conn *conn)
         iwarp_conn_shutdown_write(conn);
     }
     follow_life(conn);
-    if (conn->stream.life == STREAM_DRAINING) {
+    if (conn->stream.life == STREAM_DRAINING && !is_read(conn)) {
         iwarp_conn_ended(conn); /* the application need not wait for the peer's FIN */
     }
     if (conn->stream.life == STREAM_ENDED) {
-        iwarp_conn_ended(conn);
         iwarp_conn_close_endpoint(conn, conn->stream.abort && !leaves_the_rest(conn));
+        iwarp_conn_ended(conn); /* now nothing reads memory of requests */
         return;
     }
     iwarp_conn_keep_pace(conn);

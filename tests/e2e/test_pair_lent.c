@@ -143,47 +143,81 @@ static void memory__registered_anew_while_referred_to__ends_that_stream(void **s
     close_scene(&s);
 }
 
+/* The Terminate is out, and nobody has read it, nor what was sent before. */
 static void terminate(struct iwarp_qp *qp)
 {
     const struct iwarp_qp_changes change = {
         .size = sizeof change, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_TERMINATE};
 
     must(iwarp_qp_modify(qp, &change));
-    assert_int_equal(iwarp_qp_state(qp), IWARP_QP_ERROR); /* the Terminate is out, and unread */
+    assert_int_equal(iwarp_qp_state(qp), IWARP_QP_TERMINATE);
 }
 
-/* Inline data lies in the send queue. That is used anew, or freed, before the peer has read. */
-static void inline_data__of_a_stream_that_has_ended__arrives_as_it_was_posted(void **state)
+/* n octets came, and then the Terminate. */
+static void expect_both(struct pair_side *b, size_t n)
+{
+    uint8_t *expected = test_malloc(n);
+
+    pair_fill(expected, n, 1);
+    must(iwarp_conn_wait_end(b->conn, PAIR_WAIT_MS));
+    pair_wc(b->recv_cq, 1, IWARP_WC_SUCCESS);
+    assert_memory_equal(b->p, expected, n);
+    assert_int_equal(iwarp_conn_fault(b->conn)->code, IWARP_FAULT_PEER_TERMINATE);
+    test_free(expected);
+}
+
+/* Once a request has completed, flushed or not, its memory is the application's. */
+static void request__of_a_stream_that_ends__completes_when_its_memory_is_free(void **state)
 {
     (void)state;
-    for (int freed = 0; freed < 2; freed++) {
+    for (uint64_t seed = 0; seed < 20; seed++) {
         struct scene s;
-        open_scene(&s, 1);
+        struct iwarp_wc wc;
+        open_scene(&s, seed);
         struct pair_side *a = &s.pair.side[0], *b = &s.pair.side[1];
-        const size_t n = s.pair.options.qp.max_inline;
-        struct iwarp_sge sge = pair_sge(a, 0, n);
-        struct iwarp_send_wr wr = pair_wr(IWARP_WR_SEND, 2, &sge);
-        wr.flags |= IWARP_WR_INLINE;
-        pair_fill(a->p, n, 1);
-        pair_recv(b, 1, 0, n);
-        must(iwarp_post_send(a->qp, &wr, NULL));
+        pair_fill(a->p, LARGE, 1);
+        pair_recv(b, 1, 0, LARGE);
+        pair_send(a, 2, 0, LARGE);
         terminate(a->qp);
-        if (freed) {
-            must(iwarp_qp_destroy(a->qp));
-            a->qp = NULL;
-        } else {
-            memset(a->p, 0, n);
-            for (unsigned i = 0; i < s.pair.options.qp.max_send_wr; i++) {
-                must(iwarp_post_send(a->qp, &wr, NULL));
-            }
-            pair_fill(a->p, n, 1);
+        assert_int_equal(iwarp_cq_poll(a->send_cq, &wc, 1), 0);
+        while (iwarp_cq_poll(a->send_cq, &wc, 1) == 0) {
+            uv_run(&s.loop, UV_RUN_NOWAIT);
         }
-        must(iwarp_conn_wait_end(b->conn, PAIR_WAIT_MS));
-        pair_wc(b->recv_cq, 1, IWARP_WC_SUCCESS);
-        assert_memory_equal(a->p, b->p, n);
-        assert_int_equal(iwarp_conn_fault(b->conn)->code, IWARP_FAULT_PEER_TERMINATE);
+        memset(a->p, 0, LARGE);
+        expect_both(b, LARGE);
+        must(iwarp_conn_wait_end(a->conn, PAIR_WAIT_MS));
+        assert_int_equal(iwarp_qp_state(a->qp), IWARP_QP_ERROR);
         close_scene(&s);
     }
+}
+
+/* Inline data lies in the send queue. That is freed before the peer has read, and the next queue
+ * pair's lies there. */
+static void inline_data__of_a_queue_pair_that_is_gone__arrives_as_it_was_posted(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    open_scene(&s, 1);
+    struct pair_side *a = &s.pair.side[0], *b = &s.pair.side[1];
+    struct iwarp_sge sge = pair_sge(a, 0, IWARP_MAX_INLINE);
+    struct iwarp_send_wr wr = pair_wr(IWARP_WR_SEND, 2, &sge);
+    wr.flags |= IWARP_WR_INLINE;
+    pair_fill(a->p, IWARP_MAX_INLINE, 1);
+    pair_recv(b, 1, 0, IWARP_MAX_INLINE);
+    must(iwarp_post_send(a->qp, &wr, NULL));
+    terminate(a->qp);
+    must(iwarp_qp_destroy(a->qp));
+    struct iwarp_qp_options o = s.pair.options.qp;
+    o.send_cq = a->send_cq;
+    o.recv_cq = a->recv_cq;
+    must(iwarp_qp_create(a->pd, &o, &a->qp));
+    memset(a->p, 0, IWARP_MAX_INLINE);
+    for (unsigned i = 0; i < o.max_send_wr; i++) {
+        must(iwarp_post_send(a->qp, &wr, NULL));
+    }
+    expect_both(b, IWARP_MAX_INLINE);
+    close_scene(&s);
 }
 
 int main(void)
@@ -191,7 +225,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(request__completes_when_its_memory_is_free),
         cmocka_unit_test(memory__deregistered_while_referred_to__ends_that_stream_only),
-        cmocka_unit_test(inline_data__of_a_stream_that_has_ended__arrives_as_it_was_posted),
+        cmocka_unit_test(request__of_a_stream_that_ends__completes_when_its_memory_is_free),
+        cmocka_unit_test(inline_data__of_a_queue_pair_that_is_gone__arrives_as_it_was_posted),
         cmocka_unit_test(memory__registered_anew_while_referred_to__ends_that_stream),
     };
 

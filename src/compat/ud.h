@@ -18,10 +18,11 @@
 #include "compat/num.h"
 
 enum {
-    UD_HEAD = 40,       /* octets in front of each datagram, in each of its layouts */
-    UD_MOST = 4096,     /* octets of a datagram */
-    UD_BUFFERS = 128,   /* of each direction */
-    UD_WAYS = 1024,     /* of each direction */
+    UD_HEAD = 40,     /* octets in front of each datagram, in each of its layouts */
+    UD_MOST = 4096,   /* octets of a datagram */
+    UD_BUFFERS = 128, /* of each direction, and one more for each inward way */
+    UD_WAYS = 1024,   /* of each direction */
+    UD_BUFFERS_MOST = 2 * UD_BUFFERS + UD_WAYS,
     UD_STUCK_MS = 1000, /* if ways hold all buffers, those that sent none for so long are ended */
     UD_PAUSE_MS = 100,  /* after a way has ended: datagrams for it are dropped */
     UD_ADDRESS_OCTETS = 16
@@ -94,7 +95,9 @@ struct ud {
     struct iwarp_cq *cq;
     struct iwarp_mr *mr; /* buffers */
     struct iwarp_srq *srq;
-    struct ud_buffer *buffer;  /* UD_BUFFERS outward ones, UD_BUFFERS inward ones */
+    struct ud_buffer *buffer; /* UD_BUFFERS outward ones, then inward ones */
+    uint16_t spare[UD_WAYS];  /* inward ones that no way has brought, by index */
+    unsigned spares;
     struct compat_owner owner; /* nobody: of the inner one */
     struct iwarp_qp *inner;    /* NULL: not between RTR and its end */
     struct iwarp_conn *pair[2];
@@ -103,7 +106,7 @@ struct ud {
     unsigned queued;          /* outward buffers in the send queues of ways */
     unsigned delivering;      /* inward ones in the send queue of `inner` */
     int64_t delivered_ms;     /* when one left it last, or the first one came */
-    struct ud_kept kept[UD_BUFFERS];
+    struct ud_kept kept[UD_BUFFERS + UD_WAYS];
     unsigned kept_count;
     uint64_t taken; /* out of the inner queue pair */
     uint64_t dropped;
@@ -146,9 +149,14 @@ void ud_note_give_back(struct ud *ud, uint32_t index);
 
 /* --- buffers (ud_buffer.c) ------------------------------------------------------------------- */
 
-/* Have all of them wait for datagrams; or one that has done its duty. */
+/*
+ * Have all of them wait for datagrams; or one that has done its duty; or one more, as an inward way
+ * has come. A peer that sends half a datagram holds one buffer of the shared queue, so each way
+ * brings one along: however many peers do that, there are as many as ever for the others.
+ */
 void ud_buffers_lend(struct ud *ud);
 void ud_buffer_lend(struct ud *ud, struct ud_buffer *b);
+void ud_buffer_bring(struct ud *ud);
 struct iwarp_sge ud_buffer_piece(const struct ud *ud, struct ud_buffer *b, uint32_t len);
 
 /* --- ways (ud_way.c) ------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ static bool get_memory(struct ud *ud)
     ud->note_count = notes_for(ud->qp);
     ud->heads = calloc(ud->head_count, sizeof *ud->heads);
     ud->notes = calloc(ud->note_count, sizeof *ud->notes);
-    ud->buffer = calloc((size_t)2 * UD_BUFFERS, sizeof *ud->buffer);
+    ud->buffer = calloc(UD_BUFFERS_MOST, sizeof *ud->buffer);
     return ud->heads && ud->notes && ud->buffer;
 }
 
@@ -65,13 +65,13 @@ static enum iwarp_status get_objects(struct ud *ud)
     enum iwarp_status status = iwarp_pd_create(device, &ud->pd);
 
     if (status == IWARP_OK) {
-        status = iwarp_cq_create(device, 4 * UD_BUFFERS, NULL, &ud->cq);
+        status = iwarp_cq_create(device, UD_BUFFERS_MOST, NULL, &ud->cq);
     }
     if (status == IWARP_OK) {
         status = iwarp_cq_notify_by(ud->cq, notify, NULL);
     }
     if (status == IWARP_OK) {
-        status = iwarp_mr_register(ud->pd, ud->buffer, (size_t)2 * UD_BUFFERS * sizeof *ud->buffer,
+        status = iwarp_mr_register(ud->pd, ud->buffer, UD_BUFFERS_MOST * sizeof *ud->buffer,
                                    IWARP_ACCESS_LOCAL_WRITE, &ud->mr);
     }
     if (status == IWARP_OK) {
@@ -158,7 +158,7 @@ static enum iwarp_status create_inner(struct ud *ud)
     struct iwarp_qp_options o;
 
     iwarp_srq_options_init(&so);
-    so.max_wr = UD_BUFFERS;
+    so.max_wr = UD_BUFFERS + UD_WAYS;
     so.max_sge = 1;
     enum iwarp_status status = iwarp_srq_create(ud->pd, &so, &ud->srq);
     if (status != IWARP_OK) {

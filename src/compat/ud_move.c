@@ -216,7 +216,7 @@ int64_t ud_kept_check(struct ud *ud)
 /* All that are in the queue now. */
 static void move_present(struct ud *ud)
 {
-    for (int most = 4 * UD_BUFFERS; most > 0;) {
+    for (int most = UD_BUFFERS_MOST; most > 0;) {
         int got = take(ud);
         most = got > 0 ? most - got : 0;
     }

@@ -220,6 +220,7 @@ void ud_way_accept(struct ud *ud, struct iwarp_conn *conn, const struct num_hell
         num_conn_refuse(conn, NUM_BUSY);
         return;
     }
+    ud_buffer_bring(ud);
     w->conn = conn;
     options_of(&o);
     hello_of(ud, hello->from, octets);

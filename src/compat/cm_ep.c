@@ -282,9 +282,6 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
         copy = *attr;
         result = rdma_create_qp(id, listen->pd, &copy);
     }
-    if (result == 0) {
-        result = rdma_migrate_id(id, NULL); /* its calls wait, too */
-    }
     if (result != 0) {
         int error = errno;
         (void)rdma_ack_cm_event(event);

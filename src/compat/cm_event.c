@@ -9,12 +9,30 @@
 #include <errno.h>
 
 /*
+ * The request of a peer to a listener without a channel: its id has none, either, so its calls
+ * wait. 0, or -1 with errno: then the request is gone.
+ */
+static int make_sync(struct cm_event *event)
+{
+    if (rdma_migrate_id(event->ev.id, NULL) == 0) {
+        return 0;
+    }
+    int error = errno;
+    struct rdma_cm_id *id = event->ev.id;
+    (void)rdma_ack_cm_event(&event->ev);
+    (void)rdma_destroy_id(id);
+    errno = error;
+    return -1;
+}
+
+/*
  * The read takes one count and blocks with no lock held, so signals and cancellation work. A count
  * without an event is possible: the event was taken out (cm_events_take) between read and lock.
  */
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
     struct cm_event *event = NULL;
+    bool syncs = false;
 
     if (!channel || !out) {
         return cm_refuse(EINVAL, "rdma_get_cm_event: %s is NULL", channel ? "event" : "channel");
@@ -28,7 +46,11 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
         }
         cm_hold();
         event = cm_event_take(cm_channel_of(channel));
+        syncs = event && event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST && event->owner->sync;
         cm_release();
+    }
+    if (syncs && make_sync(event) != 0) {
+        return -1;
     }
     cm_qp_follow(cm_id_of(event->ev.id), event->ev.event);
     *out = &event->ev;

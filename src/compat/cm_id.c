@@ -139,10 +139,10 @@ static void free_later(struct cm_id *i)
 }
 
 /*
- * Orderly close only of an established connection; destroying any other one aborts it, or rejects
- * the request.
+ * The id reports nothing from here on. Orderly close only of an established connection; destroying
+ * any other one aborts it, or rejects the request.
  */
-void cm_id_end(struct cm_id *i)
+static void stop(struct cm_id *i)
 {
     cm_over_forget(i);
     if (i->listener) {
@@ -161,6 +161,11 @@ void cm_id_end(struct cm_id *i)
         i->fd = -1;
     }
     i->state = CM_OVER;
+}
+
+void cm_id_end(struct cm_id *i)
+{
+    stop(i);
     *i->at = i->next;
     if (i->next) {
         i->next->at = i->at;
@@ -255,8 +260,8 @@ static int destroy_foreign(struct rdma_cm_id *id)
     return 0;
 }
 
-/* As in rdma-core, it waits until the program has acknowledged each event of the id that it took.
- */
+/* As in rdma-core, no event of the id is reported any more, and the call waits until the program
+ * has acknowledged each one that it took. */
 int rdma_destroy_id(struct rdma_cm_id *id)
 {
     if (!id) {
@@ -271,8 +276,9 @@ int rdma_destroy_id(struct rdma_cm_id *id)
         cm_ack_held(id);
     }
     cm_hold();
-    cm_events_wait_acknowledged(i);
+    stop(i);
     cm_events_discard(cm_events_take(i));
+    cm_events_wait_acknowledged(i);
     cm_id_end(i);
     cm_release();
     if (own) {
@@ -292,6 +298,9 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
     }
     struct cm_id *i = cm_id_of(id);
     if (!channel) {
+        if (i->sync) {
+            return cm_refuse(EINVAL, "rdma_migrate_id: the id has no event channel already");
+        }
         own = rdma_create_event_channel();
         if (!own) {
             return -1;

@@ -379,26 +379,50 @@ static void push_sends(struct iwarp_qp *qp, uint32_t at)
 }
 
 /*
+ * `wr` could not be posted. If it is the Read that confirms the Write before it in the chain, the
+ * two are one for the application, so the Write is taken back: it must not be sent, since the
+ * application is told that it was refused. Returns the first request that is not posted.
+ */
+static const struct iwarp_send_wr *take_back(const struct iwarp_send_wr *chain,
+                                             const struct iwarp_send_wr *wr, uint32_t *at)
+{
+    if (wr == chain || !(wr->flags & IWARP_WR_CONFIRM)) {
+        return wr;
+    }
+    while (chain->next != wr) {
+        chain = chain->next;
+    }
+    bool is_write = chain->opcode == IWARP_WR_WRITE || chain->opcode == IWARP_WR_WRITE_IMM;
+    if (!is_write || (chain->flags & IWARP_WR_SIGNALED) || chain->wr_id != wr->wr_id) {
+        return wr;
+    }
+    --*at;
+    return chain;
+}
+
+/*
  * Post up to the first request that cannot be posted, as ibv_post_send does. *wr is that request,
  * or NULL.
  */
 static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp_send_wr **wr)
 {
+    const struct iwarp_send_wr *chain = *wr;
+    enum iwarp_status status = IWARP_OK;
     uint32_t at = next_send(qp);
 
-    for (; *wr; *wr = (*wr)->next) {
+    for (; *wr; *wr = (*wr)->next, at++) {
         at += put_run(qp, wr, at);
-        push_sends(qp, at);
         if (!*wr) {
             break;
         }
-        enum iwarp_status status = put_send(qp, *wr, at);
+        status = put_send(qp, *wr, at);
         if (status != IWARP_OK) {
-            return status;
+            *wr = take_back(chain, *wr, &at);
+            break;
         }
-        push_sends(qp, ++at);
     }
-    return IWARP_OK;
+    push_sends(qp, at);
+    return status;
 }
 
 /*

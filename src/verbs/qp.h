@@ -110,8 +110,9 @@ static inline bool iwarp_qp_is_confirmed(struct iwarp_wq *sq, uint32_t pos, uint
 {
     const struct iwarp_swqe *w = iwarp_sq_at(sq, pos), *next = iwarp_sq_at(sq, pos + 1);
 
-    return w->opcode == IWARP_WR_WRITE && !(w->flags & IWARP_WR_SIGNALED) && pos + 1 != head &&
-           (next->flags & IWARP_WR_CONFIRM) && next->wr_id == w->wr_id;
+    return (w->opcode == IWARP_WR_WRITE || w->opcode == IWARP_WR_WRITE_IMM) &&
+           !(w->flags & IWARP_WR_SIGNALED) && pos + 1 != head && (next->flags & IWARP_WR_CONFIRM) &&
+           next->wr_id == w->wr_id;
 }
 
 #endif

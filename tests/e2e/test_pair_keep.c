@@ -329,6 +329,42 @@ static void confirm__completes_as_a_write_and_takes_no_room(void **state)
     pair_close(&p);
 }
 
+/* A Write of which the confirmation finds no room is not sent without it: neither is posted. */
+static void write__whose_confirmation_finds_no_room__is_not_posted(void **state)
+{
+    const struct iwarp_send_wr *bad = NULL;
+    struct iwarp_qp_info info = {.size = sizeof info};
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.qp.confirms = true;
+    o.qp.max_send_wr = 2;
+    pair_prepare(&p, &o);
+    struct iwarp_sge sge = pair_sge(&p.side[0], 0, N);
+    struct iwarp_send_wr send = pair_wr(IWARP_WR_SEND, 1, &sge);
+    struct iwarp_send_wr confirm = {
+        .wr_id = 9, .opcode = IWARP_WR_READ, .flags = IWARP_WR_SIGNALED | IWARP_WR_CONFIRM};
+    struct iwarp_send_wr write = pair_wr(IWARP_WR_WRITE, 9, &sge);
+    write.flags = 0;
+    write.next = &confirm;
+    must(iwarp_post_send(p.side[0].qp, &send, NULL));
+    must(iwarp_post_send(p.side[0].qp, &write, NULL)); /* three of four places */
+    must_fail(iwarp_post_send(p.side[0].qp, &write, &bad), IWARP_AGAIN, "full");
+    assert_ptr_equal(bad, &write);
+    write.opcode = IWARP_WR_WRITE_IMM;
+    must_fail(iwarp_post_send(p.side[0].qp, &write, &bad), IWARP_AGAIN, "full");
+    assert_ptr_equal(bad, &write);
+    struct iwarp_send_wr chain = send;
+    chain.next = &write;
+    must_fail(iwarp_post_send(p.side[0].qp, &chain, &bad), IWARP_AGAIN, "full");
+    assert_ptr_equal(bad, &write);
+    must(iwarp_qp_query(p.side[0].qp, &info));
+    assert_int_equal(info.send_in_use, 4); /* the Sends and the first Write with its own */
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +377,7 @@ int main(void)
         cmocka_unit_test(error__while_connecting__flushes),
         cmocka_unit_test(info__says_whether_a_message_has_passed),
         cmocka_unit_test(confirm__completes_as_a_write_and_takes_no_room),
+        cmocka_unit_test(write__whose_confirmation_finds_no_room__is_not_posted),
         cmocka_unit_test(number__is_what_the_application_asked_for),
     };
 

@@ -41,6 +41,7 @@ struct compat_async {
     struct compat_async *next; /* in its context's list, while waiting */
     struct ibv_async_event event;
     bool waiting;
+    bool quiet;                 /* nothing is reported: the object is being destroyed */
     _Atomic uint32_t delivered; /* taken by ibv_get_async_event */
 };
 
@@ -61,8 +62,9 @@ struct compat_pd {
     unsigned born;
     _Atomic unsigned parents; /* parent domains that are of it */
     /* Of a parent domain: */
-    struct compat_pd *of; /* NULL: it is none */
-    struct ibv_td *td;    /* or NULL */
+    struct compat_pd *of;   /* NULL: it is none */
+    struct ibv_td *td;      /* or NULL */
+    _Atomic unsigned users; /* queue pairs, shared receive queues */
 };
 
 struct compat_mr {
@@ -103,6 +105,8 @@ struct compat_cq {
     struct compat_cq *sibling;      /* channel.lock: in the list of all */
     bool expected;                  /* channel.lock: armed to lead, and no thread has come since */
     unsigned pending;               /* channel.lock: events that wait in the channel */
+    bool leaving;                   /* channel.lock: it is being destroyed, and tells nothing */
+    _Atomic unsigned users;         /* queue pairs */
     _Atomic uint32_t delivered;     /* events taken by ibv_get_cq_event */
     unsigned born;                  /* iwarp_compat_generation of its creation, as in the others */
     struct compat_async async;
@@ -117,6 +121,7 @@ struct compat_srq {
     struct ibv_srq ibv;
     struct iwarp_srq *native;
     unsigned born;
+    _Atomic unsigned users; /* queue pairs */
     struct compat_async async;
 };
 
@@ -345,8 +350,8 @@ const struct compat_identity *iwarp_compat_identity(struct ibv_device *device);
 
 /* verbs_async.c */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused);
-/* The native object is destroyed: drop its waiting events, and wait until the program has
- * acknowledged those that it took. */
+/* The object is about to be destroyed: nothing more is reported of it. Drop its waiting events, and
+ * wait until the program has acknowledged those that it took. */
 void iwarp_compat_async_leave(struct compat_context *context, struct compat_async *async, int n,
                               pthread_mutex_t *mutex, pthread_cond_t *cond,
                               const uint32_t *completed);

@@ -7,9 +7,10 @@
  * Events that iWARP devices do not report are left out: the connection manager reports how a
  * connection has ended.
  *
- * An object is destroyed in three steps: the native object, after which no new event comes; then
- * the events that wait, with their counts; then a wait for the acknowledgement of those that the
- * program has taken. So no event ever names freed memory.
+ * An object is destroyed in three steps: from here on nothing is reported of it, and the events
+ * that wait are dropped with their counts; then a wait for the acknowledgement of those that the
+ * program has taken; then the object goes, with its native half. So an event never names freed
+ * memory, and until it is acknowledged the program may use what it names.
  */
 #include "compat/compat.h"
 
@@ -29,7 +30,7 @@ static void report(struct ibv_context *context, struct compat_async *async,
     const uint64_t one = 1;
 
     pthread_mutex_lock(&c->lock);
-    if (!async->waiting) {
+    if (!async->waiting && !async->quiet) {
         async->event = *event;
         async->waiting = true;
         async->next = NULL;
@@ -160,6 +161,7 @@ void iwarp_compat_async_leave(struct compat_context *context, struct compat_asyn
         if (unlink_event(context, &async[i])) {
             iwarp_compat_semaphore_take(context->v.context.async_fd);
         }
+        async[i].quiet = true;
         delivered += atomic_load(&async[i].delivered);
     }
     pthread_mutex_unlock(&context->lock);

@@ -93,6 +93,10 @@ static void notify(void *arg)
         return;
     }
     pthread_mutex_lock(&c->lock);
+    if (cq->leaving) {
+        pthread_mutex_unlock(&c->lock);
+        return;
+    }
     if (cq->pending++ == 0) {
         cq->next = NULL;
         *(c->last ? &c->last->next : &c->first) = cq;
@@ -300,7 +304,7 @@ static void join_channel(struct compat_cq *cq)
     pthread_mutex_unlock(&cq->channel->lock);
 }
 
-/* Before the native queue is destroyed: waiting threads use those of the list. */
+/* Waiting threads use the queues of the list. */
 static void part_from_channel(struct compat_cq *cq)
 {
     struct compat_cq **at = &cq->channel->all;
@@ -312,6 +316,7 @@ static void part_from_channel(struct compat_cq *cq)
     if (*at) {
         *at = cq->sibling;
     }
+    cq->leaving = true;
     pthread_mutex_unlock(&cq->channel->lock);
 }
 
@@ -384,12 +389,13 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     return 0;
 }
 
-/* The native queue is destroyed, so no new event comes. Drop the waiting events with their counts,
- * and wait until the program has acknowledged those that it took. */
+/* Drop the waiting events with their counts, and wait until the program has acknowledged those that
+ * it took. Until then it may use the queue. */
 static void leave_channel(struct compat_cq *cq)
 {
     struct compat_channel *c = cq->channel;
 
+    part_from_channel(cq);
     for (unsigned i = 0; atomic_load(&c->writing) > 0; i++) {
         iwarp_pause(i); /* a short call: then the descriptor counts this queue's events */
     }
@@ -415,20 +421,15 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     struct compat_context *context = compat_context(ibv->context);
 
     if (cq->born == iwarp_compat_generation()) {
-        if (cq->channel) {
-            part_from_channel(cq);
-        }
-        if (iwarp_cq_destroy(cq->native) != IWARP_OK) {
-            if (cq->channel) {
-                join_channel(cq);
-            }
-            return iwarp_compat_refuse("verbs", EBUSY, "ibv_destroy_cq: %s", iwarp_last_error());
+        if (atomic_load(&cq->users) > 0) {
+            return iwarp_compat_refuse("verbs", EBUSY, "ibv_destroy_cq: queue pairs use it");
         }
         if (cq->channel) {
             leave_channel(cq);
         }
         iwarp_compat_async_leave(context, &cq->async, 1, &ibv->mutex, &ibv->cond,
                                  &ibv->async_events_completed);
+        (void)iwarp_cq_destroy(cq->native); /* waits for a notify that has begun */
         if (cq->channel) {
             count_reference(&cq->channel->ibv, -1);
         }

@@ -39,6 +39,12 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     struct compat_pd *pd = compat_pd(ibv);
 
+    if (pd->of && !is_foreign(pd->born) && pd->users > 0) {
+        return iwarp_compat_refuse("verbs", EBUSY,
+                                   "ibv_dealloc_pd: %u queue pairs and shared receive queues are "
+                                   "in this parent domain",
+                                   pd->users);
+    }
     if (pd->of) {
         iwarp_compat_free_parent_domain(pd);
         return 0;

@@ -235,6 +235,17 @@ static int create_parts(struct compat_qp *qp)
     return error;
 }
 
+/* So that what it uses is not destroyed before it. */
+static void count_uses(struct compat_qp *qp, unsigned change)
+{
+    atomic_fetch_add(&compat_pd(qp->ibv.pd)->users, change);
+    atomic_fetch_add(&compat_cq(qp->ibv.send_cq)->users, change);
+    atomic_fetch_add(&compat_cq(qp->ibv.recv_cq)->users, change);
+    if (qp->ibv.srq) {
+        atomic_fetch_add(&compat_srq(qp->ibv.srq)->users, change);
+    }
+}
+
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                              bool by_number)
 {
@@ -259,6 +270,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
         return NULL;
     }
     atomic_fetch_add(&compat_context(context)->users, 1);
+    count_uses(qp, 1);
     enter(qp);
     return &qp->ibv;
 }
@@ -299,8 +311,9 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
     return compat_qp(qp)->extended ? &compat_qp(qp)->ex : NULL;
 }
 
-/* Leaves the table first, so that no event thread finds a queue pair whose native half is gone, and
- * waits for those that have found it. */
+/* The program may use it until it has acknowledged its events. Then it leaves the table, so that no
+ * event thread finds a queue pair whose native half is gone, and waits for those that have found
+ * it. */
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
     IWARP_UNCANCELLED; /* a thread cancelled in pthread_cond_wait would keep the mutex locked */
@@ -308,6 +321,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     struct compat_context *context = compat_context(ibv->context);
 
     if (qp->born == iwarp_compat_generation()) {
+        iwarp_compat_async_leave(context, qp->async, COMPAT_QP_EVENTS, &ibv->mutex, &ibv->cond,
+                                 &ibv->events_completed);
         leave(qp);
         for (unsigned i = 0; atomic_load(&qp->holders) > 0; i++) {
             iwarp_pause(i);
@@ -321,8 +336,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
         }
         iwarp_ud_free(qp);
         iwarp_num_free(qp);
-        iwarp_compat_async_leave(context, qp->async, COMPAT_QP_EVENTS, &ibv->mutex, &ibv->cond,
-                                 &ibv->events_completed);
+        count_uses(qp, -1u);
     }
     iwarp_compat_wr_fini(qp);
     atomic_fetch_sub(&context->users, 1);

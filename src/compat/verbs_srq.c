@@ -42,6 +42,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
     srq->born = iwarp_compat_generation();
     pthread_mutex_init(&srq->ibv.mutex, NULL);
     pthread_cond_init(&srq->ibv.cond, NULL);
+    atomic_fetch_add(&compat_pd(pd)->users, 1);
     atomic_fetch_add(&compat_context(pd->context)->users, 1);
     return &srq->ibv;
 }
@@ -97,11 +98,13 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
     struct compat_context *context = compat_context(ibv->context);
 
     if (srq->born == iwarp_compat_generation()) {
-        if (iwarp_srq_destroy(srq->native) != IWARP_OK) {
-            return iwarp_compat_refuse("verbs", EBUSY, "ibv_destroy_srq: %s", iwarp_last_error());
+        if (atomic_load(&srq->users) > 0) {
+            return iwarp_compat_refuse("verbs", EBUSY, "ibv_destroy_srq: queue pairs use it");
         }
         iwarp_compat_async_leave(context, &srq->async, 1, &ibv->mutex, &ibv->cond,
                                  &ibv->events_completed);
+        (void)iwarp_srq_destroy(srq->native);
+        atomic_fetch_sub(&compat_pd(ibv->pd)->users, 1);
     }
     atomic_fetch_sub(&context->users, 1);
     free(srq);

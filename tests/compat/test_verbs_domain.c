@@ -50,11 +50,13 @@ static void domains_close(struct domains *d)
     struct loop *l = &d->l;
 
     for (int i = 0; i < 2; i++) {
+        assert_int_equal(ibv_dealloc_pd(l->pd), EBUSY);
         assert_int_equal(ibv_destroy_qp(l->qp[i]), 0);
         assert_int_equal(iwarp_conn_destroy(l->conn[i]), IWARP_OK);
         assert_int_equal(ibv_destroy_cq(l->cq[i]), 0);
         assert_int_equal(ibv_dereg_mr(l->mr[i]), 0);
     }
+    assert_int_equal(ibv_dealloc_pd(l->pd), EBUSY);
     assert_int_equal(ibv_destroy_srq(l->srq), 0);
     assert_int_equal(ibv_dealloc_pd(l->pd), 0);
     assert_int_equal(ibv_dealloc_td(d->td), 0);

@@ -41,7 +41,7 @@ struct compat_async {
     struct compat_async *next; /* in its context's list, while waiting */
     struct ibv_async_event event;
     bool waiting;
-    bool quiet;                 /* nothing is reported: the object is being destroyed */
+    bool quiet;                 /* nothing is reported: the object is being destroyed, or reset */
     _Atomic uint32_t delivered; /* taken by ibv_get_async_event */
 };
 
@@ -350,6 +350,9 @@ const struct compat_identity *iwarp_compat_identity(struct ibv_device *device);
 
 /* verbs_async.c */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused);
+/* Report nothing of this kind; or again. */
+void iwarp_compat_async_quiet(struct compat_context *context, struct compat_async *async,
+                              bool quiet);
 /* The object is about to be destroyed: nothing more is reported of it. Drop its waiting events, and
  * wait until the program has acknowledged those that it took. */
 void iwarp_compat_async_leave(struct compat_context *context, struct compat_async *async, int n,

@@ -150,6 +150,14 @@ static bool unlink_event(struct compat_context *c, struct compat_async *async)
     return true;
 }
 
+void iwarp_compat_async_quiet(struct compat_context *context, struct compat_async *async,
+                              bool quiet)
+{
+    pthread_mutex_lock(&context->lock);
+    async->quiet = quiet;
+    pthread_mutex_unlock(&context->lock);
+}
+
 void iwarp_compat_async_leave(struct compat_context *context, struct compat_async *async, int n,
                               pthread_mutex_t *mutex, pthread_cond_t *cond,
                               const uint32_t *completed)

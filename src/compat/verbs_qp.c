@@ -478,6 +478,10 @@ static int change_state(struct compat_qp *qp, enum ibv_qp_state to)
         /* Programs with a queue pair of their own do this between rdma_connect and RTS. */
         return now == IWARP_QP_RTS ? 0 : start_anew(qp, now);
     case IBV_QPS_RESET:
+        if (now == IWARP_QP_IDLE && !atomic_load(&qp->connecting)) {
+            int error = to_state(qp, IWARP_QP_ERROR); /* what is posted is dropped */
+            return error ? error : start_anew(qp, IWARP_QP_ERROR);
+        }
         return start_anew(qp, now);
     case IBV_QPS_RTR:
     case IBV_QPS_RTS:
@@ -540,21 +544,35 @@ static int change_by_manager(struct compat_qp *qp, const struct ibv_qp_attr *att
     return error;
 }
 
+static int modify(struct compat_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    if (qp->ud) {
+        return iwarp_ud_modify(qp, attr, mask);
+    }
+    if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) || atomic_load(&qp->named)) {
+        return iwarp_num_modify(qp, attr, mask);
+    }
+    return change_by_manager(qp, attr, mask);
+}
+
+/* The native queue pair goes to RESET by way of ERROR, which it reports; adapters do not. */
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
     struct compat_qp *qp = compat_qp(ibv);
+    struct compat_async *last = &qp->async[COMPAT_QP_LAST_WQE];
+    bool resets = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET &&
+                  qp->born == iwarp_compat_generation();
 
     if ((mask & IBV_QP_PORT) && attr->port_num != 1) {
         return iwarp_compat_refuse("verbs", EINVAL, "ibv_modify_qp: port %u: there is port 1 alone",
                                    attr->port_num);
     }
-    int error;
-    if (qp->ud) {
-        error = iwarp_ud_modify(qp, attr, mask);
-    } else if ((mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) || atomic_load(&qp->named)) {
-        error = iwarp_num_modify(qp, attr, mask);
-    } else {
-        error = change_by_manager(qp, attr, mask);
+    if (resets) {
+        iwarp_compat_async_quiet(compat_context(ibv->context), last, true);
+    }
+    int error = modify(qp, attr, mask);
+    if (resets) {
+        iwarp_compat_async_quiet(compat_context(ibv->context), last, false);
     }
     if (!error && (mask & IBV_QP_STATE)) {
         ibv->state = attr->qp_state;

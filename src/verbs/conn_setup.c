@@ -217,6 +217,7 @@ void iwarp_conn_fail(struct iwarp_conn *conn, enum iwarp_fault_code code,
     if (conn->qp) {
         iwarp_qp_set_state(conn->qp, IWARP_QP_ERROR);
         iwarp_qp_reap(conn);
+        iwarp_qp_report_last(conn->qp, code);
     }
     if (unknown || (asked && not_taken(conn))) {
         forget(conn);

@@ -642,10 +642,18 @@ static enum iwarp_async_type end_type(const struct iwarp_fault *fault)
     return rdmap_protection || ddp_tagged ? IWARP_ASYNC_QP_ACCESS : IWARP_ASYNC_QP_FATAL;
 }
 
-/*
- * No event if the application itself ended the stream: it knows. Last WQE is reported in any case,
- * since the application waits for it before it destroys a queue pair with an SRQ.
- */
+/* In any case, since the application waits for it before it destroys a queue pair with an SRQ. */
+void iwarp_qp_report_last(struct iwarp_qp *qp, enum iwarp_fault_code fault)
+{
+    const struct iwarp_async_event event = {
+        .type = IWARP_ASYNC_QP_LAST_WQE, .fault = fault, .qp = qp, .user = qp->options.user};
+
+    if (qp->options.srq) {
+        iwarp_async_report(&qp->async, QP_ASYNC_LAST_WQE, &event);
+    }
+}
+
+/* No event if the application itself ended the stream: it knows. */
 void iwarp_qp_report_end(struct iwarp_conn *conn)
 {
     struct iwarp_qp *qp = conn->qp;
@@ -653,16 +661,13 @@ void iwarp_qp_report_end(struct iwarp_conn *conn)
     if (!qp) {
         return;
     }
-    struct iwarp_async_event event = {.type = end_type(&conn->fault),
-                                      .fault = conn->fault.code,
-                                      .qp = qp,
-                                      .user = qp->options.user};
+    const struct iwarp_async_event event = {.type = end_type(&conn->fault),
+                                            .fault = conn->fault.code,
+                                            .qp = qp,
+                                            .user = qp->options.user};
     if (conn->fault.code != IWARP_FAULT_LOCAL_ABORT &&
         conn->fault.code != IWARP_FAULT_LOCAL_TERMINATE) {
         iwarp_async_report(&qp->async, QP_ASYNC_END, &event);
     }
-    if (qp->options.srq) {
-        event.type = IWARP_ASYNC_QP_LAST_WQE;
-        iwarp_async_report(&qp->async, QP_ASYNC_LAST_WQE, &event);
-    }
+    iwarp_qp_report_last(qp, conn->fault.code);
 }

@@ -96,6 +96,9 @@ enum iwarp_wc_opcode iwarp_swqe_wc_opcode(const struct iwarp_swqe *w);
 /* In ERROR without ever having had a connection: flush both queues.  post_lock held. */
 void iwarp_qp_flush_unconnected(struct iwarp_qp *qp);
 
+/* It is in ERROR and takes no further receive from its SRQ, if it has one. */
+void iwarp_qp_report_last(struct iwarp_qp *qp, enum iwarp_fault_code fault);
+
 /* The stream has ended, after Full Operation: report how.  conn.lock held, after reaping. */
 void iwarp_qp_report_end(struct iwarp_conn *conn);
 

@@ -330,8 +330,9 @@ static void set_attributes(struct iwarp_qp *qp, struct iwarp_conn *conn,
 }
 
 /*
- * To ERROR without a connection. post_lock decides against another thread that binds one at this
- * moment: one of the two sees the other.
+ * To ERROR without a connection: the application waits for the event in this case, too, before it
+ * destroys a queue pair with an SRQ. post_lock decides against another thread that binds one at
+ * this moment: one of the two sees the other.
  */
 static void give_up(struct change *c)
 {
@@ -343,6 +344,9 @@ static void give_up(struct change *c)
         iwarp_qp_flush_unconnected(c->qp);
     }
     iwarp_mutex_unlock(&c->qp->post_lock);
+    if (c->status == IWARP_OK) {
+        iwarp_qp_report_last(c->qp, IWARP_FAULT_NONE);
+    }
 }
 
 /* The transition has been checked. With a connection its lock is held, on its worker. */

@@ -165,6 +165,128 @@ static void destroy_qp__with_an_event_taken__leaves_it_until_it_is_acknowledged(
     loop_close(&l);
 }
 
+/* --- a queue pair with a shared receive queue ------------------------------------------------ */
+
+static int waiting(struct loop *l)
+{
+    struct pollfd p = {.fd = l->context->async_fd, .events = POLLIN};
+
+    return poll(&p, 1, 0);
+}
+
+static void expect_last_wqe(struct loop *l)
+{
+    struct ibv_async_event event;
+
+    assert_int_equal(waiting(l), 1);
+    assert_int_equal(ibv_get_async_event(l->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+    assert_ptr_equal(event.element.qp, l->qp[1]);
+    ibv_ack_async_event(&event);
+}
+
+/* Whether it has been connected or not: programs wait for the event before they destroy it. */
+static void err__with_an_srq__reports_the_last_wqe(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &shared);
+    to_state(l.qp[1], IBV_QPS_ERR); /* from RESET */
+    expect_last_wqe(&l);
+    to_state(l.qp[1], IBV_QPS_RESET);
+    to_rtr(l.qp[1], l.qp[0]->qp_num, &usual);
+    to_rts(l.qp[1], &usual);
+    to_state(l.qp[1], IBV_QPS_ERR); /* while it looks for its peer */
+    expect_last_wqe(&l);
+    to_state(l.qp[1], IBV_QPS_RESET);
+    assert_int_equal(waiting(&l), 0);
+    loop_close(&l);
+}
+
+/* RESET is no end, but a new beginning. */
+static void reset__with_an_srq__reports_nothing(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &shared);
+    to_state(l.qp[1], IBV_QPS_RESET);
+    name_each_other(&l, &usual);
+    loop_recv(&l, 1, 2, 0, 8);
+    post(&l, 0, 1, IBV_WR_SEND, 0, 8);
+    loop_expect(&l, 1, 2, IBV_WC_RECV);
+    to_state(l.qp[1], IBV_QPS_RESET);
+    assert_int_equal(waiting(&l), 0);
+    loop_close(&l);
+}
+
+/* A confirmed Write is one request for the program, with Immediate Data or without: it is flushed
+ * once. */
+static void err__with_confirmed_writes_posted__flushes_each_once(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &unconnected);
+    to_rtr(l.qp[0], l.qp[1]->qp_num, &usual);
+    to_rts(l.qp[0], &usual);
+    post(&l, 0, 1, IBV_WR_RDMA_WRITE, 0, 8);
+    post(&l, 0, 2, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8);
+    post(&l, 0, 3, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8);
+    to_state(l.qp[0], IBV_QPS_ERR);
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct ibv_wc wc = loop_wc(&l, 0);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+    }
+    quiet(&l, 0);
+    loop_close(&l);
+}
+
+/* --- RESET ----------------------------------------------------------------------------------- */
+
+/* Its receive queue has 16 places. */
+static void reset__never_connected__drops_the_receives(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &unconnected);
+    for (int round = 0; round < 3; round++) {
+        to_init(l.qp[1]);
+        for (uint64_t i = 0; i < 16; i++) {
+            loop_recv(&l, 1, i, 0, 8);
+        }
+        to_state(l.qp[1], IBV_QPS_RESET);
+        quiet(&l, 1);
+    }
+    to_state(l.qp[0], IBV_QPS_RESET);
+    name_each_other(&l, &usual);
+    loop_recv(&l, 1, 99, 0, 8);
+    post(&l, 0, 1, IBV_WR_SEND, 0, 8);
+    loop_expect(&l, 1, 99, IBV_WC_RECV);
+    loop_close(&l);
+}
+
+/* Before a connection is made, INIT again changes nothing. */
+static void init__with_receives_posted__keeps_them(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &unconnected);
+    to_init(l.qp[1]);
+    loop_recv(&l, 1, 7, 0, 8);
+    to_init(l.qp[1]);
+    loop_connect(&l);
+    struct ibv_sge sge = loop_sge(&l, 0, 0, 8);
+    struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+    assert_int_equal(ibv_post_send(l.qp[0], &wr, &bad), 0);
+    loop_expect(&l, 1, 7, IBV_WC_RECV);
+    loop_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +295,11 @@ int main(void)
         cmocka_unit_test(
             destroy_srq__with_an_event_taken__leaves_the_queue_until_it_is_acknowledged),
         cmocka_unit_test(destroy_qp__with_an_event_taken__leaves_it_until_it_is_acknowledged),
+        cmocka_unit_test(err__with_an_srq__reports_the_last_wqe),
+        cmocka_unit_test(reset__with_an_srq__reports_nothing),
+        cmocka_unit_test(err__with_confirmed_writes_posted__flushes_each_once),
+        cmocka_unit_test(reset__never_connected__drops_the_receives),
+        cmocka_unit_test(init__with_receives_posted__keeps_them),
     };
 
     return cmocka_run_group_tests_name("verbs_leave", tests, NULL, NULL);

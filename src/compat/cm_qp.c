@@ -42,12 +42,13 @@ static int create_queue(struct rdma_cm_id *id, unsigned entries, struct ibv_cq *
     return *cq ? 0 : -1;
 }
 
-/* Create the completion queues that the program does not give. On failure none is left behind. */
+/* Create the completion queues that the program gives neither here nor in the id. On failure none
+ * is left behind. */
 static int complete_queues(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-    if ((!attr->send_cq &&
+    if ((!attr->send_cq && !id->send_cq &&
          create_queue(id, attr->cap.max_send_wr, &id->send_cq, &id->send_cq_channel) != 0) ||
-        (!attr->recv_cq &&
+        (!attr->recv_cq && !id->recv_cq &&
          create_queue(id, attr->cap.max_recv_wr, &id->recv_cq, &id->recv_cq_channel) != 0)) {
         int error = errno;
         destroy_queues(id);
@@ -86,6 +87,9 @@ static int check(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *
         (id->recv_cq && attr->recv_cq && id->recv_cq != attr->recv_cq)) {
         return cm_refuse(EINVAL, "rdma_create_qp: the id has other completion queues already");
     }
+    if (id->srq && attr->srq && id->srq != attr->srq) {
+        return cm_refuse(EINVAL, "rdma_create_qp: the id has another shared receive queue already");
+    }
     return 0;
 }
 
@@ -97,7 +101,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
     if (!attr) {
         return cm_refuse(EINVAL, "rdma_create_qp: qp_init_attr is NULL");
     }
-    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
         attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
         attr->pd = id->pd;
     }
@@ -107,6 +111,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
     if (!attr->srq) {
         attr->srq = id->srq;
     }
+    struct ibv_cq *const send_cq = attr->send_cq, *const recv_cq = attr->recv_cq;
     if (complete_queues(id, attr) != 0) {
         return -1;
     }
@@ -114,6 +119,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
     if (!qp) {
         int error = errno;
         destroy_queues(id);
+        attr->send_cq = send_cq; /* programs ask for less, and try again with the same attributes */
+        attr->recv_cq = recv_cq;
         errno = error;
         return -1;
     }
@@ -230,7 +237,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
                          : !id->verbs ? "the id has no device yet"
                                       : "the id has a shared receive queue already");
     }
-    if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
+    if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
         attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
         attr->pd = id->pd;
     }

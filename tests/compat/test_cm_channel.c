@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -337,6 +338,56 @@ static void depths__beyond_the_device__are_refused_and_255_is_the_most(void **st
     rdma_destroy_qp(id);
 }
 
+/* Those that the program has put into the id stay its own. */
+static void create_qp__of_an_id_with_queues__uses_them(void **state)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC,
+        .comp_mask = IBV_QP_INIT_ATTR_PD};
+    struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+
+    (void)state;
+    resolve(id);
+    take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    struct ibv_cq *cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
+    assert_non_null(cq);
+    id->send_cq = cq;
+    ok(rdma_create_qp_ex(id, &attr)); /* pd is NULL: the id's */
+    assert_ptr_equal(id->qp->pd, id->pd);
+    assert_ptr_equal(id->qp->send_cq, cq);
+    assert_ptr_equal(id->qp->recv_cq, id->recv_cq);
+    rdma_destroy_qp(id);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    ok(rdma_create_srq(id, NULL, &srq_attr));
+    struct ibv_srq *other = ibv_create_srq(id->pd, &srq_attr);
+    attr.send_cq = attr.recv_cq = NULL;
+    attr.srq = other;
+    refused(rdma_create_qp_ex(id, &attr), EINVAL);
+    assert_int_equal(ibv_destroy_srq(other), 0);
+    rdma_destroy_srq(id);
+}
+
+static void create_qp__that_failed__can_be_tried_again_with_the_same_attributes(void **state)
+{
+    struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 4,
+                                            .max_recv_wr = 4,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1,
+                                            .max_inline_data = 1 << 20},
+                                    .qp_type = IBV_QPT_RC};
+
+    (void)state;
+    resolve(id);
+    take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    refused(rdma_create_qp(id, NULL, &attr), EINVAL);
+    assert_null(attr.send_cq);
+    assert_null(attr.recv_cq);
+    attr.cap.max_inline_data = 64;
+    ok(rdma_create_qp(id, NULL, &attr));
+    rdma_destroy_qp(id);
+}
+
 static void devices__are_one_whose_context_all_ids_have(void **state)
 {
     int n = -1;
@@ -397,6 +448,8 @@ int main(void)
         test(getaddrinfo__without_names__is_what_the_hints_say),
         test(calls__out_of_order_or_not_of_iwarp__are_refused),
         test(depths__beyond_the_device__are_refused_and_255_is_the_most),
+        test(create_qp__of_an_id_with_queues__uses_them),
+        test(create_qp__that_failed__can_be_tried_again_with_the_same_attributes),
         test(devices__are_one_whose_context_all_ids_have),
     };
 

@@ -158,7 +158,8 @@ int iwarp_ud_post(struct compat_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     if (qp->born != iwarp_compat_generation()) {
         return refuse("the queue pair was made before a fork, by another process");
     }
-    if (!atomic_load_explicit(&qp->connecting, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&qp->connecting, memory_order_relaxed) &&
+        iwarp_qp_state(qp->native) != IWARP_QP_ERROR) { /* there it is flushed */
         return refuse("the queue pair is not in RTS");
     }
     pthread_mutex_lock(&ud->post);

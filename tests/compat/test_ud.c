@@ -366,6 +366,29 @@ static void qp__from_err_over_reset__flushes_and_takes_datagrams_again(void **st
     loop_close(&l);
 }
 
+static void post__in_err__is_flushed(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &datagrams);
+    struct ibv_ah *ah = handle(&l);
+    struct ibv_send_wr wr = request(ah, l.qp[1]->qp_num, QKEY);
+    for (int rts = 0; rts < 2; rts++) {
+        ud_init(l.qp[0]);
+        if (rts) {
+            ud_rts(l.qp[0]);
+        }
+        to_state(l.qp[0], IBV_QPS_ERR);
+        assert_int_equal(send_it(&l, 0, &wr, 8), 0);
+        assert_int_equal(loop_wc(&l, 0).status, IBV_WC_WR_FLUSH_ERR);
+        to_state(l.qp[0], IBV_QPS_RESET);
+        assert_int_equal(send_it(&l, 0, &wr, 8), EINVAL);
+    }
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    loop_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +401,7 @@ int main(void)
         cmocka_unit_test(datagrams__without_receives__are_dropped_and_end_nothing),
         cmocka_unit_test(post__of_what_is_no_datagram__is_refused),
         cmocka_unit_test(qp__from_err_over_reset__flushes_and_takes_datagrams_again),
+        cmocka_unit_test(post__in_err__is_flushed),
     };
 
     return cmocka_run_group_tests_name("ud", tests, NULL, NULL);

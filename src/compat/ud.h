@@ -66,7 +66,7 @@ struct ud_way {
     struct iwarp_qp *qp; /* NULL: it has ended, and datagrams are dropped until pause_ms */
     struct iwarp_conn *conn;
     unsigned queued;  /* buffers in its send queue */
-    int64_t moved_ms; /* when one left it last, or the first one came */
+    int64_t moved_ms; /* when one left it last, or the first one came; inward: when one came last */
     int64_t pause_ms;
     bool ending;
     struct ud_way *next;

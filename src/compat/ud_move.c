@@ -133,8 +133,9 @@ static void keep(struct ud *ud, struct ud_buffer *b, const struct ud_way *way, u
     ud->kept[ud->kept_count++] = (struct ud_kept){.buffer = b, .way = way, .len = len};
 }
 
-static void came_in(struct ud *ud, struct ud_buffer *b, const struct ud_way *way, uint32_t len)
+static void came_in(struct ud *ud, struct ud_buffer *b, struct ud_way *way, uint32_t len)
 {
+    way->moved_ms = compat_now_ms();
     if (ud->delivering >= DELIVERING_MOST && program_takes(ud)) {
         keep(ud, b, way, len);
     } else {

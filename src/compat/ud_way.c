@@ -206,6 +206,46 @@ struct ud_way *ud_way_to(struct ud *ud, const struct ud_to *to)
 
 /* --- from a peer ----------------------------------------------------------------------------- */
 
+enum { SHARES = 64 };
+
+static unsigned share_of(const struct ud_way *w)
+{
+    union ibv_gid gid;
+    unsigned share = 0;
+
+    iwarp_compat_gid_of(&w->peer, &gid);
+    for (unsigned i = 0; i < sizeof gid.raw; i++) {
+        share = share * 31 + gid.raw[i];
+    }
+    return share % SHARES;
+}
+
+/* There are too many: one ends, so that the peer that is refused now finds room when it tries
+ * again. It is the one that has brought no datagram for longest, of those whose addresses have the
+ * hash that most have: a host with very many loses its own. */
+static void end_one_inward(struct ud *ud)
+{
+    unsigned count[SHARES] = {0}, most = 0;
+    struct ud_way *oldest = NULL;
+
+    for (struct ud_way *w = ud->ways; w; w = w->next) {
+        if (w->inward && !w->ending) {
+            unsigned share = share_of(w);
+            most = ++count[share] > count[most] ? share : most;
+        }
+    }
+    for (struct ud_way *w = ud->ways; w; w = w->next) {
+        if (w->inward && !w->ending && share_of(w) == most &&
+            (!oldest || w->moved_ms < oldest->moved_ms)) {
+            oldest = w;
+        }
+    }
+    if (oldest) {
+        oldest->ending = true; /* an event follows */
+        (void)iwarp_abort(oldest->conn);
+    }
+}
+
 void ud_way_accept(struct ud *ud, struct iwarp_conn *conn, const struct num_hello *hello)
 {
     struct ud_way *w = ud->inward < UD_WAYS ? add(ud, hello->from, true) : NULL;
@@ -216,12 +256,15 @@ void ud_way_accept(struct ud *ud, struct iwarp_conn *conn, const struct num_hell
     if (!w || !create_qp(w)) {
         if (w) {
             remove_way(w);
+        } else {
+            end_one_inward(ud);
         }
         num_conn_refuse(conn, NUM_BUSY);
         return;
     }
     ud_buffer_bring(ud);
     w->conn = conn;
+    w->moved_ms = compat_now_ms();
     options_of(&o);
     hello_of(ud, hello->from, octets);
     if (iwarp_conn_peer_addr(conn, &w->peer, &peer_len) != IWARP_OK ||

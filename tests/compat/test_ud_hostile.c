@@ -77,6 +77,20 @@ static void say_hello(int fd, uint32_t from, uint32_t to)
     assert_int_equal(reply[16] & 0x20, 0); /* not rejected */
 }
 
+/* A connection to side 1. */
+static int stranger(const struct loop *l, uint32_t number)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)(l->qp[1]->qp_num >> 8)),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    say_hello(fd, number, l->qp[1]->qp_num);
+    return fd;
+}
+
 /* One FPDU: the first segment of a Send, which is not the last one. */
 static void send_half(int fd)
 {
@@ -102,15 +116,10 @@ static void half_datagrams__of_many_peers__keep_nobody_away(void **state)
     assert_int_equal(ibv_query_gid(l.context, 1, 0, &a.grh.dgid), 0);
     struct ibv_ah *ah = ibv_create_ah(l.pd, &a);
     assert_non_null(ah);
-    const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)(l.qp[1]->qp_num >> 8)),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     send_one(&l, ah);
     for (int round = 0; round < 2; round++) { /* the buffers of those that went serve again */
         for (int i = 0; i < MANY; i++) {
-            fd[i] = socket(AF_INET, SOCK_STREAM, 0);
-            assert_int_equal(connect(fd[i], (const struct sockaddr *)&to, sizeof to), 0);
-            say_hello(fd[i], 0xfffe00u - (uint32_t)i, l.qp[1]->qp_num);
+            fd[i] = stranger(&l, 0xfffe00u - (uint32_t)i);
             send_half(fd[i]);
         }
         nap_ms(50);
@@ -127,10 +136,53 @@ static void half_datagrams__of_many_peers__keep_nobody_away(void **state)
     loop_close(&l);
 }
 
+/* As many connections as a queue pair takes, and none of them sends anything. Each time that a peer
+ * finds no room, one of them goes. */
+static void idle_connections__of_one_host__keep_no_other_away(void **state)
+{
+    enum { ALL = 1024 };
+    struct ibv_ah_attr a = {.port_num = 1, .is_global = 1, .grh = {.hop_limit = 9}};
+    struct ibv_wc wc;
+    int fd[ALL];
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &datagrams);
+    ud_rts(l.qp[0]);
+    ud_rts(l.qp[1]);
+    assert_int_equal(ibv_query_gid(l.context, 1, 0, &a.grh.dgid), 0);
+    struct ibv_ah *ah = ibv_create_ah(l.pd, &a);
+    assert_non_null(ah);
+    for (int i = 0; i < ALL; i++) {
+        fd[i] = stranger(&l, 0xfffe00u - (uint32_t)i);
+    }
+    struct ibv_sge sge = loop_sge(&l, 0, 0, 64);
+    struct ibv_send_wr *bad,
+        wr = {.sg_list = &sge,
+              .num_sge = 1,
+              .opcode = IBV_WR_SEND,
+              .wr.ud = {.ah = ah, .remote_qpn = l.qp[1]->qp_num, .remote_qkey = QKEY}};
+    loop_recv(&l, 1, 2, 0, HEAD + 64);
+    int came = 0;
+    for (int tries = 0; came == 0 && tries < 100; tries++) { /* datagrams may be lost */
+        assert_int_equal(ibv_post_send(l.qp[0], &wr, &bad), 0);
+        nap_ms(100);
+        came = ibv_poll_cq(l.cq[1], 1, &wc);
+    }
+    assert_int_equal(came, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    for (int i = 0; i < ALL; i++) {
+        close(fd[i]);
+    }
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    loop_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_datagrams__of_many_peers__keep_nobody_away),
+        cmocka_unit_test(idle_connections__of_one_host__keep_no_other_away),
     };
 
     return cmocka_run_group_tests_name("ud_hostile", tests, NULL, NULL);

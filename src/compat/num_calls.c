@@ -332,7 +332,7 @@ bool iwarp_num_blame(uint32_t number, uint32_t fault_code)
 
     pthread_mutex_lock(&num_lock);
     struct num *n = num_port_find(number);
-    bool first = n && !n->blamed && (n->not_reached || is_loss(fault_code));
+    bool first = n && !n->qp->ud && !n->blamed && (n->not_reached || is_loss(fault_code));
     if (first) {
         n->blamed = true;
     }

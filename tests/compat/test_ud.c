@@ -374,9 +374,9 @@ static void post__in_err__is_flushed(void **state)
     loop_open(&l, &datagrams);
     struct ibv_ah *ah = handle(&l);
     struct ibv_send_wr wr = request(ah, l.qp[1]->qp_num, QKEY);
-    for (int rts = 0; rts < 2; rts++) {
+    for (int round = 0; round < 20; round++) {
         ud_init(l.qp[0]);
-        if (rts) {
+        if (round % 2) {
             ud_rts(l.qp[0]);
         }
         to_state(l.qp[0], IBV_QPS_ERR);

@@ -136,12 +136,41 @@ static void request__of_a_listener_without_a_channel__has_an_id_whose_calls_wait
     close_end(&client);
 }
 
+/* Also a queue pair that never was connected takes no further receive, and says so. */
+static void connect__refused_with_an_srq__reports_the_last_wqe(void **state)
+{
+    struct ibv_srq_init_attr srq = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_qp_init_attr attr = qp_attr();
+    struct ibv_async_event event;
+    struct end client;
+
+    (void)state;
+    open_end(&client);
+    prepare_client(&client, AF_INET, htons(9)); /* nobody is there */
+    rdma_destroy_qp(client.id);
+    ok(rdma_create_srq(client.id, NULL, &srq));
+    ok(rdma_create_qp(client.id, NULL, &attr));
+    connect_client(&client, "hello");
+    expect_ack(client.channel, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+    struct pollfd p = {.fd = client.id->verbs->async_fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 1000), 1);
+    ok(ibv_get_async_event(client.id->verbs, &event));
+    assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+    assert_ptr_equal(event.element.qp, client.id->qp);
+    ibv_ack_async_event(&event);
+    assert_int_equal(poll(&p, 1, 0), 0);
+    rdma_destroy_qp(client.id);
+    rdma_destroy_srq(client.id);
+    close_end(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(destroy__waiting_for_an_acknowledgement__reports_nothing_more),
         cmocka_unit_test(destroy__of_a_listener_with_a_request_taken__takes_no_other),
         cmocka_unit_test(request__of_a_listener_without_a_channel__has_an_id_whose_calls_wait),
+        cmocka_unit_test(connect__refused_with_an_srq__reports_the_last_wqe),
     };
 
     return cmocka_run_group_tests_name("test_cm_leave", tests, NULL, NULL);

@@ -137,7 +137,7 @@ static void open__missing_or_too_long__has_its_errno(void **state)
 static int make_in(const char *path, bool drop_last)
 {
     int in = openat(scratch_fd, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = cp_path_make(in, path, drop_last);
+    int fd = cp_path_make(in, path, drop_last, false);
     int error = errno;
 
     close(in);

@@ -162,6 +162,20 @@ static void tree__little_room_for_records__is_the_same_tree(void **state)
     expect_same_tree();
 }
 
+/* Ten files with the link, and the beginning and the end of three directories. */
+static void tree__sync__is_one_entry_in_a_slot(void **state)
+{
+    struct cp_source_options options = {.recursive = true, .sync = true};
+    struct cp_top top;
+
+    (void)state;
+    begin(&options, &top);
+    assert_true(move_all(65536, sizeof octets) >= 16);
+    finish();
+    assert_int_equal(failed, 0);
+    expect_same_tree();
+}
+
 static void file__became_shorter__is_aborted_and_the_rest_goes_on(void **state)
 {
     struct cp_source_options options = {.recursive = true};
@@ -269,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_TREE(tree__any_slot_size__is_the_same_tree),
         WITH_TREE(tree__little_room_for_records__is_the_same_tree),
+        WITH_TREE(tree__sync__is_one_entry_in_a_slot),
         WITH_TREE(file__became_shorter__is_aborted_and_the_rest_goes_on),
         WITH_TREE(directory__without_recursive__is_skipped),
         WITH_TREE(drop__current_file__aborts_only_it),

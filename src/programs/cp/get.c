@@ -173,18 +173,36 @@ static void transfer(struct get *get)
     }
 }
 
+/* Flush the directory that the new directory fd is in. fd, or -1 with errno. */
+static int flush_above(int fd)
+{
+    int above = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = above < 0 || fsync(above) < 0 ? errno : 0;
+
+    if (above >= 0) {
+        close(above);
+    }
+    if (!error) {
+        return fd;
+    }
+    close(fd);
+    errno = error;
+    return -1;
+}
+
 /*
  * Where to: target is a directory to copy into if it says so, or is one and the source a file.
  * Opens the directory, sets the name in it and what the directory is called. -1 with errno.
  */
 static int open_target(const char *target, const char *source, bool is_dir, char *name,
-                       char *directory)
+                       char *directory, bool sync)
 {
     struct stat st;
     size_t len = strlen(target);
     const char *slash = strrchr(target, '/');
     const char *last = slash ? slash + 1 : target;
     bool exists = stat(target, &st) == 0 && S_ISDIR(st.st_mode);
+    bool is_made = false;
     bool into = !*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || (exists && !is_dir);
 
     if (len >= CP_PATH_MAX || strlen(last) > CP_NAME_MAX) {
@@ -192,7 +210,8 @@ static int open_target(const char *target, const char *source, bool is_dir, char
         return -1;
     }
     if (into) {
-        if (!exists && (mkdir(target, 0777) < 0 && errno != EEXIST)) {
+        is_made = !exists && mkdir(target, 0777) == 0;
+        if (!exists && !is_made && errno != EEXIST) {
             return -1;
         }
         cp_path_last(source, name, CP_NAME_MAX + 1);
@@ -204,7 +223,8 @@ static int open_target(const char *target, const char *source, bool is_dir, char
         snprintf(name, CP_NAME_MAX + 1, "%s", last);
         snprintf(directory, CP_PATH_MAX, "%.*s", (int)(last - target), target);
     }
-    return open(directory[0] ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(directory[0] ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 && is_made && sync ? flush_above(fd) : fd;
 }
 
 static void copy(struct get *get)
@@ -218,6 +238,7 @@ static void copy(struct get *get)
 
     flags |= options->recursive ? CP_OPEN_RECURSIVE : 0;
     flags |= options->checksum ? CP_OPEN_CHECKSUM : 0;
+    flags |= options->sync ? CP_OPEN_SYNC : 0;
     flags |= get->client.report.bar ? CP_OPEN_TOTALS : 0;
     if (!cp_client_open(&get->client, CP_ACTION_GET, flags, &opened)) {
         return;
@@ -228,7 +249,7 @@ static void copy(struct get *get)
         return;
     }
     int dir = open_target(target, get->client.url.name, opened.kind == CP_KIND_DIRECTORY, name,
-                          directory);
+                          directory, options->sync);
     if (dir < 0) {
         cp_report_entry(&get->client.report, target, 0, false, false, cp_result_from_errno(errno));
         return;

@@ -184,11 +184,16 @@ int cp_path_open(int dir, const char *path, int flags)
 }
 
 /* Make the directory name in at, or take the one that is there. Follows links only below dir. */
-static int make_component(int dir, int at, const char *name, const char *whole, size_t whole_len)
+static int make_component(int dir, int at, const char *name, const char *whole, size_t whole_len,
+                          bool sync)
 {
     char so_far[CP_PATH_MAX];
 
     if (mkdirat(at, name, 0777) < 0 && errno != EEXIST) {
+        return -1;
+    }
+    /* Also of one that is there: whoever made it may not have flushed it. */
+    if (sync && fsync(at) < 0) {
         return -1;
     }
     if (whole_len >= sizeof so_far) {
@@ -201,7 +206,7 @@ static int make_component(int dir, int at, const char *name, const char *whole, 
     return cp_path_open(dir, so_far, O_RDONLY | O_DIRECTORY);
 }
 
-int cp_path_make(int dir, const char *path, bool drop_last)
+int cp_path_make(int dir, const char *path, bool drop_last, bool sync)
 {
     const char *rest = path;
     char name[CP_NAME_MAX + 1], next[CP_NAME_MAX + 1];
@@ -214,7 +219,7 @@ int cp_path_make(int dir, const char *path, bool drop_last)
         if (next_len == 0 && drop_last) {
             return at;
         }
-        int fd = next_len < 0 ? -1 : make_component(dir, at, name, path, so_far);
+        int fd = next_len < 0 ? -1 : make_component(dir, at, name, path, so_far, sync);
         int error = errno;
         close(at);
         errno = error;

@@ -41,7 +41,8 @@ int cp_path_open(int dir, const char *path, int flags);
 
 /*
  * The same for a directory whose missing parts are made. drop_last leaves away the last component.
+ * sync: on stable storage, too.
  */
-int cp_path_make(int dir, const char *path, bool drop_last);
+int cp_path_make(int dir, const char *path, bool drop_last, bool sync);
 
 #endif

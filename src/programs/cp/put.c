@@ -283,7 +283,8 @@ static void copy(struct put *put)
 {
     static const struct cp_source_events template = {NULL, on_begun, on_problem};
     const struct cp_options *options = put->client.options;
-    struct cp_source_options how = {.recursive = options->recursive, .checksum = options->checksum};
+    struct cp_source_options how = {
+        .recursive = options->recursive, .checksum = options->checksum, .sync = options->sync};
     struct cp_source_events events = template;
     struct cp_opened opened;
 

@@ -49,7 +49,7 @@ static int open_put_target(const struct cp_session *session, unsigned flags, enu
     *kind = CP_KIND_DIRECTORY;
     cp_path_last(session->name, last, sizeof last);
     if (flags & CP_OPEN_INTO || !last[0]) {
-        return cp_path_make(root, session->name, false);
+        return cp_path_make(root, session->name, false, flags & CP_OPEN_SYNC);
     }
     if (flags & CP_OPEN_ONE_FILE) {
         int fd = cp_path_open(root, session->name, O_RDONLY | O_DIRECTORY);
@@ -58,7 +58,7 @@ static int open_put_target(const struct cp_session *session, unsigned flags, enu
         }
     }
     *kind = CP_KIND_NAME;
-    return cp_path_make(root, session->name, true);
+    return cp_path_make(root, session->name, true, flags & CP_OPEN_SYNC);
 }
 
 static struct cp_result open_put(struct cp_session *session, unsigned flags,
@@ -120,6 +120,7 @@ static struct cp_result open_get(struct cp_session *session, const struct cp_ope
     struct cp_source_options how = {.recursive = recursive,
                                     .checksum = open->flags & CP_OPEN_CHECKSUM,
                                     .list = list,
+                                    .sync = open->flags & CP_OPEN_SYNC,
                                     .shallow = list && !recursive};
     struct cp_totals totals = {0};
     int fd = -1;

@@ -262,6 +262,12 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
     } else {
         result = open_directory(sink->room, above->fd, name, record->mode, &level.fd);
     }
+    /* Before the files in it are told of. Also if it was there: it may not have been flushed. */
+    if (sink->sync && level.fd >= 0 && fsync(above->fd) < 0) {
+        result = cp_result_from_errno(errno);
+        close(level.fd);
+        level.fd = -1;
+    }
     level.keep = strcmp(name, ".") == 0;
     level.path_len = strlen(sink->path);
     sink->levels[++sink->depth] = level;
@@ -283,6 +289,9 @@ static bool leave(struct cp_sink *sink)
         if (!level->keep) {
             (void)fchmod(level->fd, level->mode);
             (void)futimens(level->fd, times);
+            if (sink->sync) {
+                (void)fsync(level->fd);
+            }
         }
         close(level->fd);
     }

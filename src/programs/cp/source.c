@@ -304,8 +304,14 @@ static void begin_top(struct cp_source *source, struct cp_writer *records)
 bool cp_source_fill(struct cp_source *source, uint8_t *slot, size_t slot_size,
                     struct cp_writer *records, uint32_t *data_len)
 {
+    const size_t room = records->left;
+
     *data_len = 0;
     for (;;) {
+        /* The other end hears nothing while a slot is carried out, so that must not take long. */
+        if (source->options.sync && source->fd < 0 && records->left < room) {
+            return true;
+        }
         /* No step writes more than one name, or one digest and one number. */
         if (records->left < CP_RECORD_MAX) {
             return true;

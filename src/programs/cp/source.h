@@ -34,6 +34,7 @@ struct cp_source_options {
     bool checksum;
     bool list;    /* names only, no data: FILE without END, contents of the top only */
     bool shallow; /* list: do not enter directories */
+    bool sync;    /* a slot holds one file or directory at most: the sink flushes each */
 };
 
 struct cp_source {

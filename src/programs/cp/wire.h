@@ -61,7 +61,7 @@ enum cp_open_flags {
     CP_OPEN_INTO = 1 << 2,     /* put: the name is a directory, made if missing */
     CP_OPEN_ONE_FILE = 1 << 3, /* put: one file; goes into the name if that is a directory */
     CP_OPEN_TOTALS = 1 << 4,   /* get: count files and octets first */
-    CP_OPEN_SYNC = 1 << 5      /* put: on stable storage before STORED */
+    CP_OPEN_SYNC = 1 << 5      /* put: on stable storage before STORED; get: the client flushes */
 };
 
 struct cp_open {

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# timeout: 600
+#
+# iwarp-cp with --sync: a disk that takes long to flush is not taken for an end that is dead, and what
+# a power cut may not undo is flushed, new directories included.  The disk is tests/preload/slow_sync.
+set -u
+slow_sync=$(realpath "${BUILD:?where the build is}/tests/preload/slow_sync.so") || exit 1
+. tests/support/cp.bash
+export LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$slow_sync
+
+mkdir -p export tree/sub away
+(cd tree && for i in {1..60}; do echo "$i" >"$i"; done)
+echo deep >tree/sub/deep
+
+# All flushes together take several times as long as either end waits.
+SLOW_SYNC_MS=60 serve --idle 2 export || exit 1
+url=iwarp://$address
+check "put: the server flushes longer than --timeout" succeeds "$cp" put -r --sync --timeout 2 tree "$url/tree"
+check "put: is the same tree" same_tree tree export/tree
+check "get: the client flushes longer than --idle" env SLOW_SYNC_MS=60 \
+    timeout "$patience" "$cp" get -r --sync "$url/tree" back
+check "get: is the same tree" same_tree tree back
+stop
+
+# flushed DIR...: each was
+flushed()
+{
+    local dir missing=0
+    grep -v deleted log
+    for dir; do
+        grep -Fxq "$work/$dir" log || { echo "$dir was not flushed"; missing=1; }
+    done
+    return $missing
+}
+SLOW_SYNC_LOG=log serve export || exit 1
+url=iwarp://$address
+check "put into new directories" succeeds "$cp" put -r --sync tree "$url/new/dirs/tree"
+check "all that have a new name in them were flushed" \
+    flushed export export/new export/new/dirs export/new/dirs/tree export/new/dirs/tree/sub
+: >log
+check "put of a file into a new directory" succeeds "$cp" put --sync tree/1 "$url/other/"
+check "both were flushed" flushed export export/other
+: >log
+check "put without --sync" succeeds "$cp" put -r tree "$url/quick/tree"
+check "flushes nothing" test ! -s log
+stop
+serve export || exit 1
+url=iwarp://$address
+: >log
+check "get into a new directory" succeeds env SLOW_SYNC_LOG=log "$cp" get --sync "$url/tree/sub/deep" away/new/
+check "both were flushed here" flushed away away/new
+: >log
+check "get of a tree" succeeds env SLOW_SYNC_LOG=log "$cp" get -r --sync "$url/tree" away/tree
+check "all of it was flushed here" flushed away away/tree away/tree/sub
+stop
+finish

@@ -107,7 +107,21 @@ for action in put get; do
         check "$action, $change: and of the other file" cmp $source/b $copy/b
     done
 done
+
+# Files with another size than their content: 0 in /proc, 4096 in /sys.
+no_copy()
+{
+    fails 1 "its content is not as long as its size says; " "$@" && [ ! -e proc ] && [ ! -e export/proc ]
+}
+check "put of a file that says it is empty" no_copy "$cp" put /proc/self/status "iwarp://$address/proc"
+if [ -r /sys/kernel/mm/transparent_hugepage/enabled ]; then
+    check "put of a file that says it is longer" \
+        no_copy "$cp" put /sys/kernel/mm/transparent_hugepage/enabled "iwarp://$address/proc"
+fi
 check "nothing hidden is left" no_leftovers .
 check "the server ends in order" stop
 check "and said nothing" test ! -s server.err
+serve --read-only /proc/sys || exit 1
+check "get of a file that says it is empty" no_copy "$cp" get "iwarp://$address/kernel/ostype" proc
+stop
 finish

@@ -133,12 +133,17 @@ static void abort_file(struct cp_source *source, struct cp_writer *records, stru
     close_file(source);
 }
 
-/* Is the open file as it was at the beginning? Its owner, links and mode are no matter. */
+/*
+ * Is the open file as it was at the beginning, and is that all of it? Its owner, links and mode are
+ * no matter. Files of /proc have content although their size is 0.
+ */
 static struct cp_result check_unchanged(const struct cp_source *source)
 {
     struct stat st;
+    uint8_t behind;
+    size_t more = read_file(source->fd, &behind, 1, source->size);
 
-    if (fstat(source->fd, &st) < 0) {
+    if ((more == 0 && errno != 0) || fstat(source->fd, &st) < 0) {
         return cp_result_from_errno(errno);
     }
     if ((uint64_t)st.st_size < source->size) {
@@ -147,7 +152,18 @@ static struct cp_result check_unchanged(const struct cp_source *source)
     bool is_same = (uint64_t)st.st_size == source->size &&
                    st.st_mtim.tv_sec == source->mtime.tv_sec &&
                    st.st_mtim.tv_nsec == source->mtime.tv_nsec;
-    return cp_result_of(is_same ? CP_OK : CP_MODIFIED);
+    if (!is_same) {
+        return cp_result_of(CP_MODIFIED);
+    }
+    return cp_result_of(more > 0 ? CP_WRONG_SIZE : CP_OK);
+}
+
+/* Why the file ended before its size did. */
+static struct cp_result explain_short(const struct cp_source *source)
+{
+    struct cp_result changed = check_unchanged(source);
+
+    return changed.status == CP_OK ? cp_result_of(CP_WRONG_SIZE) : changed;
 }
 
 static void end_file(struct cp_source *source, struct cp_writer *records)
@@ -190,7 +206,7 @@ static bool continue_file(struct cp_source *source, uint8_t *slot, size_t slot_s
     if (len > 0) {
         if (read_file(source->fd, slot + *data_len, len, source->offset) < len) {
             abort_file(source, records,
-                       errno ? cp_result_from_errno(errno) : cp_result_of(CP_CHANGED));
+                       errno ? cp_result_from_errno(errno) : explain_short(source));
             return true;
         }
         cp_digest_update(&source->digest, slot + *data_len, len);

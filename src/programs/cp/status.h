@@ -60,7 +60,9 @@
         "free some space there, or start it with a smaller --keep-free")                           \
     ROW(DISPLACED, "the server gave the place of this idle connection to another client",          \
         "repeat the transfer")                                                                     \
-    ROW(MODIFIED, "the file changed while it was being copied", "repeat the transfer")
+    ROW(MODIFIED, "the file changed while it was being copied", "repeat the transfer")             \
+    ROW(WRONG_SIZE, "its content is not as long as its size says",                                 \
+        "files such as those of /proc and /sys: copy it with cat first, and then that")
 
 enum cp_status {
 #define ROW(name, text, hint) CP_##name,

@@ -22,6 +22,9 @@ chmod 755 tree/hello
 chmod 400 tree/nothing
 touch -d '2001-02-03 04:05:06.789' tree/sub/large tree/sub/empty
 chmod 500 tree/sub/empty
+mkdir tree/anybody tree/group
+chmod 1777 tree/anybody
+chmod 2750 tree/group
 
 # 3000 files of 100 to 8000 octets
 mkdir many
@@ -66,6 +69,49 @@ check "arrives empty" same_tree void export/void
 check "an empty tree back" succeeds "$cp" get -r "$url/void" void-back
 check "arrives empty again" same_tree void void-back
 
+# what a directory has there stays: without it anybody may remove the files of others
+mkdir -p export/shared/anybody plain-tree/anybody plain-tree/new
+chmod 1777 export/shared/anybody
+chmod 2755 export/shared
+chmod 777 plain-tree/anybody
+chmod 4755 plain-tree
+echo program >plain-tree/program
+chmod 6755 plain-tree/program
+check "a tree over directories with special bits" succeeds "$cp" put -r plain-tree/. "$url/shared"
+has_mode()
+{
+    stat -c '%a %n' "$2" && [ "$(stat -c %a "$2")" = "$1" ]
+}
+check "a sticky bit stays" has_mode 1777 export/shared/anybody
+check "set-group-ID stays" has_mode 2755 export/shared
+check "and is inherited" has_mode 2755 export/shared/new
+check "a file has neither set-user-ID nor set-group-ID" has_mode 755 export/shared/program
+rm -r export/shared
+
+# a link that has the name of a file
+echo before >target
+cp target export/target
+ln -s target link
+ln -s target export/link
+ln -s nowhere export/dangling
+mkdir export/place
+ln -s place export/to-place
+check "put onto a link" succeeds "$cp" put tree/hello "$url/link"
+check "replaces the link" bash -c 'test ! -L export/link && cmp tree/hello export/link'
+check "not what it leads to" test "$(cat export/target)" = before
+check "get onto a link" succeeds "$cp" get "$url/tree/hello" link
+check "replaces the link here" bash -c 'test ! -L link && cmp tree/hello link'
+check "not what that leads to" test "$(cat target)" = before
+check "put onto a link to nothing" succeeds "$cp" put tree/hello "$url/dangling"
+check "replaces it" bash -c 'test ! -L export/dangling && cmp tree/hello export/dangling && test ! -e export/nowhere'
+check "put onto a link to a directory" succeeds "$cp" put tree/hello "$url/to-place"
+check "goes into the directory" bash -c 'test -L export/to-place && cmp tree/hello export/place/hello'
+check "get of a link" succeeds "$cp" get "$url/to-place/hello" through
+check "is what it leads to" cmp tree/hello through
+check "a tree onto a link to a directory" fails 1 "not a directory" "$cp" put -r void "$url/to-place"
+check "leaves the link" test -L export/to-place
+rm export/to-place
+
 # where to
 check "into a directory by a slash" succeeds "$cp" put tree/hello "$url/by/slash/"
 check "is in it" cmp tree/hello export/by/slash/hello
@@ -99,6 +145,9 @@ check "is there with its dash" cmp ./tree/-r export/-x
 "$cp" ls "$url/tree/sub" >ls.out
 check "ls of a directory" grep -Eq '^-rw.* 3000000 2001-02-03 04:05 large$' ls.out
 check "ls tells of directories" grep -Eq '^dr-x------ .* empty$' ls.out
+"$cp" ls "$url/tree" >ls.out
+check "ls tells of a sticky bit" grep -Eq '^drwxrwxrwt .* anybody$' ls.out
+check "ls tells of set-group-ID" grep -Eq '^drwxr-s--- .* group$' ls.out
 check "ls -r has paths" bash -c '"$1" ls -r "$2/tree" | grep -Eq " sub/large$"' - "$cp" "$url"
 check "ls of a file" bash -c '"$1" ls "$2/tree/hello" | grep -Eq "^-rwxr-xr-x +5 .* hello$"' - \
     "$cp" "$url"

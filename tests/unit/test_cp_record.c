@@ -84,6 +84,19 @@ static void file__setuid_bits__are_dropped(void **state)
     assert_int_equal(record.mode, 0644);
 }
 
+static void directory__setuid_bit__is_dropped_alone(void **state)
+{
+    struct cp_record record;
+    uint8_t buf[sizeof file_octets];
+
+    (void)state;
+    memcpy(buf, file_octets, sizeof buf);
+    buf[0] = CP_RECORD_DIRECTORY;
+    buf[3] = 0x0f; /* 07644 */
+    assert_int_equal(read_one(buf, sizeof buf, &record), 1);
+    assert_int_equal(record.mode, 03644);
+}
+
 static void file__impossible_time_or_size__is_refused(void **state)
 {
     struct cp_record record;
@@ -213,6 +226,7 @@ int main(void)
         cmocka_unit_test(file__written__is_literal_octets),
         cmocka_unit_test(file__cut_anywhere__is_refused),
         cmocka_unit_test(file__setuid_bits__are_dropped),
+        cmocka_unit_test(directory__setuid_bit__is_dropped_alone),
         cmocka_unit_test(file__impossible_time_or_size__is_refused),
         cmocka_unit_test(name__unusable__is_refused),
         cmocka_unit_test(name__odd_but_usable__passes),

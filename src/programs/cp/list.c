@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +30,14 @@ static void print_mode(char type, uint32_t mode)
 
     putchar(type);
     for (unsigned i = 0; i < 9; i++) {
-        putchar(mode >> (8 - i) & 1 ? letters[i] : '-');
+        bool is_set = mode >> (8 - i) & 1;
+        if (i == 5 && mode & S_ISGID) {
+            putchar(is_set ? 's' : 'S');
+        } else if (i == 8 && mode & S_ISVTX) {
+            putchar(is_set ? 't' : 'T');
+        } else {
+            putchar(is_set ? letters[i] : '-');
+        }
     }
 }
 

@@ -43,7 +43,9 @@ static void write_attributes(struct cp_writer *writer, const struct cp_record *r
 
 static bool read_attributes(struct cp_reader *reader, struct cp_record *record)
 {
-    record->mode = cp_take_u32(reader) & 0777;
+    bool is_dir = record->type == CP_RECORD_DIRECTORY;
+
+    record->mode = cp_take_u32(reader) & (is_dir ? CP_DIRECTORY_MODE : CP_FILE_MODE);
     record->mtime = (int64_t)cp_take_u64(reader);
     record->mtime_ns = cp_take_u32(reader);
     record->size = cp_take_u64(reader);

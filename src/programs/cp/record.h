@@ -18,6 +18,14 @@
 
 #define CP_DIGEST_LEN 32
 
+/*
+ * What is copied of a mode. Of a directory also the sticky bit, which keeps people from removing
+ * the files of others, and set-group-ID, which gives no right to anybody. A file with set-user-ID
+ * or set-group-ID would run with the rights of whoever receives it.
+ */
+#define CP_FILE_MODE      0777
+#define CP_DIRECTORY_MODE 03777
+
 enum cp_record_type {
     CP_RECORD_FILE = 1,  /* a file begins: name, mode, time, size */
     CP_RECORD_DATA,      /* its next data_len octets, from the slot */
@@ -31,7 +39,7 @@ enum cp_record_type {
 struct cp_record {
     enum cp_record_type type;
     char name[CP_NAME_MAX + 1];
-    uint32_t mode; /* permission bits */
+    uint32_t mode; /* CP_FILE_MODE or CP_DIRECTORY_MODE of it */
     uint64_t size;
     int64_t mtime;
     uint32_t mtime_ns;

@@ -221,15 +221,18 @@ static bool abort_file(struct cp_sink *sink, const struct cp_record *record)
     return true;
 }
 
-/* Take the directory that is there, or make it. */
+/*
+ * Take the directory that is there, or make it, for level. The sticky bit and set-group-ID stay
+ * where they are: somebody set them, or they came from the directory above.
+ */
 static struct cp_result open_directory(struct cp_room *room, int dir, const char *name,
-                                       uint32_t mode, int *opened)
+                                       struct cp_sink_level *level)
 {
     struct cp_result result = cp_room_check(room, dir, 0);
     bool may_be_new = strcmp(name, ".") != 0;
     struct stat st;
 
-    if (may_be_new && result.status == CP_OK && mkdirat(dir, name, mode | 0700) < 0 &&
+    if (may_be_new && result.status == CP_OK && mkdirat(dir, name, level->mode | 0700) < 0 &&
         errno != EEXIST) {
         return cp_result_from_errno(errno);
     }
@@ -238,11 +241,17 @@ static struct cp_result open_directory(struct cp_room *room, int dir, const char
         bool was_not_made = errno == ENOENT && result.status != CP_OK;
         return was_not_made ? result : cp_result_from_errno(errno);
     }
-    /* One that an earlier copy left without write permission must take files again. */
-    if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
-        (void)fchmod(fd, (st.st_mode & 0777) | 0700);
+    if (fstat(fd, &st) < 0) {
+        result = cp_result_from_errno(errno);
+        close(fd);
+        return result;
     }
-    *opened = fd;
+    /* One that an earlier copy left without write permission must take files again. */
+    if ((st.st_mode & 0700) != 0700) {
+        (void)fchmod(fd, (st.st_mode & CP_DIRECTORY_MODE) | 0700);
+    }
+    level->fd = fd;
+    level->mode |= st.st_mode & CP_DIRECTORY_MODE & ~0777U;
     return cp_result_of(CP_OK);
 }
 
@@ -260,7 +269,7 @@ static bool enter(struct cp_sink *sink, const struct cp_record *record)
     if (above->fd < 0) {
         result = cp_result_of(CP_PARENT);
     } else {
-        result = open_directory(sink->room, above->fd, name, record->mode, &level.fd);
+        result = open_directory(sink->room, above->fd, name, &level);
     }
     /* Before the files in it are told of. Also if it was there: it may not have been flushed. */
     if (sink->sync && level.fd >= 0 && fsync(above->fd) < 0) {

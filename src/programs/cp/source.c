@@ -48,7 +48,7 @@ static void write_begin(struct cp_source *source, struct cp_writer *records, con
     bool is_dir = S_ISDIR(st->st_mode);
     struct cp_record record = {
         .type = is_dir ? CP_RECORD_DIRECTORY : CP_RECORD_FILE,
-        .mode = st->st_mode & 0777,
+        .mode = st->st_mode & (is_dir ? CP_DIRECTORY_MODE : CP_FILE_MODE),
         .size = is_dir ? 0 : (uint64_t)st->st_size,
         .mtime = st->st_mtim.tv_sec,
         .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,

@@ -30,6 +30,25 @@
 #include "programs/cp/temp.h"
 #include "scratch.h"
 
+static int proc_error; /* errno of linkat from a path; 0: it works */
+
+/*
+ * Before Linux 6.10 a file cannot be linked by its descriptor alone without CAP_DAC_READ_SEARCH: so
+ * it is here on every kernel, as for most people.
+ */
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    if (flags & AT_EMPTY_PATH) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (proc_error) {
+        errno = proc_error;
+        return -1;
+    }
+    return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
+}
+
 static void write_and_commit(const char *name, const char *content)
 {
     struct cp_temp temp = CP_TEMP_NONE;
@@ -71,6 +90,22 @@ static void commit__name_taken__replaces(void **state)
     write_and_commit("old", "abc");
     expect_content("old", "abc");
     assert_int_equal(scratch_count("."), 1);
+}
+
+/* The error of the way that should have worked is told, not that of the other one. */
+static void commit__disk_full__says_so(void **state)
+{
+    struct cp_temp temp = CP_TEMP_NONE;
+    bool cleared = false;
+
+    (void)state;
+    assert_int_equal(cp_temp_create(&temp, scratch_fd, "x", &cleared), 0);
+    bool is_linked = !temp.hidden[0];
+    proc_error = ENOSPC;
+    int error = cp_temp_commit(&temp, 0600, 0, 0, false);
+    proc_error = 0;
+    assert_int_equal(error, is_linked ? ENOSPC : 0);
+    assert_int_equal(scratch_count("."), is_linked ? 0 : 1);
 }
 
 static void commit__name_is_a_link__replaces_the_link(void **state)
@@ -332,6 +367,7 @@ static int run_all(bool with_child)
         WITH_DIR(commit__new_name__has_content_mode_and_time),
         WITH_DIR(commit__name_taken__replaces),
         WITH_DIR(commit__name_is_a_link__replaces_the_link),
+        WITH_DIR(commit__disk_full__says_so),
         WITH_DIR(commit__name_is_a_directory__fails_and_leaves_nothing),
         WITH_DIR(before_commit__name__is_untouched),
         WITH_DIR(commit__of_two_at_once__gives_each_its_own_file),

@@ -60,14 +60,19 @@ int cp_temp_create(struct cp_temp *temp, int dir, const char *name, bool *cleare
     return create_hidden(temp);
 }
 
-/* Give a file without name the name to; needs no privilege this way. */
+/*
+ * Give a file without name the name to. The second way is for where there is no /proc only: without
+ * privilege Linux before 6.10 answers ENOENT to it, whatever else would be wrong.
+ */
 static int link_to(const struct cp_temp *temp, const char *to)
 {
     char self[32];
 
     snprintf(self, sizeof self, "/proc/self/fd/%d", temp->fd);
-    if (linkat(AT_FDCWD, self, temp->dir, to, AT_SYMLINK_FOLLOW) == 0 ||
-        linkat(temp->fd, "", temp->dir, to, AT_EMPTY_PATH) == 0) {
+    if (linkat(AT_FDCWD, self, temp->dir, to, AT_SYMLINK_FOLLOW) == 0) {
+        return 0;
+    }
+    if (errno == ENOENT && linkat(temp->fd, "", temp->dir, to, AT_EMPTY_PATH) == 0) {
         return 0;
     }
     return errno;

@@ -11,15 +11,42 @@
 #include <sys/random.h>
 
 static const char usage[] =
-    "usage: iwarp-link PATH [--loss P] [--reorder P] [--duplicate P] [--delay US] [--rate BITS]\n"
-    "                  [--seed N] [--version] [--help]\n"
-    "A switch for Ethernet frames at the socket PATH, for IWARP_TRANSPORT=lwip:unix=PATH,...\n"
-    "P is a probability, as 0.01 or 1%; BITS are in a second, as 1000000, 100M or 1G.\n";
+    "iwarp-link is an Ethernet switch between processes, for IWARP_TRANSPORT=lwip:unix=PATH,...\n\n"
+    "  iwarp-link [OPTION...] PATH          a socket that it makes\n\n"
+    "  --loss P         frames that are lost; P is a probability, as 0.01 or 1%\n"
+    "  --reorder P      frames that come behind others\n"
+    "  --duplicate P    frames that come twice\n"
+    "  --delay US       microseconds that every frame takes\n"
+    "  --rate BITS      a second to each end, as 1000000, 100M or 1G\n"
+    "  --seed N         of chance; without it, it is printed at the end\n"
+    "  -h, --help       this text\n"
+    "  -V, --version    the version\n";
 
-static int wrong(const char *option, const char *value)
+/* The status of the program. */
+static int wrong(const char *what, const char *why)
 {
-    fprintf(stderr, "iwarp-link: %s %s: not what is expected\n%s", option, value, usage);
+    fprintf(stderr, "iwarp-link: %s: %s; see iwarp-link --help\n", what, why);
     return 2;
+}
+
+/* What getopt_long could make nothing of: letter is '?' or ':'. */
+static int refuse(int letter, const char *word)
+{
+    bool is_long = strncmp(word, "--", 2) == 0;
+    const char typed[] = {'-', (char)optopt, '\0'};
+
+    return wrong(is_long ? word : typed, letter == ':'           ? "it needs a value"
+                                         : is_long && optopt > 0 ? "it takes no value"
+                                                                 : "no such option");
+}
+
+static int print(const char *text)
+{
+    if (fputs(text, stdout) < 0 || fflush(stdout) != 0) {
+        fputs("iwarp-link: standard output: it cannot be written\n", stderr);
+        return 1;
+    }
+    return 0;
 }
 
 static bool probability(const char *text, double *p)
@@ -59,27 +86,31 @@ static void ready(const char *path)
     fflush(stdout);
 }
 
-static bool set(struct link_cable *c, int option, const char *value)
+/* NULL, or what it should have been. */
+static const char *set(struct link_cable *c, int option, const char *value)
 {
+    static const char chance[] = "not a probability, as 0.01 or 1%";
     uint64_t n;
 
     switch (option) {
     case 'l':
-        return probability(value, &c->loss);
+        return probability(value, &c->loss) ? NULL : chance;
     case 'r':
-        return probability(value, &c->reorder);
+        return probability(value, &c->reorder) ? NULL : chance;
     case 'u':
-        return probability(value, &c->duplicate);
+        return probability(value, &c->duplicate) ? NULL : chance;
     case 'd':
         if (!number(value, 10000000, &n)) {
-            return false;
+            return "not a number of microseconds up to 10000000";
         }
         c->delay_ns = n * 1000;
-        return true;
+        return NULL;
     case 'b':
-        return number(value, 1000000000000u, &c->rate) && c->rate > 0;
+        return number(value, 1000000000000u, &c->rate) && c->rate > 0
+                   ? NULL
+                   : "not bits a second, as 1000000, 100M or 1G, up to 1000G";
     default:
-        return number(value, UINT64_MAX / 1000, &c->random);
+        return number(value, UINT64_MAX / 1000, &c->random) ? NULL : "not a number";
     }
 }
 
@@ -92,35 +123,36 @@ int main(int argc, char **argv)
                                             {"rate", required_argument, NULL, 'b'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
+                                            {"version", no_argument, NULL, 'V'},
                                             {NULL, 0, NULL, 0}};
     struct link_cable c = {0};
-    int option, at = 0;
+    int option;
 
     if (getrandom(&c.random, sizeof c.random, 0) != sizeof c.random) {
         c.random = 1;
     }
     c.random %= 1000000000;
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":hV", options, NULL)) != -1) {
         if (option == 'h') {
-            fputs(usage, stdout);
-            return 0;
+            return print(usage);
         }
-        if (option == 'v') {
-            printf("iwarp-link %s\n", iwarp_version());
-            return 0;
+        if (option == 'V') {
+            return print("iwarp-link " IWARP_VERSION "\n");
         }
-        if (option == '?') {
-            fputs(usage, stderr);
-            return 2;
+        if (option == '?' || option == ':') {
+            return refuse(option, argv[optind - 1]);
         }
-        if (!set(&c, option, optarg)) {
-            return wrong(options[at].name, optarg);
+        const char *expected = set(&c, option, optarg);
+        if (expected) {
+            return wrong(optarg, expected);
         }
     }
-    if (optind + 1 != argc) {
-        fputs(usage, stderr);
-        return 2;
+    if (optind == argc) {
+        return wrong("PATH", "it is missing");
+    }
+    if (optind + 1 < argc) {
+        return wrong(argv[optind + 1], "there is one PATH only");
     }
     uint64_t seed = c.random;
     int status = link_switch(argv[optind], &c, ready);

@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <iwarp/version.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 4096, TEXT = 1 << 22, PLACE = 512 };
+enum { CONNECTIONS = 4096, TEXT = 1 << 22, PLACE = 512, COUNT_MAX = 999999999 };
 
 struct line {
     char peer[128], state[16], tls[4], fault[48];
@@ -31,10 +32,39 @@ struct answer {
     double at;
 };
 
+struct place {
+    const char *name;
+    union {
+        struct sockaddr any;
+        struct sockaddr_un un;
+        struct sockaddr_in in;
+    } at;
+    socklen_t len;
+};
+
+struct settings {
+    double interval;
+    uint64_t count; /* 0: without end */
+    bool help, version;
+};
+
 static void fail(const char *place, const char *why)
 {
     fprintf(stderr, "iwarp-stat: %s: %s\n", place, why);
     exit(1);
+}
+
+static void wrong(const char *what, const char *why)
+{
+    fprintf(stderr, "iwarp-stat: %s: %s; see iwarp-stat --help\n", what, why);
+    exit(2);
+}
+
+static void flush(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fail("standard output", "it cannot be written");
+    }
 }
 
 /* --- where to ask ---------------------------------------------------------------------------- */
@@ -49,7 +79,7 @@ static void place_of_process(const char *pid, char out[PLACE])
     snprintf(path, sizeof path, "/proc/%s/environ", pid);
     FILE *file = fopen(path, "re");
     if (!file) {
-        fail(pid, strerror(errno));
+        fail(pid, errno == ENOENT ? "no such process" : strerror(errno));
     }
     size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);
@@ -64,32 +94,51 @@ static void place_of_process(const char *pid, char out[PLACE])
     fail(pid, "it was started without IWARP_METRICS, see iwarp_env(7)");
 }
 
-static int ask(const char *place)
+/* Is text a number up to most, and nothing else? */
+static bool number(const char *text, uint64_t most, uint64_t *value)
 {
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    bool is_unix = strncmp(place, "unix:", 5) == 0;
-    const char *colon = strrchr(place, ':');
-    char address[INET_ADDRSTRLEN];
+    size_t digits = strspn(text, "0123456789");
 
-    if (is_unix) {
-        if (strlen(place + 5) >= sizeof un.sun_path) {
-            fail(place, "the path is too long");
+    *value = digits > 0 && digits < 10 ? strtoul(text, NULL, 10) : UINT64_MAX;
+    return text[digits] == '\0' && *value <= most;
+}
+
+/* NULL, or what is wrong with the name. */
+static const char *parse_place(const char *name, struct place *place)
+{
+    const char *colon = strrchr(name, ':');
+    char address[INET_ADDRSTRLEN];
+    uint64_t port;
+
+    *place = (struct place){.name = name};
+    if (strncmp(name, "unix:", 5) == 0) {
+        place->len = sizeof place->at.un;
+        place->at.un.sun_family = AF_UNIX;
+        if (!name[5] || strlen(name + 5) >= sizeof place->at.un.sun_path) {
+            return name[5] ? "the path is too long" : "the path is missing";
         }
-        strcpy(un.sun_path, place + 5);
-    } else {
-        snprintf(address, sizeof address, "%.*s", colon ? (int)(colon - place) : 0, place);
-        if (!colon || inet_pton(AF_INET, address, &in.sin_addr) != 1) {
-            fail(place, "expected a process, unix:PATH or 127.0.0.1:PORT");
-        }
-        in.sin_port = htons((in_port_t)atoi(colon + 1));
+        strcpy(place->at.un.sun_path, name + 5);
+        return NULL;
     }
+    place->len = sizeof place->at.in;
+    place->at.in.sin_family = AF_INET;
+    snprintf(address, sizeof address, "%.*s", colon ? (int)(colon - name) : 0, name);
+    if (!colon || inet_pton(AF_INET, address, &place->at.in.sin_addr) != 1 ||
+        !number(colon + 1, 65535, &port) || port == 0) {
+        return "not a process, unix:PATH or 127.0.0.1:PORT";
+    }
+    place->at.in.sin_port = htons((in_port_t)port);
+    return NULL;
+}
+
+static int ask(const struct place *place)
+{
     const struct timeval limit = {.tv_sec = 5};
-    int fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(place->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
-        connect(fd, is_unix ? (const struct sockaddr *)&un : (const struct sockaddr *)&in,
-                is_unix ? sizeof un : sizeof in) != 0) {
-        fail(place, strerror(errno));
+        connect(fd, &place->at.any, place->len) != 0) {
+        fail(place->name, strerror(errno));
     }
     return fd;
 }
@@ -109,7 +158,7 @@ static bool parse(char *text, struct line *l)
     return fields == 13;
 }
 
-static void fetch(const char *place, struct answer *a)
+static void fetch(const struct place *place, struct answer *a)
 {
     static const char request[] = "GET /connections HTTP/1.0\r\n\r\n";
     static char text[TEXT];
@@ -119,7 +168,7 @@ static void fetch(const char *place, struct answer *a)
     int fd = ask(place);
 
     if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0) {
-        fail(place, strerror(errno));
+        fail(place->name, strerror(errno));
     }
     while (n < TEXT - 1 && (got = recv(fd, text + n, TEXT - 1 - n, 0)) > 0) {
         n += (size_t)got;
@@ -131,7 +180,7 @@ static void fetch(const char *place, struct answer *a)
     a->n = 0;
     char *body = strstr(text, "\r\n\r\n");
     if (!body || strncmp(text, "HTTP/1.0 200", 12) != 0) {
-        fail(place, "no statistics of libiwarp there");
+        fail(place->name, "no statistics of libiwarp there");
     }
     for (char *p = strtok(body + 4, "\n"); p && a->n < CONNECTIONS; p = strtok(NULL, "\n")) {
         a->n += parse(p, &a->line[a->n]);
@@ -185,70 +234,127 @@ static void show(const struct answer *a, const struct answer *before)
     if (a->n == 0) {
         printf("no connections\n");
     }
-    fflush(stdout);
+    flush();
 }
 
-static void usage(FILE *out)
+/* --- what was typed -------------------------------------------------------------------------- */
+
+static void usage(void)
 {
-    fprintf(out,
-            "iwarp-stat shows the connections of a process that runs with IWARP_METRICS, live.\n\n"
-            "  iwarp-stat [OPTION...] PID|unix:PATH|127.0.0.1:PORT\n\n"
-            "  -i, --interval SECONDS   between two looks (1)\n"
-            "  -n, --count N            stop after so many (0: never); 1: no rates\n"
-            "  -h, --help               this text\n"
-            "  -V, --version            the version\n");
+    fputs("iwarp-stat shows the connections of a process that runs with IWARP_METRICS, live.\n\n"
+          "  iwarp-stat [OPTION...] PID|unix:PATH|127.0.0.1:PORT\n\n"
+          "  -i, --interval SECONDS   between two looks (1)\n"
+          "  -n, --count N            stop after so many (0: never); 1: no rates\n"
+          "  -h, --help               this text\n"
+          "  -V, --version            the version\n",
+          stdout);
 }
 
-int main(int argc, char **argv)
+/* What getopt_long could make nothing of: letter is '?' or ':'. */
+static void refuse(int letter, const char *word)
+{
+    bool is_long = strncmp(word, "--", 2) == 0;
+    const char typed[] = {'-', (char)optopt, '\0'};
+
+    wrong(is_long ? word : typed, letter == ':'           ? "it needs a value"
+                                  : is_long && optopt > 0 ? "it takes no value"
+                                                          : "no such option");
+}
+
+static double take_interval(const char *text)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+
+    if (end == text || *end || !(seconds >= 0.05 && seconds <= 3600)) {
+        wrong(text, "not a number of seconds from 0.05 to 3600");
+    }
+    return seconds;
+}
+
+static struct settings parse_options(int argc, char **argv)
 {
     static const struct option options[] = {{"interval", required_argument, NULL, 'i'},
                                             {"count", required_argument, NULL, 'n'},
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
                                             {NULL, 0, NULL, 0}};
-    static struct answer answers[2];
-    double interval = 1;
-    unsigned long count = 0;
-    char place[PLACE];
+    struct settings settings = {.interval = 1};
 
-    for (int c; (c = getopt_long(argc, argv, "i:n:hV", options, NULL)) != -1;) {
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":i:n:hV", options, NULL)) != -1;) {
         switch (c) {
         case 'i':
-            interval = strtod(optarg, NULL);
+            settings.interval = take_interval(optarg);
             break;
         case 'n':
-            count = strtoul(optarg, NULL, 10);
+            if (!number(optarg, COUNT_MAX, &settings.count)) {
+                wrong(optarg, "not a number from 0 to 999999999");
+            }
             break;
         case 'h':
-            usage(stdout);
-            return 0;
+            settings.help = true;
+            return settings;
         case 'V':
-            printf("iwarp-stat %s\n", IWARP_VERSION);
-            return 0;
+            settings.version = true;
+            return settings;
         default:
-            usage(stderr);
-            return 2;
+            refuse(c, argv[optind - 1]);
         }
     }
-    if (optind + 1 != argc || !(interval >= 0.05 && interval <= 3600)) {
-        usage(stderr);
-        return 2;
+    if (optind == argc) {
+        wrong("whose connections", "a process or a place is missing");
     }
-    if (argv[optind][strspn(argv[optind], "0123456789")] == 0) {
-        place_of_process(argv[optind], place);
-    } else {
-        snprintf(place, sizeof place, "%s", argv[optind]);
+    if (optind + 1 < argc) {
+        wrong(argv[optind + 1], "one process or place at a time");
     }
-    for (unsigned long i = 0; count == 0 || i < count; i++) {
+    return settings;
+}
+
+static struct place find_place(const char *typed)
+{
+    static char name[PLACE];
+    bool is_process = typed[0] && typed[strspn(typed, "0123456789")] == '\0';
+    struct place place;
+
+    if (is_process) {
+        place_of_process(typed, name);
+    }
+    const char *why = parse_place(is_process ? name : typed, &place);
+    if (why && is_process) {
+        fail(name, why);
+    }
+    if (why) {
+        wrong(typed, why);
+    }
+    return place;
+}
+
+int main(int argc, char **argv)
+{
+    static struct answer answers[2];
+    const struct settings settings = parse_options(argc, argv);
+
+    if (settings.help || settings.version) {
+        if (settings.help) {
+            usage();
+        } else {
+            puts("iwarp-stat " IWARP_VERSION);
+        }
+        flush();
+        return 0;
+    }
+    const struct place place = find_place(argv[optind]);
+    for (uint64_t i = 0; settings.count == 0 || i < settings.count; i++) {
         if (i > 0) {
-            usleep((useconds_t)(interval * 1e6));
+            usleep((useconds_t)(settings.interval * 1e6));
             if (isatty(STDOUT_FILENO)) {
                 printf("\033[H\033[J");
             }
         } else if (isatty(STDOUT_FILENO)) {
             printf("\033[2J\033[H");
         }
-        fetch(place, &answers[i % 2]);
+        fetch(&place, &answers[i % 2]);
         show(&answers[i % 2], i > 0 ? &answers[(i + 1) % 2] : NULL);
     }
     return 0;

@@ -104,7 +104,14 @@ mkfifo fifo export/fifo
 check "get onto a FIFO" fails 1 "neither a file nor a directory" "$cp" get "iwarp://$address/file" fifo
 check "put onto a FIFO" fails 1 "neither a file nor a directory" "$cp" put hello "iwarp://$address/fifo"
 check "both are FIFOs still" test -p fifo -a -p export/fifo
-rm fifo export/fifo
+ln -s fifo to-fifo
+ln -s fifo export/to-fifo
+ln -s /proc/self/fd/1 to-output
+check "get onto a link to a FIFO" fails 1 "it is a FIFO" "$cp" get "iwarp://$address/file" to-fifo
+check "put onto a link to a FIFO" fails 1 "it is a FIFO" "$cp" put hello "iwarp://$address/to-fifo"
+check "get onto a link of /proc" fails 1 "it is a symbolic link" "$cp" get "iwarp://$address/file" to-output
+check "they are links still" test -L to-fifo -a -L export/to-fifo -a -L to-output
+rm fifo export/fifo to-fifo export/to-fifo to-output
 stop
 serve --allow 192.0.2.0/24 export
 check "client that is not allowed" fails 3 "its --allow covers" "$cp" ls "iwarp://$address/"

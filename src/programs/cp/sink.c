@@ -81,9 +81,37 @@ static bool is_one_too_many(const struct cp_sink *sink)
     return sink->one_top && sink->depth == 0 && sink->sequence > 0;
 }
 
+/*
+ * May a file have this name? Only files and links to them are replaced: a device or a FIFO has
+ * users that a file has not, and a link to one, such as /dev/stdout, stands for it. So do the links
+ * of /proc.
+ */
+static struct cp_result judge_name(int dir, const char *name)
+{
+    static const char proc[] = "/proc/";
+    char leads_to[sizeof proc - 1];
+    struct stat st;
+
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode)) {
+        return cp_result_of(CP_OK);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return cp_result_of(CP_HAS_DIRECTORY);
+    }
+    if (!S_ISLNK(st.st_mode)) {
+        return cp_result_of_special(st.st_mode);
+    }
+    if (readlinkat(dir, name, leads_to, sizeof leads_to) == (ssize_t)sizeof leads_to &&
+        memcmp(leads_to, proc, sizeof leads_to) == 0) {
+        return cp_result_of(CP_IS_LINK);
+    }
+    bool is_special =
+        fstatat(dir, name, &st, 0) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+    return is_special ? cp_result_of_special(st.st_mode) : cp_result_of(CP_OK);
+}
+
 static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
 {
-    struct stat st;
     int dir = here(sink)->fd;
 
     if (sink->in_file || is_one_too_many(sink)) {
@@ -99,16 +127,10 @@ static bool begin_file(struct cp_sink *sink, const struct cp_record *record)
         fail_file(sink, cp_result_of(CP_PARENT));
         return true;
     }
-    /* Only files, and links to them, are replaced: a device or a FIFO has users that a file has
-     * not. */
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode) &&
-        !S_ISLNK(st.st_mode)) {
-        fail_file(sink, S_ISDIR(st.st_mode) ? cp_result_of(CP_HAS_DIRECTORY)
-                                            : cp_result_of_special(st.st_mode));
-        return true;
+    struct cp_result result = judge_name(dir, name);
+    if (result.status == CP_OK) {
+        result = cp_result_from_errno(cp_temp_create(&sink->temp, dir, name, &here(sink)->cleared));
     }
-    struct cp_result result =
-        cp_result_from_errno(cp_temp_create(&sink->temp, dir, name, &here(sink)->cleared));
     if (result.status == CP_OK) {
         /* Fails here if the disk cannot hold the file, not after most of it was copied. */
         result = cp_claim_begin(&sink->claim, sink->room, sink->temp.fd, record->size);
@@ -247,7 +269,7 @@ static struct cp_result open_directory(struct cp_room *room, int dir, const char
         return result;
     }
     /* One that an earlier copy left without write permission must take files again. */
-    if ((st.st_mode & 0700) != 0700) {
+    if (may_be_new && (st.st_mode & 0700) != 0700) {
         (void)fchmod(fd, (st.st_mode & CP_DIRECTORY_MODE) | 0700);
     }
     level->fd = fd;

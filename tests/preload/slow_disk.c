@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A disk that takes long to flush, for any program: LD_PRELOAD=slow_sync.so.
+ * A disk that takes long, for any program: LD_PRELOAD=slow_disk.so.
  *
- * SLOW_SYNC_MS: how long each fsync and fdatasync takes.
+ * SLOW_READ_MS: how long each pread takes.
+ * SLOW_SYNC_MS: how long each fsync and fdatasync takes, which do nothing else.
  * SLOW_SYNC_LOG: a file that gets a line for each, the path of what was flushed.
  */
 #include <dlfcn.h>
@@ -28,27 +29,39 @@ static void note(int fd, const char *log)
     }
 }
 
-static int slowly(const char *name, int fd)
+static void hold_up(const char *variable)
 {
-    int (*next)(int);
-    const char *ms = getenv("SLOW_SYNC_MS"), *log = getenv("SLOW_SYNC_LOG");
+    const char *ms = getenv(variable);
 
-    *(void **)&next = dlsym(RTLD_NEXT, name);
     if (ms) {
         usleep((useconds_t)strtoul(ms, NULL, 10) * 1000);
     }
+}
+
+/* Not the real one: that of a busy machine may take longer than a test waits. */
+int fsync(int fd)
+{
+    const char *log = getenv("SLOW_SYNC_LOG");
+
+    hold_up("SLOW_SYNC_MS");
     if (log) {
         note(fd, log);
     }
-    return next(fd);
-}
-
-int fsync(int fd)
-{
-    return slowly("fsync", fd);
+    return 0;
 }
 
 int fdatasync(int fd)
 {
-    return slowly("fdatasync", fd);
+    return fsync(fd);
+}
+
+/* The header gives this the name pread64 where there are two of them. */
+ssize_t pread(int fd, void *buf, size_t len, off_t offset)
+{
+    ssize_t (*next)(int, void *, size_t, off_t);
+    void *found = dlsym(RTLD_NEXT, "pread64");
+
+    *(void **)&next = found ? found : dlsym(RTLD_NEXT, "pread");
+    hold_up("SLOW_READ_MS");
+    return next(fd, buf, len, offset);
 }

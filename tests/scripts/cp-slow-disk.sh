@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # timeout: 600
 #
-# iwarp-cp with --sync: a disk that takes long to flush is not taken for an end that is dead, and what
-# a power cut may not undo is flushed, new directories included.  The disk is tests/preload/slow_sync.
+# iwarp-cp and disks that take long (tests/preload/slow_disk): an end that reads or flushes many files
+# is not taken for one that is dead.  With --sync what a power cut may not undo is flushed, new
+# directories included.
 set -u
-slow_sync=$(realpath "${BUILD:?where the build is}/tests/preload/slow_sync.so") || exit 1
+slow_disk=$(realpath "${BUILD:?where the build is}/tests/preload/slow_disk.so") || exit 1
 . tests/support/cp.bash
-export LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$slow_sync
+export LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$slow_disk
 
 mkdir -p export tree/sub away
 (cd tree && for i in {1..60}; do echo "$i" >"$i"; done)
@@ -21,6 +22,19 @@ check "put: is the same tree" same_tree tree export/tree
 check "get: the client flushes longer than --idle" env SLOW_SYNC_MS=60 \
     timeout "$patience" "$cp" get -r --sync "$url/tree" back
 check "get: is the same tree" same_tree tree back
+check "get: the same for what is left when all has come" env SLOW_SYNC_MS=60 \
+    timeout "$patience" "$cp" get -r --sync --depth 64 "$url/tree" at-once
+check "get: is the same tree again" same_tree tree at-once
+stop
+
+# The same without --sync, where the source is slow.
+SLOW_READ_MS=60 serve --idle 2 export || exit 1
+url=iwarp://$address
+check "put: the client reads longer than --idle" env SLOW_READ_MS=60 \
+    timeout "$patience" "$cp" put -r tree "$url/read"
+check "put: is the same tree" same_tree tree export/read
+check "get: the server reads longer than --timeout" succeeds "$cp" get -r --timeout 2 "$url/read" read-back
+check "get: is the same tree" same_tree tree read-back
 stop
 
 # flushed DIR...: each was

@@ -102,13 +102,27 @@ static bool take_fetched(struct get *get, const struct cp_event *event, struct c
                            cp_client_target(&get->client, message->slot));
 }
 
+/*
+ * Everything has come: what becomes of the connection is no matter any more. The server may well
+ * end it, for it is asked for nothing while the last slots are written to a slow disk.
+ */
+static bool has_all(struct get *get)
+{
+    bool all = get->ended && get->answers == get->fetches;
+
+    for (unsigned i = 0; all && i < get->count; i++) {
+        all = fetched_at(get, i)->here;
+    }
+    return all;
+}
+
 static bool carry_out_one(struct get *get)
 {
     struct fetched *fetched = fetched_at(get, 0);
     const uint8_t *slot = cp_channel_slot(&get->client.channel, fetched->slot);
 
     if (!cp_sink_take(&get->sink, &fetched->records, slot, fetched->data_len) ||
-        !cp_channel_release(&get->client.channel, fetched->receive)) {
+        (!has_all(get) && !cp_channel_release(&get->client.channel, fetched->receive))) {
         return false;
     }
     cp_report_moved(&get->client.report, fetched->data_len);
@@ -146,8 +160,8 @@ static bool step(struct get *get)
         cp_client_broken(&get->client, cp_result_of(CP_MALFORMED));
         return false;
     }
-    bool works =
-        get->count > 0 && fetched_at(get, 0)->here && !cp_channel_has_event(&get->client.channel);
+    bool works = get->count > 0 && fetched_at(get, 0)->here &&
+                 (has_all(get) || !cp_channel_has_event(&get->client.channel));
     if (!works && !cp_client_wait(&get->client, &event, &message)) {
         return false;
     }

@@ -66,6 +66,12 @@
 /* With --sync data goes to the disk in such pieces, so that no single step takes very long. */
 #define CP_SYNC_STEP (32 * 1024 * 1024)
 
+/*
+ * How long a slot is filled with further files, for the other end waits for it: a disk may take
+ * long for each of several hundred.
+ */
+#define CP_FILL_MS 1000
+
 /* How long the files of a tree may be counted for the progress bar. */
 #define CP_COUNT_MS 2000
 

@@ -321,11 +321,13 @@ bool cp_source_fill(struct cp_source *source, uint8_t *slot, size_t slot_size,
                     struct cp_writer *records, uint32_t *data_len)
 {
     const size_t room = records->left;
+    const int64_t deadline = cp_clock_ms() + CP_FILL_MS;
 
     *data_len = 0;
     for (;;) {
-        /* The other end hears nothing while a slot is carried out, so that must not take long. */
-        if (source->options.sync && source->fd < 0 && records->left < room) {
+        /* The other end hears nothing while a slot is filled or carried out: neither takes long. */
+        bool is_due = (source->options.sync && source->fd < 0) || cp_clock_ms() > deadline;
+        if (is_due && records->left < room) {
             return true;
         }
         /* No step writes more than one name, or one digest and one number. */

@@ -176,6 +176,25 @@ static void tree__sync__is_one_entry_in_a_slot(void **state)
     expect_same_tree();
 }
 
+/* However small: the sink says nothing before it has carried out a slot. */
+static void tree__many_files__has_few_in_a_slot(void **state)
+{
+    struct cp_source_options options = {.recursive = true};
+    struct cp_top top;
+    char name[32];
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * CP_SLOT_ENTRIES; i++) {
+        snprintf(name, sizeof name, "from/sub/%u", i);
+        scratch_write(name, "", 0);
+    }
+    begin(&options, &top);
+    assert_true(move_all(65536, sizeof octets) > 3);
+    finish();
+    assert_int_equal(failed, 0);
+    expect_same_tree();
+}
+
 static void file__became_shorter__is_aborted_and_the_rest_goes_on(void **state)
 {
     struct cp_source_options options = {.recursive = true};
@@ -284,6 +303,7 @@ int main(void)
         WITH_TREE(tree__any_slot_size__is_the_same_tree),
         WITH_TREE(tree__little_room_for_records__is_the_same_tree),
         WITH_TREE(tree__sync__is_one_entry_in_a_slot),
+        WITH_TREE(tree__many_files__has_few_in_a_slot),
         WITH_TREE(file__became_shorter__is_aborted_and_the_rest_goes_on),
         WITH_TREE(directory__without_recursive__is_skipped),
         WITH_TREE(drop__current_file__aborts_only_it),

@@ -8,7 +8,7 @@
 
 #define CP_PROTOCOL_VERSION 1
 
-/* One control message. Holds the records of about 500 small files, so that they fill a slot. */
+/* One control message. Holds the records of a full slot, and of about 500 names of a listing. */
 #define CP_MESSAGE_MAX 32768
 
 /*
@@ -71,6 +71,12 @@
  * long for each of several hundred.
  */
 #define CP_FILL_MS 1000
+
+/*
+ * Files and directories of a slot. The end that carries it out says nothing meanwhile: so each may
+ * take half a second until the other end gives up after CP_TIMEOUT_SECONDS_DEFAULT.
+ */
+#define CP_SLOT_ENTRIES 64
 
 /* How long the files of a tree may be counted for the progress bar. */
 #define CP_COUNT_MS 2000

@@ -271,6 +271,16 @@ static void continue_walk(struct cp_source *source, struct cp_writer *records)
     }
 }
 
+/* Is enough in a slot, however much more would fit? */
+static bool is_enough(const struct cp_source *source, uint64_t entries, int64_t deadline)
+{
+    bool is_between = source->fd < 0;
+
+    return (is_between && source->options.sync) ||
+           (is_between && !source->options.list && entries >= CP_SLOT_ENTRIES) ||
+           cp_clock_ms() > deadline;
+}
+
 static void begin_directory(struct cp_source *source, struct cp_writer *records, int fd,
                             const struct cp_top *top, const struct stat *st)
 {
@@ -322,12 +332,12 @@ bool cp_source_fill(struct cp_source *source, uint8_t *slot, size_t slot_size,
 {
     const size_t room = records->left;
     const int64_t deadline = cp_clock_ms() + CP_FILL_MS;
+    const uint64_t first = source->sequence;
 
     *data_len = 0;
     for (;;) {
         /* The other end hears nothing while a slot is filled or carried out: neither takes long. */
-        bool is_due = (source->options.sync && source->fd < 0) || cp_clock_ms() > deadline;
-        if (is_due && records->left < room) {
+        if (records->left < room && is_enough(source, source->sequence - first, deadline)) {
             return true;
         }
         /* No step writes more than one name, or one digest and one number. */

@@ -125,6 +125,9 @@ check "what was there stays behind" prints "$TMPDIR/tree/lib/compat:/a:/b" \
     env LD_LIBRARY_PATH=/a:/b "$run" sh -c 'echo "$LD_LIBRARY_PATH"'
 check "no empty part" prints "$TMPDIR/tree/lib/compat" "$run" sh -c 'echo "$LD_LIBRARY_PATH"'
 check "arguments" prints '<a b><><*><--pcap=x>' "$run" printf '<%s>' 'a b' '' '*' --pcap=x
+check "-V" prints "iwarp-run (libiwarp) $version" "$run" -V
+check "--version to a full disk" ends 125 '' sh -c '"$1" --version >/dev/full' - "$run"
+check "--help to a full disk" ends 125 '' sh -c '"$1" --help >/dev/full' - "$run"
 check "after --" prints '--help' "$run" -- printf %s --help
 check "settings" prints 'x y=1 off' "$run" --pcap='x y=1' --mpa-rev=1 --crc=off \
     sh -c 'echo "$IWARP_PCAP $IWARP_CRC"'

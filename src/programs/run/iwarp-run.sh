@@ -361,11 +361,11 @@ while [ $# -gt 0 ]; do
     --check) run_mode=check ;;
     --fake-sys) run_fake=1 ;;
     --help | -h)
-        usage
+        usage || exit 125
         exit
         ;;
-    --version)
-        echo "iwarp-run (libiwarp) $run_version"
+    --version | -V)
+        echo "iwarp-run (libiwarp) $run_version" || exit 125
         exit
         ;;
     --)

@@ -239,6 +239,10 @@ check "get of a tree: status" test $? = 0
 check "get of a tree: a note" test "$(cat client.err)" = "iwarp-cp: 1 name that begins with .iwarp-cp. left out"
 check "get of a tree: counted" grep -q '"summary","ok":true,.*"skipped":1,' client.out
 check "get of a tree: the rest" test "$(ls -A reserved-back)" = a
+mkdir export/reserved/sub
+cp reserved/.iwarp-cp.b export/reserved/sub
+check "ls of a tree: where it is" bash -c \
+    '"$1" ls -r --json "$2/reserved" 2>/dev/null | grep -Fq "\"name\":\"sub/.iwarp-cp.b\",\"reason\":"' - "$cp" "$url"
 rm -r export/reserved .iwarp-cp.mine
 
 # one of several

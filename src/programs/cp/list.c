@@ -117,7 +117,9 @@ static void print_entry(struct list *list, const struct cp_record *record)
 static void print_skip(struct list *list, struct cp_record *record)
 {
     if (!cp_result_is_left_out(record->result) || record->result.status == CP_RESERVED) {
-        cp_report_skipped(&list->client.report, record->name, true, record->result);
+        char path[sizeof list->path + sizeof record->name];
+        snprintf(path, sizeof path, "%s%s", list->path, record->name);
+        cp_report_skipped(&list->client.report, path, true, record->result);
         return;
     }
     record->mode = 0;

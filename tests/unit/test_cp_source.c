@@ -263,7 +263,7 @@ static void count__is_what_is_sent(void **state)
     int fd = openat(scratch_fd, "from", O_RDONLY | O_DIRECTORY);
 
     (void)state;
-    cp_source_count(fd, true, &totals);
+    assert_true(cp_source_count(fd, true, INT64_MAX, &totals));
     close(fd);
     assert_int_equal(totals.files, 9);
     assert_int_equal(totals.bytes, 0 + 1 + 4095 + 4096 + 4097 + 8192 + 50000 + 12345 + 1);
@@ -296,6 +296,18 @@ static void top_is_a_fifo__is_told_and_not_opened(void **state)
     close(notify);
 }
 
+static void count__time_is_up__is_not_known(void **state)
+{
+    struct cp_totals totals = {3, 5}; /* of what was counted before */
+    int fd = openat(scratch_fd, "from", O_RDONLY | O_DIRECTORY);
+
+    (void)state;
+    assert_false(cp_source_count(fd, true, 0, &totals));
+    close(fd);
+    assert_int_equal(totals.files, 0);
+    assert_int_equal(totals.bytes, 0);
+}
+
 int main(void)
 {
 #define WITH_TREE(test) cmocka_unit_test_setup_teardown(test, setup, scratch_teardown)
@@ -309,6 +321,7 @@ int main(void)
         WITH_TREE(drop__current_file__aborts_only_it),
         WITH_TREE(top_is_a_fifo__is_told_and_not_opened),
         WITH_TREE(count__is_what_is_sent),
+        WITH_TREE(count__time_is_up__is_not_known),
     };
 
     return cmocka_run_group_tests_name("cp_source", tests, NULL, NULL);

@@ -78,7 +78,7 @@
  */
 #define CP_SLOT_ENTRIES 64
 
-/* How long the files of a tree may be counted for the progress bar. */
+/* How long the files of a transfer may be counted for the progress bar. */
 #define CP_COUNT_MS 2000
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "client.h"
 
+#include "clock.h"
 #include "path.h"
 #include "source.h"
 
@@ -251,10 +252,13 @@ static void count_totals(struct put *put)
     if (!put->client.report.bar) {
         return;
     }
-    for (size_t i = 0; i < put->top_count; i++) {
+    /* For all together: the server waits for the first request. */
+    int64_t deadline = cp_clock_ms() + CP_COUNT_MS;
+    bool goes_on = true;
+    for (size_t i = 0; i < put->top_count && goes_on; i++) {
         int fd = open(put->tops[i].path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd >= 0) {
-            cp_source_count(fd, put->client.options->recursive, &totals);
+            goes_on = cp_source_count(fd, put->client.options->recursive, deadline, &totals);
             close(fd);
         }
     }

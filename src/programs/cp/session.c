@@ -7,6 +7,7 @@
  */
 #include "session.h"
 
+#include "clock.h"
 #include "path.h"
 #include "report.h"
 
@@ -130,7 +131,7 @@ static struct cp_result open_get(struct cp_session *session, const struct cp_ope
         return result;
     }
     if (open->flags & CP_OPEN_TOTALS && !list) {
-        cp_source_count(fd, recursive, &totals);
+        (void)cp_source_count(fd, recursive, cp_clock_ms() + CP_COUNT_MS, &totals);
         opened->total_files = totals.files;
         opened->total_bytes = totals.bytes;
     }

@@ -382,14 +382,14 @@ void cp_source_end(struct cp_source *source)
     cp_digest_free(&source->digest);
 }
 
-void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
+bool cp_source_count(int fd, bool recursive, int64_t deadline, struct cp_totals *totals)
 {
     static _Thread_local struct cp_walk walk;
     struct cp_item item;
     struct stat st;
 
     if (fstat(fd, &st) < 0) {
-        return;
+        return true;
     }
     if (S_ISREG(st.st_mode)) {
         totals->files++;
@@ -398,13 +398,13 @@ void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
     int dir =
         recursive && S_ISDIR(st.st_mode) ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (dir < 0 || cp_walk_begin(&walk, dir, "", false) != 0) {
-        return;
+        return true;
     }
-    int64_t deadline = cp_clock_ms() + CP_COUNT_MS;
     do {
         if (cp_clock_ms() > deadline) {
             *totals = (struct cp_totals){0, 0};
-            break;
+            cp_walk_end(&walk);
+            return false;
         }
         cp_walk_next(&walk, &item);
         if (item.type == CP_ITEM_FILE &&
@@ -414,4 +414,5 @@ void cp_source_count(int fd, bool recursive, struct cp_totals *totals)
         }
     } while (item.type != CP_ITEM_END);
     cp_walk_end(&walk);
+    return true;
 }

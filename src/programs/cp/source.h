@@ -74,13 +74,13 @@ void cp_source_drop(struct cp_source *source, uint64_t sequence);
 void cp_source_end(struct cp_source *source);
 
 /*
- * Count what a source would send from the open file or directory fd, which stays open. Gives up
- * after CP_COUNT_MS, with totals of 0: not known.
+ * Add what a source would send from the open file or directory fd, which stays open. Gives up at
+ * the deadline of cp_clock_ms: false, with totals of 0, not known.
  */
 struct cp_totals {
     uint64_t files;
     uint64_t bytes;
 };
-void cp_source_count(int fd, bool recursive, struct cp_totals *totals);
+bool cp_source_count(int fd, bool recursive, int64_t deadline, struct cp_totals *totals);
 
 #endif

@@ -126,6 +126,7 @@ stop
 serve export
 url=iwarp://$address
 check "no such file here" fails 1 "no such file" "$cp" put nothing "$url/x"
+check "an empty name here" fails 1 "^iwarp-cp: '': no such file" "$cp" put '' "$url/x"
 check "no such file there" fails 1 "at the server, no such file" "$cp" get "$url/nothing" x
 check "a name with a line feed and an escape" fails 1 'a\\012b\\033c' "$cp" get "$url/a%0ab%1bc" x
 check "ls of nothing" fails 1 "no such file" "$cp" ls "$url/nothing"

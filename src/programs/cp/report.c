@@ -63,7 +63,7 @@ void cp_error(const char *what, const char *why, const char *hint)
     static _Thread_local char shown[SHOWN_MAX];
 
     cp_report_escape(what, shown, sizeof shown);
-    fprintf(stderr, "iwarp-cp: %s: %s; %s\n", shown, why, hint);
+    fprintf(stderr, "iwarp-cp: %s: %s; %s\n", shown[0] ? shown : "''", why, hint);
 }
 
 void cp_error_result(const char *path, bool at_server, struct cp_result result)

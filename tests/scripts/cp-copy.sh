@@ -134,6 +134,14 @@ check "get into ." bash -c 'cd here && "$1" get "$2/tree/hello" .' - "$cp" "$url
 check "came here" cmp tree/hello here/hello
 check "get of everything" succeeds "$cp" get -r "$url/" everything
 check "is everything" same_tree export everything
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 500 closed
+    check "get of everything into a directory" succeeds "$cp" get -r "$url/" closed/
+    check "leaves its mode alone" has_mode 500 closed
+    rm -r closed
+else
+    skip "a directory that one may not write to" "only root writes there"
+fi
 check "an escaped way up is refused" fails 1 "leads out" "$cp" get "$url/tree/%2e%2e%2fx" x
 check "a name with a space escaped" succeeds "$cp" get \
     "$url/tree/with%20space/%20leading%20and%20trailing%20" spaced

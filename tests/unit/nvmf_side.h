@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "programs/nvmf-host/host.h"
+#include "programs/nvmf-target/net.h"
 #include "programs/nvmf-target/target.h"
 #include "programs/nvmf-wire/octets.h"
 

@@ -17,6 +17,8 @@
 
 #define MEMORY (4 * ARENA_LARGEST)
 
+static struct arena_share one, two, three, four;
+
 static void take__sizes_at_random__never_overlap_and_all_come_back(void **state)
 {
     struct arena arena;
@@ -28,6 +30,7 @@ static void take__sizes_at_random__never_overlap_and_all_come_back(void **state)
     unsigned refused = 0;
 
     (void)state;
+    one = (struct arena_share){0};
     assert_true(arena_open(&arena, MEMORY));
     srand(7);
     for (unsigned i = 0; i < 20000; i++) {
@@ -37,13 +40,13 @@ static void take__sizes_at_random__never_overlap_and_all_come_back(void **state)
                 assert_int_equal(p->at[k], p->mark);
             }
             assert_int_equal(p->at[p->len - 1], p->mark);
-            arena_give(&arena, p->at);
+            arena_give(&arena, &one, p->at);
             p->at = NULL;
             continue;
         }
         p->len = 1 + (size_t)rand() % (ARENA_LARGEST >> rand() % 10);
         p->mark = (uint8_t)i;
-        p->at = arena_take(&arena, p->len);
+        p->at = arena_take(&arena, &one, p->len);
         refused += !p->at;
         if (p->at) {
             assert_int_equal((uintptr_t)p->at % 4096, 0);
@@ -54,14 +57,14 @@ static void take__sizes_at_random__never_overlap_and_all_come_back(void **state)
     assert_true(refused > 0);
     for (size_t i = 0; i < 64; i++) {
         if (pieces[i].at) {
-            arena_give(&arena, pieces[i].at);
+            arena_give(&arena, &one, pieces[i].at);
         }
     }
     assert_int_equal(arena.used, 0);
     for (unsigned i = 0; i < 4; i++) { /* all of it is in the largest pieces again */
-        assert_non_null(arena_take(&arena, ARENA_LARGEST));
+        assert_non_null(arena_take(&arena, &one, ARENA_LARGEST));
     }
-    assert_null(arena_take(&arena, 1));
+    assert_null(arena_take(&arena, &one, 1));
     arena_close(&arena);
 }
 
@@ -84,15 +87,16 @@ static void ask__nothing_is_free__is_served_in_order(void **state)
 
     (void)state;
     served_count = 0;
+    one = two = (struct arena_share){0};
     assert_true(arena_open(&arena, 1)); /* one largest piece */
-    half[0] = arena_take(&arena, ARENA_LARGEST / 2);
-    half[1] = arena_take(&arena, ARENA_LARGEST / 2);
-    arena_ask(&arena, &waits[0], ARENA_LARGEST);
-    arena_ask(&arena, &waits[1], 1);
-    arena_ask(&arena, &waits[2], 1);
-    arena_ask(&arena, &waits[3], 1);
+    half[0] = arena_take(&arena, &two, ARENA_LARGEST / 2);
+    half[1] = arena_take(&arena, &two, ARENA_LARGEST / 2);
+    arena_ask(&arena, &one, &waits[0], ARENA_LARGEST);
+    arena_ask(&arena, &one, &waits[1], 1);
+    arena_ask(&arena, &one, &waits[2], 1);
+    arena_ask(&arena, &one, &waits[3], 1);
     assert_int_equal(arena.waiting, 4);
-    arena_give(&arena, half[0]);
+    arena_give(&arena, &two, half[0]);
     assert_int_equal(served_count, 0); /* the first one wants all of it, and nobody overtakes it */
     arena_leave(&arena, &waits[2]);
     arena_leave(&arena, &waits[2]); /* does not wait: nothing happens */
@@ -101,13 +105,56 @@ static void ask__nothing_is_free__is_served_in_order(void **state)
     assert_ptr_equal(served_who[0], &waits[1]);
     assert_ptr_equal(served_who[1], &waits[3]);
     assert_int_equal(arena.waiting, 0);
-    arena_ask(&arena, &waits[0], 1);
+    arena_ask(&arena, &one, &waits[0], 1);
     assert_int_equal(served_count, 3);
-    arena_give(&arena, half[1]);
+    arena_give(&arena, &two, half[1]);
     for (unsigned i = 0; i < 3; i++) {
-        arena_give(&arena, served[i]);
+        arena_give(&arena, &one, served[i]);
     }
     assert_int_equal(arena.used, 0);
+    arena_close(&arena);
+}
+
+/* Each share gets half of what the others have left, and takes turns with those that wait. */
+static void ask__of_shares__is_served_in_turns_and_leaves_half(void **state)
+{
+    struct arena_wait waits[8];
+    struct arena arena;
+
+    (void)state;
+    one = two = three = four = (struct arena_share){0};
+    served_count = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        waits[i] = (struct arena_wait){.ready = on_ready};
+    }
+    assert_true(arena_open(&arena, MEMORY));
+    for (unsigned i = 0; i < 4; i++) {
+        arena_ask(&arena, &one, &waits[i], ARENA_LARGEST);
+    }
+    assert_int_equal(served_count, 2);
+    assert_int_equal(one.used, arena.pages / 2);
+    arena_ask(&arena, &two, &waits[4], 1); /* the first share has what it may */
+    arena_ask(&arena, &two, &waits[5], ARENA_LARGEST);
+    assert_int_equal(served_count, 4);
+    arena_ask(&arena, &three, &waits[6], ARENA_LARGEST); /* may have it, but there is none */
+    arena_ask(&arena, &four, &waits[7], 1);              /* so nobody overtakes it */
+    assert_int_equal(served_count, 4);
+    assert_int_equal(arena.waiting, 4);
+    arena_give(&arena, &one, served[0]);
+    assert_int_equal(served_count, 6);
+    assert_ptr_equal(served_who[4], &waits[6]);
+    assert_ptr_equal(served_who[5], &waits[7]);
+    arena_give(&arena, &one, served[1]);
+    assert_int_equal(served_count, 7);
+    assert_ptr_equal(served_who[6], &waits[2]); /* in the order in which they came */
+    arena_leave(&arena, &waits[3]);
+    assert_null(arena.first);
+    arena_give(&arena, &two, served[2]);
+    arena_give(&arena, &two, served[3]);
+    arena_give(&arena, &three, served[4]);
+    arena_give(&arena, &four, served[5]);
+    arena_give(&arena, &one, served[6]);
+    assert_int_equal(one.used + two.used + three.used + four.used + arena.used, 0);
     arena_close(&arena);
 }
 
@@ -119,7 +166,7 @@ static void give_back(struct arena_wait *wait, void *piece)
     (void)wait;
     assert_int_equal(within++, 0);
     chained++;
-    arena_give(&chain, piece);
+    arena_give(&chain, &one, piece);
     within--;
 }
 
@@ -132,14 +179,15 @@ static void piece__given_back_at_once__serves_the_next_afterwards(void **state)
 
     (void)state;
     assert_non_null(waits);
+    one = (struct arena_share){0};
     assert_true(arena_open(&chain, 1));
-    all = arena_take(&chain, ARENA_LARGEST);
+    all = arena_take(&chain, &one, ARENA_LARGEST);
     for (unsigned i = 0; i < WAITS; i++) {
         waits[i].ready = give_back;
-        arena_ask(&chain, &waits[i], ARENA_LARGEST);
+        arena_ask(&chain, &one, &waits[i], ARENA_LARGEST);
     }
     assert_int_equal(chained, 0);
-    arena_give(&chain, all);
+    arena_give(&chain, &one, all);
     assert_int_equal(chained, WAITS);
     assert_int_equal(chain.used, 0);
     arena_close(&chain);
@@ -151,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(take__sizes_at_random__never_overlap_and_all_come_back),
         cmocka_unit_test(ask__nothing_is_free__is_served_in_order),
+        cmocka_unit_test(ask__of_shares__is_served_in_turns_and_leaves_half),
         cmocka_unit_test(piece__given_back_at_once__serves_the_next_afterwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

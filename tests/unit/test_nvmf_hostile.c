@@ -70,6 +70,7 @@ static void stag__wrong__ends_that_queue_alone(void **state)
 static void commands__more_than_announced__end_the_queue(void **state)
 {
     uint8_t command[NVMF_COMMAND_LEN];
+    struct arena_share all = {0};
     void *piece[3];
     struct nvmf_host_queue *queue;
 
@@ -79,7 +80,7 @@ static void commands__more_than_announced__end_the_queue(void **state)
     assert_int_equal(side_join_as(&s, queue, SIDE_NQN, SIDE_HOST, s.connect.controller_id, 0),
                      NVMF_OK);
     for (unsigned i = 0; i < 2; i++) { /* no buffer is left, so all commands wait */
-        piece[i] = arena_take(&s.target.net.arena, ARENA_LARGEST);
+        piece[i] = arena_take(&s.target.net.arena, &all, ARENA_LARGEST);
         assert_non_null(piece[i]);
     }
     side_put_io(&s, command, NVMF_READ, 0, 0, 0, BLOCK);
@@ -95,7 +96,7 @@ static void commands__more_than_announced__end_the_queue(void **state)
     side_run(&s, NULL, 50);
     assert_int_equal(s.target.net.arena.waiting, 0);
     for (unsigned i = 0; i < 2; i++) {
-        arena_give(&s.target.net.arena, piece[i]);
+        arena_give(&s.target.net.arena, &all, piece[i]);
     }
     nvmf_host_queue_close(queue);
 }

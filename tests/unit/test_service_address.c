@@ -75,12 +75,39 @@ static void address__of_loopback__is_told_apart(void **state)
     }
 }
 
+static void address__of_one_machine__has_one_owner(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } cases[] = {{"192.0.2.1", "192.0.2.2", false},
+                 {"192.0.2.1", "::ffff:192.0.2.1", true},
+                 {"::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
+                 {"64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2", false},
+                 {"fe80::1", "fe80::2", false},
+                 {"2001:db8::1", "2001:db8::2:3:4:5", true},
+                 {"2001:db8::1", "2001:db8:0:1::1", false}};
+    struct sockaddr_storage addr;
+    uint8_t a[ADDRESS_OWNER_LEN], b[ADDRESS_OWNER_LEN];
+    socklen_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(address_parse(cases[i].a, 1, &addr, &len));
+        address_owner(&addr, a);
+        assert_true(address_parse(cases[i].b, 2, &addr, &len));
+        address_owner(&addr, b);
+        assert_int_equal(memcmp(a, b, sizeof a) == 0, cases[i].same);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(address__all_forms__are_understood),
         cmocka_unit_test(address__as_text__is_what_it_was_read_from),
         cmocka_unit_test(address__of_loopback__is_told_apart),
+        cmocka_unit_test(address__of_one_machine__has_one_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

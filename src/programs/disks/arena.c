@@ -88,15 +88,22 @@ size_t arena_len(const struct arena *arena)
     return arena->pages * PAGE;
 }
 
-void *arena_take(struct arena *arena, size_t octets)
+/* The order of the smallest piece that has room. */
+static unsigned order_of(size_t octets)
 {
-    unsigned want = 0, order;
+    unsigned order = 0;
+
+    while (order < ARENA_ORDERS && (size_t)PAGE << order < octets) {
+        order++;
+    }
+    return order;
+}
+
+void *arena_take(struct arena *arena, struct arena_share *share, size_t octets)
+{
+    unsigned want = order_of(octets), order = want;
     uint32_t number;
 
-    while (want < ARENA_ORDERS && (size_t)PAGE << want < octets) {
-        want++;
-    }
-    order = want;
     while (order < ARENA_ORDERS && arena->free[order] == NONE) {
         order++;
     }
@@ -111,14 +118,16 @@ void *arena_take(struct arena *arena, size_t octets)
     }
     arena->page[number].order = (uint8_t)want;
     arena->used += (size_t)1 << want;
+    share->used += (size_t)1 << want;
     return arena->base + (size_t)number * PAGE;
 }
 
-static void put_back(struct arena *arena, uint32_t number)
+static void put_back(struct arena *arena, struct arena_share *share, uint32_t number)
 {
     unsigned order = arena->page[number].order;
 
     arena->used -= (size_t)1 << order;
+    share->used -= (size_t)1 << order;
     while (order + 1 < ARENA_ORDERS) {
         uint32_t buddy = number ^ 1u << order;
         if (!arena->page[buddy].is_free || arena->page[buddy].order != order) {
@@ -131,31 +140,100 @@ static void put_back(struct arena *arena, uint32_t number)
     list_add(arena, number, order);
 }
 
-static void unlink_wait(struct arena *arena, struct arena_wait *wait)
+/* --- shares and their lines ------------------------------------------------------------------- */
+
+static void share_join(struct arena *arena, struct arena_share *share)
 {
-    *wait->at = wait->next;
-    if (wait->next) {
-        wait->next->at = wait->at;
+    share->next = NULL;
+    share->at = arena->last;
+    *arena->last = share;
+    arena->last = &share->next;
+}
+
+static void share_leave(struct arena *arena, struct arena_share *share)
+{
+    *share->at = share->next;
+    if (share->next) {
+        share->next->at = share->at;
     } else {
-        arena->last = wait->at;
+        arena->last = share->at;
     }
-    wait->at = NULL;
+    share->at = NULL;
+}
+
+static void wait_join(struct arena *arena, struct arena_share *share, struct arena_wait *wait)
+{
+    wait->share = share;
+    wait->next = NULL;
+    wait->before = share->last;
+    if (share->last) {
+        share->last->next = wait;
+    } else {
+        share->first = wait;
+        share_join(arena, share);
+    }
+    share->last = wait;
+    arena->waiting++;
+}
+
+static void wait_leave(struct arena *arena, struct arena_wait *wait)
+{
+    struct arena_share *share = wait->share;
+
+    if (wait->before) {
+        wait->before->next = wait->next;
+    } else {
+        share->first = wait->next;
+    }
+    if (wait->next) {
+        wait->next->before = wait->before;
+    } else {
+        share->last = wait->before;
+    }
+    if (!share->first) {
+        share_leave(arena, share);
+    }
+    wait->share = NULL;
     arena->waiting--;
+}
+
+/* May the share have so much more? One that has nothing always may. */
+static bool may_have(const struct arena *arena, const struct arena_share *share, size_t octets)
+{
+    return share->used == 0 ||
+           share->used + ((size_t)1 << order_of(octets)) <= arena->pages - arena->used;
+}
+
+/* The share whose turn it is; NULL: none that waits may have more. */
+static struct arena_share *next_share(const struct arena *arena)
+{
+    struct arena_share *share = arena->first;
+
+    while (share && !may_have(arena, share, share->first->octets)) {
+        share = share->next;
+    }
+    return share;
 }
 
 /* `ready` may give its piece back at once: then this loop goes on, and not one within it, whose
  * depth would be a peer's to choose. */
 static void serve(struct arena *arena)
 {
+    struct arena_share *share;
     void *piece;
 
     if (arena->serving) {
         return;
     }
     arena->serving = true;
-    while (arena->first && (piece = arena_take(arena, arena->first->octets)) != NULL) {
-        struct arena_wait *wait = arena->first;
-        unlink_wait(arena, wait);
+    while ((share = next_share(arena)) != NULL &&
+           (piece = arena_take(arena, share, share->first->octets)) != NULL) {
+        struct arena_wait *wait = share->first;
+        wait_leave(arena, wait);
+        if (share->first) { /* the others come first now */
+            share_leave(arena, share);
+            share_join(arena, share);
+        }
         wait->ready(wait, piece);
     }
     arena->serving = false;
@@ -163,32 +241,30 @@ static void serve(struct arena *arena)
 
 void arena_leave(struct arena *arena, struct arena_wait *wait)
 {
-    if (wait->at) {
-        unlink_wait(arena, wait);
+    if (wait->share) {
+        wait_leave(arena, wait);
         serve(arena); /* those behind it may want less */
     }
 }
 
-void arena_give(struct arena *arena, void *piece)
+void arena_give(struct arena *arena, struct arena_share *share, void *piece)
 {
-    put_back(arena, (uint32_t)((size_t)((uint8_t *)piece - arena->base) / PAGE));
+    put_back(arena, share, (uint32_t)((size_t)((uint8_t *)piece - arena->base) / PAGE));
     serve(arena);
 }
 
-void arena_ask(struct arena *arena, struct arena_wait *wait, size_t octets)
+void arena_ask(struct arena *arena, struct arena_share *share, struct arena_wait *wait,
+               size_t octets)
 {
-    /* Nobody overtakes those who wait. */
-    void *piece = arena->first ? NULL : arena_take(arena, octets);
+    void *piece =
+        !arena->first && may_have(arena, share, octets) ? arena_take(arena, share, octets) : NULL;
 
     wait->octets = octets;
-    wait->at = NULL;
+    wait->share = NULL;
     if (piece) {
         wait->ready(wait, piece);
-        return;
+    } else {
+        wait_join(arena, share, wait);
+        serve(arena); /* those in line may have had their share */
     }
-    wait->next = NULL;
-    wait->at = arena->last;
-    *arena->last = wait;
-    arena->last = &wait->next;
-    arena->waiting++;
 }

@@ -90,6 +90,10 @@ struct nvmf_host_queue *nvmf_host_queue_open(struct nvmf_host *host, const struc
     iwarp_conn_options_init(&options);
     options.crc = crc;
     options.ird = entries;
+    if (host->source.ss_family != AF_UNSPEC) {
+        options.source = (const struct sockaddr *)&host->source;
+        options.source_len = len;
+    }
     nvmf_hello_write(private, &hello);
     if (!prepare(queue)) {
         nvmf_host_queue_close(queue);

@@ -31,7 +31,8 @@ struct nvmf_host {
     uint8_t *memory; /* which the target may read and write */
     size_t memory_len;
     struct iwarp_mr *mr;
-    uint16_t announce; /* entries that queues claim to have; 0: those that they have */
+    struct sockaddr_storage source; /* that queues connect from; all 0: the system chooses */
+    uint16_t announce;              /* entries that queues claim to have; 0: those that they have */
 };
 
 struct nvmf_host_queue {

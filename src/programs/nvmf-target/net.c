@@ -109,6 +109,43 @@ static bool make_queue_pair(struct nvmf_queue *queue)
     return iwarp_qp_create(queue->net->pd, &options, &queue->qp) == IWARP_OK;
 }
 
+/* The share of the peer's address; NULL: no memory. */
+static struct nvmf_share *join_share(struct nvmf_net *net, const struct sockaddr_storage *addr)
+{
+    struct nvmf_share *share = net->shares;
+    uint8_t owner[ADDRESS_OWNER_LEN];
+
+    address_owner(addr, owner);
+    while (share && memcmp(share->owner, owner, sizeof owner) != 0) {
+        share = share->next;
+    }
+    if (!share) {
+        share = calloc(1, sizeof *share);
+        if (!share) {
+            return NULL;
+        }
+        memcpy(share->owner, owner, sizeof owner);
+        share->next = net->shares;
+        net->shares = share;
+    }
+    share->queues++;
+    return share;
+}
+
+static void leave_share(struct nvmf_queue *queue)
+{
+    struct nvmf_share **at = &queue->net->shares, *share = queue->share;
+
+    if (!share || --share->queues > 0) {
+        return;
+    }
+    while (*at != share) {
+        at = &(*at)->next;
+    }
+    *at = share->next;
+    free(share);
+}
+
 static void free_queue(struct nvmf_queue *queue)
 {
     if (queue->qp) {
@@ -121,10 +158,12 @@ static void free_queue(struct nvmf_queue *queue)
         munmap(queue->memory, queue->memory_len);
     }
     free(queue->requests);
+    leave_share(queue);
     free(queue);
 }
 
-static void name_peer(struct nvmf_queue *queue)
+/* False: no memory. */
+static bool know_peer(struct nvmf_queue *queue)
 {
     struct sockaddr_storage addr;
     socklen_t len = sizeof addr;
@@ -133,6 +172,14 @@ static void name_peer(struct nvmf_queue *queue)
         addr.ss_family = AF_UNSPEC;
     }
     address_text(&addr, queue->peer);
+    queue->share = join_share(queue->net, &addr);
+    return queue->share != NULL;
+}
+
+/* The new queue counts in its share already. */
+static bool has_place(const struct nvmf_queue *queue)
+{
+    return queue->share->queues + queue->net->queue_count <= NVMF_NET_QUEUES;
 }
 
 static struct nvmf_queue *make_queue(struct nvmf_net *net, struct iwarp_conn *conn,
@@ -150,13 +197,15 @@ static struct nvmf_queue *make_queue(struct nvmf_net *net, struct iwarp_conn *co
     queue->receives = hello->receives;
     queue->count = 2u * hello->entries;
     queue->in_capsule_len = hello->qid == 0 ? ADMIN_IN_CAPSULE : NVMF_IN_CAPSULE;
-    name_peer(queue);
-    if (net->queue_count < NVMF_NET_QUEUES && make_memory(queue) && make_queue_pair(queue) &&
-        room_for_completions(net, completions_of(queue))) {
+    if (know_peer(queue) && !has_place(queue)) {
+        service_report("%s: queue %u refused: too many queues, %u of them of this address",
+                       queue->peer, queue->id, queue->share->queues - 1);
+    } else if (queue->share && make_memory(queue) && make_queue_pair(queue) &&
+               room_for_completions(net, completions_of(queue))) {
         return queue;
+    } else {
+        service_report("%s: queue %u refused: %s", queue->peer, queue->id, iwarp_last_error());
     }
-    service_report("%s: queue %u refused: %s", queue->peer, queue->id,
-                   net->queue_count < NVMF_NET_QUEUES ? iwarp_last_error() : "too many queues");
     free_queue(queue);
     return NULL;
 }
@@ -260,6 +309,38 @@ void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
                            queue->controller ? "the host did not show that it knows its secret"
                                              : "no Connect command came");
             nvmf_queue_close(queue);
+        }
+    }
+}
+
+/* Its buffer is lent: nobody else has the request then but a disk, and a request in line has no
+ * buffer yet. */
+static bool is_moving(const struct nvmf_request *request)
+{
+    return request->piece && !request->with_disk && request->state != NVMF_POSTED;
+}
+
+static bool is_stuck(const struct nvmf_queue *queue, uint64_t limit_ms)
+{
+    unsigned i = 0;
+
+    while (i < queue->count && !(is_moving(&queue->requests[i]) &&
+                                 queue->net->now_ms > queue->requests[i].moving_ms + limit_ms)) {
+        i++;
+    }
+    return i < queue->count;
+}
+
+void nvmf_net_stuck(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
+{
+    net->now_ms = now_ms;
+    for (struct nvmf_queue *queue = net->queues; queue; queue = queue->next) {
+        if (queue->state == NVMF_LIVE && queue->share->buffers.used > 0 &&
+            is_stuck(queue, limit_ms)) {
+            service_report("%s: queue %u: the host has not moved the data of a command for %u s",
+                           queue->peer, queue->id, (unsigned)(limit_ms / 1000));
+            queue->state = NVMF_CLOSING;
+            iwarp_abort(queue->conn); /* an orderly end would wait for these data */
         }
     }
 }

@@ -8,7 +8,8 @@
 
 #include "queue.h"
 
-/* Queues at a time, admin queues included. */
+/* Queues at a time, admin queues included. One address has no more than are free beside them: half
+ * of them, if it is alone. */
 #define NVMF_NET_QUEUES 1024
 
 /* memory: octets of all buffers. tls: as in iwarp/tls.h; NULL: what IWARP_TLS says. False after
@@ -24,6 +25,9 @@ void nvmf_net_gone(struct nvmf_queue *queue, const struct iwarp_event *event);
 
 /* Free queues that are ENDED and have nothing with a disk. Not within nvmf_net_turn. */
 void nvmf_net_sweep(struct nvmf_net *net);
+
+/* Once a second: close queues that have lent a buffer to an RDMA Read or Write for longer. */
+void nvmf_net_stuck(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms);
 
 /* Close queues to which nobody has sent a Connect command for that long. */
 void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms);

@@ -24,7 +24,7 @@ void nvmf_request_drop(struct nvmf_request *request)
     request->data = NULL;
     request->piece = NULL;
     if (piece) {
-        arena_give(&request->queue->net->arena, piece);
+        arena_give(&request->queue->net->arena, &request->queue->share->buffers, piece);
     }
 }
 
@@ -87,19 +87,33 @@ static void on_buffer(struct arena_wait *wait, void *piece)
     }
     if (request->fetch == 0) {
         request->then(request);
-    } else if (iwarp_post_send(queue->qp, &read, NULL) != IWARP_OK) {
+        return;
+    }
+    if (request->command.sgl == NVMF_SGL_CAPSULE) {
+        memcpy(request->data, request->in_capsule + request->command.to, request->fetch);
+        request->then(request);
+        return;
+    }
+    request->moving_ms = queue->net->now_ms;
+    if (iwarp_post_send(queue->qp, &read, NULL) != IWARP_OK) {
         service_report("%s: queue %u: RDMA Read: %s", queue->peer, queue->id, iwarp_last_error());
         nvmf_queue_close(queue);
     }
 }
 
+static void ask(struct nvmf_request *request, uint32_t fetch, size_t octets,
+                void (*then)(struct nvmf_request *request))
+{
+    request->then = then;
+    request->fetch = fetch;
+    request->wait.ready = on_buffer;
+    arena_ask(&request->queue->net->arena, &request->queue->share->buffers, &request->wait, octets);
+}
+
 void nvmf_request_take(struct nvmf_request *request, size_t octets,
                        void (*then)(struct nvmf_request *request))
 {
-    request->then = then;
-    request->fetch = 0;
-    request->wait.ready = on_buffer;
-    arena_ask(&request->queue->net->arena, &request->wait, octets);
+    ask(request, 0, octets, then);
 }
 
 void nvmf_request_fetch(struct nvmf_request *request, uint32_t octets, size_t space,
@@ -107,24 +121,12 @@ void nvmf_request_fetch(struct nvmf_request *request, uint32_t octets, size_t sp
 {
     const struct nvmf_command *command = &request->command;
 
+    /* Data in the capsule stay there, unless they share a buffer with others. */
     if (command->sgl == NVMF_SGL_CAPSULE && space == octets) {
         request->data = request->in_capsule + command->to;
         then(request);
-    } else if (command->sgl == NVMF_SGL_CAPSULE) {
-        /* Rare: the data share a buffer with others. */
-        request->piece = arena_take(&request->queue->net->arena, space);
-        if (!request->piece) {
-            nvmf_request_answer(request, NVMF_INTERNAL, 0);
-            return;
-        }
-        request->data = request->piece;
-        memcpy(request->data, request->in_capsule + command->to, octets);
-        then(request);
     } else {
-        request->then = then;
-        request->fetch = octets;
-        request->wait.ready = on_buffer;
-        arena_ask(&request->queue->net->arena, &request->wait, space);
+        ask(request, octets, space, then);
     }
 }
 
@@ -228,6 +230,7 @@ static void answer(struct nvmf_request *request, unsigned status, uint64_t resul
         put_answer(queue, &request->send, &request->send);
         return;
     }
+    request->moving_ms = queue->net->now_ms;
     request->write_sge = (struct iwarp_sge){request->data, octets, iwarp_mr_stag(queue->net->mr)};
     request->write = (struct iwarp_send_wr){.next = &request->send,
                                             .wr_id = wr_id(request, OF_SEND),

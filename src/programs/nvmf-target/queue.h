@@ -39,9 +39,10 @@ struct nvmf_request {
     uint64_t began_ns;
     uint8_t *capsule, *in_capsule; /* of the receive */
     bool with_disk;
-    uint8_t *data;  /* buffer, or within the capsule; NULL: none */
-    void *piece;    /* of the arena, or NULL */
-    uint32_t fetch; /* octets to be read from the host once there is a buffer */
+    uint8_t *data;      /* buffer, or within the capsule; NULL: none */
+    void *piece;        /* of the arena, or NULL */
+    uint32_t fetch;     /* octets of the host to be put into the buffer once there is one */
+    uint64_t moving_ms; /* since when the buffer is lent to an RDMA Read or Write */
     struct arena_wait wait;
     void (*then)(struct nvmf_request *request);
     /* Of the user of the net: */
@@ -54,9 +55,18 @@ struct nvmf_request {
     uint8_t response[NVMF_RESPONSE_LEN];
 };
 
+/* What the queues of one address have together, so that it cannot have everything. */
+struct nvmf_share {
+    struct nvmf_share *next;
+    uint8_t owner[ADDRESS_OWNER_LEN];
+    unsigned queues;
+    struct arena_share buffers;
+};
+
 struct nvmf_queue {
     struct nvmf_net *net;
     struct nvmf_queue *next, **at;
+    struct nvmf_share *share;
     enum { NVMF_LIVE, NVMF_CLOSING, NVMF_ENDED } state;
     uint16_t id, entries, receives; /* as the Request said */
     uint16_t sq_entries, sq_head;   /* as the Connect command said */
@@ -90,6 +100,8 @@ struct nvmf_net {
     struct arena arena;
     unsigned cq_needed;
     struct nvmf_queue *queues; /* all that are not freed */
+    struct nvmf_share *shares; /* each has a queue */
+    uint64_t now_ms;           /* at the last tick, once a second */
     struct nvmf_queue *answering;
     unsigned queue_count;
     /* Set by the user: a command came. error is NVMF_OK or what is wrong with its octets. */

@@ -10,9 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long a new queue may be without its Connect command, and a target may take to stop. */
-#define CONNECT_MS 10000
-#define STOP_MS    2000
+/* How long a new queue may be without its Connect command, the data of a command may be on their
+ * way from or to the host (Linux's host gives a command up after 30 s), and a target may take to
+ * stop. */
+#define CONNECT_MS  10000
+#define TRANSFER_MS 60000
+#define STOP_MS     2000
 
 static uint64_t now_ms(void)
 {
@@ -124,6 +127,7 @@ static void on_tick(uv_timer_t *timer)
 
     nvmf_controllers_tick(&target->controllers, now_ms());
     nvmf_net_idle(&target->net, now_ms(), CONNECT_MS);
+    nvmf_net_stuck(&target->net, now_ms(), TRANSFER_MS);
 }
 
 /* --- beginning and end ----------------------------------------------------------------------- */
@@ -148,6 +152,7 @@ bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory
     if (!nvmf_net_open(&target->net, loop, memory, tls)) {
         return false;
     }
+    target->net.now_ms = now_ms();
     target->net.command = on_command;
     target->net.answered = on_answered;
     target->net.ended = on_ended;

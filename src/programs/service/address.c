@@ -62,6 +62,23 @@ void address_text(const struct sockaddr_storage *addr, char text[ADDRESS_TEXT_MA
     snprintf(text, ADDRESS_TEXT_MAX, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
 
+void address_owner(const struct sockaddr_storage *addr, uint8_t owner[ADDRESS_OWNER_LEN])
+{
+    /* Beside link-local addresses: all of IPv4, as it is or behind NAT64. */
+    static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b};
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+
+    memset(owner, 0, ADDRESS_OWNER_LEN);
+    if (addr->ss_family == AF_INET) {
+        owner[10] = owner[11] = 0xff;
+        memcpy(owner + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+    } else if (addr->ss_family == AF_INET6) {
+        bool shared = IN6_IS_ADDR_LINKLOCAL(six) || IN6_IS_ADDR_V4MAPPED(six) ||
+                      memcmp(six, nat64, sizeof nat64) == 0;
+        memcpy(owner, six, shared ? 16 : 8);
+    }
+}
+
 bool address_is_loopback(const struct sockaddr_storage *addr)
 {
     if (addr->ss_family == AF_INET) {

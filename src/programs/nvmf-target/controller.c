@@ -14,6 +14,10 @@
 #define CSTS_SHUTTING 0x4u
 #define CSTS_SHUT     0x8u
 
+/* How long a host of discovery that asks for no Keep Alive may be silent: what the standard has as
+ * an example (Base 2.0, 3.1.2.3), and other targets, too. */
+#define DISCOVERY_MS 120000u
+
 /* CAP: entries of a queue less one, contiguous queues, time-out 15 * 500 ms, NVM command set. */
 #define CAPABILITIES                                                                               \
     ((uint64_t)(NVMF_QUEUE_DEPTH - 1) | UINT64_C(1) << 16 | UINT64_C(15) << 24 | UINT64_C(1) << 37)
@@ -297,13 +301,14 @@ void nvmf_controllers_tick(struct nvmf_controllers *all, uint64_t now_ms)
 {
     for (struct nvmf_controller *c = all->first; c; c = c->next) {
         struct nvmf_queue *admin = c->queues[0];
+        uint32_t limit_ms = c->kato_ms || c->subsystem ? c->kato_ms : DISCOVERY_MS;
         /* One unit more: what the host counts with is coarse, too. */
-        if (c->kato_ms == 0 || now_ms - c->heard_ms <= (uint64_t)c->kato_ms + NVMF_KAS_MS ||
+        if (limit_ms == 0 || now_ms - c->heard_ms <= (uint64_t)limit_ms + NVMF_KAS_MS ||
             (c->csts & CSTS_FATAL)) {
             continue;
         }
         service_report("%s: host %s has been silent for %u ms: its connections are ended",
-                       admin->peer, c->host, c->kato_ms);
+                       admin->peer, c->host, limit_ms);
         all->silent++;
         c->csts = CSTS_FATAL;
         close_io_queues(c);

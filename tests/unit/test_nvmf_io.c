@@ -132,6 +132,30 @@ static void write__in_capsule__is_written(void **state)
                      NVMF_SGL_TYPE | DNR);
 }
 
+/* Such data lie where a disk that is open past the page cache cannot take them. */
+static void write__in_capsule_at_an_offset__is_written(void **state)
+{
+    static const uint32_t offsets[] = {1, 512, BLOCK - 4, BLOCK};
+    uint8_t command[NVMF_COMMAND_LEN];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        uint32_t at = offsets[i];
+        fill(0, at + BLOCK, at);
+        side_put_io(&s, command, NVMF_WRITE, 9, 0, 0, 0);
+        memset(command + 24, 0, 16);
+        nvmf_put64(command + 24, at);
+        nvmf_put32(command + 32, BLOCK);
+        command[39] = 0x01;
+        assert_int_equal(nvmf_host_do(s.io, command, s.host.memory, at + BLOCK, NULL), NVMF_OK);
+        assert_int_equal(side_io(&s, NVMF_READ, 9, 0, BACK, BLOCK), NVMF_OK);
+        assert_memory_equal(s.host.memory + at, s.host.memory + BACK, BLOCK);
+        command[0] = NVMF_COMPARE;
+        assert_int_equal(nvmf_host_do(s.io, command, s.host.memory, at + BLOCK, NULL), NVMF_OK);
+        assert_int_equal(s.target.net.arena.used, 0);
+    }
+}
+
 static void compare__equal_or_not__says_so(void **state)
 {
     (void)state;
@@ -141,6 +165,36 @@ static void compare__equal_or_not__says_so(void **state)
     s.host.memory[64 * BLOCK - 1] ^= 1;
     assert_int_equal(side_io(&s, NVMF_COMPARE, 0, 63, 0, 64 * BLOCK), NVMF_COMPARE_FAILED | DNR);
     assert_int_equal(s.target.net.arena.used, 0);
+}
+
+/* What was asked of the disk: a letter for each operation. */
+static void (*real_start)(struct disk_engine *engine, struct disk_io *io);
+static char asked[16];
+
+static void note_start(struct disk_engine *engine, struct disk_io *io)
+{
+    asked[strlen(asked)] = "rwfzd"[io->op];
+    real_start(engine, io);
+}
+
+static void fua__of_reads__flushes_what_was_read(void **state)
+{
+    static const uint8_t opcodes[] = {NVMF_READ, NVMF_COMPARE, NVMF_VERIFY};
+
+    (void)state;
+    real_start = s.target.engine->start;
+    s.target.engine->start = note_start;
+    for (size_t i = 0; i < sizeof opcodes; i++) {
+        memset(asked, 0, sizeof asked);
+        assert_int_equal(side_io(&s, opcodes[i], 3, 0, 0, BLOCK), NVMF_OK);
+        assert_string_equal(asked, "r");
+        assert_int_equal(side_io(&s, opcodes[i], 3, FUA, 0, BLOCK), NVMF_OK);
+        assert_string_equal(asked, "rrf");
+    }
+    memset(asked, 0, sizeof asked);
+    s.host.memory[0] ^= 1;
+    assert_int_equal(side_io(&s, NVMF_COMPARE, 3, FUA, 0, BLOCK), NVMF_COMPARE_FAILED | DNR);
+    assert_string_equal(asked, "r");
 }
 
 static void zeroes__and_deallocated__read_as_zero_and_no_more(void **state)
@@ -336,7 +390,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ALL(write__then_read__is_the_same),
         ALL(write__in_capsule__is_written),
+        ALL(write__in_capsule_at_an_offset__is_written),
         ALL(compare__equal_or_not__says_so),
+        FILES(fua__of_reads__flushes_what_was_read),
         ALL(zeroes__and_deallocated__read_as_zero_and_no_more),
         WITH(ranges__beyond_the_end_or_of_wrong_length__are_refused, memory),
         ALL(namespace__missing_read_only_or_removed__has_its_status),

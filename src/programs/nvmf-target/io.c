@@ -64,6 +64,11 @@ static unsigned after_disk(struct nvmf_request *request)
     return status;
 }
 
+static bool has_fua(const struct nvmf_request *request)
+{
+    return (request->command.dw[2] & FUA) != 0;
+}
+
 /* Has the disk do `op` to len octets at offset, data at request->data + skip. */
 static void to_disk(struct nvmf_request *request, enum disk_op op, uint64_t offset, uint64_t len,
                     size_t skip, void (*then)(struct nvmf_request *request))
@@ -80,7 +85,7 @@ static void to_disk(struct nvmf_request *request, enum disk_op op, uint64_t offs
     }
     request->ns = ns;
     request->io.op = op;
-    request->io.through = op == DISK_WRITE && (request->command.dw[2] & FUA);
+    request->io.through = op == DISK_WRITE && has_fua(request);
     request->io.offset = offset;
     request->io.len = len;
     request->io.data = request->data ? request->data + skip : NULL;
@@ -91,6 +96,16 @@ static void to_disk(struct nvmf_request *request, enum disk_op op, uint64_t offs
 static void answer_after_disk(struct nvmf_request *request)
 {
     nvmf_request_answer(request, after_disk(request), 0);
+}
+
+/* With FUA, what was written or read has to be on stable storage first. */
+static void answer_when_stable(struct nvmf_request *request, unsigned status)
+{
+    if (status == NVMF_OK && has_fua(request)) {
+        to_disk(request, DISK_FLUSH, 0, 0, 0, answer_after_disk);
+    } else {
+        nvmf_request_answer(request, status, 0);
+    }
 }
 
 /* --- what the command names ------------------------------------------------------------------ */
@@ -130,7 +145,7 @@ static bool range_with_data(struct nvmf_request *request, const struct nvmf_name
 
 /* --- read, write, flush ---------------------------------------------------------------------- */
 
-static void read_done(struct nvmf_request *request)
+static void give(struct nvmf_request *request)
 {
     struct nvmf_controller *controller = request->queue->controller;
     unsigned status = after_disk(request);
@@ -146,9 +161,22 @@ static void read_done(struct nvmf_request *request)
     nvmf_request_give(request, (uint32_t)request->left);
 }
 
+/* With FUA: what was read may be in a cache yet, as another command has written it. */
+static void read_done(struct nvmf_request *request)
+{
+    unsigned status = after_disk(request);
+
+    if (status != NVMF_OK) {
+        nvmf_request_answer(request, status, 0);
+    } else {
+        to_disk(request, DISK_FLUSH, 0, 0, 0, give);
+    }
+}
+
 static void read_start(struct nvmf_request *request)
 {
-    to_disk(request, DISK_READ, request->offset, request->left, 0, read_done);
+    to_disk(request, DISK_READ, request->offset, request->left, 0,
+            has_fua(request) ? read_done : give);
 }
 
 static void read_command(struct nvmf_request *request, const struct nvmf_namespace *ns)
@@ -267,10 +295,8 @@ static void zeroed(struct nvmf_request *request)
 
     if (unknown) {
         nvmf_request_take(request, next_piece(request), write_zeros);
-    } else if (status == NVMF_OK && (request->command.dw[2] & FUA)) {
-        to_disk(request, DISK_FLUSH, 0, 0, 0, answer_after_disk);
     } else {
-        nvmf_request_answer(request, status, 0);
+        answer_when_stable(request, status);
     }
 }
 
@@ -351,7 +377,7 @@ static void compared(struct nvmf_request *request)
                                                        request->left) != 0)) {
         status = NVMF_COMPARE_FAILED | NVMF_DNR;
     }
-    nvmf_request_answer(request, status, 0);
+    answer_when_stable(request, status);
 }
 
 static void compare_start(struct nvmf_request *request)
@@ -383,7 +409,7 @@ static void verified(struct nvmf_request *request)
     if (status == NVMF_OK && request->left > 0) {
         verify_next(request);
     } else {
-        nvmf_request_answer(request, status, 0);
+        answer_when_stable(request, status);
     }
 }
 

@@ -121,8 +121,9 @@ void nvmf_request_fetch(struct nvmf_request *request, uint32_t octets, size_t sp
 {
     const struct nvmf_command *command = &request->command;
 
-    /* Data in the capsule stay there, unless they share a buffer with others. */
-    if (command->sgl == NVMF_SGL_CAPSULE && space == octets) {
+    /* Data in the capsule stay there, unless they share a buffer with others, or begin where no
+     * disk takes them past the page cache. */
+    if (command->sgl == NVMF_SGL_CAPSULE && space == octets && command->to % NVMF_PAGE == 0) {
         request->data = request->in_capsule + command->to;
         then(request);
     } else {

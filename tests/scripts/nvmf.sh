@@ -166,6 +166,24 @@ check "a size is looked at" bash -c 'truncate -s 16M a.img && kill -HUP '"$pid"
 check "and reported" eventually says 'namespace 1 (a.img) has 4096 blocks now'
 stop
 
+# bench does not take a run for a good one whose target has ended meanwhile.
+interrupted()
+{
+    bench -t 60 >bench.log 2>&1 &
+    local run=$! status
+    sleep 0.5
+    kill "-$1" "$pid"
+    wait "$run"
+    status=$?
+    wait "$pid" 2>>bench.log
+    pid=
+    [ $status = 1 ] && grep -q 'queue 1 has ended' bench.log || { cat bench.log; return 1; }
+}
+for signal in KILL TERM; do
+    start -l 127.0.0.1:0 -q $nqn:one -n ram:1M
+    check "bench: the target ends, SIG$signal" interrupted $signal
+done
+
 # TLS: by a key; hosts without it, and with another one, are turned away.
 echo "disks:$(openssl rand -hex 32)" >psk && chmod 600 psk
 echo "disks:$(openssl rand -hex 32)" >wrong && chmod 600 wrong

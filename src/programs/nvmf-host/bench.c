@@ -127,6 +127,22 @@ static bool busy(void)
     return false;
 }
 
+/* Commands that went with a queue that has ended are errors. */
+static void count_lost(void)
+{
+    for (unsigned q = 1; q <= bench.queue_count; q++) {
+        unsigned lost = 0;
+        for (unsigned i = 0; i < bench.queues[q]->entries; i++) {
+            lost += bench.queues[q]->slots[i].busy;
+        }
+        if (bench.queues[q]->ended) {
+            fprintf(stderr, "iwarp-nvmf: bench: queue %u has ended, and %u commands with it\n", q,
+                    lost);
+        }
+        bench.errors += lost;
+    }
+}
+
 static void run(void)
 {
     uint64_t began = uv_hrtime();
@@ -145,6 +161,7 @@ static void run(void)
     }
     seconds = (double)(uv_hrtime() - began) / 1e9;
     cpu = processor_seconds() - cpu;
+    count_lost();
     printf("%s %s %u octets, %u queues of %u: %.0f IOPS, %.1f MB/s, latency 50 %% %u us, 99 %% %u "
            "us, 99.9 %% %u us, processor %.0f %%, %.0f IOPS per core, %llu errors\n",
            bench.sequential ? "sequential" : "random", bench.write ? "write" : "read", bench.size,

@@ -235,6 +235,8 @@ systemd()
         waitpid $pid, 0;
         exit $? >> 8' "$nvmf" $nqn
 }
+check "systemd: two sockets" fails 1 'systemd gives 2 sockets' bash -c \
+    'LISTEN_PID=$$ LISTEN_FDS=2 exec "$1" -l 127.0.0.1:0 -q "$2" -n ram:1M' - "$nvmf" $nqn:one
 check "systemd: its socket, READY=1, WATCHDOG=1, STOPPING=1" systemd
 
 echo "1..$number"

@@ -56,21 +56,34 @@ static void tls__a_folder__becomes_its_files(void **state)
     }
 }
 
+/* -2: there are several. */
+static int given(void)
+{
+    int fd = -3;
+
+    return service_socket(&fd) ? fd : -2;
+}
+
 static void socket__that_systemd_has_made__is_taken_by_the_right_process(void **state)
 {
+    static struct said errors;
     char pid[16];
 
     (void)state;
     snprintf(pid, sizeof pid, "%d", (int)getpid());
-    assert_int_equal(service_socket(), -1);
+    assert_int_equal(given(), -1);
     setenv("LISTEN_FDS", "1", 1);
-    assert_int_equal(service_socket(), -1);
+    assert_int_equal(given(), -1);
     setenv("LISTEN_PID", "1", 1);
-    assert_int_equal(service_socket(), -1);
+    assert_int_equal(given(), -1);
     setenv("LISTEN_PID", pid, 1);
-    assert_int_equal(service_socket(), 3);
+    assert_int_equal(given(), 3);
+    setenv("LISTEN_FDS", "0", 1);
+    assert_int_equal(given(), -1);
     setenv("LISTEN_FDS", "2", 1);
-    assert_int_equal(service_socket(), -1);
+    said_begin(&errors, STDERR_FILENO);
+    assert_int_equal(given(), -2);
+    assert_non_null(strstr(said_end(&errors), "systemd gives 2 sockets"));
 }
 
 /* A socket at which systemd would listen. The name of an abstract one begins with '@'. */

@@ -85,8 +85,11 @@ static bool listen_at(const struct nvmf_options *options)
     char host[INET6_ADDRSTRLEN];
     unsigned port;
     socklen_t len = sizeof addr;
-    int fd = service_socket();
+    int fd;
 
+    if (!service_socket(&fd)) {
+        return false;
+    }
     if (fd >= 0 ? !nvmf_target_listen_socket(&target, fd, options->crc)
                 : !nvmf_target_listen(&target, (const struct sockaddr *)&options->listen,
                                       options->listen_len, options->crc)) {

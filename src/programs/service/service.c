@@ -48,11 +48,17 @@ static bool is_for_us(const char *variable)
     return pid && strtoul(pid, NULL, 10) == (unsigned long)getpid();
 }
 
-int service_socket(void)
+bool service_socket(int *fd)
 {
     const char *count = getenv("LISTEN_FDS");
+    unsigned long sockets = is_for_us("LISTEN_PID") && count ? strtoul(count, NULL, 10) : 0;
 
-    return is_for_us("LISTEN_PID") && count && strcmp(count, "1") == 0 ? FIRST_SOCKET : -1;
+    *fd = sockets == 1 ? FIRST_SOCKET : -1;
+    if (sockets > 1) {
+        service_report("systemd gives %s sockets; one alone can be used (one ListenStream=)",
+                       count);
+    }
+    return sockets <= 1;
 }
 
 void service_tell(const char *text)

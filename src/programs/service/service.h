@@ -6,6 +6,7 @@
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
+#include <stdbool.h>
 #include <uv.h>
 
 /* One line of the log, on standard error, behind the name of the program. */
@@ -15,8 +16,9 @@ void service_report(const char *format, ...) __attribute__((format(printf, 1, 2)
  * made. To be freed; NULL: no memory. */
 char *service_tls(const char *value);
 
-/* The socket that listens for the program already; -1: there is none. */
-int service_socket(void);
+/* The socket that listens for the program already; -1: there is none. False: there are several,
+ * which it has reported. */
+bool service_socket(int *fd);
 
 /* READY=1, STOPPING=1, STATUS=text, ... */
 void service_tell(const char *text);

@@ -164,6 +164,17 @@ config "$one"
 check "a subsystem is removed" again "$nqn:two: removed"
 check "a size is looked at" bash -c 'truncate -s 16M a.img && kill -HUP '"$pid"
 check "and reported" eventually says 'namespace 1 (a.img) has 4096 blocks now'
+# Another file under the same name: hosts see the first one go, then the other one come.
+another()
+{
+    truncate -s "$1" new.img
+    $2
+    mv new.img a.img
+    again 'namespace 1 (a.img) removed: '"$3" && eventually says "namespace 1 is a.img, $4 blocks"
+}
+check "a disk that is replaced, one SIGHUP" another 4M : 'the file was removed' 1024
+check "bench reads the new one" bench -d 4
+check "a disk that is moved away, another in its place" another 6M 'mv a.img old.img' 'its name is' 1536
 stop
 
 # bench does not take a run for a good one whose target has ended meanwhile.

@@ -103,6 +103,62 @@ static void namespace__of_a_file__has_the_same_uuid_again_and_of_memory_another(
     nvmf_store_close(&store);
 }
 
+/* A host that is shown one UUID twice in a subsystem takes neither disk, or one. */
+static void namespaces__of_one_file__have_uuids_of_their_own(void **state)
+{
+    struct nvmf_store store = {0};
+    struct nvmf_subsystem *subsystem = nvmf_store_add(&store, NQN);
+    char path[] = "/tmp/nvmf-store-XXXXXX";
+    int fd = mkstemp(path);
+    struct nvmf_namespace *ns[2];
+    const char *why;
+    uint8_t first[2][16];
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 10000), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 2; i++) {
+            ns[i] = nvmf_namespace_add(&store, subsystem,
+                                       &(struct nvmf_wanted_disk){path, true, 0, 0}, &why);
+            assert_non_null(ns[i]);
+            assert_true(round == 0 || memcmp(first[i], ns[i]->uuid, 16) == 0);
+            memcpy(first[i], ns[i]->uuid, 16);
+        }
+        assert_memory_not_equal(ns[0]->uuid, ns[1]->uuid, 16);
+        nvmf_namespace_remove(&store, ns[0]);
+        nvmf_namespace_remove(&store, ns[1]);
+    }
+    close(fd);
+    unlink(path);
+    nvmf_store_close(&store);
+}
+
+static void look__a_name_that_is_anothers__removes_the_namespace(void **state)
+{
+    struct nvmf_store store = {0};
+    struct nvmf_subsystem *subsystem = nvmf_store_add(&store, NQN);
+    char path[] = "/tmp/nvmf-store-XXXXXX", other[] = "/tmp/nvmf-store-XXXXXX", away[40];
+    int fd = mkstemp(path), other_fd = mkstemp(other);
+    const char *why;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 10000), 0);
+    snprintf(away, sizeof away, "%s.away", path);
+    assert_non_null(
+        nvmf_namespace_add(&store, subsystem, &(struct nvmf_wanted_disk){path, false, 0, 0}, &why));
+    assert_false(nvmf_store_look(&store));
+    assert_int_equal(rename(path, away), 0);
+    assert_false(nvmf_store_look(&store)); /* it is open, and nothing is in its place */
+    assert_int_equal(rename(other, path), 0);
+    assert_true(nvmf_store_look(&store));
+    assert_null(nvmf_namespace_find(subsystem, 1));
+    close(fd);
+    close(other_fd);
+    unlink(path);
+    unlink(away);
+    nvmf_store_close(&store);
+}
+
 static void namespace__that_cannot_be__has_a_reason(void **state)
 {
     static const char *const names[] = {
@@ -183,6 +239,8 @@ int main(void)
         cmocka_unit_test(subsystem__names__are_checked_and_found),
         cmocka_unit_test(hosts__named__alone_are_admitted),
         cmocka_unit_test(namespace__of_a_file__has_the_same_uuid_again_and_of_memory_another),
+        cmocka_unit_test(namespaces__of_one_file__have_uuids_of_their_own),
+        cmocka_unit_test(look__a_name_that_is_anothers__removes_the_namespace),
         cmocka_unit_test(namespace__that_cannot_be__has_a_reason),
         cmocka_unit_test(file__in_use__is_not_served_twice),
         cmocka_unit_test(namespace__removed_while_busy__stays_until_it_is_not),

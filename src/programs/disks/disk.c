@@ -131,6 +131,18 @@ const char *disk_look(struct disk *disk)
     return disk->blocks > 0 ? NULL : "there is not one block in it";
 }
 
+bool disk_is_at(const struct disk *disk, const char *name)
+{
+    struct stat ours, named;
+
+    if (disk->ram || fstat(disk->fd, &ours) < 0 || stat(name, &named) < 0) {
+        return true;
+    }
+    /* A device may have several files. */
+    return S_ISBLK(ours.st_mode) ? S_ISBLK(named.st_mode) && ours.st_rdev == named.st_rdev
+                                 : ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
 /* File systems that know no locks do without. */
 static bool lock(const struct disk *disk, bool read_only)
 {

@@ -76,6 +76,10 @@ bool disk_is_ram(const struct disk *disk);
 /* Ask for the size again. The sentence says why the disk is gone; NULL: it is there. */
 const char *disk_look(struct disk *disk);
 
+/* Does `name`, as disk_open had it, lead to this disk yet? So it does, too, when it leads nowhere:
+ * what is open stays. */
+bool disk_is_at(const struct disk *disk, const char *name);
+
 /* Of a file: what identifies it. */
 int disk_fd(const struct disk *disk);
 

@@ -166,20 +166,43 @@ void nvmf_store_close(struct nvmf_store *store)
     }
 }
 
-/* Of a file: the same whenever it is served under this name. Of memory: of this run alone, since
- * what a host has written is gone with it. As UUIDs of versions 8 and 4 (RFC 9562). */
+static bool is_taken(const struct nvmf_subsystem *subsystem, const uint8_t uuid[16])
+{
+    size_t i = 0;
+
+    while (i < NVMF_NAMESPACES &&
+           !(subsystem->namespaces[i] && memcmp(subsystem->namespaces[i]->uuid, uuid, 16) == 0)) {
+        i++;
+    }
+    return i < NVMF_NAMESPACES;
+}
+
+static void set_version(uint8_t uuid[16], uint8_t version)
+{
+    uuid[6] = (uint8_t)(version << 4 | (uuid[6] & 0x0f));
+    uuid[8] = (uint8_t)(0x80 | (uuid[8] & 0x3f));
+}
+
+/* Of a file: the same whenever it is served under this name; if it is served twice, the number of
+ * the second namespace makes another one. Of memory: of this run alone, since what a host has
+ * written is gone with it. As UUIDs of versions 8 and 4 (RFC 9562). */
 static void identify(struct nvmf_namespace *ns)
 {
-    char *path = realpath(ns->name, NULL);
+    char *path = realpath(ns->name, NULL), *second = NULL;
 
     if (disk_is_ram(ns->disk) || !path) {
         (void)RAND_bytes(ns->uuid, sizeof ns->uuid);
-        ns->uuid[6] = (uint8_t)(0x40 | (ns->uuid[6] & 0x0f));
+        set_version(ns->uuid, 4);
     } else {
         digest(ns->subsystem->nqn, path, ns->uuid);
-        ns->uuid[6] = (uint8_t)(0x80 | (ns->uuid[6] & 0x0f));
+        set_version(ns->uuid, 8);
+        if (is_taken(ns->subsystem, ns->uuid) &&
+            asprintf(&second, "%s, namespace %u", path, ns->nsid) >= 0) {
+            digest(ns->subsystem->nqn, second, ns->uuid);
+            set_version(ns->uuid, 8);
+            free(second);
+        }
     }
-    ns->uuid[8] = (uint8_t)(0x80 | (ns->uuid[8] & 0x3f));
     free(path);
 }
 
@@ -257,16 +280,22 @@ struct nvmf_namespace *nvmf_namespace_find(const struct nvmf_subsystem *subsyste
     return nsid == 0 || nsid > NVMF_NAMESPACES ? NULL : subsystem->namespaces[nsid - 1];
 }
 
-static void look(struct nvmf_store *store, struct nvmf_namespace *ns)
+/* True: it was removed. */
+static bool look(struct nvmf_store *store, struct nvmf_namespace *ns)
 {
     const char *why = disk_look(ns->disk);
     uint64_t blocks = disk_blocks(ns->disk);
 
+    if (!why && !disk_is_at(ns->disk, ns->name)) {
+        why = "its name is another one's now";
+    }
     if (why) {
         service_report("%s: namespace %u (%s) removed: %s", ns->subsystem->nqn, ns->nsid, ns->name,
                        why);
         nvmf_namespace_remove(store, ns);
-    } else if (blocks != ns->blocks) {
+        return true;
+    }
+    if (blocks != ns->blocks) {
         service_report("%s: namespace %u (%s) has %llu blocks now", ns->subsystem->nqn, ns->nsid,
                        ns->name, (unsigned long long)blocks);
         ns->blocks = blocks;
@@ -274,17 +303,21 @@ static void look(struct nvmf_store *store, struct nvmf_namespace *ns)
             store->changed(store->arg, ns->subsystem, ns->nsid);
         }
     }
+    return false;
 }
 
-void nvmf_store_look(struct nvmf_store *store)
+bool nvmf_store_look(struct nvmf_store *store)
 {
+    bool removed = false;
+
     for (struct nvmf_subsystem *s = store->subsystems; s; s = s->next) {
         for (size_t i = 0; i < NVMF_NAMESPACES; i++) {
-            if (s->namespaces[i]) {
-                look(store, s->namespaces[i]);
+            if (s->namespaces[i] && look(store, s->namespaces[i])) {
+                removed = true;
             }
         }
     }
+    return removed;
 }
 
 void nvmf_namespace_begin(struct nvmf_namespace *ns)

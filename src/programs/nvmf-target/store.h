@@ -79,8 +79,9 @@ struct nvmf_namespace *nvmf_namespace_add(struct nvmf_store *store,
 void nvmf_namespace_remove(struct nvmf_store *store, struct nvmf_namespace *ns);
 struct nvmf_namespace *nvmf_namespace_find(const struct nvmf_subsystem *subsystem, uint32_t nsid);
 
-/* Look at the sizes of all disks again: those that are gone are removed. */
-void nvmf_store_look(struct nvmf_store *store);
+/* Look at the sizes of all disks again: those that are gone, or whose name is another disk's now,
+ * are removed. True: some were. */
+bool nvmf_store_look(struct nvmf_store *store);
 
 /* An operation begins, or has ended. */
 void nvmf_namespace_begin(struct nvmf_namespace *ns);

@@ -20,10 +20,14 @@
 /* For the disks to end what they had from a target that was killed. */
 #define LOCK_MS 30000
 
+/* For hosts to see that a disk is gone, before another one comes in its place. Its namespace has
+ * the same UUID, and a host would keep what it has in memory of the first. */
+#define GONE_MS 2000
+
 static struct nvmf_target target;
 static struct http_server http = {.page = nvmf_metrics_page, .arg = &target};
 static uv_signal_t signals[3];
-static uv_timer_t watchdog;
+static uv_timer_t watchdog, once_more;
 static struct arguments {
     int argc;
     char **argv;
@@ -44,6 +48,14 @@ static bool know_secrets(const struct nvmf_options *options)
     return nvmf_secrets_load(&target.controllers.secrets, options->secrets);
 }
 
+static void look_again(void);
+
+static void on_once_more(uv_timer_t *timer)
+{
+    (void)timer;
+    look_again();
+}
+
 /* Everything is asked for anew, so what the file says now counts. What cannot change while the
  * target runs stays as it is. */
 static void look_again(void)
@@ -57,7 +69,9 @@ static void look_again(void)
         service_report("everything stays as it is");
     }
     nvmf_options_free(&options);
-    nvmf_store_look(&target.store);
+    if (nvmf_store_look(&target.store)) {
+        uv_timer_start(&once_more, on_once_more, GONE_MS, 0);
+    }
     service_tell("STATUS=serves");
 }
 
@@ -69,6 +83,7 @@ static void on_signal(uv_signal_t *handle, int number)
     } else {
         service_report("stops");
         service_tell("STOPPING=1");
+        uv_timer_stop(&once_more);
         nvmf_target_stop(&target, on_stopped);
     }
 }
@@ -151,6 +166,7 @@ static int serve(const struct nvmf_options *options)
     good = good && give_figures(&loop, options) && listen_at(options);
     if (good) {
         watch_signals(&loop);
+        uv_timer_init(&loop, &once_more);
         service_watch(&loop, &watchdog);
         service_tell("READY=1\nSTATUS=serves");
         uv_run(&loop, UV_RUN_DEFAULT);
@@ -160,6 +176,7 @@ static int serve(const struct nvmf_options *options)
     }
     if (good) {
         uv_close((uv_handle_t *)&watchdog, NULL);
+        uv_close((uv_handle_t *)&once_more, NULL);
     }
     http_close(&http);
     nvmf_target_close(&target);

@@ -381,6 +381,39 @@ static void disk__shorter_full_or_gone__is_an_error_of_that_command(void **state
     assert_int_equal(side_io(&s, NVMF_READ, 0, 7, 0, 8 * BLOCK), NVMF_INVALID_NAMESPACE | DNR);
 }
 
+/* Its data come when another namespace has the number: that one is not what the host meant. */
+static void write__to_a_namespace_that_is_replaced__is_not_written(void **state)
+{
+    uint8_t command[NVMF_COMMAND_LEN];
+    struct arena_share all = {0};
+    void *pieces[2];
+    struct nvmf_host_slot *slot;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        pieces[i] = arena_take(&s.target.net.arena, &all, ARENA_LARGEST);
+    }
+    fill(0, BLOCK, 3);
+    side_put_io(&s, command, NVMF_WRITE, 5, 0, 0, BLOCK);
+    slot = nvmf_host_send(s.io, command, NULL, 0, NULL, NULL);
+    side_run(&s, NULL, 100);
+    assert_int_equal(s.target.net.arena.waiting, 1);
+    nvmf_namespace_remove(&s.target.store, nvmf_namespace_find(s.subsystem, 1));
+    assert_int_equal(side_disk(&s, "ram:4M", false)->nsid, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        arena_give(&s.target.net.arena, &all, pieces[i]);
+    }
+    for (unsigned i = 0; i < 100 && slot->busy; i++) {
+        side_run(&s, NULL, 20);
+    }
+    assert_false(slot->busy);
+    assert_int_equal(slot->response.status, NVMF_INVALID_NAMESPACE | DNR);
+    assert_int_equal(side_io(&s, NVMF_READ, 5, 0, BACK, BLOCK), NVMF_OK);
+    for (size_t i = 0; i < BLOCK; i++) {
+        assert_int_equal(s.host.memory[BACK + i], 0);
+    }
+}
+
 #define WITH(name, way) {#name " (" #way ")", name, with_##way, tear_down, NULL}
 #define FILES(name)     WITH(name, uring), WITH(name, threads)
 #define ALL(name)       FILES(name), WITH(name, memory)
@@ -398,6 +431,7 @@ int main(void)
         ALL(namespace__missing_read_only_or_removed__has_its_status),
         ALL(namespace__removed_under_load__answers_every_command),
         ALL(load__more_than_the_buffers_hold__waits_and_is_done),
+        WITH(write__to_a_namespace_that_is_replaced__is_not_written, memory),
         FILES(disk__shorter_full_or_gone__is_an_error_of_that_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

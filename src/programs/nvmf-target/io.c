@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * I/O commands, Base 6. Each is a chain of steps: get a buffer, get the host's data into it, go to
- * the disk once or more often, answer. Between two steps the namespace may be removed, so each step
- * looks for it anew.
+ * the disk once or more often, answer. Between two steps the namespace may be removed, and another
+ * one may get its NSID, so each step looks for it anew.
  */
 #include "commands.h"
 
@@ -15,11 +15,17 @@
 #define FUA        0x40000000u /* of dword 12 */
 #define DEALLOCATE 0x02000000u
 
-static struct nvmf_namespace *find(const struct nvmf_request *request)
+/* The namespace of the command: the one that an earlier step has found, or none. */
+static struct nvmf_namespace *find(struct nvmf_request *request)
 {
     const struct nvmf_controller *controller = request->queue->controller;
+    struct nvmf_namespace *ns =
+        controller ? nvmf_namespace_find(controller->subsystem, request->command.nsid) : NULL;
 
-    return controller ? nvmf_namespace_find(controller->subsystem, request->command.nsid) : NULL;
+    if (ns && request->ns_number == 0) {
+        request->ns_number = ns->number;
+    }
+    return ns && ns->number == request->ns_number ? ns : NULL;
 }
 
 /* --- to the disk and back -------------------------------------------------------------------- */
@@ -237,6 +243,7 @@ static void flush_next(struct nvmf_request *request)
         return;
     }
     request->command.nsid = nsid;
+    request->ns_number = 0;
     to_disk(request, DISK_FLUSH, 0, 0, 0, flush_done);
 }
 

@@ -51,6 +51,7 @@ static void received(struct nvmf_request *request, uint32_t octets)
     request->state = NVMF_ACTIVE;
     request->began_ns = uv_hrtime();
     request->ns = NULL;
+    request->ns_number = 0;
     if (++queue->outstanding > queue->entries) {
         service_report(
             "%s: queue %u: the host has more commands under way than the %u it asked for",

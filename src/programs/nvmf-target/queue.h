@@ -48,6 +48,7 @@ struct nvmf_request {
     /* Of the user of the net: */
     struct disk_io io;
     struct nvmf_namespace *ns; /* while a disk has the request */
+    uint64_t ns_number;        /* of the namespace that the command is about; 0: none yet */
     uint64_t offset, left;     /* octets of the namespace that are still to be done */
     /* The answer, from nvmf_request_answer until it is posted. */
     struct iwarp_send_wr write, send;

@@ -252,6 +252,7 @@ struct nvmf_namespace *nvmf_namespace_add(struct nvmf_store *store,
     }
     ns->subsystem = subsystem;
     ns->nsid = free_one + 1;
+    ns->number = ++store->numbers;
     identify(ns);
     subsystem->namespaces[free_one] = ns;
     if (store->changed) {

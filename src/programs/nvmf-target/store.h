@@ -27,7 +27,8 @@ struct nvmf_subsystem;
 struct nvmf_namespace {
     struct nvmf_subsystem *subsystem;
     uint32_t nsid;
-    char *name; /* as it was given */
+    uint64_t number; /* no other one of the store ever has it; not 0 */
+    char *name;      /* as it was given */
     struct disk *disk;
     uint64_t blocks;
     uint32_t block; /* octets of one */
@@ -51,6 +52,7 @@ struct nvmf_store {
     struct disk_engine *engine;
     struct nvmf_subsystem *subsystems;
     uint64_t generation; /* of what Discovery lists */
+    uint64_t numbers;    /* of namespaces so far */
     /* Called when a namespace has come, has gone, or has another size; with 0 as nsid, when a
      * subsystem has come or has gone, or other hosts may have it. */
     void (*changed)(void *arg, struct nvmf_subsystem *subsystem, uint32_t nsid);

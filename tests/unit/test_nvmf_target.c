@@ -364,6 +364,35 @@ static void shutdown__asked_for__ends_when_disks_are_flushed(void **state)
     assert_int_equal(s.result, 0x9);
 }
 
+static void shutdown__asked_for_again_and_again__has_one_flush_at_a_time(void **state)
+{
+    struct nvmf_controller *controller;
+
+    (void)state;
+    side_file(&s, 1 << 20);
+    side_join(&s);
+    controller = s.target.controllers.first;
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(nvmf_property_set(controller, NVMF_CC, false, 0x464001));
+        assert_int_equal(controller->csts, 0x05);
+        assert_true(nvmf_property_set(controller, NVMF_CC, false, 0x460001));
+    }
+    assert_int_equal(s.target.engine->under_way, 1);
+    for (unsigned i = 0; i < 200 && controller->csts == 0x05; i++) {
+        side_run(&s, NULL, 10);
+    }
+    assert_int_equal(controller->csts, 0x09);
+    /* Enabled anew while a flush is under way, it is not shut down by that. */
+    assert_true(nvmf_property_set(controller, NVMF_CC, false, 0x464001));
+    assert_int_equal(s.target.engine->under_way, 1);
+    assert_true(nvmf_property_set(controller, NVMF_CC, false, 0));
+    assert_true(nvmf_property_set(controller, NVMF_CC, false, 0x460001));
+    for (unsigned i = 0; i < 200 && s.target.engine->under_way > 0; i++) {
+        side_run(&s, NULL, 10);
+    }
+    assert_int_equal(controller->csts, 0x01);
+}
+
 /* The flush of a shutdown is with the disk when the target ends: it waits for that. */
 static void stop__while_a_shutdown_flushes__waits_for_the_disk(void **state)
 {
@@ -413,6 +442,7 @@ int main(void)
         TEST(keep_alive__silent_host__is_disconnected),
         TEST(reset__controller__loses_its_queues_and_comes_back),
         TEST(shutdown__asked_for__ends_when_disks_are_flushed),
+        TEST(shutdown__asked_for_again_and_again__has_one_flush_at_a_time),
         TEST(stop__while_a_shutdown_flushes__waits_for_the_disk),
         TEST(stop__with_hosts__ends_their_connections),
     };

@@ -134,9 +134,16 @@ struct flush {
     uint16_t id;
 };
 
+static void flush_all(struct nvmf_controller *controller);
+
 static void flushed(struct nvmf_controller *controller)
 {
-    if (controller && --controller->flushing == 0) {
+    if (!controller || --controller->flushing > 0) {
+        return;
+    }
+    if (controller->flush_again) {
+        flush_all(controller);
+    } else if (controller->csts & CSTS_SHUTTING) { /* it was not enabled anew meanwhile */
         controller->csts = (controller->csts & ~CSTS_SHUTTING) | CSTS_SHUT;
     }
 }
@@ -154,10 +161,9 @@ static void on_flushed(struct disk_io *io)
     free(flush);
 }
 
-/* The write caches are the disks', so what they hold is theirs to keep after this. */
-static void shut_down(struct nvmf_controller *controller)
+static void flush_all(struct nvmf_controller *controller)
 {
-    controller->csts = (controller->csts & ~CSTS_SHUT) | CSTS_SHUTTING;
+    controller->flush_again = false;
     controller->flushing = 1;
     for (uint32_t nsid = 1; controller->subsystem && nsid <= NVMF_NAMESPACES; nsid++) {
         struct nvmf_namespace *ns = nvmf_namespace_find(controller->subsystem, nsid);
@@ -176,6 +182,17 @@ static void shut_down(struct nvmf_controller *controller)
     flushed(controller);
 }
 
+/* The write caches are the disks', so what they hold is theirs to keep after this. A host may ask
+ * for it as often as it likes; each disk has one flush of it at a time. */
+static void shut_down(struct nvmf_controller *controller)
+{
+    controller->csts = (controller->csts & ~CSTS_SHUT) | CSTS_SHUTTING;
+    controller->flush_again = true;
+    if (controller->flushing == 0) {
+        flush_all(controller);
+    }
+}
+
 bool nvmf_property_set(struct nvmf_controller *controller, uint32_t offset, bool wide,
                        uint64_t value)
 {
@@ -191,6 +208,7 @@ bool nvmf_property_set(struct nvmf_controller *controller, uint32_t offset, bool
     if ((before & CC_ENABLE) && !(value & CC_ENABLE)) {
         close_io_queues(controller);
         controller->csts = 0;
+        controller->flush_again = false;
         controller->notices = 0;
     }
     if (!(before & CC_SHUTDOWN) && (value & CC_SHUTDOWN)) {

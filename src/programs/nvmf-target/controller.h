@@ -46,6 +46,7 @@ struct nvmf_controller {
     unsigned queue_limit; /* I/O queues that may be connected */
     uint32_t cc, csts;
     unsigned flushing; /* disks, for a shutdown */
+    bool flush_again;  /* another shutdown was asked for meanwhile */
     uint32_t kato_ms;  /* 0: no Keep Alive is asked for */
     uint64_t heard_ms;
     /* Asynchronous events: requests that wait for one, and what waits for a request. */

@@ -87,6 +87,7 @@ static void serve__other_hosts__ends_connections_of_those_that_were(void **state
     assert_true(serve(disk, 1, 0, 0));
     side_join(&s);
     assert_true(serve(disk, 1, 1, 0));
+    assert_false(nvmf_controller_ready(s.target.controllers.first)); /* no more queues, either */
     side_run(&s, s.admin, 5000);
     side_run(&s, s.io, 5000);
     assert_true(s.admin->ended && s.io->ended);

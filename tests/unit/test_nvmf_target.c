@@ -330,6 +330,21 @@ static void keep_alive__silent_host__is_disconnected(void **state)
     assert_int_equal(s.target.controllers.count, 0);
 }
 
+/* The target stood still, as one that was stopped, and the host's Keep Alive has come meanwhile. */
+static void keep_alive__that_waits_for_the_target__is_in_time(void **state)
+{
+    uint8_t command[NVMF_COMMAND_LEN] = {NVMF_KEEP_ALIVE};
+
+    (void)state;
+    s.admin = side_queue(&s, 0, 32);
+    assert_int_equal(side_join_as(&s, s.admin, SIDE_NQN, SIDE_HOST, 0xffff, 500), NVMF_OK);
+    nvmf_host_data(&s.host, command, 0, 0);
+    assert_non_null(nvmf_host_send(s.admin, command, NULL, 0, NULL, NULL));
+    usleep(3000000);
+    side_run(&s, s.admin, 500);
+    assert_false(s.admin->ended);
+}
+
 static void reset__controller__loses_its_queues_and_comes_back(void **state)
 {
     uint16_t id;
@@ -440,6 +455,7 @@ int main(void)
         TEST(log__discovery__lists_what_the_host_may_have),
         TEST(event__namespaces_change__is_told_once_until_the_log_is_read),
         TEST(keep_alive__silent_host__is_disconnected),
+        TEST(keep_alive__that_waits_for_the_target__is_in_time),
         TEST(reset__controller__loses_its_queues_and_comes_back),
         TEST(shutdown__asked_for__ends_when_disks_are_flushed),
         TEST(shutdown__asked_for_again_and_again__has_one_flush_at_a_time),

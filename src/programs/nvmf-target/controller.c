@@ -279,6 +279,14 @@ static void note_change(struct nvmf_controller *controller, uint32_t nsid)
     }
 }
 
+/* From now on no queue may join it. */
+static void end(struct nvmf_controller *controller)
+{
+    controller->csts = CSTS_FATAL;
+    close_io_queues(controller);
+    nvmf_queue_close(controller->queues[0]);
+}
+
 void nvmf_controllers_changed(struct nvmf_controllers *all, struct nvmf_subsystem *subsystem,
                               uint32_t nsid)
 {
@@ -291,8 +299,7 @@ void nvmf_controllers_changed(struct nvmf_controllers *all, struct nvmf_subsyste
         } else if (c->subsystem == subsystem && !nvmf_subsystem_admits(subsystem, c->host)) {
             service_report("%s: host %s may not have %s any more", c->queues[0]->peer, c->host,
                            subsystem->nqn);
-            close_io_queues(c);
-            nvmf_queue_close(c->queues[0]);
+            end(c);
         }
         tell_events(c);
     }
@@ -328,8 +335,6 @@ void nvmf_controllers_tick(struct nvmf_controllers *all, uint64_t now_ms)
         service_report("%s: host %s has been silent for %u ms: its connections are ended",
                        admin->peer, c->host, limit_ms);
         all->silent++;
-        c->csts = CSTS_FATAL;
-        close_io_queues(c);
-        nvmf_queue_close(admin);
+        end(c);
     }
 }

@@ -13,6 +13,7 @@
 /* How long a new queue may be without its Connect command, the data of a command may be on their
  * way from or to the host (Linux's host gives a command up after 30 s), and a target may take to
  * stop. */
+#define TICK_MS     1000
 #define CONNECT_MS  10000
 #define TRANSFER_MS 60000
 #define STOP_MS     2000
@@ -124,7 +125,14 @@ static void on_check(uv_check_t *check)
 static void on_tick(uv_timer_t *timer)
 {
     struct nvmf_target *target = timer->data;
+    bool late = now_ms() - target->ticked_ms > 2 * TICK_MS;
 
+    target->ticked_ms = now_ms();
+    if (late && !target->ticked_late) {
+        target->ticked_late = true; /* what hosts have sent meanwhile comes before the next tick */
+        return;
+    }
+    target->ticked_late = false;
     nvmf_controllers_tick(&target->controllers, now_ms());
     nvmf_net_idle(&target->net, now_ms(), CONNECT_MS);
     nvmf_net_stuck(&target->net, now_ms(), TRANSFER_MS);
@@ -140,7 +148,8 @@ static void watch(struct nvmf_target *target)
     target->prepare.data = target->check.data = target->tick.data = target;
     uv_prepare_start(&target->prepare, on_prepare);
     uv_check_start(&target->check, on_check);
-    uv_timer_start(&target->tick, on_tick, 1000, 1000);
+    target->ticked_ms = now_ms();
+    uv_timer_start(&target->tick, on_tick, TICK_MS, TICK_MS);
 }
 
 bool nvmf_target_open(struct nvmf_target *target, uv_loop_t *loop, size_t memory, bool uring,

@@ -23,7 +23,8 @@ struct nvmf_target {
     uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t tick;
-    uint64_t began_ns;
+    uint64_t began_ns, ticked_ms;
+    bool ticked_late; /* the process stood still before the last tick */
     bool stopping;
     void (*stopped)(struct nvmf_target *target);
 };

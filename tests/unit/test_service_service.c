@@ -41,6 +41,39 @@ static void report__any_length__is_one_line_behind_the_name(void **state)
     assert_int_equal(strlen(text), strlen(program_invocation_short_name) + 2 + 1023 + 1);
 }
 
+static size_t lines_of(const char *text)
+{
+    size_t lines = 0;
+
+    for (; (text = strchr(text, '\n')) != NULL; text++) {
+        lines++;
+    }
+    return lines;
+}
+
+static void report__of_peers__has_so_many_lines_in_a_second(void **state)
+{
+    static struct said errors;
+    const char *text;
+    size_t lines;
+
+    (void)state;
+    said_begin(&errors, STDERR_FILENO);
+    for (unsigned i = 0; i < 1000; i++) {
+        service_report_peer("it did %u", i);
+    }
+    lines = lines_of(said_end(&errors));
+    /* A second may have ended meanwhile. */
+    assert_true(lines >= SERVICE_PEER_LINES && lines <= 2 * SERVICE_PEER_LINES + 1);
+    usleep(1100000);
+    said_begin(&errors, STDERR_FILENO);
+    service_report_peer("it is back");
+    text = said_end(&errors);
+    assert_int_equal(lines_of(text), 2);
+    assert_non_null(strstr(text, "more lines about peers were left out\n"));
+    assert_non_null(strstr(text, ": it is back\n"));
+}
+
 static void tls__a_folder__becomes_its_files(void **state)
 {
     static const char *const cases[][2] = {
@@ -208,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report__any_length__is_one_line_behind_the_name),
+        cmocka_unit_test(report__of_peers__has_so_many_lines_in_a_second),
         cmocka_unit_test(tls__a_folder__becomes_its_files),
         cmocka_unit_test_setup(socket__that_systemd_has_made__is_taken_by_the_right_process,
                                forget),

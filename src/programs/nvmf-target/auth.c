@@ -89,9 +89,9 @@ static void proved(struct nvmf_queue *queue)
 {
     queue->unproved = false;
     if (queue->id == 0) {
-        service_report("%s: host %s has shown that it knows its secret (%s%s)", queue->peer,
-                       queue->controller->host, nvmf_group_name(queue->auth->group),
-                       queue->auth->mutual ? ", and so has this target" : "");
+        service_report_peer("%s: host %s has shown that it knows its secret (%s%s)", queue->peer,
+                            queue->controller->host, nvmf_group_name(queue->auth->group),
+                            queue->auth->mutual ? ", and so has this target" : "");
     }
 }
 
@@ -208,8 +208,8 @@ static void refuse(struct nvmf_queue *queue, enum reason reason)
     queue->auth->step = GIVE_FAILURE;
     queue->auth->reason = reason;
     queue->unproved = true;
-    service_report("%s: queue %u: host %s has not shown that it knows its secret (reason %u)",
-                   queue->peer, queue->id, queue->controller->host, reason);
+    service_report_peer("%s: queue %u: host %s has not shown that it knows its secret (reason %u)",
+                        queue->peer, queue->id, queue->controller->host, reason);
 }
 
 /* A message of the host; at least two octets. */
@@ -232,8 +232,9 @@ static void hear(struct nvmf_queue *queue, const uint8_t *at, size_t octets)
         nvmf_auth_end(queue);
         return;
     } else if (message == FAILURE2 && auth->step == EXPECT_SUCCESS) {
-        service_report("%s: queue %u: host %s does not believe that this target knows its secret",
-                       queue->peer, queue->id, queue->controller->host);
+        service_report_peer(
+            "%s: queue %u: host %s does not believe that this target knows its secret", queue->peer,
+            queue->id, queue->controller->host);
         auth->step = DISBELIEVED;
         return;
     }

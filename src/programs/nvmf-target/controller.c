@@ -93,8 +93,8 @@ void nvmf_controller_leave(struct nvmf_queue *queue)
     }
     *at = controller->next;
     controller->all->count--;
-    service_report("%s: host %s has left %s", queue->peer, controller->host,
-                   controller->subsystem ? controller->subsystem->nqn : "discovery");
+    service_report_peer("%s: host %s has left %s", queue->peer, controller->host,
+                        controller->subsystem ? controller->subsystem->nqn : "discovery");
     free(controller);
 }
 
@@ -153,8 +153,8 @@ static void on_flushed(struct disk_io *io)
     struct flush *flush = (struct flush *)io;
 
     if (io->error) {
-        service_report("namespace %u (%s): flush for a shutdown: %s", flush->ns->nsid,
-                       flush->ns->name, strerror(io->error));
+        service_report_peer("namespace %u (%s): flush for a shutdown: %s", flush->ns->nsid,
+                            flush->ns->name, strerror(io->error));
     }
     nvmf_namespace_end(flush->ns);
     flushed(nvmf_controller_find(flush->all, flush->id));
@@ -297,8 +297,8 @@ void nvmf_controllers_changed(struct nvmf_controllers *all, struct nvmf_subsyste
         } else if (!c->subsystem && nsid == 0) {
             c->discovery = true;
         } else if (c->subsystem == subsystem && !nvmf_subsystem_admits(subsystem, c->host)) {
-            service_report("%s: host %s may not have %s any more", c->queues[0]->peer, c->host,
-                           subsystem->nqn);
+            service_report_peer("%s: host %s may not have %s any more", c->queues[0]->peer, c->host,
+                                subsystem->nqn);
             end(c);
         }
         tell_events(c);
@@ -332,8 +332,8 @@ void nvmf_controllers_tick(struct nvmf_controllers *all, uint64_t now_ms)
             (c->csts & CSTS_FATAL)) {
             continue;
         }
-        service_report("%s: host %s has been silent for %u ms: its connections are ended",
-                       admin->peer, c->host, limit_ms);
+        service_report_peer("%s: host %s has been silent for %u ms: its connections are ended",
+                            admin->peer, c->host, limit_ms);
         all->silent++;
         end(c);
     }

@@ -48,20 +48,20 @@ static void connect_admin(struct nvmf_controllers *all, struct nvmf_request *req
         return;
     }
     if (!discovery && !subsystem) {
-        service_report("%s: host %s asks for subsystem %s, which is not here", request->queue->peer,
-                       connect->host, connect->subsystem);
+        service_report_peer("%s: host %s asks for subsystem %s, which is not here",
+                            request->queue->peer, connect->host, connect->subsystem);
         refuse(request, IN_DATA(256));
         return;
     }
     if (subsystem && !nvmf_subsystem_admits(subsystem, connect->host)) {
-        service_report("%s: host %s may not have subsystem %s", request->queue->peer, connect->host,
-                       connect->subsystem);
+        service_report_peer("%s: host %s may not have subsystem %s", request->queue->peer,
+                            connect->host, connect->subsystem);
         nvmf_request_fail(request, NVMF_CONNECT_HOST);
         return;
     }
     if (subsystem && all->secrets.count > 0 && !nvmf_secrets_find(&all->secrets, connect->host)) {
-        service_report("%s: host %s has no line in the file of secrets", request->queue->peer,
-                       connect->host);
+        service_report_peer("%s: host %s has no line in the file of secrets", request->queue->peer,
+                            connect->host);
         nvmf_request_fail(request, NVMF_CONNECT_HOST);
         return;
     }
@@ -71,8 +71,8 @@ static void connect_admin(struct nvmf_controllers *all, struct nvmf_request *req
         return;
     }
     controller->kato_ms = request->command.dw[2];
-    service_report("%s: host %s has %s, controller %u, Keep Alive %u ms", request->queue->peer,
-                   connect->host, connect->subsystem, controller->id, controller->kato_ms);
+    service_report_peer("%s: host %s has %s, controller %u, Keep Alive %u ms", request->queue->peer,
+                        connect->host, connect->subsystem, controller->id, controller->kato_ms);
     joined(request, controller);
 }
 

@@ -58,9 +58,9 @@ static unsigned after_disk(struct nvmf_request *request)
     unsigned status = status_of(&request->io);
 
     if (status != NVMF_OK && request->io.error != EOPNOTSUPP) {
-        service_report("namespace %u (%s): %s at octet %llu: %s", ns->nsid, ns->name,
-                       request->io.op == DISK_READ ? "read" : "write",
-                       (unsigned long long)request->io.offset, strerror(request->io.error));
+        service_report_peer("namespace %u (%s): %s at octet %llu: %s", ns->nsid, ns->name,
+                            request->io.op == DISK_READ ? "read" : "write",
+                            (unsigned long long)request->io.offset, strerror(request->io.error));
         if (controller) {
             controller->media_errors++;
         }

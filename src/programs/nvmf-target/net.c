@@ -198,13 +198,13 @@ static struct nvmf_queue *make_queue(struct nvmf_net *net, struct iwarp_conn *co
     queue->count = 2u * hello->entries;
     queue->in_capsule_len = hello->qid == 0 ? ADMIN_IN_CAPSULE : NVMF_IN_CAPSULE;
     if (know_peer(queue) && !has_place(queue)) {
-        service_report("%s: queue %u refused: too many queues, %u of them of this address",
-                       queue->peer, queue->id, queue->share->queues - 1);
+        service_report_peer("%s: queue %u refused: too many queues, %u of them of this address",
+                            queue->peer, queue->id, queue->share->queues - 1);
     } else if (queue->share && make_memory(queue) && make_queue_pair(queue) &&
                room_for_completions(net, completions_of(queue))) {
         return queue;
     } else {
-        service_report("%s: queue %u refused: %s", queue->peer, queue->id, iwarp_last_error());
+        service_report_peer("%s: queue %u refused: %s", queue->peer, queue->id, iwarp_last_error());
     }
     free_queue(queue);
     return NULL;
@@ -262,7 +262,7 @@ void nvmf_net_gone(struct nvmf_queue *queue, const struct iwarp_event *event)
 
     if (queue->state == NVMF_LIVE && event && event->status != IWARP_OK) {
         iwarp_fault_text(event->fault, why, sizeof why);
-        service_report("%s: queue %u: %s", queue->peer, queue->id, why);
+        service_report_peer("%s: queue %u: %s", queue->peer, queue->id, why);
     }
     queue->state = NVMF_ENDED;
     queue->net->ended(queue);
@@ -305,9 +305,9 @@ void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
     for (struct nvmf_queue *queue = net->queues; queue; queue = queue->next) {
         if (queue->state == NVMF_LIVE && (!queue->controller || queue->unproved) &&
             now_ms - queue->since_ms > limit_ms) {
-            service_report("%s: queue %u: %s", queue->peer, queue->id,
-                           queue->controller ? "the host did not show that it knows its secret"
-                                             : "no Connect command came");
+            service_report_peer("%s: queue %u: %s", queue->peer, queue->id,
+                                queue->controller ? "the host did not show that it knows its secret"
+                                                  : "no Connect command came");
             nvmf_queue_close(queue);
         }
     }
@@ -337,8 +337,9 @@ void nvmf_net_stuck(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
     for (struct nvmf_queue *queue = net->queues; queue; queue = queue->next) {
         if (queue->state == NVMF_LIVE && queue->share->buffers.used > 0 &&
             is_stuck(queue, limit_ms)) {
-            service_report("%s: queue %u: the host has not moved the data of a command for %u s",
-                           queue->peer, queue->id, (unsigned)(limit_ms / 1000));
+            service_report_peer(
+                "%s: queue %u: the host has not moved the data of a command for %u s", queue->peer,
+                queue->id, (unsigned)(limit_ms / 1000));
             queue->state = NVMF_CLOSING;
             iwarp_abort(queue->conn); /* an orderly end would wait for these data */
         }

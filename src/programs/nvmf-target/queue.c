@@ -53,7 +53,7 @@ static void received(struct nvmf_request *request, uint32_t octets)
     request->ns = NULL;
     request->ns_number = 0;
     if (++queue->outstanding > queue->entries) {
-        service_report(
+        service_report_peer(
             "%s: queue %u: the host has more commands under way than the %u it asked for",
             queue->peer, queue->id, queue->entries);
         nvmf_queue_close(queue);
@@ -97,7 +97,8 @@ static void on_buffer(struct arena_wait *wait, void *piece)
     }
     request->moving_ms = queue->net->now_ms;
     if (iwarp_post_send(queue->qp, &read, NULL) != IWARP_OK) {
-        service_report("%s: queue %u: RDMA Read: %s", queue->peer, queue->id, iwarp_last_error());
+        service_report_peer("%s: queue %u: RDMA Read: %s", queue->peer, queue->id,
+                            iwarp_last_error());
         nvmf_queue_close(queue);
     }
 }
@@ -175,8 +176,8 @@ static void send_answers(struct nvmf_net *net)
         net->answering = queue->next_answering;
         queue->is_answering = false;
         if (queue->state == NVMF_LIVE && post_answers(queue) != IWARP_OK) {
-            service_report("%s: queue %u: response: %s", queue->peer, queue->id,
-                           iwarp_last_error());
+            service_report_peer("%s: queue %u: response: %s", queue->peer, queue->id,
+                                iwarp_last_error());
             nvmf_queue_close(queue);
         }
     }

@@ -13,17 +13,53 @@
 #include <unistd.h>
 
 #define FIRST_SOCKET 3
+#define LINE_MAX_LEN 1024
+
+/* One write: lines of two processes do not mix. */
+static void put_line(const char *line)
+{
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
+}
 
 void service_report(const char *format, ...)
 {
-    char line[1024];
+    char line[LINE_MAX_LEN];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    /* One write: lines of two processes do not mix. */
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
+    put_line(line);
+}
+
+/* True: one more line fits into this second. What was left out in an earlier one is said first. */
+static bool has_room(void)
+{
+    static uint64_t second, lines;
+    uint64_t now = uv_hrtime() / 1000000000;
+
+    if (now != second) {
+        if (lines > SERVICE_PEER_LINES) {
+            service_report("%llu more lines about peers were left out",
+                           (unsigned long long)(lines - SERVICE_PEER_LINES));
+        }
+        second = now;
+        lines = 0;
+    }
+    return ++lines <= SERVICE_PEER_LINES;
+}
+
+void service_report_peer(const char *format, ...)
+{
+    char line[LINE_MAX_LEN];
+    va_list arguments;
+
+    if (has_room()) {
+        va_start(arguments, format);
+        vsnprintf(line, sizeof line, format, arguments);
+        va_end(arguments);
+        put_line(line);
+    }
 }
 
 char *service_tls(const char *value)

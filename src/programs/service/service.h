@@ -12,6 +12,11 @@
 /* One line of the log, on standard error, behind the name of the program. */
 void service_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same about what a peer has done, which may do it as often as it likes: so many lines in a
+ * second are written, and later how many were not. One thread. */
+#define SERVICE_PEER_LINES 50
+void service_report_peer(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* The text of iwarp/tls.h for `value`: itself, or the files of a folder that `iwarp-cp keygen` has
  * made. To be freed; NULL: no memory. */
 char *service_tls(const char *value);

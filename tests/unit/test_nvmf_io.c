@@ -381,6 +381,28 @@ static void disk__shorter_full_or_gone__is_an_error_of_that_command(void **state
     assert_int_equal(side_io(&s, NVMF_READ, 0, 7, 0, 8 * BLOCK), NVMF_INVALID_NAMESPACE | DNR);
 }
 
+static void verify__of_memory__reads_nothing(void **state)
+{
+    struct arena_share all = {0};
+    struct nvmf_host_slot *slot;
+    uint8_t command[NVMF_COMMAND_LEN];
+    void *pieces[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) { /* no buffer is left to read into */
+        pieces[i] = arena_take(&s.target.net.arena, &all, ARENA_LARGEST);
+    }
+    side_put_io(&s, command, NVMF_VERIFY, 0, 1023, 0, 0);
+    slot = nvmf_host_send(s.io, command, NULL, 0, NULL, NULL);
+    side_run(&s, NULL, 300);
+    for (unsigned i = 0; i < 2; i++) {
+        arena_give(&s.target.net.arena, &all, pieces[i]);
+    }
+    assert_false(slot->busy);
+    assert_int_equal(slot->response.status, NVMF_OK);
+    assert_int_equal(side_io(&s, NVMF_VERIFY, 1, 1023, 0, 0), NVMF_LBA_RANGE | DNR);
+}
+
 /* Its data come when another namespace has the number: that one is not what the host meant. */
 static void write__to_a_namespace_that_is_replaced__is_not_written(void **state)
 {
@@ -431,6 +453,7 @@ int main(void)
         ALL(namespace__missing_read_only_or_removed__has_its_status),
         ALL(namespace__removed_under_load__answers_every_command),
         ALL(load__more_than_the_buffers_hold__waits_and_is_done),
+        WITH(verify__of_memory__reads_nothing, memory),
         WITH(write__to_a_namespace_that_is_replaced__is_not_written, memory),
         FILES(disk__shorter_full_or_gone__is_an_error_of_that_command),
     };

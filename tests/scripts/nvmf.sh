@@ -177,6 +177,26 @@ check "bench reads the new one" bench -d 4
 check "a disk that is moved away, another in its place" another 6M 'mv a.img old.img' 'its name is' 1536
 stop
 
+# A file that another namespace is to have, while the first one's operations are with the disk.
+renumbered()
+{
+    bench -t 30 -w -d 64 -s 65536 >bench.log 2>&1 &
+    local run=$!
+    sleep 0.5
+    config "${one/\"nsid\": 1/\"nsid\": 5}"
+    again 'namespace 5 is a.img'
+    local status=$?
+    kill $run
+    wait $run
+    return $status
+}
+truncate -s 64M a.img
+config "$one"
+start --config nvmf.json
+check "another number for a disk at work" renumbered
+config "$one"
+stop
+
 # bench does not take a run for a good one whose target has ended meanwhile.
 interrupted()
 {

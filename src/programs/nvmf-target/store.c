@@ -270,6 +270,8 @@ void nvmf_namespace_remove(struct nvmf_store *store, struct nvmf_namespace *ns)
     ns->gone = true;
     if (ns->busy == 0) {
         free_namespace(ns);
+    } else {
+        store->still_locked = true;
     }
     if (store->changed) {
         store->changed(store->arg, subsystem, nsid);

@@ -53,6 +53,7 @@ struct nvmf_store {
     struct nvmf_subsystem *subsystems;
     uint64_t generation; /* of what Discovery lists */
     uint64_t numbers;    /* of namespaces so far */
+    bool still_locked;   /* set when one is removed while a disk has operations of it */
     /* Called when a namespace has come, has gone, or has another size; with 0 as nsid, when a
      * subsystem has come or has gone, or other hosts may have it. */
     void (*changed)(void *arg, struct nvmf_subsystem *subsystem, uint32_t nsid);

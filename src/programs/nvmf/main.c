@@ -63,13 +63,14 @@ static void look_again(void)
     struct nvmf_options options;
 
     service_tell("STATUS=looks at disks and configuration again");
+    target.store.still_locked = false;
     if (nvmf_options_read(arguments.argc, arguments.argv, &options) && know_secrets(&options)) {
         nvmf_serve(&target.store, &options);
     } else {
         service_report("everything stays as it is");
     }
     nvmf_options_free(&options);
-    if (nvmf_store_look(&target.store)) {
+    if (nvmf_store_look(&target.store) || target.store.still_locked) {
         uv_timer_start(&once_more, on_once_more, GONE_MS, 0);
     }
     service_tell("STATUS=serves");

@@ -85,6 +85,25 @@ static void command__other_descriptors_and_flags__are_refused(void **state)
     }
 }
 
+static void command__of_fabrics__needs_no_reserved_octets(void **state)
+{
+    static const uint8_t property[64] = {NVMF_FABRICS, 0, 0x34, 0x12, NVMF_PROPERTY_GET};
+    struct nvmf_command command;
+    uint8_t octets[64];
+
+    (void)state;
+    assert_int_equal(nvmf_command_read(property, 64, 0, &command), NVMF_OK);
+    assert_int_equal(command.fabrics_type, NVMF_PROPERTY_GET);
+    assert_int_equal(command.sgl, NVMF_SGL_NONE);
+    memcpy(octets, property, 64);
+    octets[4] = NVMF_CONNECT; /* has an SGL */
+    assert_int_equal(nvmf_command_read(octets, 64, 0, &command), NVMF_SGL_TYPE);
+    octets[39] = 0x01;
+    assert_int_equal(nvmf_command_read(octets, 64, 0, &command), NVMF_OK);
+    octets[1] = 0x41;
+    assert_int_equal(nvmf_command_read(octets, 64, 0, &command), NVMF_INVALID_FIELD);
+}
+
 static void command__cut__is_refused_with_its_identifier(void **state)
 {
     struct nvmf_command command;
@@ -164,6 +183,7 @@ int main(void)
         cmocka_unit_test(command__keyed_sgl__is_read),
         cmocka_unit_test(command__in_capsule__must_lie_within_what_came),
         cmocka_unit_test(command__other_descriptors_and_flags__are_refused),
+        cmocka_unit_test(command__of_fabrics__needs_no_reserved_octets),
         cmocka_unit_test(command__cut__is_refused_with_its_identifier),
         cmocka_unit_test(response__written__is_literal_octets_and_reads_back),
         cmocka_unit_test(connect__names__are_checked),

@@ -58,8 +58,13 @@ enum nvmf_status nvmf_command_read(const uint8_t *at, size_t octets, size_t in_c
     for (size_t i = 0; i < 6; i++) {
         command->dw[i] = nvmf_get32(at + 40 + 4 * i);
     }
-    if (at[1] != FLAGS_SGL) {
+    /* Fabrics commands have no flags, and those of properties no SGL: these octets are reserved,
+     * though Linux's host sets them. */
+    if (at[1] != FLAGS_SGL && !(at[0] == NVMF_FABRICS && at[1] == 0)) {
         return NVMF_INVALID_FIELD;
+    }
+    if (at[0] == NVMF_FABRICS && (at[4] == NVMF_PROPERTY_GET || at[4] == NVMF_PROPERTY_SET)) {
+        return NVMF_OK;
     }
     return read_sgl(at + 24, in_capsule, command);
 }

@@ -363,6 +363,33 @@ static void reset__controller__loses_its_queues_and_comes_back(void **state)
     assert_int_equal(s.target.controllers.count, 1);
 }
 
+static void reset__controller__ends_requests_for_events(void **state)
+{
+    const struct nvmf_host_slot *old[NVMF_AERS], *slot;
+
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s);
+    for (unsigned i = 0; i < NVMF_AERS; i++) {
+        old[i] = await_event();
+        assert_true(old[i]->busy);
+    }
+    assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0), NVMF_OK);
+    side_run(&s, NULL, 50);
+    for (unsigned i = 0; i < NVMF_AERS; i++) {
+        assert_false(old[i]->busy);
+        assert_int_equal(old[i]->response.status, NVMF_ABORTED);
+    }
+    assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0x460001), NVMF_OK);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0x100, 0), NVMF_OK);
+    slot = await_event();
+    assert_true(slot->busy);
+    side_disk(&s, "ram:1M", false);
+    side_run(&s, NULL, 50);
+    assert_false(slot->busy);
+    assert_int_equal(slot->response.result, 0x00040002);
+}
+
 static void shutdown__asked_for__ends_when_disks_are_flushed(void **state)
 {
     (void)state;
@@ -457,6 +484,7 @@ int main(void)
         TEST(keep_alive__silent_host__is_disconnected),
         TEST(keep_alive__that_waits_for_the_target__is_in_time),
         TEST(reset__controller__loses_its_queues_and_comes_back),
+        TEST(reset__controller__ends_requests_for_events),
         TEST(shutdown__asked_for__ends_when_disks_are_flushed),
         TEST(shutdown__asked_for_again_and_again__has_one_flush_at_a_time),
         TEST(stop__while_a_shutdown_flushes__waits_for_the_disk),

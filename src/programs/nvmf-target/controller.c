@@ -193,6 +193,14 @@ static void shut_down(struct nvmf_controller *controller)
     }
 }
 
+/* A host that enables the controller anew asks for events anew. */
+static void abort_awaits(struct nvmf_controller *controller)
+{
+    while (controller->aer_count > 0) {
+        nvmf_request_answer(controller->aers[--controller->aer_count], NVMF_ABORTED, 0);
+    }
+}
+
 bool nvmf_property_set(struct nvmf_controller *controller, uint32_t offset, bool wide,
                        uint64_t value)
 {
@@ -207,6 +215,7 @@ bool nvmf_property_set(struct nvmf_controller *controller, uint32_t offset, bool
     }
     if ((before & CC_ENABLE) && !(value & CC_ENABLE)) {
         close_io_queues(controller);
+        abort_awaits(controller);
         controller->csts = 0;
         controller->flush_again = false;
         controller->notices = 0;

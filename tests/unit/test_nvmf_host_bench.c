@@ -156,8 +156,9 @@ static void write__in_order__reaches_each_block(void **state)
 static void words__that_are_wrong__are_said_with_those_that_are_right(void **state)
 {
     static const char *const cases[] = {
-        "",           "-q x -j 0", "-q x -j 17",     "-q x -d 1", "-q x -d 129", "-q x -s 511",
-        "-q x -s 9g", "-q x -t 0", "-q x something", "-q x -Z",   "-q x -a :::",
+        "",           "-q x -j 0",      "-q x -j 17", "-q x -d 1",   "-q x -d 129", "-q x -s 511",
+        "-q x -s 9g", "-q x -s 4096k",  "-q x -t 1m", "-q x -d 8x",  "-q x -t -1",  "-q x -j +",
+        "-q x -t 0",  "-q x something", "-q x -Z",    "-q x -a :::",
     };
 
     (void)state;

@@ -216,6 +216,16 @@ static bool join(void)
     return true;
 }
 
+/* False: the text is no number, or has something behind it. */
+static bool number(const char *text, unsigned *value)
+{
+    char *end;
+    unsigned long read = strtoul(text, &end, 10);
+
+    *value = (unsigned)read;
+    return *text >= '0' && *text <= '9' && *end == '\0' && read <= UINT32_MAX;
+}
+
 static bool parse(int argc, char **argv)
 {
     int letter;
@@ -247,16 +257,24 @@ static bool parse(int argc, char **argv)
             }
             break;
         case 'j':
-            bench.queue_count = (unsigned)strtoul(optarg, NULL, 10);
+            if (!number(optarg, &bench.queue_count)) {
+                return false;
+            }
             break;
         case 'd':
-            bench.depth = (unsigned)strtoul(optarg, NULL, 10);
+            if (!number(optarg, &bench.depth)) {
+                return false;
+            }
             break;
         case 's':
-            bench.size = (uint32_t)strtoul(optarg, NULL, 10);
+            if (!number(optarg, &bench.size)) {
+                return false;
+            }
             break;
         case 't':
-            bench.seconds = (unsigned)strtoul(optarg, NULL, 10);
+            if (!number(optarg, &bench.seconds)) {
+                return false;
+            }
             break;
         case 'w':
             bench.write = true;

@@ -20,8 +20,9 @@
 /* For the disks to end what they had from a target that was killed. */
 #define LOCK_MS 30000
 
-/* For hosts to see that a disk is gone, before another one comes in its place. Its namespace has
- * the same UUID, and a host would keep what it has in memory of the first. */
+/* For hosts to see that a disk is gone, before another one comes in its place: its namespace has
+ * the same UUID, and a host would keep what it has in memory of the first. Also for operations to
+ * end on a file that is locked by a namespace that was removed. */
 #define GONE_MS 2000
 
 static struct nvmf_target target;

@@ -372,6 +372,8 @@ static void disk__shorter_full_or_gone__is_an_error_of_that_command(void **state
     assert_int_equal(side_io(&s, NVMF_WRITE, 600, 7, 0, 8 * BLOCK), NVMF_CAPACITY | DNR);
     assert_int_equal(side_io(&s, NVMF_WRITE, 0, 7, 0, 8 * BLOCK), NVMF_OK);
     setrlimit(RLIMIT_FSIZE, &old);
+    /* For the SMART log: the two reads. No room is no fault of the medium. */
+    assert_int_equal(s.target.controllers.first->media_errors, 2);
     nvmf_store_look(&s.target.store);
     assert_int_equal(nvmf_namespace_find(s.subsystem, 1)->blocks, 512);
     assert_int_equal(side_io(&s, NVMF_READ, 600, 7, 0, 8 * BLOCK), NVMF_LBA_RANGE | DNR);

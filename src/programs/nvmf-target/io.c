@@ -61,7 +61,7 @@ static unsigned after_disk(struct nvmf_request *request)
         service_report_peer("namespace %u (%s): %s at octet %llu: %s", ns->nsid, ns->name,
                             request->io.op == DISK_READ ? "read" : "write",
                             (unsigned long long)request->io.offset, strerror(request->io.error));
-        if (controller) {
+        if (controller && (status & NVMF_STATUS_TYPE) == NVMF_MEDIA) {
             controller->media_errors++;
         }
     }

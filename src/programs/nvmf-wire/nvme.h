@@ -83,6 +83,8 @@ enum nvmf_status {
     NVMF_CONNECT_PARAMETER = 0x182,
     NVMF_CONNECT_HOST = 0x184,
     NVMF_AUTH_REQUIRED = 0x191,
+    NVMF_MEDIA = 0x200, /* the type: media and data integrity errors */
+    NVMF_STATUS_TYPE = 0x700,
     NVMF_WRITE_FAULT = 0x280,
     NVMF_READ_ERROR = 0x281,
     NVMF_COMPARE_FAILED = 0x285,

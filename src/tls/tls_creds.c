@@ -78,7 +78,8 @@ static void use_key_log(SSL_CTX *ssl)
     }
 }
 
-/* A KeyUpdate of the peer that asks for one of this end (RFC 8446 4.6.3). */
+/* Counts what the peer sends, and sees a KeyUpdate that asks for one of this end (RFC 8446 4.6.3).
+ */
 static void see_message(int sent, int version, int type, const void *p, size_t n, SSL *ssl,
                         void *none)
 {
@@ -87,6 +88,7 @@ static void see_message(int sent, int version, int type, const void *p, size_t n
 
     (void)version;
     (void)none;
+    t->messages += !sent && type == TLS_HANDSHAKE;
     if (!sent && type == TLS_HANDSHAKE && n == 5 && octet[0] == SSL3_MT_KEY_UPDATE &&
         octet[4] == 1) {
         t->seal.asked = true;

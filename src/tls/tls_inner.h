@@ -16,6 +16,7 @@ enum {
     TLS_OVERHEAD = 22,   /* octets of a record around its text, for all ciphers of TLS 1.3 */
     TLS_KEY_MAX = 64,    /* of a pre-shared key */
     TLS_REKEY = 1 << 22, /* records under one key: RFC 8446 5.5 allows 2^24.5 */
+    TLS_MESSAGES = 32,   /* of TLS itself that a peer may send in a row, without payload */
     /* Octets that one read may bring: whole records, and what OpenSSL aligns them by. */
     TLS_READ_AHEAD = 4 * (TLS_RECORD + TLS_OVERHEAD) + 8
 };
@@ -145,6 +146,7 @@ struct iwarp_tls {
     struct tls_secret secret[2]; /* of both directions, until the handshake is over */
     struct iwarp_fault fault;
     unsigned records;       /* that the kernel has made */
+    unsigned messages;      /* of TLS itself that have come since the reader asked for payload */
     int error;              /* errno with which the endpoint below failed */
     bool told;              /* a call has returned the fault */
     bool done;              /* the handshake is over */

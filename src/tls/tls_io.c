@@ -52,14 +52,31 @@ static void note_first(struct iwarp_tls *t, const char *data, size_t n)
     }
 }
 
+/*
+ * OpenSSL reads on until payload comes. A peer that sends key changes or tickets instead, faster
+ * than they can be taken, would have this thread for as long as it likes.
+ */
+static bool is_flooded(const struct iwarp_tls *t)
+{
+    if (t->done && t->messages > TLS_MESSAGES) {
+        ERR_raise(ERR_LIB_SSL, SSL_R_TOO_MANY_KEY_UPDATES);
+        return true;
+    }
+    return false;
+}
+
 /* A read that came back short has emptied what there was: the next one would be for nothing. */
 static int bio_read(BIO *bio, char *data, size_t n, size_t *got)
 {
     struct iwarp_tls *t = BIO_get_data(bio);
     struct iovec iov = {data, n};
-    ssize_t r = t->dry ? -EAGAIN : t->below.ep->ops->readv(t->below.ep, &iov, 1);
 
     BIO_clear_retry_flags(bio);
+    if (is_flooded(t)) {
+        return 0;
+    }
+    ssize_t r = t->dry ? -EAGAIN : t->below.ep->ops->readv(t->below.ep, &iov, 1);
+
     t->dry = r < (ssize_t)n;
     if (r > 0) {
         note_first(t, data, (size_t)r);
@@ -192,6 +209,7 @@ static int next_record(struct iwarp_tls *t)
         return !t->ended;
     }
     ERR_clear_error();
+    t->messages = 0;
     if (SSL_peek_ex(t->ssl, &octet, 1, &n) == 1) {
         return 1;
     }

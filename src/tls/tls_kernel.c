@@ -240,6 +240,12 @@ static ssize_t give_up(struct iwarp_tls *t, enum iwarp_fault_code code, enum iwa
     return -EPROTO;
 }
 
+static ssize_t unexpected(struct iwarp_tls *t)
+{
+    return give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL,
+                   ERR_PACK(ERR_LIB_SSL, 0, SSL_R_UNEXPECTED_MESSAGE), SSL_AD_UNEXPECTED_MESSAGE);
+}
+
 /* A ticket is of no use here. 1: go on. */
 static ssize_t take_handshake(struct iwarp_tls *t, const unsigned char *p, size_t n)
 {
@@ -255,10 +261,7 @@ static ssize_t take_handshake(struct iwarp_tls *t, const unsigned char *p, size_
         p += len + 4;
         n -= len + 4;
     }
-    return n == 0 ? 1
-                  : give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL,
-                            ERR_PACK(ERR_LIB_SSL, 0, SSL_R_UNEXPECTED_MESSAGE),
-                            SSL_AD_UNEXPECTED_MESSAGE);
+    return n == 0 ? 1 : unexpected(t);
 }
 
 /* The kernel says EBADMSG for what it cannot decrypt, the others for a header that is none. */
@@ -297,13 +300,12 @@ static ssize_t take_other(struct iwarp_tls *t)
         t->ended = text[1] == CLOSE_NOTIFY;
         return t->ended ? 0 : give_up(t, IWARP_FAULT_TLS_ALERT, IWARP_SIDE_PEER, text[1], 0);
     }
-    return give_up(t, IWARP_FAULT_TLS_FAILED, IWARP_SIDE_LOCAL,
-                   ERR_PACK(ERR_LIB_SSL, 0, SSL_R_UNEXPECTED_MESSAGE), SSL_AD_UNEXPECTED_MESSAGE);
+    return unexpected(t);
 }
 
 ssize_t iwarp_tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int n)
 {
-    while (!t->ended) {
+    for (unsigned messages = 0; !t->ended; messages++) {
         ssize_t got = t->below.ep->ops->readv(t->below.ep, iov, n);
         if (got > 0 || got == -EAGAIN || got == -EFAULT) {
             return got;
@@ -318,6 +320,9 @@ ssize_t iwarp_tls_kernel_readv(struct iwarp_tls *t, const struct iovec *iov, int
         got = take_other(t);
         if (got <= 0) {
             return got;
+        }
+        if (messages == TLS_MESSAGES) { /* a peer that goes on like this would have the thread */
+            return unexpected(t);
         }
     }
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What TLS holds for a peer counts against the device's budget: octets of a record that is not
- * whole, and records that the transport does not take. Two ends over a transport of the test's.
+ * whole, and records that the transport does not take. What it does for one in a call is bounded,
+ * too. Two ends over a transport of the test's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -205,6 +206,48 @@ static void writer__over_the_budget__fails_alone(void **state)
     ends_close(&e);
 }
 
+/* n key changes, and a payload behind them. */
+static void send_updates(struct side *s, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        assert_true(iwarp_tls_seal_update(s->tls));
+    }
+    assert_int_equal(iwarp_tls_out_flush(s->tls), 0);
+    assert_int_equal(send_some(s, 100), 100);
+}
+
+static void key_changes__a_few_before_payload__are_taken(void **state)
+{
+    struct ends e;
+
+    (void)state;
+    ends_open(&e, 100000);
+    for (int i = 0; i < 3; i++) {
+        send_updates(e.side[0], TLS_MESSAGES);
+        assert_int_equal(receive(e.side[1]), 100);
+    }
+    ends_close(&e);
+}
+
+/* One call would go on for as long as the peer sends them, and keep the thread from the others. */
+static void key_changes__a_flood_of_them__ends_the_connection(void **state)
+{
+    struct ends e;
+    char text[300];
+
+    (void)state;
+    ends_open(&e, 100000);
+    send_updates(e.side[0], 7000);
+    assert_int_equal(receive(e.side[1]), -EPROTO);
+    assert_true(e.side[1]->in_len > 100000); /* not even looked at */
+    assert_int_equal(iwarp_fault_code(iwarp_tls_fault(e.side[1]->tls)), IWARP_FAULT_TLS_FAILED);
+    iwarp_fault_text(iwarp_tls_fault(e.side[1]->tls), text, sizeof text);
+    assert_non_null(strstr(text, "too many key updates"));
+    assert_int_equal(receive(e.side[0]), -EPROTO);
+    assert_int_equal(iwarp_fault_code(iwarp_tls_fault(e.side[0]->tls)), IWARP_FAULT_TLS_ALERT);
+    ends_close(&e);
+}
+
 static int make_files(void **state)
 {
     scratch_setup(state);
@@ -218,6 +261,8 @@ int main(void)
         cmocka_unit_test(record__that_is_not_whole__counts_until_it_is),
         cmocka_unit_test(reader__over_the_budget__fails_alone),
         cmocka_unit_test(writer__over_the_budget__fails_alone),
+        cmocka_unit_test(key_changes__a_few_before_payload__are_taken),
+        cmocka_unit_test(key_changes__a_flood_of_them__ends_the_connection),
     };
 
     return cmocka_run_group_tests_name("tls_budget", tests, make_files, scratch_teardown);

@@ -33,7 +33,7 @@
 #include <string.h>
 
 /* How long accepting pauses, in milliseconds. */
-#define RETRY_MS 20 /* descriptors or memory have run out, and nobody could be dropped */
+#define RETRY_MS 20 /* nothing that this end can do would help */
 #define YOUNG_MS 5  /* the start-ups in progress are given time to finish */
 #define ROOM_MS  1  /* connections have been dropped; their workers are about to end them */
 
@@ -207,8 +207,9 @@ static bool has_room(struct iwarp_listener *l)
 
 /*
  * Accept up to ACCEPT_BATCH connections. ECONNABORTED and EINTR concern one peer or call: go on.
- * EAGAIN, or an error of the acceptor itself, ends the batch. The room is checked for each
- * connection, as each one that is accepted uses some.
+ * EAGAIN ends the batch. So does an error of the acceptor itself: a socket that was shut down, or a
+ * call that the system does not allow. The socket stays readable then, hence the pause. The room is
+ * checked for each connection, as each one that is accepted uses some.
  */
 static void on_arrival(void *listener)
 {
@@ -229,7 +230,10 @@ static void on_arrival(void *listener)
         } else if (rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM) {
             make_room(l, strerror(-rc));
             return;
+        } else if (rc == -EAGAIN) {
+            return;
         } else if (rc != -ECONNABORTED && rc != -EINTR) {
+            pause_accepting(l, RETRY_MS, strerror(-rc));
             return;
         }
     }

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -95,6 +96,30 @@ static void start_anew(struct iwarp_qp *qp)
     }
 }
 
+static int64_t used_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+/* Its socket stays readable, and each accept fails. */
+static void listen__on_a_socket_that_is_shut_down__does_not_spin(void **state)
+{
+    struct place *p = *state;
+    struct iwarp_event event;
+    struct iwarp_listener *l;
+    int fd = bound(AF_INET, SOCK_STREAM, 0);
+
+    must(iwarp_listen_socket(p->device, fd, NULL, 4, p->eq, p, &l));
+    assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+    int64_t before = used_ms();
+    must_fail(iwarp_eq_get(p->eq, &event, 500), IWARP_AGAIN, "no event");
+    assert_in_range(used_ms() - before, 0, 100);
+    must(iwarp_listener_close(l));
+}
+
 static void listen__on_bound_sockets_of_one_port__each_serves_its_own_peers(void **state)
 {
     struct place *p = *state;
@@ -170,6 +195,8 @@ int main(void)
             listen__on_bound_sockets_of_one_port__each_serves_its_own_peers, setup, teardown),
         cmocka_unit_test_setup_teardown(
             listen__on_another_kind_of_socket__is_misuse_and_leaves_it_open, setup, teardown),
+        cmocka_unit_test_setup_teardown(listen__on_a_socket_that_is_shut_down__does_not_spin, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests_name("test_socket_listen", tests, NULL, NULL);

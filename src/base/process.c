@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -142,6 +143,26 @@ void iwarp_process_close(int fd)
     close(fd);
     pthread_mutex_unlock(&lock);
     errno = saved;
+}
+
+/* Each copy gets the lowest number that is free. Without descriptors the next call fails, too. */
+void iwarp_process_fill_standard(void)
+{
+    int ends[2], fd = STDIN_FILENO;
+
+    while (fd <= STDERR_FILENO && fcntl(fd, F_GETFD) >= 0) {
+        fd++;
+    }
+    if (fd > STDERR_FILENO || pipe2(ends, O_CLOEXEC) != 0) {
+        return;
+    }
+    close(ends[1]);
+    for (fd = ends[0]; fd >= 0 && fd <= STDERR_FILENO;) {
+        fd = fcntl(ends[0], F_DUPFD_CLOEXEC, STDIN_FILENO);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
 }
 
 bool iwarp_process_has_fd(int fd)

@@ -51,6 +51,14 @@ int iwarp_process_accept(int listener, struct sockaddr *peer, socklen_t *peer_le
 void iwarp_process_close(int fd);
 
 /*
+ * If a standard descriptor (0 to 2) is closed, it becomes the end of a pipe that has no other end.
+ * Else the next descriptor of the library would have its number: a socket would get what the
+ * application or the log writes there, and libuv ends the process when it closes one of its own
+ * that is a standard descriptor. Before a device or a loop is opened. Any thread.
+ */
+void iwarp_process_fill_standard(void);
+
+/*
  * Calls of the library hold locks and descriptors over what POSIX makes cancellation points.
  * IWARP_UNCANCELLED as the first line of a block puts (deferred) cancellation off to its end.
  */

@@ -3,6 +3,7 @@
 #include "sim/sim.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "verbs/device.h"
 
 #include <arpa/inet.h>
@@ -276,6 +277,7 @@ enum iwarp_status iwarp_sim_open(const struct iwarp_sim_options *options, struct
     if (!sim) {
         return iwarp_fail(IWARP_NO_MEMORY, "no memory for a simulation");
     }
+    iwarp_process_fill_standard();
     int rc = uv_loop_init(&sim->uv);
     if (rc != 0) {
         free(sim);

@@ -353,6 +353,7 @@ static enum iwarp_status open_device(const struct iwarp_device_options *options,
     d->options = o;
     d->options.transport = NULL; /* the caller's */
     d->serial = atomic_fetch_add(&serials, 1);
+    iwarp_process_fill_standard();
     iwarp_process_watch();
     d->generation = iwarp_process_generation();
     d->embedded = o.progress == IWARP_PROGRESS_EMBEDDED;

@@ -215,6 +215,12 @@ for signal in KILL TERM; do
     check "bench: the target ends, SIG$signal" interrupted $signal
 done
 
+# A daemon without standard descriptors: none of them becomes a loop's, a disk's or a socket's.
+"$nvmf" -l 127.0.0.1:0 -q $nqn:one -n ram:1M --metrics "$figures" <&- 2>&- >log &
+pid=$!
+check "starts without standard descriptors" eventually status 'iwarp-nvmf'
+stop
+
 # TLS: by a key; hosts without it, and with another one, are turned away.
 echo "disks:$(openssl rand -hex 32)" >psk && chmod 600 psk
 echo "disks:$(openssl rand -hex 32)" >wrong && chmod 600 wrong

@@ -4,6 +4,7 @@
  * without leaving anything, and what an idle one costs.
  */
 #include "alloc_fault.h"
+#include "child.h"
 #include "verbs/conn.h"
 #include "verbs/device.h"
 #include "verbs_pair.h"
@@ -153,6 +154,42 @@ static double cpu_seconds(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
+/* Without some of the standard descriptors: none of them becomes the library's. */
+static int use_without(void *arg)
+{
+    const unsigned *closed = arg;
+    struct pair_options o;
+    struct pair p;
+
+    for (int fd = 0; fd < 3; fd++) {
+        if (*closed >> fd & 1) {
+            close(fd);
+        }
+    }
+    pair_options_init(&o, PAIR_TCP4);
+    pair_open(&p, &o);
+    for (int fd = 0; fd < 3; fd++) {
+        if (*closed >> fd & 1) {
+            assert_int_equal(write(fd, "a line", 6), -1);
+        }
+    }
+    pair_recv(&p.side[1], 1, 0, 8);
+    pair_send(&p.side[0], 2, 0, 8);
+    pair_wc(p.side[1].recv_cq, 1, IWARP_WC_SUCCESS);
+    pair_close(&p); /* libuv ends a process that would close one of its own with such a number */
+    return 0;
+}
+
+static void open__without_standard_descriptors__leaves_them_to_nobody(void **state)
+{
+    (void)state;
+    for (unsigned closed = 1; closed < 8; closed++) {
+        if (child_run(use_without, &closed) != 0) {
+            fail_msg("descriptors closed, as bits: %u", closed);
+        }
+    }
+}
+
 /* 1000 ends, half of them over TCP, that all have carried a message: no CPU, no blocks held. */
 static void connections__that_are_idle__cost_no_time(void **state)
 {
@@ -207,6 +244,7 @@ int main(void)
         cmocka_unit_test(open__with_impossible_options__is_misuse),
         cmocka_unit_test(close__while_something_lives__is_misuse),
         cmocka_unit_test(open__without_memory__leaves_nothing),
+        cmocka_unit_test(open__without_standard_descriptors__leaves_them_to_nobody),
         cmocka_unit_test(connect__beyond_max_connections__is_limit),
         cmocka_unit_test(connections__that_are_idle__cost_no_time),
     };

@@ -7,28 +7,12 @@
 #include "client.h"
 #include "keygen.h"
 #include "plain.h"
+#include "programs/service/standard.h"
 #include "server.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-/*
- * Closed standard descriptors would be given to the next file or socket, which would then get the
- * messages of this program. Those in their place can be neither read nor written usefully.
- */
-static bool fill_standard_descriptors(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 &&
-            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
-            return false;
-        }
-    }
-    return true;
-}
 
 int main(int argc, char **argv)
 {

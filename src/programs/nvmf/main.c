@@ -11,6 +11,7 @@
 #include "programs/service/address.h"
 #include "programs/service/http.h"
 #include "programs/service/service.h"
+#include "programs/service/standard.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -203,6 +204,9 @@ int main(int argc, char **argv)
     struct nvmf_options options;
     int status = 0;
 
+    if (!fill_standard_descriptors()) {
+        return 1;
+    }
     setenv("IWARP_LOG", "error", 0);
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
         return nvmf_bench(argc - 1, argv + 1);

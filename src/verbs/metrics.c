@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The thread of metrics.h. It answers one asker after the other, each with one text by HTTP 1.0 and
- * an end, and gives none of them more than a second, so that nobody keeps others waiting for long.
+ * an end, and gives none of them more than a second in all, so that nobody keeps others waiting for
+ * long; nor the last device, whose close ends the thread at once.
  *
  * | State | Event | Action | Owner |
  * |---|---|---|---|
@@ -16,6 +17,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
+#include "loop/clock.h"
 #include "verbs/device.h"
 
 #include <arpa/inet.h>
@@ -169,11 +171,28 @@ static void render_metrics(FILE *out)
     free(stats);
 }
 
-/* Its limits of time are those of the socket. */
-static void send_all(int fd, const char *p, size_t n)
+struct asker {
+    int fd;
+    int64_t end_ms; /* of its time */
+};
+
+/* False: its time is up, or the thread is to end. */
+static bool await(const struct asker *a, short events)
 {
-    while (n > 0) {
-        ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
+    struct pollfd fds[2] = {{own.stop, POLLIN, 0}, {a->fd, events, 0}};
+    int64_t left;
+    int n = -1;
+
+    while (n < 0 && (left = a->end_ms - iwarp_now_ms()) > 0) {
+        n = poll(fds, 2, (int)left);
+    }
+    return n > 0 && !fds[0].revents;
+}
+
+static void send_all(const struct asker *a, const char *p, size_t n)
+{
+    while (n > 0 && await(a, POLLOUT)) {
+        ssize_t sent = send(a->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent <= 0) {
             return;
         }
@@ -183,12 +202,12 @@ static void send_all(int fd, const char *p, size_t n)
 }
 
 /* The first line is all that matters. */
-static bool read_request(int fd, char *request)
+static bool read_request(const struct asker *a, char *request)
 {
     size_t n = 0;
 
-    for (;;) {
-        ssize_t got = recv(fd, request + n, REQUEST_MAX - 1 - n, 0);
+    while (await(a, POLLIN)) {
+        ssize_t got = recv(a->fd, request + n, REQUEST_MAX - 1 - n, MSG_DONTWAIT);
         if (got <= 0) {
             return false;
         }
@@ -201,17 +220,16 @@ static bool read_request(int fd, char *request)
             return false;
         }
     }
+    return false;
 }
 
 static void answer(int fd)
 {
-    const struct timeval limit = {.tv_sec = ASKER_MS / 1000};
+    const struct asker asker = {fd, iwarp_now_ms() + ASKER_MS};
     char request[REQUEST_MAX], *text = NULL, head[160];
     size_t len = 0;
 
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
-        !read_request(fd, request)) {
+    if (!read_request(&asker, request)) {
         return;
     }
     bool metrics = strncmp(request, "GET /metrics", 12) == 0,
@@ -220,7 +238,7 @@ static void answer(int fd)
     if (!out) {
         static const char none[] = "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
                                    "There are /metrics and /connections.\n";
-        send_all(fd, none, sizeof none - 1);
+        send_all(&asker, none, sizeof none - 1);
         return;
     }
     if (metrics) {
@@ -233,8 +251,8 @@ static void answer(int fd)
                          "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
                          "Content-Length: %zu\r\n\r\n",
                          len);
-        send_all(fd, head, (size_t)n);
-        send_all(fd, text, len);
+        send_all(&asker, head, (size_t)n);
+        send_all(&asker, text, len);
     }
     free(text);
 }

@@ -80,11 +80,11 @@ shows()
     return 1
 }
 
-# One who connects and says nothing, and one who goes in the middle
+# One who connects and says nothing, one who goes in the middle, and one who says an octet now and then
 patient()
 {
     python3 - "$socket" <<'END'
-import socket, sys, time
+import socket, sys, threading, time
 silent = socket.socket(socket.AF_UNIX); silent.connect(sys.argv[1])
 short = socket.socket(socket.AF_UNIX); short.connect(sys.argv[1]); short.sendall(b'GET /met'); short.close()
 long = socket.socket(socket.AF_UNIX); long.connect(sys.argv[1])
@@ -92,6 +92,14 @@ try:
     long.sendall(b'x' * 100000)
 except OSError:
     pass
+slow = socket.socket(socket.AF_UNIX); slow.connect(sys.argv[1])
+def trickle():
+    try:
+        while True:
+            slow.sendall(b'x'); time.sleep(0.3)
+    except OSError:
+        pass
+threading.Thread(target=trickle, daemon=True).start()
 began = time.monotonic()
 s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])
 s.sendall(b'GET /metrics HTTP/1.0\r\n\r\n')

@@ -45,6 +45,12 @@ exports_the_list()
         { echo "if this is intended: make symbols"; return 1; }
 }
 
+# The package for Debian would give a program that uses another one too weak a dependency.
+debian_lists_them()
+{
+    diff <(sed -n 's/^ \(iwarp_[a-z0-9_]*\)@.*/\1/p' debian/libiwarp0.symbols) tests/abi/symbols.txt
+}
+
 # Two programs linked into one must not meet in a name: also the hidden ones are ours.
 # _.stapsdt.base is how sys/sdt.h marks where probes are: one of that name for all libraries that have some.
 static_names_are_ours()
@@ -233,6 +239,7 @@ check install installs
 check files has_files
 check soname soname_is_right
 check symbols exports_the_list
+check "symbols of the package for Debian" debian_lists_them
 check static-names static_names_are_ours
 check provider-symbols provider_exports_its_entry_only
 check pkg-config pkg_config_knows

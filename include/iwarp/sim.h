@@ -81,7 +81,10 @@ IWARP_API enum iwarp_status iwarp_sim_device_open(struct iwarp_sim *sim, const c
 IWARP_API enum iwarp_status iwarp_sim_watch(struct iwarp_device *device, void (*fn)(void *arg),
                                             void *arg);
 
-/* Call fn(arg) once, ns from now. NO_MEMORY. */
+/*
+ * Call fn(arg) once, ns from now. MISUSE: fn is NULL, or ns 2^62 or more. If there is no memory
+ * for it, the process is ended by abort, after a line in the log: nothing could be repeated.
+ */
 IWARP_API enum iwarp_status iwarp_sim_after(struct iwarp_sim *sim, uint64_t ns,
                                             void (*fn)(void *arg), void *arg);
 
@@ -95,7 +98,7 @@ IWARP_API enum iwarp_status iwarp_sim_change(struct iwarp_sim *sim,
 /* Let the next thing happen. False: nothing is left to happen, or sim is NULL. */
 IWARP_API bool iwarp_sim_step(struct iwarp_sim *sim);
 
-/* Let happen what happens within the next ns; time has gone on by as much then. */
+/* Let happen what happens within the next ns, 2^62 at most; time has gone on by as much then. */
 IWARP_API void iwarp_sim_run(struct iwarp_sim *sim, uint64_t ns);
 
 /* Nanoseconds since the simulation was opened. */

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #define CLOSE_EVERY 256 /* events after which libuv closes handles that were given back */
+#define LONGEST_NS  (INT64_MAX / 2) /* of a wait: 146 years */
 
 static struct iwarp_sim *sim_of(struct iwarp_virtual *v)
 {
@@ -298,9 +299,11 @@ enum iwarp_status iwarp_sim_open(const struct iwarp_sim_options *options, struct
 
 enum iwarp_status iwarp_sim_change(struct iwarp_sim *sim, const struct iwarp_sim_options *options)
 {
-    enum iwarp_status status = sim ? check(options) : IWARP_MISUSE;
-
-    if (status == IWARP_OK) {
+    if (!sim) {
+        return iwarp_fail(IWARP_MISUSE, "iwarp_sim_change: there is no simulation");
+    }
+    enum iwarp_status status = options ? check(options) : IWARP_OK;
+    if (status == IWARP_OK && options) {
         struct iwarp_sim_options before = sim->options;
         sim->options = *options;
         sim->options.trace = before.trace;
@@ -312,7 +315,7 @@ enum iwarp_status iwarp_sim_change(struct iwarp_sim *sim, const struct iwarp_sim
 enum iwarp_status iwarp_sim_after(struct iwarp_sim *sim, uint64_t ns, void (*fn)(void *arg),
                                   void *arg)
 {
-    if (!sim || !fn || ns > INT64_MAX / 2) {
+    if (!sim || !fn || ns > LONGEST_NS) {
         return iwarp_fail(IWARP_MISUSE, "iwarp_sim_after: NULL, or too long a time");
     }
     iwarp_sim_at(sim, (int64_t)ns, NULL, NULL, fn, arg);
@@ -326,11 +329,14 @@ bool iwarp_sim_step(struct iwarp_sim *sim)
 
 void iwarp_sim_run(struct iwarp_sim *sim, uint64_t ns)
 {
-    int64_t until = sim ? sim->v.now_ns + (int64_t)ns : 0;
-
-    while (sim && sim->v.now_ns < until) {
+    if (!sim) {
+        return;
+    }
+    int64_t until = sim->v.now_ns + (ns < LONGEST_NS ? (int64_t)ns : LONGEST_NS);
+    while (sim->events > 0 && sim->heap[0].due <= until) {
         (void)step(&sim->v, until);
     }
+    sim->v.now_ns = sim->v.now_ns < until ? until : sim->v.now_ns; /* one of them may have waited */
 }
 
 uint64_t iwarp_sim_now(const struct iwarp_sim *sim)

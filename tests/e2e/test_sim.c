@@ -352,6 +352,27 @@ static void wait__of_an_hour__is_of_virtual_time(void **state)
 
 /* --- use ------------------------------------------------------------------------------------- */
 
+static void run__of_any_length__lets_happen_what_is_due_by_then(void **state)
+{
+    struct iwarp_sim_options options;
+    struct iwarp_sim *sim;
+    int calls = 0;
+
+    (void)state;
+    iwarp_sim_options_init(&options, 1);
+    assert_int_equal(iwarp_sim_open(&options, &sim), IWARP_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(iwarp_sim_after(sim, SECOND, count, &calls), IWARP_OK);
+    }
+    assert_int_equal(iwarp_sim_after(sim, SECOND + 1, count, &calls), IWARP_OK);
+    iwarp_sim_run(sim, SECOND);
+    assert_int_equal(calls, 3);
+    assert_int_equal(iwarp_sim_now(sim), SECOND);
+    iwarp_sim_run(sim, UINT64_MAX);
+    assert_int_equal(calls, 4);
+    assert_int_equal(iwarp_sim_close(sim), IWARP_OK);
+}
+
 static void device__closed__leaves_its_address_to_another(void **state)
 {
     struct iwarp_sim_options options;
@@ -399,6 +420,9 @@ static void misuse__of_each_kind__is_refused(void **state)
     assert_int_equal(iwarp_sim_device_open(sim, "10.0.0.1", NULL, NULL), IWARP_MISUSE);
     assert_int_equal(iwarp_sim_after(sim, 1, NULL, NULL), IWARP_MISUSE);
     assert_int_equal(iwarp_sim_change(sim, &wrong), IWARP_MISUSE);
+    assert_int_equal(iwarp_sim_change(NULL, &options), IWARP_MISUSE);
+    assert_non_null(strstr(iwarp_last_error(), "iwarp_sim_change"));
+    assert_int_equal(iwarp_sim_change(sim, NULL), IWARP_OK); /* nothing changes */
     assert_null(iwarp_sim_memory(sim, 0));
     assert_int_equal(iwarp_sim_random(sim, 0), 0);
     assert_int_equal(iwarp_sim_device_open(sim, "10.0.0.1", NULL, &device), IWARP_OK);
@@ -418,6 +442,7 @@ int main(void)
         cmocka_unit_test(memory__refused_anywhere__costs_no_more_than_the_connection),
         cmocka_unit_test(wait__of_an_hour__is_of_virtual_time),
         cmocka_unit_test(device__closed__leaves_its_address_to_another),
+        cmocka_unit_test(run__of_any_length__lets_happen_what_is_due_by_then),
         cmocka_unit_test(misuse__of_each_kind__is_refused),
     };
 

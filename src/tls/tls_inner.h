@@ -146,6 +146,7 @@ struct iwarp_tls {
     struct tls_secret secret[2]; /* of both directions, until the handshake is over */
     struct iwarp_fault fault;
     unsigned records;       /* that the kernel has made */
+    unsigned offers;        /* identities of pre-shared keys that the peer has offered */
     unsigned messages;      /* of TLS itself that have come since the reader asked for payload */
     int error;              /* errno with which the endpoint below failed */
     bool told;              /* a call has returned the fault */

@@ -13,6 +13,9 @@
 
 enum { LINE = 512, KEY_MIN = 16, KEYS_MAX = 4096 };
 
+/* Identities of a peer that are looked up: a ClientHello has room for 9000, of anybody. */
+enum { OFFERS_MAX = 16 };
+
 /* TLS_AES_128_GCM_SHA256: the session of a key needs a cipher of its hash. */
 static const unsigned char cipher_of_keys[] = {0x13, 0x01};
 
@@ -176,7 +179,8 @@ static int use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_
 static int look_up(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION **session)
 {
     struct iwarp_tls *t = SSL_get_app_data(ssl);
-    const struct tls_psk *psk = find(t->creds, (const char *)id, id_len);
+    const struct tls_psk *psk =
+        t->offers++ < OFFERS_MAX ? find(t->creds, (const char *)id, id_len) : NULL;
 
     *session = NULL;
     t->psk_unknown = !psk;

@@ -248,6 +248,103 @@ static void key_changes__a_flood_of_them__ends_the_connection(void **state)
     ends_close(&e);
 }
 
+static size_t put(unsigned char *at, const void *octets, size_t n)
+{
+    memcpy(at, octets, n);
+    return n;
+}
+
+static void put_16(unsigned char *at, size_t n)
+{
+    at[0] = (unsigned char)(n >> 8);
+    at[1] = (unsigned char)n;
+}
+
+/* A record with a ClientHello (RFC 8446 4.1.2) that offers so many keys, alice's last. */
+static size_t make_hello(unsigned char *p, unsigned offers)
+{
+    static const unsigned char head[] = {0, 0, 2, 0x13, 1, 1, 0};      /* no session, one cipher */
+    static const unsigned char extensions[] = {0, 43, 0, 3,  2, 3,  4, /* versions */
+                                               0, 10, 0, 4,  0, 2,  0, 0x1d, /* groups */
+                                               0, 13, 0, 4,  0, 2,  4, 3,    /* algorithms */
+                                               0, 45, 0, 2,  1, 1,           /* modes */
+                                               0, 51, 0, 38, 0, 36, 0, 0x1d, 0, 32}; /* key share */
+    static const unsigned char other[] = {0, 1, 'x', 0, 0, 0, 0};
+    static const unsigned char alice[] = {0, 5, 'a', 'l', 'i', 'c', 'e', 0, 0, 0, 0};
+    static const unsigned char keys[] = {0, 41, 0, 0, 0, 0};
+    size_t n = 9, list, identities;
+
+    memcpy(p, "\x16\x03\x01\0\0\x01\0\0\0", 9);
+    n += put(p + n, "\x03\x03", 2);
+    memset(p + n, 7, 32); /* random octets */
+    n += 32;
+    n += put(p + n, head, sizeof head);
+    size_t length = n;
+    n += 2;
+    n += put(p + n, extensions, sizeof extensions);
+    memset(p + n, 9, 32); /* a public key */
+    n += 32;
+    list = n;
+    n += put(p + n, keys, sizeof keys);
+    identities = n;
+    for (unsigned i = 1; i < offers; i++) {
+        n += put(p + n, other, sizeof other);
+    }
+    n += put(p + n, alice, sizeof alice);
+    put_16(p + list + 4, n - identities);
+    put_16(p + n, offers * 33);
+    n += 2;
+    for (unsigned i = 0; i < offers; i++, n += 33) { /* their binders */
+        memset(p + n, 32, 33);
+    }
+    put_16(p + list + 2, n - list - 4);
+    put_16(p + length, n - length - 2);
+    put_16(p + 7, n - 9);
+    put_16(p + 3, n - 5);
+    return n;
+}
+
+/* What a responder with alice's key says to that, whose binder is wrong in any case. */
+static enum iwarp_fault_code answer_offers(unsigned offers)
+{
+    struct iwarp_tls_context *context;
+    struct iwarp_tls_store store;
+    struct side *s = calloc(1, sizeof *s), *none = calloc(1, sizeof *none);
+    enum iwarp_fault_code code;
+
+    assert_true(s && none);
+    iwarp_tls_store_init(&store);
+    assert_int_equal(iwarp_tls_store_find(&store, tls_files_context("psk=%s/keys"), &context),
+                     IWARP_OK);
+    s->ep = (struct iwarp_endpoint){.ops = &mem_transport, .user = s};
+    s->budget.limit = 1 << 20;
+    s->window = SIZE_MAX;
+    s->peer = none;
+    s->in_len = make_hello(s->in, offers);
+    const struct iwarp_tls_below below = {
+        .ep = &s->ep, .budget = &s->budget, .responder = true, .wake = nothing};
+    s->tls = iwarp_tls_new(context, &below);
+    assert_non_null(s->tls);
+    assert_int_equal(iwarp_tls_handshake(s->tls), IWARP_TLS_FAILED);
+    code = iwarp_fault_code(iwarp_tls_fault(s->tls));
+    iwarp_tls_endpoint(s->tls)->ops->close(iwarp_tls_endpoint(s->tls), true);
+    iwarp_tls_free(s->tls);
+    iwarp_tls_store_fini(&store);
+    free(none);
+    free(s);
+    return code;
+}
+
+/* Anybody can send a ClientHello; with 4096 keys here, one of 9000 would take 0.15 s. */
+static void keys_offered__beyond_16__are_not_looked_up(void **state)
+{
+    (void)state;
+    assert_int_equal(answer_offers(1), IWARP_FAULT_TLS_PSK_KEY);
+    assert_int_equal(answer_offers(16), IWARP_FAULT_TLS_PSK_KEY);
+    assert_int_equal(answer_offers(17), IWARP_FAULT_TLS_PSK_UNKNOWN);
+    assert_int_equal(answer_offers(400), IWARP_FAULT_TLS_PSK_UNKNOWN);
+}
+
 static int make_files(void **state)
 {
     scratch_setup(state);
@@ -261,6 +358,7 @@ int main(void)
         cmocka_unit_test(record__that_is_not_whole__counts_until_it_is),
         cmocka_unit_test(reader__over_the_budget__fails_alone),
         cmocka_unit_test(writer__over_the_budget__fails_alone),
+        cmocka_unit_test(keys_offered__beyond_16__are_not_looked_up),
         cmocka_unit_test(key_changes__a_few_before_payload__are_taken),
         cmocka_unit_test(key_changes__a_flood_of_them__ends_the_connection),
     };

@@ -11,13 +11,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "programs/disks/disk.h"
+#include "programs/disks/engine.h"
+#include "support/child.h"
 
 #define BLOCK  4096
 #define BLOCKS 64
@@ -226,6 +232,37 @@ static void open__file_that_has_its_lock__is_refused(void **state)
     close_bed();
 }
 
+/* A ring can be made, but nothing be submitted: it is not used. */
+static int open_without_submitting(void *arg)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+
+    (void)arg;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        return 1;
+    }
+    open_bed(&ring);
+    bool threads_do_it = strcmp(bed.engine->name, "threads") == 0;
+    close_bed();
+    return threads_do_it ? 0 : 2;
+}
+
+static void open__where_no_entry_can_be_submitted__takes_threads(void **state)
+{
+    (void)state;
+    if (getenv("TEST_EMULATED")) {
+        skip();
+    }
+    assert_int_equal(child_run(open_without_submitting, NULL), 0);
+}
+
 #define BY(test, place) {#test " by " #place, test, NULL, NULL, &(place)}
 
 int main(void)
@@ -246,6 +283,7 @@ int main(void)
         BY(write__small_to_a_file_in_memory__is_done_at_once, threads),
         BY(open__file__may_be_waited_for, ring),
         BY(open__file_that_has_its_lock__is_refused, ring),
+        cmocka_unit_test(open__where_no_entry_can_be_submitted__takes_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,6 +140,20 @@ static void close_engine(struct disk_engine *engine)
     uv_close((uv_handle_t *)&((struct uring *)engine)->poll, on_closed);
 }
 
+/* A filter of system calls may allow a ring to be made, and nothing to be submitted: operations
+ * would wait for ever. */
+static bool takes_entries(struct io_uring *ring)
+{
+    struct io_uring_cqe *cqe;
+
+    io_uring_prep_nop(io_uring_get_sqe(ring));
+    if (io_uring_submit_and_wait(ring, 1) != 1 || io_uring_peek_cqe(ring, &cqe) != 0) {
+        return false;
+    }
+    io_uring_cqe_seen(ring, cqe);
+    return true;
+}
+
 struct disk_engine *disk_uring_open(uv_loop_t *loop, void *memory, size_t len)
 {
     struct uring *uring = calloc(1, sizeof *uring);
@@ -149,7 +163,8 @@ struct disk_engine *disk_uring_open(uv_loop_t *loop, void *memory, size_t len)
         free(uring);
         return NULL;
     }
-    if (uv_poll_init(loop, &uring->poll, uring->ring.ring_fd) != 0) {
+    if (!takes_entries(&uring->ring) ||
+        uv_poll_init(loop, &uring->poll, uring->ring.ring_fd) != 0) {
         io_uring_queue_exit(&uring->ring);
         free(uring);
         return NULL;

@@ -225,7 +225,6 @@ stop
 echo "disks:$(openssl rand -hex 32)" >psk && chmod 600 psk
 echo "disks:$(openssl rand -hex 32)" >wrong && chmod 600 wrong
 check "TLS: no such file" fails 1 'TLS: .*missing' "$nvmf" -l 127.0.0.1:0 -q $nqn:one -n ram:1M --tls psk=missing
-export IWARP_LOG=warn
 start -l 127.0.0.1:0 -q $nqn:one -n ram:1M --tls psk=psk
 check "TLS: bench reads" bench -T psk=psk
 check "TLS: a host without it" fails 1 . "$nvmf" bench -a "127.0.0.1:$(port_of)" -q $nqn:one -t 1
@@ -238,7 +237,6 @@ printf '{"listen": "127.0.0.1:0", "tls": "psk=psk",\n "subsystems": [%s]}\n' "$o
 start --config nvmf.json
 check "TLS: by the file" bench -T psk=psk
 stop
-unset IWARP_LOG
 
 # systemd: a socket that is there, READY, the watchdog.
 systemd()

@@ -40,7 +40,7 @@ static void begin(void)
 
 /* --- the log of keys ------------------------------------------------------------------------- */
 
-/* One line in one write, so that processes may share the file. */
+/* One line in one write, so that processes may share the file; never waits: it may be a FIFO. */
 static void log_keys(const SSL *ssl, const char *line)
 {
     const char *path = iwarp_setting("IWARP_TLS_KEYLOG");
@@ -51,7 +51,7 @@ static void log_keys(const SSL *ssl, const char *line)
         return;
     }
     int n = snprintf(text, sizeof text, "%s\n", line);
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 
     if (fd < 0 || n >= (int)sizeof text || write(fd, text, (size_t)n) != n) {
         static struct iwarp_log_limit told;

@@ -72,6 +72,13 @@ check "files that have changed are used without a restart" client ls --tls other
 check "and only they" fails 3 TLS_CERT_CA "$cp" ls --tls keys/client "$url/"
 stop
 
+# A log of keys that cannot be written, here a FIFO that nobody reads, holds nobody up.
+mkfifo keylog
+IWARP_TLS_KEYLOG=$PWD/keylog IWARP_LOG=warn serve --tls keys/server export
+check "a log of keys that nobody reads" client ls -t 20 --tls keys/client "iwarp://127.0.0.1:${address##*:}/"
+check "is told of" said 'IWARP_TLS_KEYLOG: cannot write to .*keylog'
+stop
+
 check "a server of files that are not there" fails 1 'missing/cert.pem cannot be used.*check --tls' \
     "$cp" serve --tls missing --listen 127.0.0.1:0 export
 

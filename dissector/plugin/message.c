@@ -6,11 +6,19 @@
  */
 #include "state.h"
 
+/* Octets of all messages that are not complete have a bound: so many of the longest. */
+enum { LONGEST_HELD = 16 };
+
 static uint32_t messages;
+static size_t held; /* room of those in the list that are not complete */
+static struct iwarp_message *oldest, **newest = &oldest;
 
 void iwarp_message_reset(void)
 {
     messages = 0;
+    held = 0;
+    oldest = NULL;
+    newest = &oldest;
 }
 
 static struct iwarp_message *new_message(const struct iwarp_track *t)
@@ -26,6 +34,58 @@ static struct iwarp_message *new_message(const struct iwarp_track *t)
     return m;
 }
 
+static bool is_complete(const struct iwarp_message *m)
+{
+    return m->last_frame != 0;
+}
+
+static void drop_data(struct iwarp_message *m)
+{
+    if (m->data) {
+        held -= is_complete(m) ? 0 : m->room;
+        wmem_free(wmem_file_scope(), m->data);
+        m->data = NULL;
+        m->room = 0;
+    }
+}
+
+static void complete(struct iwarp_message *m, uint32_t frame)
+{
+    held -= m->room;
+    m->last_frame = frame;
+    m->broken = m->broken || m->covered != m->total;
+}
+
+/* A segment of one octet may claim to be the end of the longest message. */
+static void give_up_oldest(const struct iwarp_message *but)
+{
+    while (held > (size_t)iwarp_options.max_reassembly * 1024 * LONGEST_HELD && oldest != but) {
+        struct iwarp_message *m = oldest;
+        oldest = m->next;
+        if (!is_complete(m)) {
+            m->broken = true;
+            drop_data(m);
+        }
+    }
+}
+
+static void grow(struct iwarp_message *m, uint64_t end)
+{
+    size_t room = m->room ? m->room : 2048;
+
+    while (room < end) {
+        room *= 2;
+    }
+    if (!m->data) {
+        *newest = m;
+        newest = &m->next;
+    }
+    held += room - m->room;
+    m->data = (uint8_t *)wmem_realloc(wmem_file_scope(), m->data, room);
+    m->room = room;
+    give_up_oldest(m);
+}
+
 static void copy(struct iwarp_message *m, uint64_t at, const uint8_t *p, size_t n)
 {
     const uint64_t end = at + n;
@@ -35,24 +95,10 @@ static void copy(struct iwarp_message *m, uint64_t at, const uint8_t *p, size_t 
         return;
     }
     if (end > m->room) {
-        size_t room = m->room ? m->room : 2048;
-        while (room < end) {
-            room *= 2;
-        }
-        m->data = (uint8_t *)wmem_realloc(wmem_file_scope(), m->data, room);
-        m->room = room;
+        grow(m, end);
     }
     if (n > 0) {
         memcpy(m->data + at, p, n);
-    }
-}
-
-static void drop_data(struct iwarp_message *m)
-{
-    if (m->data) {
-        wmem_free(wmem_file_scope(), m->data);
-        m->data = NULL;
-        m->room = 0;
     }
 }
 
@@ -74,9 +120,8 @@ static void add_segment(struct iwarp_track *t, struct iwarp_message *m, uint64_t
         copy(m, at, t->ulpdu + h->size, n);
     }
     if (m->has_total && m->covered >= m->total) {
-        m->last_frame = t->fpdu->frame;
+        complete(m, t->fpdu->frame);
         t->fpdu->ends_message = true;
-        m->broken = m->broken || m->covered != m->total;
     }
     if (m->broken || !keep) {
         drop_data(m);

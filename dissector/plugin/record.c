@@ -6,6 +6,8 @@
  */
 #include "state.h"
 
+enum { LAYERS = 100 };
+
 static uint32_t fpdus;
 
 void iwarp_record_reset(void)
@@ -161,13 +163,27 @@ static void paint_piece(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree,
     }
 }
 
+/*
+ * Wireshark ends the dissection of a frame with more layers than the tree may be deep (500). The
+ * payload of each FPDU is a layer, and a segment of 64 KiB holds 2000 FPDUs: those behind the
+ * first hundred layers are shown, but not listed as layers.
+ */
+static void bound_layers(packet_info *pinfo, unsigned before)
+{
+    while (before > LAYERS && wmem_list_count(pinfo->layers) > before) {
+        wmem_list_remove_frame(pinfo->layers, wmem_list_tail(pinfo->layers));
+    }
+}
+
 void iwarp_paint(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const struct iwarp_record *r)
 {
     if (r->count > 0) {
         col_clear(pinfo->cinfo, COL_INFO);
     }
     for (unsigned i = 0; i < r->count; i++) {
+        const unsigned layers = wmem_list_count(pinfo->layers);
         paint_piece(tvb, pinfo, tree, r, &r->pieces[i]);
+        bound_layers(pinfo, layers);
         col_set_fence(pinfo->cinfo, COL_INFO);
     }
 }

@@ -25,6 +25,7 @@ struct iwarp_exchange {
 };
 
 struct iwarp_message {
+    struct iwarp_message *next;           /* of those that have data */
     uint32_t id, first_frame, last_frame; /* last_frame: 0 while it is not complete */
     uint8_t opcode;
     uint32_t segments;

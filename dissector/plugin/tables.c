@@ -53,25 +53,32 @@ static stat_tap_table_item stag_columns[STAG_COLS] = {
     {TABLE_ITEM_UINT, TAP_ALIGN_RIGHT, "Invalidated in", "%8d"},
 };
 
+/* Of each table the rows, counted from 1, by stream and STag: programs use many STags. */
+static GHashTable *indexes;
+
 static void stag_init(stat_tap_table_ui *ui)
 {
-    stat_tap_add_table(ui, stat_tap_init_table("STags", STAG_COLS, 0, NULL));
-}
+    stat_tap_table *table = stat_tap_init_table("STags", STAG_COLS, 0, NULL);
 
-static uint32_t stag_count(const stat_tap_table *table, unsigned row, unsigned column)
-{
-    return stat_tap_get_field_data(table, row, column)->value.uint_value;
+    if (!indexes) {
+        indexes = g_hash_table_new_full(g_direct_hash, g_direct_equal, NULL,
+                                        (GDestroyNotify)g_hash_table_destroy);
+    }
+    g_hash_table_replace(indexes, table,
+                         g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL));
+    stat_tap_add_table(ui, table);
 }
 
 static unsigned stag_row(stat_tap_table *table, uint32_t stream, uint32_t stag, uint32_t frame)
 {
+    const gint64 key = (gint64)stream << 32 | stag;
+    GHashTable *index = (GHashTable *)g_hash_table_lookup(indexes, table);
+    unsigned known = GPOINTER_TO_UINT(g_hash_table_lookup(index, &key));
     stat_tap_table_item_type row[STAG_COLS];
+    gint64 *kept;
 
-    for (unsigned i = 0; i < table->num_elements; i++) {
-        if (stag_count(table, i, COL_STREAM) == stream &&
-            stat_tap_get_field_data(table, i, COL_STAG)->user_data.uint_value == stag) {
-            return i;
-        }
+    if (known > 0) {
+        return known - 1;
     }
     memset(row, 0, sizeof row);
     for (unsigned i = 0; i < STAG_COLS; i++) {
@@ -79,10 +86,12 @@ static unsigned stag_row(stat_tap_table *table, uint32_t stream, uint32_t stag, 
     }
     row[COL_STAG].type = TABLE_ITEM_STRING;
     row[COL_STAG].value.string_value = g_strdup_printf("0x%08x", stag);
-    row[COL_STAG].user_data.uint_value = stag;
     row[COL_STREAM].value.uint_value = stream;
     row[COL_FIRST].value.uint_value = frame;
     stat_tap_init_table_row(table, table->num_elements, STAG_COLS, row);
+    kept = g_new(gint64, 1);
+    *kept = key;
+    g_hash_table_insert(index, kept, GUINT_TO_POINTER(table->num_elements));
     return table->num_elements - 1;
 }
 

@@ -7,6 +7,9 @@
 
 #include "../terminate.h"
 
+/* Requests of a side; RFC 6581 allows 16382, programs use tens. */
+enum { MOST_OUTSTANDING = 4096 };
+
 static const enum dissect_header_fault header_faults[] = {
     DISSECT_FAULT_DV,   DISSECT_FAULT_RV,     DISSECT_FAULT_OPCODE,
     DISSECT_FAULT_TAG,  DISSECT_FAULT_QUEUE,  DISSECT_FAULT_LENGTH,
@@ -100,6 +103,15 @@ static void track_stags(struct iwarp_track *t, const struct dissect_read_request
     }
 }
 
+/* Not answered, and not to be searched for ever: the responses are what the capture misses. */
+static void forget_oldest(struct iwarp_side *s)
+{
+    if (s->outstanding > MOST_OUTSTANDING) {
+        s->first = s->first->next;
+        s->outstanding--;
+    }
+}
+
 static void add_request(struct iwarp_track *t, struct iwarp_exchange *e)
 {
     struct iwarp_side *s = mine(t);
@@ -112,7 +124,9 @@ static void add_request(struct iwarp_track *t, struct iwarp_exchange *e)
     *s->last = e;
     s->last = &e->next;
     t->fpdu->exchange = e;
-    t->fpdu->outstanding = ++s->outstanding;
+    s->outstanding++;
+    forget_oldest(s);
+    t->fpdu->outstanding = s->outstanding;
     dissect_conn_agreement(&t->conn->walk, &a);
     depth = iwarp_is_initiator(t->conn, t->fpdu->side) ? a.initiator_ord : a.responder_ord;
     if (a.depths_known && depth != DISSECT_NO_DEPTH && depth > 0 && s->outstanding > depth) {

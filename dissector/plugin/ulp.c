@@ -196,6 +196,7 @@ bool iwarp_ulp_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree
     h.ulp = iwarp_ulp_of(o->record->conn);
     /* What is wrong or cut is shown, not interpreted. */
     if (h.ulp == ULP_NONE || o->fpdu->item.crc_status == DISSECT_CRC_BAD || o->fpdu->item.cut ||
+        o->header->faults & (DISSECT_FAULT_OPCODE | DISSECT_FAULT_TAG | DISSECT_FAULT_QUEUE) ||
         (o->fpdu->item.late && o->fpdu->item.resynced)) {
         return false;
     }

@@ -130,6 +130,17 @@ def carriers_sizes(c):
 
 
 @case
+def carriers_crowded(c):
+    """More FPDUs in a segment than Wireshark allows layers in a frame: network cards join segments."""
+    x = Connection(c).start()
+    for msn in range(1, 1201):
+        x.way[0].fpdu(send(msn, text(8, msn)))
+    x.flush(0)
+    c.truth['crowded'] = True
+    x.true(0)
+
+
+@case
 def carriers_orders(c):
     """Four segments in each order they can have, of FPDUs larger and smaller than they are."""
     c.truth['any_order'] = True

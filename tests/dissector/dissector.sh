@@ -128,8 +128,11 @@ generated()
         ours -2 -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -T pdml \
             >"$work/out/two" && quiet &&
         python3 tests/dissector/judge.py truth "$work/captures/$name.json" "$work/out/two" &&
-        python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two" &&
-        ours -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -Y iwarp -T tabs \
+        python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two" || return 1
+    # So many FPDUs in a frame do not fit into its columns.
+    ! grep -q '"crowded": true' "$work/captures/$name.json" || return 0
+    # shellcheck disable=SC2086
+    ours -r "$work/captures/$name.pcap" -o iwarp.ulp:none $options -Y iwarp -T tabs \
             -o "gui.column.format:$columns" >"$work/out/text" && quiet &&
         python3 tests/dissector/judge.py filtered "$work/out/one" "$work/out/text" \
             "${fields[@]}" || return 1
@@ -272,6 +275,27 @@ damaged()
             ! grep 'Dissector bug' "$work/out/text" || return 1
         done
     done
+}
+
+# KIND OPTION...: what is meant to cost much takes no 3 GB of address space and no 20 s of a processor, and
+# no dissector fails.
+hostile()
+{
+    python3 tests/dissector/hostile.py "$work/out/bad.pcap" "$1" && chmod a+r "$work/out/bad.pcap" &&
+        (ulimit -v 3000000 -t 20
+            ours -r "$work/out/bad.pcap" "${@:2}" >"$work/out/text") && quiet &&
+        ! grep 'Dissector bug' "$work/out/text"
+}
+
+# Too many messages at a time are given up, and the next one is put together nevertheless.
+hostile_offsets()
+{
+    hostile offsets -V && grep -q 'Reassembled data: 77686f6c65' "$work/out/text"
+}
+
+hostile_stags()
+{
+    hostile stags -q -z iwarp,stag && [ "$(grep -c '^0x[0-9a-f]* .* 1 .* 0 .* 8 ' "$work/out/text")" = 70000 ]
 }
 
 # NAME DAMAGE: a capture, as an option of editcap leaves it, through the plugin with sanitizers. What
@@ -473,6 +497,10 @@ check "disabled: the built-in dissectors' output" disabled
 check "other protocols: unchanged" others_unchanged
 check "fields of the built-in dissectors" builtin_fields
 check "damaged captures" damaged
+check "hostile: opcodes" hostile opcodes -2 -V
+check "hostile: offsets" hostile_offsets
+check "hostile: responses" hostile responses
+check "hostile: STags" hostile_stags
 check "captures cut short" cut_short
 check "sanitizers find nothing" all_sanitized
 check "every option both ways" options_both_ways

@@ -12,6 +12,7 @@
 #define NOTE    64
 #define COMMENT 380
 #define RECENT  16 /* STags described last: not described again at once */
+#define UNACKED 32 /* packets of a side without one of the other: then one is made up */
 
 struct iwarp_flow {
     struct iwarp_flow *next; /* in its set; under flows_lock, as `joined` and `there` */
@@ -22,6 +23,7 @@ struct iwarp_flow {
     pthread_mutex_t lock; /* of what is below */
     bool joined[2];       /* that end was ever recorded; if both were, only sent octets are */
     uint32_t seq[2];      /* of the next octet that the side sends */
+    unsigned unacked[2];  /* packets of the side since one of the other */
     bool fin[2], reset;
     char note[2][NOTE];
     struct iwarp_stags stags[2]; /* of what the side sends */
@@ -109,6 +111,17 @@ static void add(struct iwarp_flow *f, unsigned who, unsigned side, unsigned flag
         f->note[who][0] = '\0';
     }
     f->seq[side] += (uint32_t)len + ((flags & (IWARP_TCP_SYN | IWARP_TCP_FIN)) != 0);
+    f->unacked[side]++;
+    f->unacked[1 - side] = 0;
+}
+
+/* Wireshark goes through all segments that are not acknowledged, for each one that comes: a stream
+ * of one direction would cost it the square of its packets. */
+static void acknowledge(struct iwarp_flow *f, unsigned who, unsigned side)
+{
+    if (f->unacked[side] >= UNACKED) {
+        add(f, who, 1 - side, IWARP_TCP_ACK, NULL, 0, 0, NULL);
+    }
 }
 
 static bool is_told(struct iwarp_flow *f, uint64_t key)
@@ -171,6 +184,7 @@ static void add_octets(struct iwarp_flow *f, unsigned who, unsigned side, const 
         look_at(f, &comment, who, side, iov, done, n);
         add(f, who, side, IWARP_TCP_PSH | IWARP_TCP_ACK, iov, done, n,
             comment.len > 0 ? comment.text : NULL);
+        acknowledge(f, who, side);
         done += n;
     }
 }

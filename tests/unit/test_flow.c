@@ -167,6 +167,36 @@ static void long_send__is_cut_at_65000_octets(void **state)
     recording_free(&r);
 }
 
+/* Each analysis of TCP keeps what is not acknowledged. */
+static void stream_of_one_direction__is_acknowledged(void **state)
+{
+    struct recording r;
+    unsigned acks = 0, unacked = 0;
+
+    (void)state;
+    struct iwarp_flow *f = iwarp_flow_join(capture, addr, 0);
+    for (unsigned i = 0; i < 100; i++) {
+        sent(f, 0, "x", 1);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        received(f, 0, "y", 1);
+    }
+    iwarp_flow_leave(f, 0);
+    load(&r);
+    for (unsigned i = 3; i < r.packets; i++) {
+        const struct recording_packet *p = &r.packet[i], *before = p - 1;
+        unacked = p->side == before->side ? unacked + 1 : 1;
+        assert_true(unacked <= 32);
+        if (p->payload == 0) {
+            assert_int_equal(p->flags, ACK);
+            assert_int_equal(p->inbound, p->side == 1);
+            acks++;
+        }
+    }
+    assert_int_equal(acks, 6);
+    recording_free(&r);
+}
+
 static void reset__of_the_peer__is_the_last_packet(void **state)
 {
     struct recording r;
@@ -340,6 +370,7 @@ int main(void)
         cmocka_unit_test(made_up__numbers__differ_in_their_ports),
         cmocka_unit_test_setup(one_end__sent_and_received__are_the_streams, setup),
         cmocka_unit_test_setup(long_send__is_cut_at_65000_octets, setup),
+        cmocka_unit_test_setup(stream_of_one_direction__is_acknowledged, setup),
         cmocka_unit_test_setup(reset__of_the_peer__is_the_last_packet, setup),
         cmocka_unit_test_setup(both_ends__in_one_file__are_one_connection, setup),
         cmocka_unit_test_setup(same_addresses__again__are_another_connection, setup),

@@ -42,6 +42,7 @@ static tap_packet_status tree_packet(stats_tree *st, packet_info *pinfo, epan_di
     if (t->fpdu->item.frame.markers > 0) {
         increase_stat_node(st, "Markers", 0, FALSE, (int)t->fpdu->item.frame.markers);
     }
+    tick_stat_node(st, "Payload octets", 0, FALSE);
     stats_tree_tick_range(st, "Payload octets", 0, (int)t->header.payload);
     for (unsigned i = 0; i < EI_COUNT; i++) {
         if (t->fpdu->experts & EI_BIT(i)) {

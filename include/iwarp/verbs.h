@@ -192,11 +192,12 @@ struct iwarp_device_options {
 /*
  * A recording is a pcapng file for Wireshark, needs no root, and holds what this device's
  * connections send and receive, over any transport, from the MPA Request on (RFC 5044 7.1): the TCP
- * payload of each direction, exactly. The library invents headers, handshake, sequence numbers
- * and segmentation (the section header of the file says so): one packet for each call to the
- * transport, cut at 65000 octets. With the kernel's TCP the addresses are real. Comments name queue
- * pairs, and regions and windows of this device where they are used. If both ends of a connection
- * record into one file, each octet is there once, as sent.
+ * payload of each direction, exactly. The library invents headers, handshake, sequence numbers,
+ * acknowledgements and segmentation (the section header of the file says so): one packet for each
+ * call to the transport, cut at 65000 octets, and one without payload where 32 go one way. With the
+ * kernel's TCP the addresses are real. Comments name queue pairs, and regions and windows of this
+ * device where they are used. If both ends of a connection record into one file, each octet is
+ * there once, as sent.
  *
  * In the name %p is the process id, and %% is %. The library never overwrites a file that exists:
  * it inserts the process id, and then a number, before the suffix, and logs the name (IWARP_LOG).
@@ -204,9 +205,10 @@ struct iwarp_device_options {
  * forked child makes its own. At the bound the packet that does not fit is recorded without
  * payload, with a comment, and nothing after it. If the file cannot be created or written (disk
  * full), the library logs that and ends the recording; no call fails, and no connection is
- * affected. The file has mode 0600, since it contains the application's data; programs that run
- * with more rights than their user do not look at the environment. The thread that sends or
- * receives waits for write(2).
+ * affected. A process that is killed while it writes can leave a part of its last packet; Wireshark
+ * says so, and shows all before it. The file has mode 0600, since it contains the application's
+ * data; programs that run with more rights than their user do not look at the environment. The
+ * thread that sends or receives waits for write(2).
  */
 
 /*

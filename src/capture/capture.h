@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Files that record what connections carry. A file gets a name that no other file has, is shared by
- * the devices of the process that give the same name, has a bound, and contains whole blocks only.
- * No connection fails because of a recording: an error is one line in the log and the end of the
- * recording. Which packets there are is decided in flow.c.
+ * the devices of the process that give the same name, has a bound, and contains whole blocks only
+ * (but for the last one, if the process is killed while it writes). No connection fails because of
+ * a recording: an error is one line in the log and the end of the recording. Which packets there
+ * are is decided in flow.c.
  */
 #ifndef IWARP_CAPTURE_CAPTURE_H
 #define IWARP_CAPTURE_CAPTURE_H

@@ -455,7 +455,7 @@ json.load(open(sys.argv[1]))["fpdus"]))' "$work/captures/$1.json" | sha256sum)" 
 
 statistics()
 {
-    statistic iwarp,tree wrong_crc 'Bad +2 ' 'Good +4 ' 'iwarp.mpa.crc.bad +2 ' &&
+    statistic iwarp,tree wrong_crc 'Bad +2 ' 'Good +4 ' 'Payload octets +6 ' 'iwarp.mpa.crc.bad +2 ' &&
         statistic iwarp,tree markers_aligned 'Markers +[1-9]' &&
         statistic iwarp,srt opcodes 'RDMA Read +1 +0.001000' 'Atomic +2 +0.001000' &&
         statistic iwarp,stag opcodes '0x00010203 .* 1 .* 1 .* 28 ' '0x12345678 .* 5 ' &&

@@ -397,15 +397,34 @@ static bool is_shown(packet_info *pinfo, const struct iwarp_record *r)
     return h;
 }
 
-/* This segment comes after others behind it: may be that TCP hands nothing over a second time. */
-static void keep_handed(struct iwarp_conn *c, packet_info *pinfo)
+/* Octets in front were missing then: once they come, TCP counts them to a PDU that ends in here. */
+static bool is_behind_hole(const struct iwarp_record *r)
+{
+    return r->count > 1 && r->pieces[0].item->kind == DISSECT_ITEM_SKIPPED;
+}
+
+/* Was something of this frame handed over in another way, and is shown behind it? */
+bool iwarp_late_has(const struct iwarp_conn *c, packet_info *pinfo)
+{
+    const struct late_record *late =
+        (const struct late_record *)wmem_map_lookup(c->late_records, GUINT_TO_POINTER(pinfo->num));
+
+    while (late && !late->handed) {
+        late = late->next;
+    }
+    return late;
+}
+
+/* It may be that TCP does not hand this over a second time, or divides it in another way. */
+static void keep_handed(struct iwarp_conn *c, packet_info *pinfo, bool is_late)
 {
     const struct handed *h =
         (const struct handed *)p_get_proto_data(pinfo->pool, pinfo, proto_iwarp, HANDED);
 
     for (; h; h = h->next) {
         const size_t n = tvb_captured_length(h->tvb);
-        if (h->record->conn == c && h->record->count > 0) {
+        if (h->record->conn == c && h->record->count > 0 &&
+            (is_late || is_behind_hole(h->record))) {
             add_record(c, pinfo, h->record, tvb_get_ptr(h->tvb, 0, (int)n), n, true);
         }
     }
@@ -453,9 +472,7 @@ static void look(tvbuff_t *tvb, packet_info *pinfo, conversation_t *conversation
     }
     new.seq -= iwarp_late_origin(conversation, pinfo);
     behind = new.seq + (uint32_t)new.n;
-    if (l->has_highest && is_before(new.seq, l->highest)) {
-        keep_handed(c, pinfo);
-    }
+    keep_handed(c, pinfo, l->has_highest && is_before(new.seq, l->highest));
     if (!l->has_highest || is_before(l->highest, behind)) {
         l->has_highest = true;
         l->highest = behind;

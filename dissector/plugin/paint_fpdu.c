@@ -14,7 +14,7 @@ struct painting {
     proto_tree *tree;
     proto_item *top;
     const struct iwarp_record *record;
-    const struct iwarp_fpdu *fpdu;
+    struct iwarp_fpdu *fpdu;
     struct dissect_header header;
 };
 

@@ -53,6 +53,7 @@ struct iwarp_fpdu {
     uint32_t related; /* Terminate: frame that caused it; others: frame of the Terminate */
     uint32_t stag_first, stag_invalid;
     bool rtr;
+    void **rpc; /* what RPC-over-RDMA knows of it, see ulp.c; NULL: nothing */
 };
 
 /* A Request or Reply. */
@@ -186,6 +187,7 @@ void iwarp_tls_register(void);
 uint32_t iwarp_late_origin(conversation_t *conversation, packet_info *pinfo);
 void iwarp_late_handed(struct iwarp_conn *c, unsigned side, const struct dissect_octets *o,
                        const struct iwarp_record *r);
+bool iwarp_late_has(const struct iwarp_conn *c, packet_info *pinfo);
 /* This pass has shown what TCP handed over of this frame. */
 void iwarp_late_shown(packet_info *pinfo, tvbuff_t *tvb, struct iwarp_record *r);
 
@@ -210,7 +212,7 @@ const char *iwarp_ulp_name(enum iwarp_ulp ulp);
 /* A segment of a tagged message, a whole Send, or a Read Request, to its upper layer. */
 struct iwarp_offer {
     const struct iwarp_record *record;
-    const struct iwarp_fpdu *fpdu;
+    struct iwarp_fpdu *fpdu;
     const struct dissect_header *header;
     proto_item *item;  /* of this FPDU */
     tvbuff_t *payload; /* of this segment */

@@ -125,11 +125,11 @@ bool iwarp_try(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, 
         paint_handed(tvb, pinfo, tree, r);
         return true;
     }
-    if (PINFO_FD_VISITED(pinfo)) {
-        return false;
-    }
     conversation = find_or_create_conversation(pinfo);
     c = (struct iwarp_conn *)conversation_get_proto_data(conversation, proto_iwarp);
+    if (PINFO_FD_VISITED(pinfo)) {
+        return c && iwarp_late_has(c, pinfo);
+    }
     if (!c) {
         if (!could_be_iwarp(tvb, pinfo, tcp->seq)) {
             return false;

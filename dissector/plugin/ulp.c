@@ -10,6 +10,14 @@
 #include <epan/show_exception.h>
 
 static heur_dissector_list_t heuristics;
+static int rpc_over_rdma;
+
+/*
+ * RPC-over-RDMA keeps one of each of these for a frame (its identifier, what was put together, and
+ * a size), as if there were one message in it. So each FPDU has its own, which are there only while
+ * it is handed over.
+ */
+enum { RPC_KEYS = 3 };
 
 /* Shorter Sends belong to no message of these: RPC-over-RDMA has 16 octets, SMB Direct 20. */
 enum { SHORTEST_RPC = 16, SHORTEST_SMB = 20 };
@@ -17,6 +25,7 @@ enum { SHORTEST_RPC = 16, SHORTEST_SMB = 20 };
 void iwarp_ulp_register(void)
 {
     heuristics = find_heur_dissector_list("iwarp_ddp_rdmap");
+    rpc_over_rdma = proto_get_id_by_filter_name("rpcordma");
     iwarp_iser_register();
 }
 
@@ -186,6 +195,30 @@ static bool hand_safely(struct handing *h)
     return taken;
 }
 
+static void put_rpc(packet_info *pinfo, const struct iwarp_fpdu *f)
+{
+    for (uint32_t key = 0; f->rpc && key < RPC_KEYS; key++) {
+        if (f->rpc[key]) {
+            p_add_proto_data(wmem_file_scope(), pinfo, rpc_over_rdma, key, f->rpc[key]);
+        }
+    }
+}
+
+static void take_rpc(packet_info *pinfo, struct iwarp_fpdu *f)
+{
+    for (uint32_t key = 0; key < RPC_KEYS; key++) {
+        void *p = p_get_proto_data(wmem_file_scope(), pinfo, rpc_over_rdma, key);
+        if (!p) {
+            continue;
+        }
+        if (!f->rpc) {
+            f->rpc = (void **)iwarp_keep(RPC_KEYS * sizeof *f->rpc);
+        }
+        f->rpc[key] = p;
+        p_remove_proto_data(wmem_file_scope(), pinfo, rpc_over_rdma, key);
+    }
+}
+
 bool iwarp_ulp_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree *top)
 {
     struct handing h = {.offer = o, .pinfo = pinfo, .top = top};
@@ -202,7 +235,9 @@ bool iwarp_ulp_offer(const struct iwarp_offer *o, packet_info *pinfo, proto_tree
     }
     fill_info(&h.info, o, &request);
     pinfo->ptype = PT_IWARP_MPA;
+    put_rpc(pinfo, o->fpdu);
     taken = hand_safely(&h);
+    take_rpc(pinfo, o->fpdu);
     pinfo->ptype = ptype;
     return taken;
 }

@@ -34,6 +34,20 @@ def places_lost(c):
 
 
 @case
+def places_behind_late(c):
+    """The FPDU that ends in a segment begins in the one before, which comes late: TCP divides
+    the former in another way on later passes, as the profile has it."""
+    c.option('tcp.no_subdissector_on_error:FALSE')
+    x = Connection(c).start()
+    sends(x.way[0], 40, 30)
+    first, end = x.sent[0], len(x.way[0].octets)
+    for piece in ((first + 700, first + 1400), (first, first + 700), (first + 1400, end)):
+        x.piece(0, *piece)
+    c.truth['any_order'] = True
+    x.true(0)
+
+
+@case
 def places_markers_found(c):
     """One start-up frame says that there are markers; where is told by those that point."""
     for i, seen in enumerate(((False, True), (True, False), (False, False))):

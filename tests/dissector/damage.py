@@ -6,8 +6,8 @@
 #
 # KIND: all; drop, one packet in twenty; later, the second half; third, without the first third;
 # one-way, what the server sends; no-start, without start-up frames; twice, one in five again; swap,
-# one in seven behind its follower; behind, one in nine three packets later; snap, 96 octets of each. The
-# judge knows the FPDUs by a parser of its own over IN (Ethernet, IPv4, no markers): at least 99 in
+# one in seven behind its follower; behind, one in nine three packets later; snap, 96 octets of each; join, as few segments as a network
+# card makes of them. The judge knows the FPDUs by a parser of its own over IN (Ethernet, IPv4, no markers): at least 99 in
 # 100 of those whose octets are all in OUT have to be found, and none that is not in IN.
 import collections
 import random
@@ -69,6 +69,21 @@ def fpdus(packets):
             at += whole
 
 
+def joined(packets):
+    """Segments that go on where the one before ends are one; acknowledgements are left out."""
+    out, before = [], None
+    for head, packet in packets:
+        ports, seq, _, octets = segment(packet)
+        if not octets and before:
+            continue
+        if before == (ports, seq) and len(out[-1][1]) + len(octets) < 60000:
+            packet = bytearray(out.pop()[1] + octets)
+            packet[16:18] = struct.pack('>H', len(packet) - 14)
+        out.append((head[:8] + struct.pack('<II', len(packet), len(packet)), bytes(packet)))
+        before = (ports, (seq + len(octets)) & 0xffffffff) if octets else None
+    return out
+
+
 def make(source, kind, target):
     chance = random.Random(3)
     head, packets = read(source)
@@ -89,6 +104,8 @@ def make(source, kind, target):
         packets = [p for p in packets if b'MPA ID R' not in p[1]]
     elif kind == 'twice':
         packets = [q for i, p in enumerate(packets) for q in [p] * (2 if i % 5 == 0 else 1)]
+    elif kind == 'join':
+        packets = joined(packets)
     elif kind == 'snap':
         packets = [(h[:8] + struct.pack('<II', min(96, len(p)), len(p)), p[:96])
                    for h, p in packets]

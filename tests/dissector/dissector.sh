@@ -182,13 +182,32 @@ out_of_order()
     python3 tests/dissector/damage.py make "$work/captures/siw-nfs40-crc.pcap" swap \
         "$work/out/bad.pcap" && chmod a+r "$work/out/bad.pcap" || return 1
     for options in '' '-o tcp.relative_sequence_numbers:FALSE' \
-        '-o tcp.reassemble_out_of_order:TRUE'; do
+        '-o tcp.reassemble_out_of_order:TRUE' '-o tcp.no_subdissector_on_error:FALSE'; do
         # shellcheck disable=SC2086 # words
         ours -r "$work/out/bad.pcap" $options -o iwarp.ulp:none -T pdml >"$work/out/one" && quiet &&
             ours -2 -r "$work/out/bad.pcap" $options -o iwarp.ulp:none -T pdml >"$work/out/two" &&
             quiet && python3 tests/dissector/judge.py same "$work/out/one" "$work/out/two" &&
             python3 tests/dissector/damage.py judge "$work/captures/siw-nfs40-crc.pcap" \
                 "$work/out/bad.pcap" "$work/out/two" || { echo "$options"; return 1; }
+    done
+}
+
+# rpc FILE OPTION...: transactions, and operations of NFS, each as often as it is shown.
+rpc()
+{
+    ours -r "$1" "${@:2}" -T fields -E aggregator=/s -e rpc.xid -e nfs.opcode | tr '\t ' '\n\n' | grep . | sort
+}
+
+# Messages with chunks are put together also where several of them share a frame.
+joined()
+{
+    local passes
+    python3 tests/dissector/damage.py make "$work/captures/siw-nfs40-crc.pcap" join "$work/out/bad.pcap" &&
+        chmod a+r "$work/out/bad.pcap" && rpc "$work/captures/siw-nfs40-crc.pcap" >"$work/out/a" &&
+        [ "$(wc -l <"$work/out/a")" -gt 150 ] || return 1
+    for passes in '' -2; do
+        # shellcheck disable=SC2086 # none or one
+        rpc "$work/out/bad.pcap" $passes >"$work/out/b" && same_output || return 1
     done
 }
 
@@ -522,6 +541,7 @@ check "iSER, recorded" upper_layer siw-iser 'iSCSI (Login Response)' 'iSCSI (SCS
     'Send with Invalidate not supported: ' 'Inquiry'
 check "NFS over RDMA, recorded" upper_layer siw-nfs40-crc 'Opcode: WRITE' 'Opcode: READDIR' \
     'RPC-over-RDMA send size: '
+check "NFS over RDMA, recorded, in joined segments" joined
 check "within TLS" within_tls
 check "protocol hierarchy" hierarchy
 check "captures with holes" with_holes \

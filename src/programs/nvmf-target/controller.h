@@ -7,7 +7,8 @@
  *   NEW        0      0               CC.EN = 1: ENABLED
  *   ENABLED    1      RDY             CC.EN = 0: NEW, its I/O queues are closed
  *                                     CC.SHN:    SHUTDOWN
- *                                     Keep Alive does not come: FATAL
+ *                                     Keep Alive does not come, or the host may not have the
+ *                                     subsystem any more: FATAL
  *   SHUTDOWN   1      RDY, SHST       CC.EN = 0: NEW. SHST is 1 while disks are flushed, then 2
  *   FATAL      1      CFS             all its queues are closed
  *
@@ -47,7 +48,7 @@ struct nvmf_controller {
     uint32_t cc, csts;
     unsigned flushing; /* disks, for a shutdown */
     bool flush_again;  /* another shutdown was asked for meanwhile */
-    uint32_t kato_ms;  /* 0: no Keep Alive is asked for */
+    uint32_t kato_ms;  /* 0: no Keep Alive is asked for; discovery has a limit then, too */
     uint64_t heard_ms;
     /* Asynchronous events: requests that wait for one, and what waits for a request. */
     struct nvmf_request *aers[NVMF_AERS];

@@ -79,8 +79,8 @@ struct iwarp_qp_changes {
  * In both: what it allows its peer, for segments that have not come yet.
  *
  * CLOSING does what iwarp_disconnect does; ERROR what iwarp_abort does (no Terminate, TCP is
- * reset), and flushes. TERMINATE sends a Terminate 0/0/00 (RFC 5040 4.8), and the queue pair is in
- * ERROR when it is out, and the transport reads memory of requests no more. From IDLE without a
+ * reset), and flushes. TERMINATE sends a Terminate 0/0/00 (RFC 5040 4.8); the queue pair is in
+ * ERROR once that is out and the transport no longer reads memory of requests. From IDLE without a
  * connection ERROR flushes what is posted, then and afterwards.
  *
  * ERROR to IDLE requires that the connection has ended and all work is flushed. Completions that

@@ -6,10 +6,10 @@
  * Completions go to the receive CQ of the queue pair that took the entry, in the order of its
  * peer's Sends. A message that finds the queue empty ends its stream as with a receive queue of its
  * own (RFC 5041 7.2, Terminate 1/2/02). When a stream ends, the entry that it has taken is flushed.
- * The event IWARP_ASYNC_QP_LAST_WQE then says that its queue pair takes no further entry, as it
- * does when one goes to ERROR that was never connected. All other entries stay for other queue
- * pairs. If the queue pair goes on (keep_qp in conn.h), there is no event, and the entry is the
- * first of the posted ones again.
+ * The event IWARP_ASYNC_QP_LAST_WQE then says that its queue pair takes no further entry; it also
+ * comes when a queue pair goes to ERROR that was never connected. All other entries stay for other
+ * queue pairs. If the queue pair goes on (keep_qp in conn.h), there is no event, and the entry is
+ * the first of the posted ones again.
  *
  * Threads: as verbs.h; posting is safe from any thread.
  */

@@ -534,8 +534,8 @@ enum iwarp_wr_flags {
      * READ without octets only. An RDMA Write completes when it is sent, and its octets may not be
      * in the peer's memory yet (RFC 5040 5.5). The peer answers a Read behind it only once they
      * are, so such a Read confirms all Writes before it. It completes as a Write does
-     * (IWARP_WC_WRITE). Linked behind a Write that is not signaled and has the same wr_id, both are
-     * one request: posted together or not at all, and flushed once.
+     * (IWARP_WC_WRITE). If it is linked behind a Write that is not signaled and has the same
+     * wr_id, the two are one request: posted together or not at all, and flushed once.
      */
     IWARP_WR_CONFIRM = 1 << 4
 };

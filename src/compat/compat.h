@@ -350,7 +350,7 @@ const struct compat_identity *iwarp_compat_identity(struct ibv_device *device);
 
 /* verbs_async.c */
 void iwarp_compat_async_deliver(const struct iwarp_async_event *event, void *unused);
-/* Report nothing of this kind; or again. */
+/* While it is quiet, events of this kind are not reported, and those that come then never are. */
 void iwarp_compat_async_quiet(struct compat_context *context, struct compat_async *async,
                               bool quiet);
 /* The object is about to be destroyed: nothing more is reported of it. Drop its waiting events, and

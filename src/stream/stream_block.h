@@ -18,10 +18,9 @@
 /*
  * Payload up to this is copied beside its header, which is cheaper than two iovec entries: TCP
  * takes many small entries slowly. Inline data is copied in any case, as it lies in the queue:
- * while the last octets of a stream go out, its queue is flushed, used anew, or freed. So up to
- * TX_COPY_SMALL where the transport itself refers to
- * payload, or where memory is scarce, since what is copied and unsent stays in memory while the
- * peer has stopped.
+ * while the last octets of a stream go out, its queue is flushed, used anew, or freed. So the limit
+ * is TX_COPY_SMALL where the transport itself refers to payload, or where memory is scarce, since
+ * what is copied and unsent stays in memory while the peer has stopped.
  */
 #define TX_COPY_MAX   1536 /* a whole FPDU at an MTU of 1500 */
 #define TX_COPY_SMALL IWARP_MAX_INLINE

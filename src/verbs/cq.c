@@ -574,8 +574,8 @@ static void end_wait(struct iwarp_cq *cq)
 }
 
 /*
- * The thread was cancelled while it slept. `wakes` stays until the next completion: this
- * handler takes no lock.
+ * The thread was cancelled while it slept. `wakes` stays until the next completion: this handler
+ * takes no lock.
  */
 static void abandon_wait(void *cq)
 {

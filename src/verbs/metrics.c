@@ -2,7 +2,7 @@
 /*
  * The thread of metrics.h. It answers one asker after the other, each with one text by HTTP 1.0 and
  * an end, and gives none of them more than a second in all, so that nobody keeps others waiting for
- * long; nor the last device, whose close ends the thread at once.
+ * long. When the last device is closed, the thread ends at once, whomever it answers.
  *
  * | State | Event | Action | Owner |
  * |---|---|---|---|

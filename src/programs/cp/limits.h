@@ -67,14 +67,14 @@
 #define CP_SYNC_STEP (32 * 1024 * 1024)
 
 /*
- * How long a slot is filled with further files, for the other end waits for it: a disk may take
- * long for each of several hundred.
+ * How long a slot is filled with further files, since the other end waits for it, and a disk may
+ * take long for each of them.
  */
 #define CP_FILL_MS 1000
 
 /*
  * Files and directories of a slot. The end that carries it out says nothing meanwhile: so each may
- * take half a second until the other end gives up after CP_TIMEOUT_SECONDS_DEFAULT.
+ * take almost half a second until the other end gives up after CP_TIMEOUT_SECONDS_DEFAULT.
  */
 #define CP_SLOT_ENTRIES 64
 

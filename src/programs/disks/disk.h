@@ -76,8 +76,8 @@ bool disk_is_ram(const struct disk *disk);
 /* Ask for the size again. The sentence says why the disk is gone; NULL: it is there. */
 const char *disk_look(struct disk *disk);
 
-/* Does `name`, as disk_open had it, lead to this disk yet? So it does, too, when it leads nowhere:
- * what is open stays. */
+/* Does `name`, as disk_open had it, still lead to this disk? Also true if it leads nowhere: what is
+ * open stays. */
 bool disk_is_at(const struct disk *disk, const char *name);
 
 /* Of a file: what identifies it. */

@@ -24,8 +24,8 @@ void address_text(const struct sockaddr_storage *addr, char text[ADDRESS_TEXT_MA
 unsigned address_split(const struct sockaddr_storage *addr, char host[INET6_ADDRSTRLEN]);
 
 /* What tells one machine from another: of IPv6 the first 64 bits, since one machine may have all
- * addresses behind them, but of the prefixes that many machines share; of IPv4 all, also as IPv6.
- */
+ * addresses behind them. It is the whole address where many machines share such a prefix
+ * (link-local, NAT64), and of IPv4, also if it is mapped into IPv6. */
 #define ADDRESS_OWNER_LEN 16
 void address_owner(const struct sockaddr_storage *addr, uint8_t owner[ADDRESS_OWNER_LEN]);
 

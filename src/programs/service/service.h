@@ -12,8 +12,8 @@
 /* One line of the log, on standard error, behind the name of the program. */
 void service_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same about what a peer has done, which may do it as often as it likes: so many lines in a
- * second are written, and later how many were not. One thread. */
+/* The same about what a peer has done. A peer may do that as often as it likes, so at most so many
+ * lines in a second are written, and a later line says how many were not. One thread. */
 #define SERVICE_PEER_LINES 50
 void service_report_peer(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #define CLOSE_EVERY 256 /* events after which libuv closes handles that were given back */
-#define LONGEST_NS  (INT64_MAX / 2) /* of a wait: 146 years */
+#define LONGEST_NS  (INT64_MAX / 2) /* of a wait, and of all runs together: 146 years */
 
 static struct iwarp_sim *sim_of(struct iwarp_virtual *v)
 {
@@ -332,7 +332,9 @@ void iwarp_sim_run(struct iwarp_sim *sim, uint64_t ns)
     if (!sim) {
         return;
     }
-    int64_t until = sim->v.now_ns + (ns < LONGEST_NS ? (int64_t)ns : LONGEST_NS);
+    int64_t now = sim->v.now_ns;
+    uint64_t left = now < LONGEST_NS ? (uint64_t)(LONGEST_NS - now) : 0;
+    int64_t until = now + (int64_t)(ns < left ? ns : left);
     while (sim->events > 0 && sim->heap[0].due <= until) {
         (void)step(&sim->v, until);
     }

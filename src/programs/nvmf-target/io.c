@@ -59,7 +59,9 @@ static unsigned after_disk(struct nvmf_request *request)
 
     if (status != NVMF_OK && request->io.error != EOPNOTSUPP) {
         service_report_peer("namespace %u (%s): %s at octet %llu: %s", ns->nsid, ns->name,
-                            request->io.op == DISK_READ ? "read" : "write",
+                            request->io.op == DISK_READ    ? "read"
+                            : request->io.op == DISK_FLUSH ? "flush"
+                                                           : "write",
                             (unsigned long long)request->io.offset, strerror(request->io.error));
         if (controller && (status & NVMF_STATUS_TYPE) == NVMF_MEDIA) {
             controller->media_errors++;

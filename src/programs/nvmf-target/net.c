@@ -204,7 +204,8 @@ static struct nvmf_queue *make_queue(struct nvmf_net *net, struct iwarp_conn *co
                room_for_completions(net, completions_of(queue))) {
         return queue;
     } else {
-        service_report_peer("%s: queue %u refused: %s", queue->peer, queue->id, iwarp_last_error());
+        service_report_peer("%s: queue %u refused: %s", queue->peer, queue->id,
+                            queue->share ? iwarp_last_error() : "no memory");
     }
     free_queue(queue);
     return NULL;

@@ -17,7 +17,7 @@
 /* With our options lwIP does it itself, and its SACKs know of it (own/lwipopts.h). */
 void iwarp_lw_trim(struct tcp_pcb *pcb)
 {
-#if !LWIP_TCP_SACK_OUT
+#if TCP_QUEUE_OOSEQ && !LWIP_TCP_SACK_OUT
     struct tcp_seg *seg = pcb->ooseq;
 
     for (unsigned n = 1; seg && n < IWARP_LW_OUT_OF_ORDER; n++) {

@@ -52,9 +52,9 @@ void iwarp_process_close(int fd);
 
 /*
  * If a standard descriptor (0 to 2) is closed, it becomes the end of a pipe that has no other end.
- * Else the next descriptor of the library would have its number: a socket would get what the
- * application or the log writes there, and libuv ends the process when it closes one of its own
- * that is a standard descriptor. Before a device or a loop is opened. Any thread.
+ * Else the next descriptor of the library would have its number. A socket would then get what the
+ * application or the log writes there. If a loop of libuv has such a number, libuv ends the process
+ * when it closes the loop. Before a device or a loop is opened. Any thread.
  */
 void iwarp_process_fill_standard(void);
 

@@ -379,22 +379,18 @@ static void push_sends(struct iwarp_qp *qp, uint32_t at)
 }
 
 /*
- * `wr` could not be posted. If it is the Read that confirms the Write before it in the chain, the
- * two are one for the application, so the Write is taken back: it must not be sent, since the
- * application is told that it was refused. Returns the first request that is not posted.
+ * `wr` could not be posted. If it is the Read that confirms the Write before it in the chain, that
+ * is taken back: it must not be sent, since the application is told that it was refused. Returns
+ * the first request that is not posted.
  */
-static const struct iwarp_send_wr *take_back(const struct iwarp_send_wr *chain,
+static const struct iwarp_send_wr *take_back(struct iwarp_qp *qp, const struct iwarp_send_wr *chain,
                                              const struct iwarp_send_wr *wr, uint32_t *at)
 {
-    if (wr == chain || !(wr->flags & IWARP_WR_CONFIRM)) {
+    if (wr == chain || !iwarp_qp_is_confirmed_by(&qp->sq, *at - 1, wr->flags, wr->wr_id)) {
         return wr;
     }
     while (chain->next != wr) {
         chain = chain->next;
-    }
-    bool is_write = chain->opcode == IWARP_WR_WRITE || chain->opcode == IWARP_WR_WRITE_IMM;
-    if (!is_write || (chain->flags & IWARP_WR_SIGNALED) || chain->wr_id != wr->wr_id) {
-        return wr;
     }
     --*at;
     return chain;
@@ -417,7 +413,7 @@ static enum iwarp_status post_one_by_one(struct iwarp_qp *qp, const struct iwarp
         }
         status = put_send(qp, *wr, at);
         if (status != IWARP_OK) {
-            *wr = take_back(chain, *wr, &at);
+            *wr = take_back(qp, chain, *wr, &at);
             break;
         }
     }

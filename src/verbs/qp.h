@@ -106,16 +106,25 @@ void iwarp_qp_report_end(struct iwarp_conn *conn);
 void iwarp_qp_set_state(struct iwarp_qp *qp, enum iwarp_qp_state state);
 
 /*
- * Is the request at `pos` a Write that the next one confirms? Then the two are one for the
- * application, which has given them one wr_id: they complete once, also if they are flushed.
+ * Is the request at `pos` a Write that one with these flags and this wr_id behind it confirms? Then
+ * the two are one for the application, which has given them one wr_id: both are posted, or neither,
+ * and they complete once, also if they are flushed.
  */
-static inline bool iwarp_qp_is_confirmed(struct iwarp_wq *sq, uint32_t pos, uint32_t head)
+static inline bool iwarp_qp_is_confirmed_by(struct iwarp_wq *sq, uint32_t pos, uint32_t flags,
+                                            uint64_t wr_id)
 {
-    const struct iwarp_swqe *w = iwarp_sq_at(sq, pos), *next = iwarp_sq_at(sq, pos + 1);
+    const struct iwarp_swqe *w = iwarp_sq_at(sq, pos);
 
     return (w->opcode == IWARP_WR_WRITE || w->opcode == IWARP_WR_WRITE_IMM) &&
-           !(w->flags & IWARP_WR_SIGNALED) && pos + 1 != head && (next->flags & IWARP_WR_CONFIRM) &&
-           next->wr_id == w->wr_id;
+           !(w->flags & IWARP_WR_SIGNALED) && (flags & IWARP_WR_CONFIRM) && wr_id == w->wr_id;
+}
+
+/* The same of the next request in the queue, if there is one. */
+static inline bool iwarp_qp_is_confirmed(struct iwarp_wq *sq, uint32_t pos, uint32_t head)
+{
+    const struct iwarp_swqe *next = iwarp_sq_at(sq, pos + 1);
+
+    return pos + 1 != head && iwarp_qp_is_confirmed_by(sq, pos, next->flags, next->wr_id);
 }
 
 #endif

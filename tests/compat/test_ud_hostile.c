@@ -102,20 +102,28 @@ static void send_half(int fd)
     assert_int_equal(write(fd, fpdu, sizeof fpdu), sizeof fpdu);
 }
 
+/* Two queue pairs in RTS, and the address of both. */
+static struct ibv_ah *open_both(struct loop *l)
+{
+    struct ibv_ah_attr a = {.port_num = 1, .is_global = 1, .grh = {.hop_limit = 9}};
+
+    loop_open(l, &datagrams);
+    ud_rts(l->qp[0]);
+    ud_rts(l->qp[1]);
+    assert_int_equal(ibv_query_gid(l->context, 1, 0, &a.grh.dgid), 0);
+    struct ibv_ah *ah = ibv_create_ah(l->pd, &a);
+    assert_non_null(ah);
+    return ah;
+}
+
 /* More of them than there are buffers without them. */
 static void half_datagrams__of_many_peers__keep_nobody_away(void **state)
 {
-    struct ibv_ah_attr a = {.port_num = 1, .is_global = 1, .grh = {.hop_limit = 9}};
     int fd[MANY];
     struct loop l;
 
     (void)state;
-    loop_open(&l, &datagrams);
-    ud_rts(l.qp[0]);
-    ud_rts(l.qp[1]);
-    assert_int_equal(ibv_query_gid(l.context, 1, 0, &a.grh.dgid), 0);
-    struct ibv_ah *ah = ibv_create_ah(l.pd, &a);
-    assert_non_null(ah);
+    struct ibv_ah *ah = open_both(&l);
     send_one(&l, ah);
     for (int round = 0; round < 2; round++) { /* the buffers of those that went serve again */
         for (int i = 0; i < MANY; i++) {
@@ -141,18 +149,12 @@ static void half_datagrams__of_many_peers__keep_nobody_away(void **state)
 static void idle_connections__of_one_host__keep_no_other_away(void **state)
 {
     enum { ALL = 1024 };
-    struct ibv_ah_attr a = {.port_num = 1, .is_global = 1, .grh = {.hop_limit = 9}};
     struct ibv_wc wc;
     int fd[ALL];
     struct loop l;
 
     (void)state;
-    loop_open(&l, &datagrams);
-    ud_rts(l.qp[0]);
-    ud_rts(l.qp[1]);
-    assert_int_equal(ibv_query_gid(l.context, 1, 0, &a.grh.dgid), 0);
-    struct ibv_ah *ah = ibv_create_ah(l.pd, &a);
-    assert_non_null(ah);
+    struct ibv_ah *ah = open_both(&l);
     for (int i = 0; i < ALL; i++) {
         fd[i] = stranger(&l, 0xfffe00u - (uint32_t)i);
     }

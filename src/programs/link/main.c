@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iwarp-link: the switch between processes that have lwIP as their TCP. */
+#include "programs/service/refused.h"
 #include "switch.h"
 
 #include <getopt.h>
@@ -27,17 +28,6 @@ static int wrong(const char *what, const char *why)
 {
     fprintf(stderr, "iwarp-link: %s: %s; see iwarp-link --help\n", what, why);
     return 2;
-}
-
-/* What getopt_long could make nothing of: letter is '?' or ':'. */
-static int refuse(int letter, const char *word)
-{
-    bool is_long = strncmp(word, "--", 2) == 0;
-    const char typed[] = {'-', (char)optopt, '\0'};
-
-    return wrong(is_long ? word : typed, letter == ':'           ? "it needs a value"
-                                         : is_long && optopt > 0 ? "it takes no value"
-                                                                 : "no such option");
 }
 
 static int print(const char *text)
@@ -141,7 +131,8 @@ int main(int argc, char **argv)
             return print("iwarp-link " IWARP_VERSION "\n");
         }
         if (option == '?' || option == ':') {
-            return refuse(option, argv[optind - 1]);
+            const char *word = argv[optind - 1], *why = option_refused(option, &word);
+            return wrong(word, why);
         }
         const char *expected = set(&c, option, optarg);
         if (expected) {

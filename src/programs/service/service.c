@@ -13,23 +13,23 @@
 #include <unistd.h>
 
 #define FIRST_SOCKET 3
-#define LINE_MAX_LEN 1024
 
 /* One write: lines of two processes do not mix. */
-static void put_line(const char *line)
+static void put_line(const char *format, va_list arguments)
 {
+    char line[1024];
+
+    vsnprintf(line, sizeof line, format, arguments);
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
 }
 
 void service_report(const char *format, ...)
 {
-    char line[LINE_MAX_LEN];
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    put_line(format, arguments);
     va_end(arguments);
-    put_line(line);
 }
 
 /* True: one more line fits into this second. What was left out in an earlier one is said first. */
@@ -51,14 +51,12 @@ static bool has_room(void)
 
 void service_report_peer(const char *format, ...)
 {
-    char line[LINE_MAX_LEN];
     va_list arguments;
 
     if (has_room()) {
         va_start(arguments, format);
-        vsnprintf(line, sizeof line, format, arguments);
+        put_line(format, arguments);
         va_end(arguments);
-        put_line(line);
     }
 }
 

@@ -3,6 +3,8 @@
  * iwarp-stat: the connections of a running process that IWARP_METRICS lets be asked, with their
  * rates. It asks once in an interval and shows what has changed since.  See iwarp-stat(1).
  */
+#include "programs/service/refused.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -250,17 +252,6 @@ static void usage(void)
           stdout);
 }
 
-/* What getopt_long could make nothing of: letter is '?' or ':'. */
-static void refuse(int letter, const char *word)
-{
-    bool is_long = strncmp(word, "--", 2) == 0;
-    const char typed[] = {'-', (char)optopt, '\0'};
-
-    wrong(is_long ? word : typed, letter == ':'           ? "it needs a value"
-                                  : is_long && optopt > 0 ? "it takes no value"
-                                                          : "no such option");
-}
-
 static double take_interval(const char *text)
 {
     char *end;
@@ -280,6 +271,7 @@ static struct settings parse_options(int argc, char **argv)
                                             {"version", no_argument, NULL, 'V'},
                                             {NULL, 0, NULL, 0}};
     struct settings settings = {.interval = 1};
+    const char *word, *why;
 
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":i:n:hV", options, NULL)) != -1;) {
@@ -299,7 +291,9 @@ static struct settings parse_options(int argc, char **argv)
             settings.version = true;
             return settings;
         default:
-            refuse(c, argv[optind - 1]);
+            word = argv[optind - 1];
+            why = option_refused(c, &word);
+            wrong(word, why);
         }
     }
     if (optind == argc) {

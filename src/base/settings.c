@@ -172,7 +172,8 @@ static bool load(struct settings *s, const char *path, bool asked_for)
     ssize_t n = read_file(path, text, FILE_OCTETS + 1);
     bool enough = true;
     if (n < 0) {
-        if (asked_for || errno != ENOENT) {
+        /* HOME=/dev/null is for those who have none. */
+        if (asked_for || (errno != ENOENT && errno != ENOTDIR)) {
             complain(s, "%s cannot be read: %s", path, strerror(errno));
         }
     } else if (n > FILE_OCTETS || memchr(text, '\0', (size_t)n)) {

@@ -75,6 +75,27 @@ check "iwarp-stat: nothing there" says 1 "iwarp-stat: unix:/nowhere: No such fil
 check "iwarp-stat: a process without it" says 1 \
     "iwarp-stat: $$: it was started without IWARP_METRICS, see iwarp_env(7)" "$stat" $$
 
+# Somebody who answers twice as iwarp-bench with so many connections would, the octets grow by 1000 each.
+answers()
+{
+    python3 - "$TMPDIR/many" 9000 <<'END' &
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(1)
+for look in 1, 2:
+    peer, _ = listener.accept()
+    peer.recv(4096)
+    peer.sendall(b'HTTP/1.0 200 OK\r\n\r\n' + b''.join(
+        b'device=0 qp=%u peer=192.0.2.1 port=%u state=established tls=no sent=%u received=7 fpdus_out=1 '
+        b'fpdus_in=1 sq=0 waited=0 fault=NONE\n' % (i, i, 1000 * look) for i in range(int(sys.argv[2]))))
+    peer.close()
+END
+    for _ in {1..100}; do [ -S "$TMPDIR/many" ] && break; sleep 0.1; done
+    timeout 60 "$stat" -n 2 -i 0.05 "unix:$TMPDIR/many" >"$TMPDIR/out" 2>"$TMPDIR/err" && [ ! -s "$TMPDIR/err" ] &&
+        [ "$(grep -c ' established ' "$TMPDIR/out")" = 18000 ] && tail -n 1 "$TMPDIR/out" | awk '{ exit !($7 > 0) }'
+}
+check "iwarp-stat: many connections, with their rates" answers
 check "iwarp-link: no path" refuses "$link" PATH "it is missing" --loss 1%
 check "iwarp-link: two paths" refuses "$link" b "there is one PATH only" "$net" b
 check "iwarp-link: --loss without value" refuses "$link" --loss "it needs a value" --loss

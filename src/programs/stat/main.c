@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 4096, TEXT = 1 << 22, PLACE = 512, COUNT_MAX = 999999999 };
+enum { TEXT_MAX = 1 << 28, PLACE = 512, COUNT_MAX = 999999999 };
 
 struct line {
     char peer[128], state[16], tls[4], fault[48];
@@ -29,8 +29,8 @@ struct line {
 };
 
 struct answer {
-    struct line line[CONNECTIONS];
-    unsigned n;
+    struct line *line;
+    size_t n, room;
     double at;
 };
 
@@ -160,23 +160,58 @@ static bool parse(char *text, struct line *l)
     return fields == 13;
 }
 
+static void *grow(const struct place *place, void *at, size_t size)
+{
+    at = realloc(at, size);
+    if (!at) {
+        fail(place->name, strerror(ENOMEM));
+    }
+    return at;
+}
+
+/* All that it says; the memory is used again. */
+static char *read_answer(const struct place *place, int fd)
+{
+    static char *text;
+    static size_t room;
+    size_t n = 0;
+    ssize_t got;
+
+    do {
+        if (room - n < 2) {
+            room = 2 * room + 65536;
+            text = grow(place, text, room);
+        }
+        got = recv(fd, text + n, room - 1 - n, 0);
+        if (got < 0 || n > TEXT_MAX) {
+            fail(place->name, got < 0 ? strerror(errno) : "its answer has no end");
+        }
+        n += (size_t)got;
+    } while (got > 0);
+    text[n] = 0;
+    return text;
+}
+
+static void add_line(const struct place *place, struct answer *a, char *text)
+{
+    if (a->n == a->room) {
+        a->room = 2 * a->room + 64;
+        a->line = grow(place, a->line, a->room * sizeof *a->line);
+    }
+    a->n += parse(text, &a->line[a->n]);
+}
+
 static void fetch(const struct place *place, struct answer *a)
 {
     static const char request[] = "GET /connections HTTP/1.0\r\n\r\n";
-    static char text[TEXT];
     struct timespec now;
-    size_t n = 0;
-    ssize_t got;
     int fd = ask(place);
 
     if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0) {
         fail(place->name, strerror(errno));
     }
-    while (n < TEXT - 1 && (got = recv(fd, text + n, TEXT - 1 - n, 0)) > 0) {
-        n += (size_t)got;
-    }
+    char *text = read_answer(place, fd);
     close(fd);
-    text[n] = 0;
     clock_gettime(CLOCK_MONOTONIC, &now);
     a->at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     a->n = 0;
@@ -184,8 +219,8 @@ static void fetch(const struct place *place, struct answer *a)
     if (!body || strncmp(text, "HTTP/1.0 200", 12) != 0) {
         fail(place->name, "no statistics of libiwarp there");
     }
-    for (char *p = strtok(body + 4, "\n"); p && a->n < CONNECTIONS; p = strtok(NULL, "\n")) {
-        a->n += parse(p, &a->line[a->n]);
+    for (char *p = strtok(body + 4, "\n"); p; p = strtok(NULL, "\n")) {
+        add_line(place, a, p);
     }
 }
 
@@ -205,11 +240,11 @@ static const char *size(double value, char out[16])
     return out;
 }
 
-/* The same connection in an earlier answer. */
-static const struct line *find(const struct answer *a, const struct line *l)
+/* The same connection in an earlier answer, where it mostly has the same place. */
+static const struct line *find(const struct answer *a, const struct line *l, size_t place)
 {
-    for (unsigned i = 0; a && i < a->n; i++) {
-        const struct line *old = &a->line[i];
+    for (size_t i = 0; a && i < a->n; i++) {
+        const struct line *old = &a->line[(place + i) % a->n];
         if (old->device == l->device && old->qp == l->qp && strcmp(old->peer, l->peer) == 0) {
             return old;
         }
@@ -223,8 +258,8 @@ static void show(const struct answer *a, const struct answer *before)
 
     printf("%-26s %8s %-11s %3s %8s %8s %9s %9s %5s %6s %s\n", "PEER", "QP", "STATE", "TLS", "SENT",
            "RECEIVED", "OUT B/s", "IN B/s", "SQ", "WAITED", "FAULT");
-    for (unsigned i = 0; i < a->n; i++) {
-        const struct line *l = &a->line[i], *old = find(before, l);
+    for (size_t i = 0; i < a->n; i++) {
+        const struct line *l = &a->line[i], *old = find(before, l, i);
         double s = before ? a->at - before->at : 0;
         double out = old && s > 0 ? (double)(l->sent - old->sent) / s : 0;
         double in = old && s > 0 ? (double)(l->received - old->received) / s : 0;

@@ -60,6 +60,8 @@ check "options are named as typed" fails 2 "^iwarp-cp: --allow 10.0.0.1/8: not a
     "$cp" serve --allow 10.0.0.1/8 .
 check "--help" bash -c '"$1" --help | grep -q "iwarp-cp serve"' - "$cp"
 check "--version" bash -c '"$1" --version | grep -Eq "^iwarp-cp [0-9]+\.[0-9]+"' - "$cp"
+check "serve --version" bash -c '"$1" serve --version | grep -Eq "^iwarp-cp [0-9]+\.[0-9]+"' - "$cp"
+check "-V of a command" bash -c '"$1" ls -V | grep -Eq "^iwarp-cp [0-9]+\.[0-9]+"' - "$cp"
 
 # output that cannot be written: status 1 and a line
 no_output()
@@ -96,6 +98,7 @@ check "an iWARP server that is another program" within 60 fails 3 "not as iwarp-
 
 # the server's own start
 check "not a directory" fails 1 "No such file" "$cp" serve nothing
+check "IWARP_ALLOW is no network" fails 1 "correct IWARP_ALLOW" env IWARP_ALLOW=here "$cp" serve --listen 127.0.0.1:0 export
 check "all addresses need a choice" fails 2 "nothing is encrypted" "$cp" serve --listen 0.0.0.0:0 export
 check "IPv6 too" fails 2 "nothing is encrypted" "$cp" serve --listen '[::]:0' export
 serve export

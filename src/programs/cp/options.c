@@ -33,7 +33,7 @@ static const struct option_row {
     {'c', "checksum", NULL, COPY, "compare SHA-256 of every file at both ends"},
     {'j', "json", NULL, CLIENT | CP_COMMAND_PLAIN, "one JSON object per line on standard output"},
     {'q', "quiet", NULL, CLIENT, "no progress bar"},
-    {'t', "timeout", "SECONDS", CLIENT, "give up after so long without progress (30)"},
+    {'t', "timeout", "SECONDS", CLIENT, "give up after so long without a sign of life (30)"},
     {256, "sync", NULL, CP_COMMAND_PUT | CP_COMMAND_GET,
      "a file counts as copied when it is on stable storage"},
     {'l', "listen", "ADDR:PORT", SERVE, "where to listen (127.0.0.1:7475); port 0: any free one"},
@@ -345,7 +345,7 @@ static bool refuse(int letter, const char *word)
 {
     char typed[TYPED_MAX];
 
-    if (optopt > 0 && optopt != 'h' && !find_row(optopt)) {
+    if (optopt > 0 && optopt != 'h' && optopt != 'V' && !find_row(optopt)) {
         snprintf(typed, sizeof typed, "-%c", optopt);
         return wrong(typed, "no such option");
     }
@@ -362,12 +362,13 @@ static bool refuse(int letter, const char *word)
 
 static bool parse_options(int argc, char **argv, struct cp_options *options)
 {
-    struct option longs[ROW_COUNT + 2] = {{"help", no_argument, NULL, 'h'}};
-    char letters[2 * ROW_COUNT + 3] = ":h";
+    struct option longs[ROW_COUNT + 3] = {{"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'}};
+    char letters[2 * ROW_COUNT + 4] = ":hV";
     int letter, index = -1;
 
     for (size_t i = 0; i < ROW_COUNT; i++) {
-        longs[i + 1] = (struct option){
+        longs[i + 2] = (struct option){
             rows[i].name, rows[i].value ? required_argument : no_argument, NULL, rows[i].letter};
         if (rows[i].letter < 256) {
             char add[3] = {(char)rows[i].letter, rows[i].value ? ':' : '\0', '\0'};
@@ -378,8 +379,8 @@ static bool parse_options(int argc, char **argv, struct cp_options *options)
     while ((letter = getopt_long(argc, argv, letters, longs, &index)) != -1) {
         const struct option_row *row = find_row(letter);
         char typed[TYPED_MAX];
-        if (letter == 'h') {
-            options->command = CP_COMMAND_HELP;
+        if (letter == 'h' || letter == 'V') {
+            options->command = letter == 'h' ? CP_COMMAND_HELP : CP_COMMAND_VERSION;
             return true;
         }
         if (!row) {

@@ -155,9 +155,12 @@ static int start_listening(struct server *server, const struct addrinfo *address
     conn.admit_arg = (void *)(uintptr_t)options;
     if (iwarp_listen(server->export.device, address->ai_addr, address->ai_addrlen, &conn, 128,
                      server->eq, NULL, &server->listener) != IWARP_OK) {
-        return fail(
-            text, iwarp_last_error(),
-            cp_tls_hint(iwarp_last_error(), "choose another address or port with --listen"));
+        const char *why = iwarp_last_error();
+        /* --allow is checked by `admit`: the library has networks of its environment only. */
+        const char *hint = strncmp(why, "allow:", 6) == 0
+                               ? "correct IWARP_ALLOW in the environment or in iwarp.conf"
+                               : "choose another address or port with --listen";
+        return fail(text, why, cp_tls_hint(why, hint));
     }
     if (iwarp_listener_addr(server->listener, &addr, &len) == IWARP_OK) {
         cp_net_format((struct sockaddr *)&addr, len, text, sizeof text);

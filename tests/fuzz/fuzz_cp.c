@@ -37,7 +37,8 @@ static void check_hello(const uint8_t *data, size_t size)
     FUZZ_EXPECT(cp_hello_write(buf, &hello) == CP_HELLO_LEN);
     FUZZ_EXPECT(cp_hello_read(buf, sizeof buf, &other));
     FUZZ_EXPECT(hello.version == other.version && hello.slots == other.slots &&
-                hello.slot_size == other.slot_size);
+                hello.slot_size == other.slot_size && hello.pulse_stag == other.pulse_stag &&
+                hello.pulse_to == other.pulse_to);
 }
 
 /* --- records --------------------------------------------------------------------------------- */

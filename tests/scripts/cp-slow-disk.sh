@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # timeout: 600
 #
-# iwarp-cp and disks that take long (tests/preload/slow_disk): an end that reads or flushes many files
-# is not taken for one that is dead.  With --sync what a power cut may not undo is flushed, new
+# iwarp-cp and disks that take long (tests/preload/slow_disk): an end that reads or flushes many files,
+# or one for long, is not taken for one that is dead.  With --sync what a power cut may not undo is flushed, new
 # directories included.
 set -u
 slow_disk=$(realpath "${BUILD:?where the build is}/tests/preload/slow_disk.so") || exit 1
@@ -25,6 +25,22 @@ check "get: is the same tree" same_tree tree back
 check "get: the same for what is left when all has come" env SLOW_SYNC_MS=60 \
     timeout "$patience" "$cp" get -r --sync --depth 64 "$url/tree" at-once
 check "get: is the same tree again" same_tree tree at-once
+stop
+
+# A single flush takes longer than either end waits.
+mkdir few
+cp -p tree/1 tree/2 few
+SLOW_SYNC_MS=5000 serve --idle 2 export || exit 1
+url=iwarp://$address
+check "put: each flush takes longer than --timeout" succeeds "$cp" put --sync --timeout 2 tree/1 "$url/one"
+check "put: is the same file" cmp tree/1 export/one
+stop
+serve --idle 2 export || exit 1
+url=iwarp://$address
+cp -rp few export
+check "get: each flush takes longer than --idle" env SLOW_SYNC_MS=5000 \
+    timeout "$patience" "$cp" get -r --sync --depth 1 "$url/few" few-back
+check "get: is the same tree" same_tree few few-back
 stop
 
 # The same without --sync, where the source is slow.

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,15 +101,20 @@ static int stop_server(void **state)
 /* --- the client ---------------------------------------------------------------------------------
  */
 
-static enum iwarp_status connect_with(const void *private_data, size_t len)
+static enum iwarp_status connect_open(const void *private_data, size_t len)
 {
-    assert_int_equal(cp_channel_open(&channel, device, 4, 65536), IWARP_OK);
     assert_true(cp_channel_use_slots(&channel, 4));
     assert_int_equal(cp_channel_add_slots(&channel, IWARP_ACCESS_LOCAL_WRITE), IWARP_OK);
     assert_int_equal(iwarp_connect(channel.qp, (struct sockaddr *)&server_addr, sizeof server_addr,
                                    NULL, private_data, len, NULL, NULL, &channel.conn),
                      IWARP_OK);
     return iwarp_conn_wait(channel.conn, WAIT_MS);
+}
+
+static enum iwarp_status connect_with(const void *private_data, size_t len)
+{
+    assert_int_equal(cp_channel_open(&channel, device, 4, 65536), IWARP_OK);
+    return connect_open(private_data, len);
 }
 
 static void connect_well(void)
@@ -482,6 +488,39 @@ static void silence__after_connecting__is_ended(void **state)
     assert_int_equal(type, CP_EVENT_BROKEN);
 }
 
+/* Connect with its own pulse, so many octets further on, and do nothing for twice --idle. */
+static void work_for_long(uint64_t beyond)
+{
+    uint8_t data[CP_HELLO_LEN];
+
+    assert_int_equal(cp_channel_open(&channel, device, 4, 65536), IWARP_OK);
+    struct cp_target pulse = cp_channel_pulse(&channel);
+    struct cp_hello hello = {.version = CP_PROTOCOL_VERSION,
+                             .slots = 4,
+                             .slot_size = 65536,
+                             .pulse_stag = pulse.stag,
+                             .pulse_to = pulse.to + beyond};
+    assert_int_equal(connect_open(data, cp_hello_write(data, &hello)), IWARP_OK);
+    poll(NULL, 0, 4000);
+}
+
+static void pulse__of_a_client_that_works__has_the_server_wait(void **state)
+{
+    (void)state;
+    work_for_long(0);
+    assert_int_equal(open_name(CP_ACTION_LIST, 0, "").status, CP_OK);
+    expect_failed(CP_IDLE); /* for it only waits now */
+}
+
+static void pulse__of_another_address__ends_the_client(void **state)
+{
+    struct cp_message message;
+
+    (void)state;
+    work_for_long(1000);
+    assert_int_equal(hear(&message), CP_EVENT_BROKEN);
+}
+
 /* A file that is never completed does not appear, and is gone after the client. */
 static void file__never_completed__does_not_appear(void **state)
 {
@@ -521,6 +560,8 @@ int main(void)
         WITH_CLIENT(stag__of_another_client__is_terminated),
         WITH_CLIENT(message__more_than_allowed__is_terminated),
         WITH_CLIENT(silence__after_connecting__is_ended),
+        WITH_CLIENT(pulse__of_a_client_that_works__has_the_server_wait),
+        WITH_CLIENT(pulse__of_another_address__ends_the_client),
         WITH_CLIENT(file__never_completed__does_not_appear),
     };
 

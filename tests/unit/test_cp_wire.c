@@ -23,9 +23,12 @@ static const uint8_t open_octets[] = {
 
 static void hello__written__is_literal_octets_and_reads_back(void **state)
 {
-    static const uint8_t expected[CP_HELLO_LEN] = {'i', 'w', 'c', 'p',     0, 1,  0, 8, 0, 0x10,
-                                                   0,   0,   0,   CP_BUSY, 0, 11, 0, 0, 0, 0};
-    struct cp_hello hello = {1, 8, 0x100000, {CP_BUSY, 11}}, back = {0};
+    static const uint8_t expected[CP_HELLO_LEN] = {
+        'i', 'w',     'c', 'p', 0, 1, 0, 8, 0, 0x10, 0,  0,
+        0,   CP_BUSY, 0,   11, /* as in older versions */
+        1,   2,       3,   4,   5, 6, 7, 8, 9, 10,   11, 12};
+    struct cp_hello hello = {1, 8, 0x100000, {CP_BUSY, 11}, 0x01020304, 0x05060708090a0b0c};
+    struct cp_hello back = {0};
     uint8_t buf[CP_HELLO_LEN];
 
     (void)state;
@@ -37,6 +40,22 @@ static void hello__written__is_literal_octets_and_reads_back(void **state)
     assert_int_equal(back.slot_size, 0x100000);
     assert_int_equal(back.result.status, CP_BUSY);
     assert_int_equal(back.result.system_errno, 11);
+    assert_int_equal(back.pulse_stag, 0x01020304);
+    assert_int_equal(back.pulse_to, 0x05060708090a0b0c);
+}
+
+static void hello__of_an_older_version__has_no_pulse(void **state)
+{
+    struct cp_hello hello = {.version = 1, .slots = 8, .pulse_stag = 7}, back;
+    uint8_t buf[CP_HELLO_LEN];
+
+    (void)state;
+    cp_hello_write(buf, &hello);
+    for (size_t len = CP_HELLO_MIN; len < CP_HELLO_LEN; len++) {
+        assert_true(cp_hello_read(buf, len, &back));
+        assert_int_equal(back.slots, 8);
+        assert_int_equal(back.pulse_stag, 0);
+    }
 }
 
 static void hello__cut_or_foreign__is_refused(void **state)
@@ -46,7 +65,7 @@ static void hello__cut_or_foreign__is_refused(void **state)
 
     (void)state;
     cp_hello_write(buf, &hello);
-    for (size_t len = 0; len < CP_HELLO_LEN; len++) {
+    for (size_t len = 0; len < CP_HELLO_MIN; len++) {
         assert_false(cp_hello_read(buf, len, &back));
     }
     buf[0] ^= 1;
@@ -212,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello__written__is_literal_octets_and_reads_back),
+        cmocka_unit_test(hello__of_an_older_version__has_no_pulse),
         cmocka_unit_test(hello__cut_or_foreign__is_refused),
         cmocka_unit_test(open__written__is_literal_octets),
         cmocka_unit_test(open__read__gives_the_fields),

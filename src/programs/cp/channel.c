@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 /* Work request ids: what it was above, which buffer or slot below. */
-enum { WORK_RECEIVE = 1, WORK_SEND, WORK_READ, WORK_WRITE };
+enum { WORK_RECEIVE = 1, WORK_SEND, WORK_READ, WORK_WRITE, WORK_PULSE };
 #define WORK_SHIFT 32
 
 static uint64_t work_id(unsigned kind, unsigned index)
@@ -21,9 +21,17 @@ static uint64_t work_id(unsigned kind, unsigned index)
     return (uint64_t)kind << WORK_SHIFT | index;
 }
 
+/* The octets of the pulses: that of this end, and what was read of the peer's. */
+enum { PULSE, PEER_PULSE, PULSES };
+
 static size_t messages_len(const struct cp_channel *channel)
 {
     return 2 * (size_t)channel->buffers * CP_MESSAGE_MAX;
+}
+
+static uint8_t *pulses(const struct cp_channel *channel)
+{
+    return channel->messages + messages_len(channel);
 }
 
 static void *map_memory(size_t len)
@@ -63,10 +71,11 @@ enum iwarp_status cp_channel_open(struct cp_channel *channel, struct iwarp_devic
     channel->slot_size = slot_size;
     channel->buffers = slots + CP_SPARE_BUFFERS;
     channel->wake_fd = -1;
-    channel->messages = map_memory(messages_len(channel));
+    channel->messages = map_memory(messages_len(channel) + PULSES);
     if (!channel->messages) {
         return IWARP_NO_MEMORY;
     }
+    pulses(channel)[PULSE] = 1;
     enum iwarp_status status = create_queues(channel);
     if (status == IWARP_OK && iwarp_cq_fd(channel->cq) < 0) {
         status = IWARP_LIMIT; /* waiting for messages needs it: better to fail now than to hang */
@@ -74,6 +83,11 @@ enum iwarp_status cp_channel_open(struct cp_channel *channel, struct iwarp_devic
     if (status == IWARP_OK) {
         status = iwarp_mr_register(channel->pd, channel->messages, messages_len(channel),
                                    IWARP_ACCESS_LOCAL_WRITE, &channel->message_mr);
+    }
+    if (status == IWARP_OK) {
+        status = iwarp_mr_register(channel->pd, pulses(channel), PULSES,
+                                   IWARP_ACCESS_LOCAL_WRITE | IWARP_ACCESS_REMOTE_READ,
+                                   &channel->pulse_mr);
     }
     for (unsigned i = 0; status == IWARP_OK && i < CP_SPARE_BUFFERS; i++) {
         status = cp_channel_release(channel, i) ? IWARP_OK : IWARP_LIMIT;
@@ -181,6 +195,30 @@ bool cp_channel_read(struct cp_channel *channel, unsigned slot, size_t len, stru
     return iwarp_post_send(channel->qp, &read, NULL) == IWARP_OK;
 }
 
+struct cp_target cp_channel_pulse(const struct cp_channel *channel)
+{
+    return (struct cp_target){iwarp_mr_stag(channel->pulse_mr),
+                              (uint64_t)(uintptr_t)(pulses(channel) + PULSE)};
+}
+
+/* A post that fails is no harm: it remains without an answer. */
+static void read_pulse(struct cp_channel *channel)
+{
+    struct iwarp_sge octet = {pulses(channel) + PEER_PULSE, 1, iwarp_mr_stag(channel->pulse_mr)};
+    struct iwarp_send_wr read = {
+        .wr_id = work_id(WORK_PULSE, 0),
+        .opcode = IWARP_WR_READ,
+        .flags = IWARP_WR_SIGNALED,
+        .sg_list = &octet,
+        .num_sge = 1,
+        .remote_to = channel->peer_pulse.to,
+        .remote_stag = channel->peer_pulse.stag,
+    };
+
+    channel->asked = true;
+    (void)iwarp_post_send(channel->qp, &read, NULL);
+}
+
 bool cp_channel_release(struct cp_channel *channel, unsigned index)
 {
     struct iwarp_sge buffer = {receive_buffer(channel, index), CP_MESSAGE_MAX,
@@ -245,35 +283,83 @@ static void explain(struct cp_channel *channel, const struct iwarp_wc *wc, struc
     }
 }
 
-bool cp_channel_has_event(struct cp_channel *channel)
+/* The next completion, if it is that of the peer's pulse: has the peer work? */
+static bool take_pulse(struct cp_channel *channel, bool *works)
 {
-    return channel->done_next < channel->done_count || poll_queue(channel) != 0;
+    const struct iwarp_wc *wc = &channel->done[channel->done_next];
+
+    if (wc->status != IWARP_WC_SUCCESS || wc->wr_id >> WORK_SHIFT != WORK_PULSE) {
+        return false;
+    }
+    channel->done_next++;
+    channel->asked = false;
+    *works = pulses(channel)[PEER_PULSE] != 0;
+    return true;
 }
 
-void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
+bool cp_channel_has_event(struct cp_channel *channel)
 {
-    int64_t deadline = cp_clock_ms() + timeout_ms;
+    bool works = false;
 
-    memset(event, 0, sizeof *event);
-    while (channel->done_next == channel->done_count) {
+    for (;;) {
+        int n = channel->done_count - channel->done_next;
+        n = n > 0 ? n : poll_queue(channel);
+        if (n <= 0 || !take_pulse(channel, &works)) {
+            return n != 0;
+        }
+    }
+}
+
+/* Wait for a completion. MESSAGE: there is one. */
+static enum cp_event_type await(struct cp_channel *channel, int64_t deadline)
+{
+    enum cp_event_type type = CP_EVENT_MESSAGE;
+
+    while (channel->done_next == channel->done_count && type == CP_EVENT_MESSAGE) {
         int n = poll_queue(channel);
         /* Armed before the last look, so that nothing slips in between. */
         if (n == 0 && iwarp_cq_arm(channel->cq, false) == IWARP_OK) {
             n = poll_queue(channel);
         }
-        if (n > 0) {
-            break;
-        }
-        if (n < 0) {
-            event->type = CP_EVENT_BROKEN;
+        type = n < 0   ? CP_EVENT_BROKEN
+               : n > 0 ? CP_EVENT_MESSAGE
+                       : sleep_on_queue(channel, deadline);
+    }
+    return type;
+}
+
+static void wait_for_event(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
+{
+    bool asks = channel->peer_pulse.stag != 0 && !channel->asked;
+    bool works = false;
+    int64_t deadline = cp_clock_ms() + (asks ? timeout_ms / 2 : timeout_ms);
+
+    memset(event, 0, sizeof *event);
+    for (;;) {
+        event->type = await(channel, deadline);
+        if (event->type == CP_EVENT_TIMEOUT && asks) {
+            read_pulse(channel);
+            asks = false;
+            deadline = cp_clock_ms() + timeout_ms / 2;
+        } else if (event->type != CP_EVENT_MESSAGE) {
             return;
-        }
-        event->type = sleep_on_queue(channel, deadline);
-        if (event->type != CP_EVENT_MESSAGE) {
+        } else if (!take_pulse(channel, &works)) {
+            explain(channel, &channel->done[channel->done_next++], event);
+            return;
+        } else if (works) {
+            event->type = CP_EVENT_ALIVE;
             return;
         }
     }
-    explain(channel, &channel->done[channel->done_next++], event);
+}
+
+void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
+{
+    uint8_t *pulse = &pulses(channel)[PULSE];
+
+    __atomic_store_n(pulse, 0, __ATOMIC_RELAXED);
+    wait_for_event(channel, event, timeout_ms);
+    __atomic_store_n(pulse, 1, __ATOMIC_RELAXED);
 }
 
 void cp_channel_finish(struct cp_channel *channel, int timeout_ms)
@@ -297,6 +383,9 @@ void cp_channel_close(struct cp_channel *channel)
     if (channel->slot_mr) {
         (void)iwarp_mr_deregister(channel->slot_mr);
     }
+    if (channel->pulse_mr) {
+        (void)iwarp_mr_deregister(channel->pulse_mr);
+    }
     if (channel->message_mr) {
         (void)iwarp_mr_deregister(channel->message_mr);
     }
@@ -307,7 +396,7 @@ void cp_channel_close(struct cp_channel *channel)
         munmap(channel->slot_memory, channel->slots * channel->slot_size);
     }
     if (channel->messages) {
-        munmap(channel->messages, messages_len(channel));
+        munmap(channel->messages, messages_len(channel) + PULSES);
     }
     memset(channel, 0, sizeof *channel);
 }

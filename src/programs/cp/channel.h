@@ -18,6 +18,12 @@
 #define CP_SPARE_BUFFERS 2
 #define CP_BUFFERS_MAX   (CP_SLOTS_MAX + CP_SPARE_BUFFERS)
 
+/* Memory of a peer. */
+struct cp_target {
+    uint32_t stag;
+    uint64_t to;
+};
+
 struct cp_counts {
     uint64_t writes, write_bytes;
     uint64_t reads, read_bytes;
@@ -32,14 +38,17 @@ struct cp_channel {
     struct iwarp_qp *qp;
     struct iwarp_conn *conn; /* owned once set */
     unsigned buffers;
-    uint8_t *messages; /* buffers to receive into, then buffers to send from */
+    uint8_t *messages; /* buffers to receive into, then buffers to send from, then the pulses */
     struct iwarp_mr *message_mr;
     bool send_busy[CP_BUFFERS_MAX];
     unsigned slots;
     size_t slot_size;
     uint8_t *slot_memory;
     struct iwarp_mr *slot_mr;
-    int wake_fd; /* readable: wait returns CP_EVENT_WAKE; -1: none */
+    struct iwarp_mr *pulse_mr;
+    struct cp_target peer_pulse; /* see wire.h; STag 0: the peer has none */
+    bool asked;                  /* it is being read */
+    int wake_fd;                 /* readable: wait returns CP_EVENT_WAKE; -1: none */
     struct iwarp_wc done[32];
     int done_count, done_next;
     struct cp_counts counts;
@@ -51,6 +60,7 @@ enum cp_event_type {
     CP_EVENT_MESSAGE, /* index: receive buffer, to be given back */
     CP_EVENT_SENT,    /* index: send buffer, free again */
     CP_EVENT_READ,    /* index: slot, its data is here */
+    CP_EVENT_ALIVE,   /* the peer works, whatever keeps it from its next message */
     CP_EVENT_BROKEN   /* the stream has ended */
 };
 
@@ -84,12 +94,8 @@ int cp_channel_free_message(const struct cp_channel *channel);
 
 /*
  * Send len octets of message number index. If write_len is not 0, an RDMA Write of that many octets
- * from the beginning of slot goes before it, to STag and TO; the message's SENT then covers both.
+ * from the beginning of slot goes before it, to target; the message's SENT then covers both.
  */
-struct cp_target {
-    uint32_t stag;
-    uint64_t to;
-};
 bool cp_channel_send(struct cp_channel *channel, unsigned index, size_t len, unsigned slot,
                      size_t write_len, struct cp_target target);
 
@@ -102,7 +108,12 @@ bool cp_channel_release(struct cp_channel *channel, unsigned index);
 
 /* cp_channel_wait would not wait. */
 bool cp_channel_has_event(struct cp_channel *channel);
+
+/* TIMEOUT: and the peer, asked after half of the time if it has a pulse, has no work either. */
 void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms);
+
+/* The pulse of this end, for its hello. */
+struct cp_target cp_channel_pulse(const struct cp_channel *channel);
 
 /* Close in order, waiting for the end at most so long. */
 void cp_channel_finish(struct cp_channel *channel, int timeout_ms);

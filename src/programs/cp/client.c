@@ -2,7 +2,7 @@
 /*
  * The client's side of a connection. Every wait ends: connecting after at most
  * CP_CONNECT_SECONDS_MAX for TCP and as much for MPA, everything else after --timeout without an
- * event.
+ * event, as long as the server has nothing to do for it.
  */
 #include "client.h"
 
@@ -88,17 +88,20 @@ static enum iwarp_status try_address(struct cp_client *client, const struct addr
     struct iwarp_conn_options conn = options->conn;
     char tls[CP_TLS_MAX];
     uint8_t private_data[CP_HELLO_LEN];
-    struct cp_hello hello = {
-        .version = CP_PROTOCOL_VERSION,
-        .slots = (uint16_t)options->slots,
-        .slot_size = options->slot_size,
-    };
     enum iwarp_status status =
         cp_channel_open(&client->channel, client->device, options->slots, options->slot_size);
 
     if (status != IWARP_OK) {
         return status;
     }
+    struct cp_target pulse = cp_channel_pulse(&client->channel);
+    struct cp_hello hello = {
+        .version = CP_PROTOCOL_VERSION,
+        .slots = (uint16_t)options->slots,
+        .slot_size = options->slot_size,
+        .pulse_stag = pulse.stag,
+        .pulse_to = pulse.to,
+    };
     int64_t begin = cp_clock_us();
     conn.connect_timeout_ms = conn.startup_timeout_ms = (unsigned)connect_seconds(options) * 1000;
     if (conn.tls && cp_tls_expect(client->url.address.host, conn.tls, tls)) {
@@ -133,6 +136,7 @@ static bool take_grant(struct cp_client *client)
                          "check that what listens there is iwarp-cp serve");
         return false;
     }
+    client->channel.peer_pulse = (struct cp_target){hello.pulse_stag, hello.pulse_to};
     client->channel.slots = hello.slots;
     client->channel.slot_size = hello.slot_size;
     return true;

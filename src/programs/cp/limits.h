@@ -63,7 +63,8 @@
 #define CP_RESERVE_MIN  (1024 * 1024)
 #define CP_RESERVE_STEP (64 * 1024 * 1024)
 
-/* With --sync data goes to the disk in such pieces, so that no single step takes very long. */
+/* With --sync data goes to the disk in such pieces: an older end waits for the answer only so long.
+ */
 #define CP_SYNC_STEP (32 * 1024 * 1024)
 
 /*
@@ -74,7 +75,8 @@
 
 /*
  * Files and directories of a slot. The end that carries it out says nothing meanwhile: so each may
- * take almost half a second until the other end gives up after CP_TIMEOUT_SECONDS_DEFAULT.
+ * take almost half a second until an older end, which knows of no pulse, gives up after
+ * CP_TIMEOUT_SECONDS_DEFAULT.
  */
 #define CP_SLOT_ENTRIES 64
 

@@ -380,6 +380,7 @@ static void serve(struct cp_session *session)
             break;
         case CP_EVENT_SENT:
         case CP_EVENT_READ:
+        case CP_EVENT_ALIVE:
             break;
         case CP_EVENT_TIMEOUT:
             send_failed(session, cp_result_of(CP_IDLE));
@@ -441,6 +442,10 @@ static bool accept_client(struct cp_session *session)
                                                                : cp_result_of(CP_NO_MEMORY));
         return false;
     }
+    struct cp_target pulse = cp_channel_pulse(&session->channel);
+    hello.pulse_stag = pulse.stag;
+    hello.pulse_to = pulse.to;
+    session->channel.peer_pulse = (struct cp_target){wish.pulse_stag, wish.pulse_to};
     session->channel.conn = session->conn;
     session->channel.wake_fd = session->wake_fd;
     cp_standing_watch(&session->standing, session->channel.qp);

@@ -19,7 +19,8 @@ size_t cp_hello_write(uint8_t buf[CP_HELLO_LEN], const struct cp_hello *hello)
     cp_add_number(&writer, hello->slots, 2);
     cp_add_number(&writer, hello->slot_size, 4);
     cp_result_write(&writer, hello->result);
-    cp_add_number(&writer, 0, 4);
+    cp_add_number(&writer, hello->pulse_stag, 4);
+    cp_add_number(&writer, hello->pulse_to, 8);
     return CP_HELLO_LEN;
 }
 
@@ -28,13 +29,17 @@ bool cp_hello_read(const void *data, size_t len, struct cp_hello *hello)
     struct cp_reader reader = {data, len, false};
 
     /* Not compared for equality: a later version may say more. */
-    if (len < CP_HELLO_LEN || cp_take_u32(&reader) != HELLO_MAGIC) {
+    if (len < CP_HELLO_MIN || cp_take_u32(&reader) != HELLO_MAGIC) {
         return false;
     }
     hello->version = cp_take_u16(&reader);
     hello->slots = cp_take_u16(&reader);
     hello->slot_size = cp_take_u32(&reader);
-    return cp_result_read(&reader, &hello->result);
+    bool is_read = cp_result_read(&reader, &hello->result);
+    hello->pulse_stag = cp_take_u32(&reader);
+    hello->pulse_to = cp_take_u64(&reader);
+    hello->pulse_stag = reader.bad ? 0 : hello->pulse_stag;
+    return is_read;
 }
 
 void cp_message_begin(struct cp_writer *writer, uint8_t *buf, size_t size,

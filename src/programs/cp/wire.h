@@ -20,7 +20,13 @@
  * Every request has one answer, in order, and a client has at most as many requests outstanding as
  * there are slots: so neither end ever sends what the other has no receive posted for. FAILED may
  * come at any time, once, from the server; the connection ends after it. The server takes no
- * address from a client, and a client reaches the slots of its own transfer and nothing else.
+ * address of its own memory from a client, and a client reaches the slots of its own transfer, the
+ * pulse and nothing else.
+ *
+ * An end that is kept by its disk says nothing meanwhile. So each has a pulse, one octet that the
+ * other end may read: it is not 0 while this end does something else than wait for a message. An
+ * end that has waited for long reads it, once, and waits anew if it is not 0. A peer without a
+ * pulse (of an older version, which says 0 for its STag, or says less) is waited for only once.
  *
  * Numbers are big-endian and of fixed size. A message is a head of 8 octets (type, 0, slot, length
  * of the rest) and that rest, and nothing behind it.
@@ -31,7 +37,8 @@
 #include "octets.h"
 #include "status.h"
 
-#define CP_HELLO_LEN  20
+#define CP_HELLO_MIN  20 /* of an older version, which has no pulse */
+#define CP_HELLO_LEN  28
 #define CP_HEAD_LEN   8
 #define CP_OPENED_LEN 40
 
@@ -41,6 +48,8 @@ struct cp_hello {
     uint16_t slots;
     uint32_t slot_size;
     struct cp_result result; /* of the server; in a Reject the reason */
+    uint32_t pulse_stag;     /* of the end that says it; 0: it has none */
+    uint64_t pulse_to;
 };
 
 enum cp_message_type {

@@ -6,7 +6,8 @@
  */
 #include "cp_host.h"
 
-#define ROUNDS 40
+#define ROUNDS      40
+#define ALLOCATIONS 30
 
 static unsigned lie; /* which one of a list */
 
@@ -184,6 +185,23 @@ static void answers__damaged_at_random__never_do_harm(void **state)
     }
 }
 
+/* Whichever allocation of the client fails: it ends with a sentence, if it cannot go on. */
+static void memory__that_is_out__is_an_error(void **state)
+{
+    unsigned said = 0;
+
+    (void)state;
+    lie = HONEST;
+    for (host.without = 1; host.without <= ALLOCATIONS; host.without++) {
+        print_message("allocation %u\n", host.without);
+        int status = host_serve("put -r -q", answer_badly);
+        assert_true(status == CP_EXIT_OK || host.err[0]);
+        said += strstr(host.err, "not enough memory; try a smaller --block") != NULL;
+    }
+    host.without = 0;
+    assert_true(said > 0);
+}
+
 int main(void)
 {
 #define WITH_HOST(test) cmocka_unit_test_setup_teardown(test, setup, host_teardown)
@@ -192,6 +210,7 @@ int main(void)
         WITH_HOST(messages__more_than_asked_for__are_refused),
         WITH_HOST(failure__for_an_unknown_reason__is_a_sentence),
         WITH_HOST(slots__that_the_server_does_not_have__end_the_client),
+        WITH_HOST(memory__that_is_out__is_an_error),
         WITH_HOST(answers__damaged_at_random__never_do_harm),
     };
 

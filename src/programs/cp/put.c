@@ -43,6 +43,7 @@ struct put {
     uint64_t stores, answers; /* so far */
     bool ended;               /* the source has told everything */
     bool stopped;             /* it makes no sense to go on */
+    bool no_memory;           /* for entries: the slot is not sent */
     struct cp_top *tops;      /* the FILEs, their names allocated */
     size_t top_count;
     bool is_directory; /* the last FILE is one */
@@ -75,8 +76,9 @@ static void on_begun(void *context, uint64_t sequence, const char *path, uint64_
     struct put *put = context;
 
     (void)sequence; /* the source counts as we do */
-    if (put->next - put->first == put->room && !grow_entries(put)) {
-        abort();
+    put->no_memory = put->no_memory || (put->next - put->first == put->room && !grow_entries(put));
+    if (put->no_memory) {
+        return;
     }
     *entry_at(put, put->next++) = (struct entry){strdup(path), size, is_dir, false};
 }
@@ -85,6 +87,9 @@ static void on_problem(void *context, const char *path, bool is_begun, struct cp
 {
     struct put *put = context;
 
+    if (put->no_memory) {
+        return;
+    }
     if (!is_begun && !put->source.walking) {
         /* A FILE itself: it was asked for. */
         cp_report_entry(&put->client.report, path, 0, false, false, result);
@@ -113,6 +118,10 @@ static bool send_slot(struct put *put, unsigned index)
     size_t empty = writer.left;
     put->ended = !cp_source_fill(&put->source, cp_channel_slot(channel, index), channel->slot_size,
                                  &writer, &batch.data_len);
+    if (put->no_memory) {
+        cp_client_broken(&put->client, cp_result_of(CP_NO_MEMORY));
+        return false;
+    }
     if (writer.left == empty) {
         return true;
     }

@@ -156,6 +156,12 @@ check "ls tells of directories" grep -Eq '^dr-x------ .* empty$' ls.out
 "$cp" ls "$url/tree" >ls.out
 check "ls tells of a sticky bit" grep -Eq '^drwxrwxrwt .* anybody$' ls.out
 check "ls tells of set-group-ID" grep -Eq '^drwxr-s--- .* group$' ls.out
+mkdir export/queue
+echo old >export/queue/before
+mkfifo export/queue/fifo
+"$cp" ls "$url/queue" >ls.out
+rm -r export/queue
+check "ls tells no time of a FIFO" grep -Eq '^[?]--------- +0 +fifo$' ls.out
 check "ls -r has paths" bash -c '"$1" ls -r "$2/tree" | grep -Eq " sub/large$"' - "$cp" "$url"
 check "ls of a file" bash -c '"$1" ls "$2/tree/hello" | grep -Eq "^-rwxr-xr-x +5 .* hello$"' - \
     "$cp" "$url"

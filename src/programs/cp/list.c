@@ -59,7 +59,7 @@ static void print_line(const struct list *list, const struct cp_record *record, 
 
     print_mode(type, record->mode);
     printf(" %14" PRIu64 " ", record->size);
-    if (type == 'l') {
+    if (record->type == CP_RECORD_SKIP) { /* it has no time */
         printf("%16s", "");
     } else {
         print_time(record->mtime);

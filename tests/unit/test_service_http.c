@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "programs/service/http.h"
@@ -221,6 +222,37 @@ static void print__a_page_or_none__says_which(void **state)
     assert_non_null(strstr(errors.text, strerror(ECONNREFUSED)));
 }
 
+static void print__a_page_that_breaks_off__is_an_error(void **state)
+{
+    static const char half[] = "HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\nfirst line\n";
+    static struct said out, errors;
+    struct sockaddr_in there = addr;
+    socklen_t len = sizeof there;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    (void)state;
+    there.sin_port = 0;
+    assert_int_equal(bind(listener, (struct sockaddr *)&there, sizeof there), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&there, &len), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char request[256];
+        int fd = accept(listener, NULL, NULL);
+        ssize_t n = read(fd, request, sizeof request);
+        _exit(n <= 0 || write(fd, half, sizeof half - 1) < 0);
+    }
+    said_begin(&out, STDOUT_FILENO);
+    said_begin(&errors, STDERR_FILENO);
+    bool good = http_print((struct sockaddr *)&there, sizeof there, "/page");
+    said_end(&errors);
+    said_end(&out);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(listener);
+    assert_false(good);
+    assert_non_null(strstr(errors.text, "breaks off"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -232,6 +264,7 @@ int main(void)
         TEST(close__clients_that_have_asked_for_nothing__are_sent_away),
         TEST(open__an_address_that_is_taken__is_an_error),
         TEST(print__a_page_or_none__says_which),
+        TEST(print__a_page_that_breaks_off__is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,16 +186,20 @@ static bool print_answer(FILE *stream)
 {
     char line[1024];
     bool good = fgets(line, sizeof line, stream) && strstr(line, " 200 ");
+    size_t length = 0, printed = 0;
 
     while (good && fgets(line, sizeof line, stream) && strcmp(line, "\r\n") != 0) {
+        (void)sscanf(line, "Content-Length: %zu", &length);
     }
     while (good && fgets(line, sizeof line, stream)) {
         fputs(line, stdout);
+        printed += strlen(line);
     }
-    if (!good) {
-        service_report("what answers there is not the page that was asked for");
+    if (!good || printed < length) {
+        service_report(good ? "the page breaks off"
+                            : "what answers there is not the page that was asked for");
     }
-    return good;
+    return good && printed >= length;
 }
 
 bool http_print(const struct sockaddr *addr, socklen_t len, const char *path)

@@ -96,6 +96,15 @@ END
         [ "$(grep -c ' established ' "$TMPDIR/out")" = 18000 ] && tail -n 1 "$TMPDIR/out" | awk '{ exit !($7 > 0) }'
 }
 check "iwarp-stat: many connections, with their rates" answers
+# A process that is watched may be anybody's: what it says must not reach the terminal as it is.
+obeys()
+{
+    env -i IWARP_METRICS=$'unix:/nowhere\e[2J' sleep 30 &
+    timeout 20 "$stat" $! 2>"$TMPDIR/err"
+    kill $!
+    grep -Fx 'iwarp-stat: unix:/nowhere?[2J: No such file or directory' "$TMPDIR/err"
+}
+check "iwarp-stat: an escape sequence" obeys
 check "iwarp-link: no path" refuses "$link" PATH "it is missing" --loss 1%
 check "iwarp-link: two paths" refuses "$link" b "there is one PATH only" "$net" b
 check "iwarp-link: --loss without value" refuses "$link" --loss "it needs a value" --loss

@@ -69,6 +69,15 @@ static void flush(void)
     }
 }
 
+/* What another process has said goes to a terminal: with nothing that a terminal obeys. */
+static char *harmless(char *text)
+{
+    for (char *p = text; *p; p++) {
+        *p = *p < ' ' || *p > '~' ? '?' : *p;
+    }
+    return text;
+}
+
 /* --- where to ask ---------------------------------------------------------------------------- */
 
 /* What IWARP_METRICS was when the process began; %p in it is the process. */
@@ -157,6 +166,10 @@ static bool parse(char *text, struct line *l)
                         &l->fpdus_out, &l->fpdus_in, &l->sq, &l->waited, l->fault);
 
     snprintf(l->peer, sizeof l->peer, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    harmless(l->peer);
+    harmless(l->state);
+    harmless(l->tls);
+    harmless(l->fault);
     return fields == 13;
 }
 
@@ -350,6 +363,7 @@ static struct place find_place(const char *typed)
         place_of_process(typed, name);
     }
     const char *why = parse_place(is_process ? name : typed, &place);
+    harmless(name); /* it is parsed, and only shown from now on */
     if (why && is_process) {
         fail(name, why);
     }

@@ -3,8 +3,8 @@
 # timeout: 600
 #
 # iwarp-cp and disks that take long (tests/preload/slow_disk): an end that reads or flushes many files,
-# or one for long, is not taken for one that is dead.  With --sync what a power cut may not undo is flushed, new
-# directories included.
+# or one for long, is not taken for one that is dead; nor is one whose data takes long on its way.
+# With --sync what a power cut may not undo is flushed, new directories included.
 set -u
 slow_disk=$(realpath "${BUILD:?where the build is}/tests/preload/slow_disk.so") || exit 1
 . tests/support/cp.bash
@@ -83,5 +83,49 @@ check "both were flushed here" flushed away away/new
 : >log
 check "get of a tree" succeeds env SLOW_SYNC_LOG=log "$cp" get -r --sync "$url/tree" away/tree
 check "all of it was flushed here" flushed away away/tree away/tree/sub
+stop
+
+# A way of 1 MB a second, so that each slot takes longer than either end waits.
+cat >way.py <<'END'
+import socket, sys, threading, time
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+def carry(source, sink):
+    while data := source.recv(50000):
+        sink.sendall(data)
+        time.sleep(len(data) / 1e6)
+    sink.shutdown(socket.SHUT_WR)
+while True:
+    near = listener.accept()[0]
+    far = socket.socket()
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    far.connect(('127.0.0.1', int(sys.argv[1])))
+    for ends in (near, far), (far, near):
+        threading.Thread(target=carry, args=ends, daemon=True).start()
+END
+# far SERVE-OPTION...: a server at the end of that way
+far()
+{
+    serve --block 8M "$@" export || exit 1
+    : >way.port
+    python3 way.py "${address##*:}" >way.port 2>/dev/null &
+    children+=("$!")
+    check "a slow way" eventually test -s way.port
+    url=iwarp://127.0.0.1:$(cat way.port)
+}
+head -c 9000000 /dev/urandom >large
+far --idle 2
+check "put: a slot is longer on its way than --timeout and --idle" \
+    succeeds "$cp" put --timeout 2 --block 8M large "$url/large"
+check "put: is the same file" cmp large export/large
+stop
+# What is in buffers of the kernel moves no more for the server: it has time for that.
+far --idle 20
+check "get: a slot is longer on its way than --timeout" \
+    succeeds "$cp" get --timeout 2 --block 8M "$url/large" back-large
+check "get: is the same file" cmp large back-large
 stop
 finish

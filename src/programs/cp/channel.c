@@ -201,7 +201,7 @@ struct cp_target cp_channel_pulse(const struct cp_channel *channel)
                               (uint64_t)(uintptr_t)(pulses(channel) + PULSE)};
 }
 
-/* A post that fails is no harm: it remains without an answer. */
+/* Unless it is being read already. A post that fails is no harm: it remains without an answer. */
 static void read_pulse(struct cp_channel *channel)
 {
     struct iwarp_sge octet = {pulses(channel) + PEER_PULSE, 1, iwarp_mr_stag(channel->pulse_mr)};
@@ -215,8 +215,10 @@ static void read_pulse(struct cp_channel *channel)
         .remote_stag = channel->peer_pulse.stag,
     };
 
-    channel->asked = true;
-    (void)iwarp_post_send(channel->qp, &read, NULL);
+    if (channel->peer_pulse.stag != 0 && !channel->asked) {
+        channel->asked = true;
+        (void)iwarp_post_send(channel->qp, &read, NULL);
+    }
 }
 
 bool cp_channel_release(struct cp_channel *channel, unsigned index)
@@ -328,19 +330,38 @@ static enum cp_event_type await(struct cp_channel *channel, int64_t deadline)
     return type;
 }
 
+static uint64_t count_octets(const struct cp_channel *channel)
+{
+    struct iwarp_qp_stats stats = {.size = sizeof stats};
+
+    (void)iwarp_qp_stats(channel->qp, &stats);
+    return stats.sent.octets + stats.received.octets;
+}
+
+/*
+ * Half of the time passes before anything is looked at. In each half after that the peer must work,
+ * or data must move: a slot may take long on its way. As little is enough as keeps the place of a
+ * client at a server, see limits.h.
+ */
 static void wait_for_event(struct cp_channel *channel, struct cp_event *event, int timeout_ms)
 {
-    bool asks = channel->peer_pulse.stag != 0 && !channel->asked;
-    bool works = false;
-    int64_t deadline = cp_clock_ms() + (asks ? timeout_ms / 2 : timeout_ms);
+    const int half_ms = timeout_ms / 2;
+    bool is_first = true, works = false;
+    uint64_t octets = 0;
+    int64_t deadline = cp_clock_ms() + half_ms;
 
     memset(event, 0, sizeof *event);
     for (;;) {
         event->type = await(channel, deadline);
-        if (event->type == CP_EVENT_TIMEOUT && asks) {
+        if (event->type == CP_EVENT_TIMEOUT) {
+            uint64_t before = octets;
+            octets = count_octets(channel);
+            if (!is_first && octets - before < (uint64_t)half_ms * CP_PACE) {
+                return;
+            }
+            is_first = false;
             read_pulse(channel);
-            asks = false;
-            deadline = cp_clock_ms() + timeout_ms / 2;
+            deadline = cp_clock_ms() + half_ms;
         } else if (event->type != CP_EVENT_MESSAGE) {
             return;
         } else if (!take_pulse(channel, &works)) {

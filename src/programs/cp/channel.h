@@ -109,7 +109,7 @@ bool cp_channel_release(struct cp_channel *channel, unsigned index);
 /* cp_channel_wait would not wait. */
 bool cp_channel_has_event(struct cp_channel *channel);
 
-/* TIMEOUT: and the peer, asked after half of the time if it has a pulse, has no work either. */
+/* TIMEOUT: and the peer has no work either, if it has a pulse, and hardly anything moves. */
 void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms);
 
 /* The pulse of this end, for its hello. */

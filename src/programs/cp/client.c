@@ -2,7 +2,7 @@
 /*
  * The client's side of a connection. Every wait ends: connecting after at most
  * CP_CONNECT_SECONDS_MAX for TCP and as much for MPA, everything else after --timeout without an
- * event, as long as the server has nothing to do for it.
+ * event, unless the server is busy or data moves.
  */
 #include "client.h"
 

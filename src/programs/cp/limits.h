@@ -40,6 +40,7 @@
 /*
  * When the places of a server are needed: how long a client may take to ask for something, how long
  * it may be idle after that, and how many octets a millisecond make up for the time that they take.
+ * Data that moves at that pace is no silence at either end, however long a slot takes.
  */
 #define CP_ASK_MS   2000
 #define CP_GRACE_MS 10000

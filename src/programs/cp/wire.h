@@ -25,8 +25,8 @@
  *
  * An end that is kept by its disk says nothing meanwhile. So each has a pulse, one octet that the
  * other end may read: it is not 0 while this end does something else than wait for a message. An
- * end that has waited for long reads it, once, and waits anew if it is not 0. A peer without a
- * pulse (of an older version, which says 0 for its STag, or says less) is waited for only once.
+ * end that has waited for long reads it, and waits anew if it is not 0. A peer of an older version
+ * has none: its hello has 0 for the STag, or is shorter.
  *
  * Numbers are big-endian and of fixed size. A message is a head of 8 octets (type, 0, slot, length
  * of the rest) and that rest, and nothing behind it.

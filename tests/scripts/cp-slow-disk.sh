@@ -124,6 +124,7 @@ check "put: is the same file" cmp large export/large
 stop
 # What is in buffers of the kernel moves no more for the server: it has time for that.
 far --idle 20
+cp large export/large
 check "get: a slot is longer on its way than --timeout" \
     succeeds "$cp" get --timeout 2 --block 8M "$url/large" back-large
 check "get: is the same file" cmp large back-large

@@ -28,6 +28,16 @@ check "nor does it go on after that" fails 1 'File exists' "$cp" keygen keys ser
 check "keygen makes more of the same CA" cp_keygen keys bob second=second.example,192.0.2.1,2001:db8::1
 check "and they are of it" openssl verify -CAfile keys/ca.pem keys/bob/cert.pem keys/second/cert.pem
 check "with these names" openssl x509 -in keys/second/cert.pem -noout -checkhost second.example -checkip 2001:db8::1
+# Nothing can be written here; the output goes into a pipe.
+full_disk()
+{
+    (ulimit -f 0 && exec "$cp" keygen "$@" 2>&1) | grep -q 'it cannot be written'
+}
+check "keygen on a full disk" full_disk keys carol
+check "leaves nothing" test ! -e keys/carol
+check "and can be repeated" cp_keygen keys carol
+check "keygen of a CA on a full disk" full_disk new
+check "can be repeated, too" cp_keygen new
 check "a name with a slash is none" fails 1 'not NAME' "$cp" keygen keys ../x
 check "nor is an empty list" fails 1 'not NAME' "$cp" keygen keys x=
 check "another CA is another CA" cp_keygen others

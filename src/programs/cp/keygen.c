@@ -2,7 +2,8 @@
 /*
  * Certificates for a trial. The first run makes a CA in DIR (ca.pem, ca.key); each run makes with
  * it, for each NAME[=HOST,...], a folder DIR/NAME that --tls takes: cert.pem, key.pem and ca.pem.
- * Nothing is overwritten. Keys are on P-256, and no one but their owner may read them.
+ * Nothing is overwritten, and nothing is left of what could not be written, which would stand in
+ * the way of the next run. Keys are on P-256, and no one but their owner may read them.
  */
 #include "keygen.h"
 
@@ -74,17 +75,30 @@ static FILE *create(const char *dir, const char *name, mode_t mode)
     return file;
 }
 
-static bool finish(FILE *file, bool good, const char *what)
+/* A file that this run has made. */
+static void take_back(const char *dir, const char *name)
+{
+    char path[PATH];
+
+    if (join(path, dir, name)) {
+        (void)unlink(path);
+    }
+}
+
+static bool finish(FILE *file, bool good, const char *dir, const char *name)
 {
     good = fclose(file) == 0 && good;
-    return good || complain(what, "it cannot be written");
+    if (!good) {
+        take_back(dir, name);
+    }
+    return good || complain(name, "it cannot be written");
 }
 
 static bool write_cert(const char *dir, const char *name, X509 *cert)
 {
     FILE *file = create(dir, name, 0644);
 
-    return file && finish(file, PEM_write_X509(file, cert) == 1, name);
+    return file && finish(file, PEM_write_X509(file, cert) == 1, dir, name);
 }
 
 static bool write_key(const char *dir, const char *name, EVP_PKEY *key)
@@ -92,7 +106,8 @@ static bool write_key(const char *dir, const char *name, EVP_PKEY *key)
     FILE *file = create(dir, name, 0600);
 
     return file &&
-           finish(file, PEM_write_PKCS8PrivateKey(file, key, NULL, NULL, 0, NULL, NULL) == 1, name);
+           finish(file, PEM_write_PKCS8PrivateKey(file, key, NULL, NULL, 0, NULL, NULL) == 1, dir,
+                  name);
 }
 
 static FILE *open_old(const char *dir, const char *name)
@@ -202,8 +217,14 @@ static bool find_ca(const char *dir, struct pair *ca)
     if (access(path, F_OK) == 0) {
         return read_ca(dir, ca);
     }
-    return (make_ca(ca) || complain_of_openssl("the CA")) && write_key(dir, "ca.key", ca->key) &&
-           write_cert(dir, "ca.pem", ca->cert);
+    if (!(make_ca(ca) || complain_of_openssl("the CA")) || !write_key(dir, "ca.key", ca->key)) {
+        return false;
+    }
+    bool good = write_cert(dir, "ca.pem", ca->cert);
+    if (!good) {
+        take_back(dir, "ca.key");
+    }
+    return good;
 }
 
 /* --- folders --------------------------------------------------------------------------------- */
@@ -247,8 +268,14 @@ static bool write_folder(const char *dir, const struct pair *leaf, const struct 
     if (mkdir(dir, 0755) != 0) {
         return complain(dir, strerror(errno));
     }
-    return write_key(dir, "key.pem", leaf->key) && write_cert(dir, "cert.pem", leaf->cert) &&
-           write_cert(dir, "ca.pem", ca->cert);
+    bool good = write_key(dir, "key.pem", leaf->key) && write_cert(dir, "cert.pem", leaf->cert) &&
+                write_cert(dir, "ca.pem", ca->cert);
+    if (!good) {
+        take_back(dir, "key.pem");
+        take_back(dir, "cert.pem");
+        (void)rmdir(dir);
+    }
+    return good;
 }
 
 /* word: NAME, or NAME=HOST,...; NAME alone is a host. */

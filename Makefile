@@ -731,10 +731,9 @@ MAN3_PAGES := $(wildcard man/man3/*.3)
 man3_links = for page in $(notdir $(MAN3_PAGES)); do \
     for name in $$(sed -n '/^.SH NAME/{n;s/ .- .*//;s/,//g;p;q}' "man/man3/$$page"); do \
     [ "$$name.3" = "$$page" ] || $(1); done; done
-DOCS := $(wildcard README.md LICENSE docs/*.md) share/iwarp-latency.bt
-NOTES := $(wildcard docs/notes/*.md)
-PLOTS := $(wildcard docs/plots/*.svg)
-GUIDE := $(wildcard docs/guide/*.md)
+# They keep their places, so that README.md and the pages find each other.
+DOCS := LICENSE $(wildcard README.md NEWS.md CONTRIBUTING.md SECURITY.md docs/*.md docs/guide/*.md docs/notes/*.md \
+    docs/plots/*.svg dissector/README.md dissector/*.png examples/*.[ch] examples/ci/* examples/python/*.py share/*.bt)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
 # Where systemd looks, with any usual PREFIX.
 UNIT_DIR = $(PREFIX)/lib/systemd/system
@@ -800,14 +799,14 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	$(call put,644,$(COMPLETION_DIR),share/iwarp-completion.bash)
 	cd '$(DESTDIR)$(COMPLETION_DIR)' && mv iwarp-completion.bash iwarp-run && \
 	    for p in $(filter-out iwarp-run,$(notdir $(PROGRAMS))); do ln -sf iwarp-run "$$p"; done
-	$(call put,644,$(DOCDIR),$(DOCS))
-	$(call put,644,$(DOCDIR)/notes,$(NOTES))
-	$(call put,644,$(DOCDIR)/plots,$(PLOTS))
-	$(call put,644,$(DOCDIR)/guide,$(GUIDE))
+	@for f in $(DOCS); do install -D -m 644 $$f '$(DESTDIR)$(DOCDIR)/'$$f || exit 1; done
 	@$(if $(DESTDIR),:,[ "$$(id -u)" != 0 ] || PATH="$$PATH:/usr/sbin:/sbin" ldconfig || :) # the loader's list is new
 
 uninstall:                  ## remove what install put there (same variables)
-	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp' '$(DESTDIR)$(DOCDIR)'
+	rm -rf '$(DESTDIR)$(INCLUDEDIR)/iwarp' '$(DESTDIR)$(LIBDIR)/libiwarp'
+	rm -f $(foreach f,$(DOCS),'$(DESTDIR)$(DOCDIR)/$(f)')
+	@(cd '$(DESTDIR)$(DOCDIR)' && rmdir -p --ignore-fail-on-non-empty $(sort $(dir $(DOCS)))) 2>/dev/null || :
+	@rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(DOCDIR)' 2>/dev/null || :
 	rm -f '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.socket' '$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service'
 	rm -f $(foreach f,libiwarp.a libiwarp.so libiwarp.so.$(SOVERSION) libiwarp.so.$(VERSION) \
 	    pkgconfig/libiwarp.pc pkgconfig/iwarp-verbs.pc,'$(DESTDIR)$(LIBDIR)/$(f)')

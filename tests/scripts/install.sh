@@ -183,12 +183,35 @@ drop_in_by_iwarp_run()
         (cd / && "$prefix/bin/iwarp-run" sh -c 'printf "%s\n" "$LD_LIBRARY_PATH"') | grep -qxF "$path"
 }
 
+# A page that names another, or an example, names one that is installed, and so do its links.
+documents_find_each_other()
+{
+    python3 - "$prefix/share/doc/libiwarp" <<'END'
+import pathlib, re, sys
+top = pathlib.Path(sys.argv[1])
+pages = sorted(top.rglob('*.md'))
+assert top / 'README.md' in pages and len(pages) > 50, pages
+missing = [f'{page}: {name}' for page in pages for text in [page.read_text()]
+           for place, name in
+           [(top, name) for name in re.findall(r'`((?:docs|examples|share)/[\w./-]*|[A-Z]+\.md)`', text)] +
+           [(page.parent, name) for name in re.findall(r'\]\(([^)#:]+)[^):]*\)', text)]
+           if not (place / name).exists()]
+print(*missing, sep='\n')
+sys.exit(bool(missing))
+END
+}
+
+# DOCDIR may be one that others have pages in.
 uninstalls()
 {
     local left
-    make -s uninstall PREFIX="$prefix"
+    : >"$prefix/share/doc/libiwarp/of-another"
+    make -s uninstall PREFIX="$prefix" || return 1
     left=$(find "$prefix" ! -type d)
-    [ -z "$left" ] || { echo "$left"; return 1; }
+    [ "$left" = "$prefix/share/doc/libiwarp/of-another" ] || { echo "$left"; return 1; }
+    rm "$left"
+    make -s install uninstall -j1 PREFIX="$prefix" || return 1
+    [ ! -e "$prefix/share/doc/libiwarp" ]
 }
 
 odd="$TMPDIR/a b & c|d\\e,f%h@PREFIX@/i"
@@ -234,7 +257,7 @@ refuses()
 command -v g++ >/dev/null || { echo "g++ is not installed"; exit 77; }
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
-echo "1..$((29 + 3 * ${#programs[@]}))"
+echo "1..$((30 + 3 * ${#programs[@]}))"
 check install installs
 check files has_files
 check soname soname_is_right
@@ -258,6 +281,7 @@ check drop-in-linked drop_in_is_linked
 check drop-in-by-path drop_in_by_path
 check drop-in-iwarp-run drop_in_by_iwarp_run
 check drop-in-of-the-build-tree drop_in_of_build_tree
+check documents-find-each-other documents_find_each_other
 check destdir stages_into_destdir
 check uninstall uninstalls
 check odd-prefix-install with_odd installs

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Each public header compiles alone, first in its file and twice over, as strict C11 and as
-# C++17, by both compilers, without the library's own feature macros.
+# Each public header compiles alone, first in its file and twice over, as strict C99 and C11, and as
+# C++11 and C++20, by both compilers, without the library's own feature macros, and with the warnings
+# that a program may have chosen.
 set -u
 
 number=0
@@ -14,8 +15,8 @@ check()
     number=$((number + 1))
     # A header of macros alone would leave an empty translation unit, which C forbids.
     if out=$(printf '#include <iwarp/%s>\n#include <iwarp/%s>\nstruct x;\n' "$name" "$name" |
-        "$@" -x "$language" -Iinclude -pedantic-errors -Wall -Wextra -Wundef -Werror \
-            -fsyntax-only - 2>&1); then
+        "$@" -x "$language" -Iinclude -pedantic-errors -Wall -Wextra -Wundef -Wshadow \
+            -Wconversion -Wsign-conversion -Wcast-qual -Werror -fsyntax-only - 2>&1); then
         echo "ok $number - $name: $*"
     else
         echo "not ok $number - $name: $*"
@@ -25,12 +26,16 @@ check()
 }
 
 headers=(include/iwarp/*.h)
-echo "1..$((${#headers[@]} * 4))"
+echo "1..$((${#headers[@]} * 8))"
 for header in "${headers[@]}"; do
     name=${header##*/}
-    check "$name" c gcc -std=c11 -Wstrict-prototypes
-    check "$name" c clang -std=c11 -Wstrict-prototypes
-    check "$name" c++ g++ -std=c++17
-    check "$name" c++ clang++ -std=c++17
+    for standard in c99 c11; do
+        check "$name" c gcc -std=$standard -Wstrict-prototypes
+        check "$name" c clang -std=$standard -Wstrict-prototypes
+    done
+    for standard in c++11 c++20; do
+        check "$name" c++ g++ -std=$standard -Wold-style-cast -Wuseless-cast
+        check "$name" c++ clang++ -std=$standard -Wold-style-cast
+    done
 done
 exit $failed

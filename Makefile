@@ -733,7 +733,7 @@ man3_links = for page in $(notdir $(MAN3_PAGES)); do \
     [ "$$name.3" = "$$page" ] || $(1); done; done
 # They keep their places, so that README.md and the pages find each other.
 DOCS := LICENSE $(wildcard README.md NEWS.md CONTRIBUTING.md SECURITY.md docs/*.md docs/guide/*.md docs/notes/*.md \
-    docs/plots/*.svg dissector/README.md dissector/*.png examples/*.[ch] examples/ci/* examples/python/*.py share/*.bt)
+    docs/plots/*.svg dissector/README.md dissector/COPYING dissector/*.png examples/*.[ch] examples/ci/* examples/python/*.py share/*.bt)
 MODULE_DIR = $(LIBDIR)/libiwarp/ossl-modules
 # Where systemd looks, with any usual PREFIX.
 UNIT_DIR = $(PREFIX)/lib/systemd/system

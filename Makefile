@@ -767,6 +767,8 @@ endif
 # For the right side of s|||.
 sed_text = $(subst |,\|,$(subst &,\&,$(subst \,\\,$(1))))
 
+# What is made in place is for everybody, too, also where root keeps new files to itself.
+fill = umask 022 && sed
 put = install -d '$(DESTDIR)$(2)' && install -m $(1) $(3) '$(DESTDIR)$(2)/'
 
 install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
@@ -776,26 +778,26 @@ install: all                ## DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MAND
 	ln -sf libiwarp.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/libiwarp.so.$(SOVERSION)'
 	ln -sf libiwarp.so.$(SOVERSION) '$(DESTDIR)$(LIBDIR)/libiwarp.so'
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
-	sed -e 's|@PREFIX@|$(call sed_text,$(PREFIX))|' -e 's|@LIBDIR@|$(call sed_text,$(LIBDIR))|' \
+	$(fill) -e 's|@PREFIX@|$(call sed_text,$(PREFIX))|' -e 's|@LIBDIR@|$(call sed_text,$(LIBDIR))|' \
 	    -e 's|@INCLUDEDIR@|$(call sed_text,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	    -e 's|@LIBS@|$(call sed_text,$(LIBS))|' libiwarp.pc.in \
 	    >'$(DESTDIR)$(LIBDIR)/pkgconfig/libiwarp.pc'
 	$(if $(COMPAT),$(call put,755,$(COMPAT_DIR),$(if $(IBVERBS_VERSION),$(COMPAT_VERBS) $(COMPAT_CM) $(COMPAT_FILES)) $(COMPAT_SOCKETS)))
 	$(if $(IBVERBS_VERSION),for l in libibverbs librdmacm; do \
 	    ln -sf $$l.so.1 '$(DESTDIR)$(COMPAT_DIR)/'$$l.so; done)
-	$(if $(IBVERBS_VERSION),sed -e 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	$(if $(IBVERBS_VERSION),$(fill) -e 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	    iwarp-verbs.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/iwarp-verbs.pc')
 	$(if $(PROVIDER),$(call put,755,$(MODULE_DIR),$(PROVIDER)))
 	$(if $(PROGRAMS),$(call put,755,$(BINDIR),$(PROGRAMS)))
 	$(call put,755,$(BINDIR),$(SCRIPTS))
 	sed -i 's|@COMPATDIR@|$(call sed_text,$(COMPAT_DIR))|' $(foreach f,$(notdir $(SCRIPTS)),'$(DESTDIR)$(BINDIR)/$(f)')
 	$(if $(filter %/iwarp-nvmf,$(PROGRAMS)),$(call put,644,$(UNIT_DIR),src/programs/nvmf/iwarp-nvmf.socket) && \
-	    sed 's|@BINDIR@|$(call sed_text,$(BINDIR))|' src/programs/nvmf/iwarp-nvmf.service.in \
+	    $(fill) 's|@BINDIR@|$(call sed_text,$(BINDIR))|' src/programs/nvmf/iwarp-nvmf.service.in \
 	    >'$(DESTDIR)$(UNIT_DIR)/iwarp-nvmf.service')
 	$(if $(MAN_PAGES),$(call put,644,$(MANDIR)/man1,$(MAN_PAGES)))
 	$(if $(MAN7_PAGES),$(call put,644,$(MANDIR)/man7,$(MAN7_PAGES)))
 	$(call put,644,$(MANDIR)/man3,$(MAN3_PAGES))
-	@$(call man3_links,echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)'/man3/"$$name.3")
+	@umask 022; $(call man3_links,echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)'/man3/"$$name.3")
 	$(call put,644,$(COMPLETION_DIR),share/iwarp-completion.bash)
 	cd '$(DESTDIR)$(COMPLETION_DIR)' && mv iwarp-completion.bash iwarp-run && \
 	    for p in $(filter-out iwarp-run,$(notdir $(PROGRAMS))); do ln -sf iwarp-run "$$p"; done

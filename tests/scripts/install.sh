@@ -128,6 +128,15 @@ stages_into_destdir()
     ! grep -rIl "$TMPDIR" "$TMPDIR/stage"
 }
 
+# However careful the user is that installs it
+is_for_everybody()
+{
+    local closed
+    (umask 077 && make -s install PREFIX="$TMPDIR/closed") || return 1
+    closed=$(find "$TMPDIR/closed" -mindepth 1 ! -type l ! -perm -o=r)
+    [ -z "$closed" ] || { echo "$closed"; return 1; }
+}
+
 # A program that uses both, and says which device there is
 cat >"$TMPDIR/dropin.c" <<'END'
 #include <rdma/rdma_cma.h>
@@ -257,7 +266,7 @@ refuses()
 command -v g++ >/dev/null || { echo "g++ is not installed"; exit 77; }
 programs=("$BUILD"/bin/*)
 [ -e "${programs[0]}" ] || programs=()
-echo "1..$((30 + 3 * ${#programs[@]}))"
+echo "1..$((31 + 3 * ${#programs[@]}))"
 check install installs
 check files has_files
 check soname soname_is_right
@@ -283,6 +292,7 @@ check drop-in-iwarp-run drop_in_by_iwarp_run
 check drop-in-of-the-build-tree drop_in_of_build_tree
 check documents-find-each-other documents_find_each_other
 check destdir stages_into_destdir
+check umask is_for_everybody
 check uninstall uninstalls
 check odd-prefix-install with_odd installs
 check odd-prefix-files with_odd has_files

@@ -43,14 +43,21 @@ void rs_hear_mapping(struct rs *s, uint32_t index)
     s->map[index] = ((const struct rs_map_entry *)(s->shared + 1))[index];
 }
 
+static void free_mapping(struct rs_mapping *m)
+{
+    if (m->mr) {
+        iwarp_mr_deregister(m->mr);
+    }
+    free(m);
+}
+
 void rs_free_mappings(struct rs *s)
 {
     struct rs_mapping *next;
 
     for (struct rs_mapping *m = s->mappings; m; m = next) {
         next = m->next;
-        iwarp_mr_deregister(m->mr);
-        free(m);
+        free_mapping(m);
     }
     s->mappings = NULL;
 }
@@ -66,9 +73,34 @@ static uint32_t free_index(const struct rs *s)
     return index;
 }
 
+static void add_mapping(struct rs *s, struct rs_mapping *m)
+{
+    struct rs_mapping **end = &s->mappings;
+
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = m;
+}
+
+/* Memory to write from needs nothing, and is in the list for riounmap alone. */
+static int map_to_write_from(struct rs *s, void *buf, size_t len)
+{
+    struct rs_mapping *m = calloc(1, sizeof *m);
+
+    if (!m) {
+        return rs_fail(ENOMEM);
+    }
+    m->index = UINT32_MAX;
+    m->told = true;
+    m->entry.to = (struct rs_entry){(uint64_t)(uintptr_t)buf, 0, (uint32_t)len};
+    add_mapping(s, m);
+    return 0;
+}
+
 static int map(struct rs *s, void *buf, size_t len, uint64_t offset)
 {
-    struct rs_mapping *m = calloc(1, sizeof *m), **end = &s->mappings;
+    struct rs_mapping *m = calloc(1, sizeof *m);
     enum iwarp_status status;
 
     if (!m) {
@@ -88,10 +120,7 @@ static int map(struct rs *s, void *buf, size_t len, uint64_t offset)
     }
     m->entry = (struct rs_map_entry){
         offset, {(uint64_t)(uintptr_t)buf, iwarp_mr_stag(m->mr), (uint32_t)len}};
-    while (*end) {
-        end = &(*end)->next;
-    }
-    *end = m;
+    add_mapping(s, m);
     rs_tell_mappings(s);
     return 0;
 }
@@ -110,9 +139,8 @@ off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offse
         errno = EINVAL;
     } else if (s->state != RS_CONNECTED) {
         errno = ENOTCONN;
-    } else if (!(prot & PROT_WRITE)) {
-        result = offset; /* memory to write from: nothing is needed */
-    } else if (map(s, buf, len, (uint64_t)offset) == 0) {
+    } else if ((prot & PROT_WRITE ? map(s, buf, len, (uint64_t)offset)
+                                  : map_to_write_from(s, buf, len)) == 0) {
         result = offset;
     }
     rs_give_back(s);
@@ -135,8 +163,7 @@ int riounmap(int socket, void *buf, size_t len)
     m = *at;
     if (m) {
         *at = m->next;
-        iwarp_mr_deregister(m->mr);
-        free(m);
+        free_mapping(m);
     } else {
         errno = EINVAL;
     }

@@ -227,6 +227,24 @@ static void riounmap__of_what_was_not_mapped__is_refused(void **state)
     works(rclose(listener));
 }
 
+/* Memory that is only written from needs no entry of the peer's map. */
+static void riounmap__of_memory_to_write_from__succeeds_once(void **state)
+{
+    static char memory[4096];
+    uint16_t port;
+    int listener = listener_at(&port, 4), fds[2];
+
+    (void)state;
+    fds[0] = works(rsocket(AF_INET, SOCK_STREAM, 0));
+    connect_through(listener, port, fds);
+    assert_int_equal(riomap(fds[0], memory, sizeof memory, PROT_NONE, 0, 7), 7);
+    works(riounmap(fds[0], memory, sizeof memory));
+    fails(riounmap(fds[0], memory, sizeof memory), EINVAL);
+    assert_int_equal(riomap(fds[0], memory, sizeof memory, PROT_NONE, 0, 7), 7);
+    close_pair(fds);
+    works(rclose(listener));
+}
+
 static void *echo(void *arg)
 {
     int fd = *(int *)arg;
@@ -366,6 +384,7 @@ int main(void)
         cmocka_unit_test(time_out__of_a_connect__leaves_it_under_way),
         cmocka_unit_test(raccept__without_a_free_descriptor__leaves_the_request_for_later),
         cmocka_unit_test(riounmap__of_what_was_not_mapped__is_refused),
+        cmocka_unit_test(riounmap__of_memory_to_write_from__succeeds_once),
         cmocka_unit_test(handler__that_jumps_out_of_a_call__leaves_the_library_whole),
         cmocka_unit_test(rpoll__of_a_number_that_was_closed__says_so),
         cmocka_unit_test(cancellation__within_calls__leaves_no_lock_behind),

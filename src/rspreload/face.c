@@ -38,6 +38,20 @@ static void fill(int fd)
     }
 }
 
+/* In one step, so that a thread that sleeps until the face is readable sees the hang-up, too. The
+ * end of the stream is readable by itself. */
+static void follow_end(struct rs *s, short events)
+{
+    const bool is_over = (events & POLLHUP) && s->state != RS_OPEN && !s->shows_over;
+    const bool reads_end = (events & POLLRDHUP) && !s->shows_read_over;
+
+    s->shows_over = s->shows_over || is_over;
+    s->shows_read_over = s->shows_read_over || reads_end || is_over;
+    if (is_over || reads_end) {
+        shutdown(s->behind, is_over ? SHUT_RDWR : SHUT_WR);
+    }
+}
+
 /* The face shows what poll would say. True: that is news. */
 static bool follow(struct rs *s)
 {
@@ -51,10 +65,11 @@ static bool follow(struct rs *s)
               ((events & POLLOUT) != 0) != s->shows_writable ||
               ((events & POLLRDHUP) && !s->shows_read_over) ||
               ((events & POLLHUP) && s->state != RS_OPEN && !s->shows_over);
+    follow_end(s, events);
     if (s->shows_readable && !readable) {
         empty(s->face);
     }
-    if (readable && (!s->shows_readable || fresh) && !put(s->behind)) {
+    if (readable && !s->shows_read_over && (!s->shows_readable || fresh) && !put(s->behind)) {
         empty(s->face); /* of the octets of so many edges */
         (void)put(s->behind);
     }
@@ -65,14 +80,6 @@ static bool follow(struct rs *s)
         fill(s->face);
     }
     s->shows_writable = (events & POLLOUT) != 0;
-    if ((events & POLLRDHUP) && !s->shows_read_over) {
-        s->shows_read_over = true;
-        shutdown(s->behind, SHUT_WR);
-    }
-    if ((events & POLLHUP) && s->state != RS_OPEN && !s->shows_over) {
-        s->shows_over = true;
-        shutdown(s->behind, SHUT_RDWR);
-    }
     return follows;
 }
 

@@ -386,6 +386,52 @@ static void exit_under_connects_peer(void)
     } while (n != 3);
 }
 
+/* --- what a thread that waits is told --------------------------------------------------------- */
+
+static void *shut_down_later(void *fd)
+{
+    usleep(20000);
+    CHECK(shutdown(*(int *)fd, SHUT_RDWR) == 0);
+    return NULL;
+}
+
+/* Once, and of all of it: the peer's end, and then that of both. */
+static void told_of_the_end(void)
+{
+    struct epoll_event event;
+    pthread_t thread;
+
+    for (int i = 0; i < 20; i++) {
+        const int fd = connected(), set = epoll_create1(0);
+        const short end = POLLIN | POLLRDHUP;
+        struct pollfd p = {fd, end, 0};
+        CHECK(write(fd, "a", 1) == 1);
+        event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+        CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+        CHECK(epoll_wait(set, &event, 1, 5000) == 1 && event.events == (EPOLLIN | EPOLLRDHUP));
+        CHECK(close(set) == 0 && close(fd) == 0);
+        p.fd = connected();
+        CHECK(pthread_create(&thread, NULL, shut_down_later, &p.fd) == 0);
+        CHECK(poll(&p, 1, 5000) == 1 && p.revents == (end | POLLHUP));
+        CHECK(pthread_join(thread, NULL) == 0 && close(p.fd) == 0);
+    }
+}
+
+static void told_of_the_end_peer(void)
+{
+    for (int i = 0; i < 20; i++) {
+        const int fd = accepted();
+        usleep(20000);
+        CHECK(shutdown(fd, SHUT_WR) == 0);
+        expect_end(fd);
+        CHECK(close(fd) == 0);
+        const int other = accept(listener, NULL, NULL);
+        CHECK(other >= 0);
+        expect_end(other);
+        CHECK(close(other) == 0);
+    }
+}
+
 /* --- main ------------------------------------------------------------------------------------ */
 
 #define WITH_PEER(name) {#name, name, name##_peer}
@@ -394,7 +440,8 @@ static const struct one_case cases[] = {
     WITH_PEER(write_after_the_close),    WITH_PEER(both_shut_down),
     WITH_PEER(close_with_octets_unread), WITH_PEER(reset_after_the_end),
     WITH_PEER(close_under_a_writer),     WITH_PEER(killed_under_a_writer),
-    WITH_PEER(exit_under_threads),       WITH_PEER(exit_under_connects)};
+    WITH_PEER(exit_under_threads),       WITH_PEER(exit_under_connects),
+    WITH_PEER(told_of_the_end)};
 
 /* The peer is another process. It has used no socket before. */
 static void run_case(const struct one_case *c)

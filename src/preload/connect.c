@@ -531,14 +531,14 @@ bool start_may_connect(struct sock *s)
         return false;
     case SOCK_EARLY:
     case SOCK_RDMA:
+    case SOCK_PIPE:
+    case SOCK_PARENTS:
+    case SOCK_GONE:
         errno = EISCONN;
         return false;
     case SOCK_TCP:
     case SOCK_LISTENER:
     case SOCK_ARRIVED:
-    case SOCK_PIPE:
-    case SOCK_PARENTS:
-    case SOCK_GONE:
     case SOCK_PLAIN:
         break;
     }

@@ -8,6 +8,7 @@
 #include "preload/sets.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
@@ -214,6 +215,9 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
     if (!s) {
         return real()->setsockopt(fd, level, name, value, len);
     }
+    if (s->state == SOCK_PARENTS) { /* its TCP socket is that of other connections, too */
+        fork_ask(s);
+    }
     if (hold_tcp(s)) {
         result = real()->setsockopt(s->rs, level, name, value, len);
         release(s);
@@ -223,7 +227,7 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
     } else if (is_without(s, level)) {
         result = 0;
     } else {
-        result = real()->setsockopt(option_place(s, fd), level, name, value, len);
+        result = real()->setsockopt(fd, level, name, value, len);
     }
     sock_put(s);
     return result;
@@ -399,6 +403,12 @@ EXPORT int fcntl64(int fd, int command, ...)
     return control(fd, command, argument, real()->fcntl64);
 }
 
+/* Routes and interfaces: any socket of TCP knows them, and no socket pair does. */
+static bool is_of_interfaces(unsigned long request)
+{
+    return request >= SIOCADDRT && request <= SIOCDEVPRIVATE + 15;
+}
+
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
     struct sock *s = sock_get(fd);
@@ -426,6 +436,9 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
             *(int *)argument = result;
             result = 0;
         }
+    } else if (is_of_interfaces(request) && (hold_tcp(s) || hold(s))) {
+        result = real()->ioctl(s->rs, request, argument);
+        release(s);
     } else {
         result = real()->ioctl(fd, request, argument);
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* What remains for the kernel: those that are no rsockets. */
 struct others {
@@ -253,12 +254,22 @@ int wait_poll(struct wait_poll *c, bool changes)
     return changes ? poll_changing(c) : poll_faces(c);
 }
 
+#define NEVER_TOO_MANY 256 /* for one more call to the kernel, each time */
+
+/* The kernel refuses these, whatever memory is behind the first ones. */
+static bool are_too_many(nfds_t n)
+{
+    struct rlimit limit;
+
+    return n > NEVER_TOO_MANY && getrlimit(RLIMIT_NOFILE, &limit) == 0 && n > limit.rlim_cur;
+}
+
 EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
     const unsigned handlers = signals_count();
     bool changes;
 
-    if (prepare(fds, n, &changes) == 0 || iwarp_rs_is_inside()) {
+    if (are_too_many(n) || prepare(fds, n, &changes) == 0 || iwarp_rs_is_inside()) {
         return real()->poll(fds, n, timeout);
     }
     return wait_poll(&(struct wait_poll){fds, n, wait_end_of(timeout * INT64_C(1000000)),
@@ -272,7 +283,8 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
     const unsigned handlers = signals_count();
     bool changes;
 
-    if (prepare(fds, n, &changes) == 0 || iwarp_rs_is_inside() || !wait_is_time(timeout)) {
+    if (are_too_many(n) || prepare(fds, n, &changes) == 0 || iwarp_rs_is_inside() ||
+        !wait_is_time(timeout)) {
         return real()->ppoll(fds, n, timeout, signals);
     }
     const bool at_once = wait_is_at_once(timeout);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -483,6 +485,77 @@ static void connection_listens_to_nobody(void)
     CHECK(write(fd, "y", 1) == 1 && read(client, &octet, 1) == 1 && octet == 'y');
 }
 
+/* A process may wait for no more descriptors than it may have, whatever memory is behind them. */
+static void polls_of_too_many(void)
+{
+    int (*volatile wait_for)(struct pollfd *, nfds_t, int) = poll;
+    int (*volatile wait_long)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) =
+        ppoll;
+    struct pollfd p = {.events = POLLIN};
+
+    listener = listen_somewhere(&server, 100);
+    p.fd = connected(0);
+    errno = 0;
+    CHECK(wait_for(&p, (nfds_t)-1, 0) == -1 && errno == EINVAL);
+    errno = 0;
+    CHECK(wait_long(&p, (nfds_t)-1, &(struct timespec){0}, NULL) == -1 && errno == EINVAL);
+}
+
+/* Any socket of TCP knows the addresses of interfaces. */
+static void interfaces(void)
+{
+    struct ifreq of = {.ifr_name = "lo"};
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    (void)poll(&(struct pollfd){fd, POLLIN, 0}, 1, 0); /* with another face */
+    for (int i = 0; i < 2; i++) {
+        CHECK(ioctl(i ? client : fd, SIOCGIFADDR, &of) == 0);
+        CHECK(((struct sockaddr_in *)&of.ifr_addr)->sin_family == AF_INET);
+    }
+}
+
+/* What a child asks for is its own connection's, before it has used that. */
+static void time_out_in_a_child(void)
+{
+    const struct timeval limit = {.tv_usec = 100000};
+    char octet;
+    int status;
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    if (fork() == 0) {
+        alarm(5);
+        CHECK(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+        CHECK(read(client, &octet, 1) == -1 && errno == EAGAIN);
+        exit(0);
+    }
+    CHECK(wait(&status) > 0 && status == 0);
+}
+
+static void child_connects_once_more(void)
+{
+    char octet;
+    int status;
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    if (fork() == 0) {
+        for (int i = 0; i < 2; i++) {
+            errno = 0;
+            CHECK(connect(client, (struct sockaddr *)&server, sizeof server) == -1);
+            CHECK(errno == EISCONN && write(client, "y", 1) == 1);
+        }
+        exit(0);
+    }
+    CHECK(wait(&status) > 0 && status == 0);
+    CHECK(read(fd, &octet, 1) == 1 && octet == 'y' && read(fd, &octet, 1) == 1 && octet == 'y');
+}
+
 /* As FTP's active mode: the server connects to its client, which accepts once it has been told so.
  */
 static void connect_back(int listener)
@@ -533,7 +606,11 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(number_of_another),
                                         CASE(server_connects_to_its_client),
                                         CASE(shut_down_while_it_connects),
-                                        CASE(connection_listens_to_nobody)};
+                                        CASE(connection_listens_to_nobody),
+                                        CASE(polls_of_too_many),
+                                        CASE(interfaces),
+                                        CASE(time_out_in_a_child),
+                                        CASE(child_connects_once_more)};
 
 int main(int argc, char **argv)
 {

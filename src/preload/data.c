@@ -2,6 +2,7 @@
 /* Calls that move data. All reading is rrecvmsg, all writing rsendmsg, so there is one place for
  * each rule. */
 #include "preload/block.h"
+#include "preload/cancel.h"
 #include "preload/early.h"
 #include "preload/passing.h"
 #include "preload/start.h"
@@ -21,9 +22,12 @@
         return call;                                                                               \
     }
 
-/* Calls on data can be cancelled, while nothing is held; within rsockets they cannot. */
+/* Calls on data can be cancelled while nothing is held. */
 static struct sock *get(int fd)
 {
+    if (sock_is_known(fd)) {
+        cancel_known();
+    }
     pthread_testcancel();
     return sock_get(fd);
 }
@@ -33,11 +37,15 @@ static bool may_wait(const struct sock *s, int flags)
     return !s->nonblock && !(flags & MSG_DONTWAIT);
 }
 
-/* A call has failed. Was it ended by a signal after whose handler it goes on? */
+/* A call has failed. Was it ended by a signal after whose handler it goes on? If pthread_cancel has
+ * ended it, so is the thread. */
 static bool goes_on(void)
 {
     const bool may = errno == ERESTART;
 
+    if (may || errno == EINTR) {
+        pthread_testcancel();
+    }
     if (may) {
         errno = EINTR;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "preload/fork.h"
 #include "compat/compat.h"
+#include "preload/cancel.h"
 #include "preload/early.h"
 #include "preload/later.h"
 #include "preload/own.h"
@@ -414,6 +415,7 @@ static void in_child(void)
     relay_begin_child();
     early_begin_child();
     threads_begin_child();
+    cancel_begin_child();
     later_begin_child();
     relay_release();
     sock_each(orphan, &asks);

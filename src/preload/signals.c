@@ -2,6 +2,7 @@
 /* First, since it includes real.h: */
 #include "preload/real.h"
 
+#include "preload/cancel.h"
 #include "preload/signals.h"
 
 #include "rspreload/adopt.h"
@@ -175,14 +176,21 @@ static bool has_come(void)
     return any_held && depth < FIRMLY;
 }
 
+static bool is_cancelled(void)
+{
+    return cancel_came() && depth < FIRMLY;
+}
+
 static void sleep_on(_Atomic unsigned *turn)
 {
     atomic_store(&sleeps_on, turn);
+    cancel_sleep_on(turn);
 }
 
 void signals_begin(void)
 {
-    static const struct iwarp_rs_signals mine = {signals_are_held, has_come, sleep_on};
+    static const struct iwarp_rs_signals mine = {signals_are_held, has_come, is_cancelled,
+                                                 sleep_on};
 
     iwarp_rs_hold_signals(&mine);
     /* What is registered last comes first before a fork, and last after it. */

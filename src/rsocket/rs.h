@@ -270,6 +270,9 @@ void rs_forget_of_parent(int fd);
 /* Somebody may have to look again. Any lock may be held. */
 void rs_wake(struct rs *s);
 
+/* A thread that sleeps on it wakes up (rs_signals_sleep_on). */
+void rs_end_turn(_Atomic unsigned *turn);
+
 /*
  * Wait until ready(s), with the lock held, which is released meanwhile. until: milliseconds of
  * rs_now_ms; 0: do not wait. 0, or -1: EAGAIN, EBADF (closed meanwhile), EINTR (a handler has run,
@@ -464,10 +467,11 @@ void rs_due(struct rs *s);
 void rs_forget_due(struct rs *s);
 bool rs_is_preloaded(void); /* the preload library is there, and ends all at the end */
 
-/* Handlers of signals that are held back: from this thread? Has one come? Until NULL is given, one
- * that comes adds 1 to *turn. */
+/* Handlers of signals that are held back: from this thread? Has one come, or pthread_cancel? Until
+ * NULL is given, these end *turn. */
 bool rs_signals_are_held(void);
 bool rs_signal_came(void);
+bool rs_cancel_came(void);
 void rs_signals_sleep_on(_Atomic unsigned *turn);
 void rs_due_in_child(void);
 

@@ -62,19 +62,32 @@ void rs_wake(struct rs *s)
     }
 }
 
+void rs_end_turn(_Atomic unsigned *turn)
+{
+    atomic_fetch_add(turn, 1);
+    (void)syscall(FUTEX, turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 /* --- sleeping -------------------------------------------------------------------------------- */
 
 struct turn {
     struct rs *s;
     unsigned seen;
+    bool cancels; /* the caller has cancellation enabled */
 };
 
-/* It is no longer the turn of that number, or the thread has to leave for a handler. */
+/* The thread has to leave: for a handler, or for its end. */
+static bool has_to_leave(const struct turn *turn)
+{
+    return rs_signal_came() || (turn->cancels && rs_cancel_came());
+}
+
+/* It is no longer the turn of that number, or the thread has to leave. */
 static bool is_over(void *arg)
 {
     const struct turn *turn = arg;
 
-    return atomic_load(&turn->s->turn) != turn->seen || rs_signal_came();
+    return atomic_load(&turn->s->turn) != turn->seen || has_to_leave(turn);
 }
 
 /* 0, EINTR (a handler ran), EAGAIN (it is `until`), or what the system refuses. */
@@ -157,7 +170,7 @@ int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until)
     int error = until > 0 ? 0 : EAGAIN;
 
     for (;;) {
-        struct turn turn = {s, atomic_load(&s->turn)};
+        struct turn turn = {s, atomic_load(&s->turn), iwarp_cancel_before == PTHREAD_CANCEL_ENABLE};
         bool to_lead = false;
         rs_progress(s);
         if (!s->closed && !ready(s) && !error && s->cq) {
@@ -169,7 +182,7 @@ int rs_wait(struct rs *s, bool (*ready)(struct rs *s), uint64_t until)
         } else if (ready(s)) {
             return 0;
         }
-        if (!error && rs_signal_came()) {
+        if (!error && has_to_leave(&turn)) {
             error = until == RS_FOR_EVER ? ERESTART : EINTR;
         }
         if (error) { /* an edge comes after what the program learns now, whatever rs_unlock finds */

@@ -417,6 +417,59 @@ static void cancelled_while_it_connects(void)
     }
 }
 
+static void *read_for_ever(void *fd)
+{
+    char octet;
+
+    for (;;) {
+        CHECK(read(*(int *)fd, &octet, 1) == 1);
+    }
+    return NULL;
+}
+
+static void *write_for_ever(void *fd)
+{
+    static const char some[65536];
+
+    for (;;) {
+        CHECK(write(*(int *)fd, some, sizeof some) > 0);
+    }
+    return NULL;
+}
+
+static void *read_to_the_octet(void *fd)
+{
+    char octet;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    CHECK(read(*(int *)fd, &octet, 1) == 1);
+    return NULL;
+}
+
+/* Its socket stays as it is. */
+static void cancelled_while_it_reads_or_writes(void)
+{
+    void *(*const work[])(void *) = {read_for_ever, write_for_ever, read_to_the_octet};
+    pthread_t thread;
+    void *result;
+    char octet;
+
+    alarm(30);
+    listener = listen_somewhere(&server, 100);
+    for (unsigned i = 0; i < 30; i++) {
+        int client = connected(0);
+        const int fd = accept(listener, NULL, NULL);
+        CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+        CHECK(pthread_create(&thread, NULL, work[i % 3], &client) == 0);
+        usleep(i < 3 ? 200000 : i * 1000);
+        CHECK(pthread_cancel(thread) == 0);
+        CHECK(i % 3 != 2 || (usleep(20000) == 0 && write(fd, "y", 1) == 1));
+        CHECK(pthread_join(thread, &result) == 0 && (result == PTHREAD_CANCELED) == (i % 3 != 2));
+        CHECK(write(fd, "z", 1) == 1 && read(client, &octet, 1) == 1 && octet == 'z');
+        CHECK(close(fd) == 0 && close(client) == 0);
+    }
+}
+
 static atomic_bool over;
 
 /* What it opens is what it has, whatever other threads do to their own numbers. */
@@ -603,6 +656,7 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(lengths_that_are_wrong),
                                         CASE(control_messages),
                                         CASE(cancelled_while_it_connects),
+                                        CASE(cancelled_while_it_reads_or_writes),
                                         CASE(number_of_another),
                                         CASE(server_connects_to_its_client),
                                         CASE(shut_down_while_it_connects),

@@ -68,7 +68,7 @@ int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags,
     X(epoll_pwait2) X(dup) \
     X(dup2) X(dup3) X(fcntl) X(fcntl64) X(ioctl) X(syscall) X(close_range) X(fdopen) X(sigaction) X(_exit) \
     X(eventfd) X(timerfd_create) X(pipe2) X(socketpair) X(fork) X(forkpty) X(daemon) X(posix_spawn) X(posix_spawnp) \
-    X(execve) X(execv) X(execvp) X(execvpe) X(fexecve) X(pthread_cancel)
+    X(execve) X(execv) X(execvp) X(execvpe) X(fexecve) X(pthread_cancel) X(freopen) X(freopen64)
 /* clang-format on */
 
 #define REAL_MEMBER(name) __typeof__(&name) name;

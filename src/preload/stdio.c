@@ -125,6 +125,44 @@ EXPORT FILE *fdopen(int fd, const char *mode)
     return file;
 }
 
+static struct stream *stream_of(const FILE *file)
+{
+    SIGNALS_HELD;
+
+    pthread_mutex_lock(&lock);
+    struct stream *s = streams;
+    while (s && s->file != file) {
+        s = s->next;
+    }
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+/* The C library makes it a stream of a file, with calls of its own, and does not close it before.
+ * It writes to what a stream with functions has instead of room for wide characters. */
+static void end_stream(FILE *file)
+{
+    struct stream *s = stream_of(file);
+
+    if (s) {
+        (void)fflush(file);
+        (void)close_stream(s);
+        file->_wide_data = NULL;
+    }
+}
+
+EXPORT FILE *freopen(const char *restrict name, const char *restrict mode, FILE *restrict file)
+{
+    end_stream(file);
+    return real()->freopen(name, mode, file);
+}
+
+EXPORT FILE *freopen64(const char *restrict name, const char *restrict mode, FILE *restrict file)
+{
+    end_stream(file);
+    return real()->freopen64(name, mode, file);
+}
+
 /* One that another thread uses is left alone, or the end might wait for that thread's read. */
 __attribute__((destructor)) static void flush(void)
 {

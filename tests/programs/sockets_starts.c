@@ -609,6 +609,22 @@ static void child_connects_once_more(void)
     CHECK(read(fd, &octet, 1) == 1 && octet == 'y' && read(fd, &octet, 1) == 1 && octet == 'y');
 }
 
+/* Its connection ends there, once what was written has gone. */
+static void stream_that_is_opened_again(void)
+{
+    char octets[4];
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, octets, 1) == 1);
+    FILE *stream = fdopen(client, "w");
+    CHECK(stream && fputs("abc", stream) >= 0);
+    CHECK(freopen("/dev/null", "w", stream) == stream && fileno(stream) == client);
+    CHECK(recv(fd, octets, 3, MSG_WAITALL) == 3 && memcmp(octets, "abc", 3) == 0);
+    CHECK(read(fd, octets, 1) == 0);
+    CHECK(fputs("def", stream) >= 0 && fclose(stream) == 0);
+}
+
 /* As FTP's active mode: the server connects to its client, which accepts once it has been told so.
  */
 static void connect_back(int listener)
@@ -662,6 +678,7 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(shut_down_while_it_connects),
                                         CASE(connection_listens_to_nobody),
                                         CASE(polls_of_too_many),
+                                        CASE(stream_that_is_opened_again),
                                         CASE(interfaces),
                                         CASE(time_out_in_a_child),
                                         CASE(child_connects_once_more)};

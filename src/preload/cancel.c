@@ -3,11 +3,17 @@
 #include "preload/real.h"
 
 #include "preload/cancel.h"
-#include "preload/signals.h"
 
-#include "rspreload/adopt.h"
-
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+
+#ifdef SYS_futex
+#define FUTEX SYS_futex
+#else
+#define FUTEX SYS_futex_time64
+#endif
 
 /* Lock order: that of the list, then that of a thread. */
 struct thread {
@@ -23,41 +29,49 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thread *all;
 static pthread_key_t key;
 static bool has_key;
-static _Thread_local struct thread mine = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct thread mine = {
+    .lock = PTHREAD_MUTEX_INITIALIZER}; /* of that model, since handlers use it: signals.c */
+
+/* Handlers make calls that may be a thread's first ones. */
+static void lock_list(sigset_t *before)
+{
+    sigset_t every;
+
+    sigfillset(&every);
+    pthread_sigmask(SIG_BLOCK, &every, before);
+    pthread_mutex_lock(&lock);
+}
+
+static void unlock_list(const sigset_t *before)
+{
+    pthread_mutex_unlock(&lock);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
 
 /* At the end of a thread. */
 static void leave(void *thread)
 {
-    SIGNALS_HELD;
     struct thread *t = thread;
+    sigset_t before;
 
-    pthread_mutex_lock(&lock);
-    *t->at = t->next;
-    if (t->next) {
-        t->next->at = t->at;
+    lock_list(&before);
+    if (t->at) { /* else a fork came after it had joined, and this is the child */
+        *t->at = t->next;
+        if (t->next) {
+            t->next->at = t->at;
+        }
+        t->at = NULL;
     }
-    t->at = NULL;
-    pthread_mutex_unlock(&lock);
+    unlock_list(&before);
 }
 
-static void make_key(void)
+/* The list's lock is held. Without a key the thread is cancelled between its calls alone. */
+static void join(void)
 {
-    has_key = pthread_key_create(&key, leave) == 0;
-}
-
-void cancel_known(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    if (mine.at) {
+    has_key = has_key || pthread_key_create(&key, leave) == 0;
+    if (!has_key || pthread_setspecific(key, &mine) != 0) {
         return;
     }
-    SIGNALS_HELD;
-    pthread_once(&once, make_key);
-    if (!has_key || pthread_setspecific(key, &mine) != 0) {
-        return; /* it is cancelled between its calls */
-    }
-    pthread_mutex_lock(&lock);
     mine.self = pthread_self();
     mine.next = all;
     mine.at = &all;
@@ -65,7 +79,19 @@ void cancel_known(void)
         all->at = &mine.next;
     }
     all = &mine;
-    pthread_mutex_unlock(&lock);
+}
+
+void cancel_known(void)
+{
+    sigset_t before;
+
+    if (!mine.at) {
+        lock_list(&before);
+        if (!mine.at) { /* no handler was quicker */
+            join();
+        }
+        unlock_list(&before);
+    }
 }
 
 bool cancel_came(void)
@@ -88,7 +114,8 @@ static void wake(struct thread *t)
     atomic_store(&t->cancelled, true);
     pthread_mutex_lock(&t->lock);
     if (t->turn) {
-        iwarp_rs_end_turn(t->turn);
+        atomic_fetch_add(t->turn, 1);
+        (void)real()->syscall(FUTEX, t->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -98,14 +125,14 @@ EXPORT int pthread_cancel(pthread_t thread)
     const int error = real()->pthread_cancel(thread); /* first: the thread looks when it is awake */
 
     if (error == 0) {
-        SIGNALS_HELD;
-        pthread_mutex_lock(&lock);
+        sigset_t before;
+        lock_list(&before);
         for (struct thread *t = all; t; t = t->next) {
             if (pthread_equal(t->self, thread)) {
                 wake(t);
             }
         }
-        pthread_mutex_unlock(&lock);
+        unlock_list(&before);
     }
     return error;
 }

@@ -270,9 +270,6 @@ void rs_forget_of_parent(int fd);
 /* Somebody may have to look again. Any lock may be held. */
 void rs_wake(struct rs *s);
 
-/* A thread that sleeps on it wakes up (rs_signals_sleep_on). */
-void rs_end_turn(_Atomic unsigned *turn);
-
 /*
  * Wait until ready(s), with the lock held, which is released meanwhile. until: milliseconds of
  * rs_now_ms; 0: do not wait. 0, or -1: EAGAIN, EBADF (closed meanwhile), EINTR (a handler has run,

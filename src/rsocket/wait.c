@@ -62,12 +62,6 @@ void rs_wake(struct rs *s)
     }
 }
 
-void rs_end_turn(_Atomic unsigned *turn)
-{
-    atomic_fetch_add(turn, 1);
-    (void)syscall(FUTEX, turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 /* --- sleeping -------------------------------------------------------------------------------- */
 
 struct turn {

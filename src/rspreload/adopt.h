@@ -165,9 +165,8 @@ short iwarp_rs_glance(int fd, short events);
  * How the preload library holds the handlers of signals back (preload/signals.h). held: are they
  * held back from this thread? came: has a signal come meanwhile? cancelled: has pthread_cancel
  * (preload/cancel.h), which counts where the caller has it enabled? sleep_on: until sleep_on(NULL),
- * a signal that comes adds 1 to *turn, and pthread_cancel calls iwarp_rs_end_turn. Where they are
- * held, calls of rdma/rsocket.h that wait end with EINTR, or with ERESTART if they have no
- * time-out.
+ * a signal that comes, or pthread_cancel, adds 1 to *turn. Where they are held, calls of
+ * rdma/rsocket.h that wait end with EINTR, or with ERESTART if they have no time-out.
  */
 struct iwarp_rs_signals {
     bool (*held)(void);
@@ -176,7 +175,6 @@ struct iwarp_rs_signals {
     void (*sleep_on)(_Atomic unsigned *turn);
 };
 void iwarp_rs_hold_signals(const struct iwarp_rs_signals *signals);
-void iwarp_rs_end_turn(_Atomic unsigned *turn);
 
 /*
  * Around a wait in the kernel for rsockets. From begin on no thread leads, and the faces are right,

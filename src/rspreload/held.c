@@ -20,11 +20,6 @@ bool rs_signal_came(void)
     return signals && signals->came();
 }
 
-void iwarp_rs_end_turn(_Atomic unsigned *turn)
-{
-    rs_end_turn(turn);
-}
-
 bool rs_cancel_came(void)
 {
     return signals && signals->cancelled();

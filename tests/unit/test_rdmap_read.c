@@ -137,37 +137,52 @@ static void reads__greatest_depth__is_there_whole(void **state)
     iwarp_rdmap_reads_fini(&r);
 }
 
-/* However far the ring has turned when it is full: what is in it stays in order. */
+static void put(struct iwarp_rdmap_reads *r, uint32_t n)
+{
+    iwarp_rdmap_in_slot(r)->msn = n;
+    iwarp_rdmap_out_slot(r)->wqe = n;
+    r->in_count++;
+    r->out_count++;
+}
+
+static void take(struct iwarp_rdmap_reads *r, uint32_t n)
+{
+    assert_int_equal(iwarp_rdmap_in_oldest(r)->msn, n);
+    assert_int_equal(iwarp_rdmap_out_oldest(r)->wqe, n);
+    iwarp_rdmap_in_pop(r);
+    iwarp_rdmap_out_pop(r);
+}
+
+/* However far a ring of four slots has turned when it is full: what is in it stays in order. */
 static void rings__growing_at_any_turn__keep_their_order(void **state)
 {
-    enum { DEPTH = 11, FIRST = 4 };
+    enum { DEPTH = 11, SLOTS = 4 };
 
     (void)state;
-    for (uint32_t turned = 0; turned < FIRST; turned++) {
+    for (uint32_t turned = 0; turned < SLOTS; turned++) {
         struct iwarp_rdmap_reads r;
-        uint32_t put = 0;
+        uint32_t in = 0, out = 0;
         iwarp_rdmap_reads_init(&r, DEPTH, DEPTH);
-        for (; put < turned; put++) {
-            assert_non_null(iwarp_rdmap_in_slot(&r));
-            assert_non_null(iwarp_rdmap_out_slot(&r));
-            r.in_count++;
-            r.out_count++;
-            iwarp_rdmap_in_pop(&r);
-            iwarp_rdmap_out_pop(&r);
+        while (in < SLOTS) {
+            put(&r, in++);
         }
-        for (; r.in_count < DEPTH; put++) {
-            iwarp_rdmap_in_slot(&r)->msn = put;
-            iwarp_rdmap_out_slot(&r)->wqe = put;
-            r.in_count++;
-            r.out_count++;
+        while (out < turned) {
+            take(&r, out++);
+        }
+        while (r.in_count < SLOTS) {
+            put(&r, in++);
+        }
+        assert_int_equal(r.in_slots, SLOTS);
+        assert_int_equal(r.in_head, turned);
+        assert_int_equal(r.out_slots, SLOTS);
+        assert_int_equal(r.out_head, turned);
+        while (r.in_count < DEPTH) {
+            put(&r, in++);
         }
         assert_null(iwarp_rdmap_in_slot(&r));
         assert_null(iwarp_rdmap_out_slot(&r));
-        for (uint32_t i = 0; i < DEPTH; i++) {
-            assert_int_equal(iwarp_rdmap_in_oldest(&r)->msn, turned + i);
-            assert_int_equal(iwarp_rdmap_out_oldest(&r)->wqe, turned + i);
-            iwarp_rdmap_in_pop(&r);
-            iwarp_rdmap_out_pop(&r);
+        while (out < in) {
+            take(&r, out++);
         }
         iwarp_rdmap_reads_fini(&r);
     }

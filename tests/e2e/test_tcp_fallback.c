@@ -214,6 +214,7 @@ static void connect__second_try_goes_wrong__says_what_came_before(void **state)
             failed(IWARP_FAULT_MPA_RETRY_FAILED, "reset");
         } else {
             assert_in_range(pair.side[0].conn->startup->startup_ms, 290, 2999); /* they count */
+            assert_true(pair.side[0].conn->limit.due <= (uint64_t)now_ms() + 3000 - 290);
             failed(IWARP_FAULT_MPA_RETRY_TIMEOUT, "3000 ms for both");
             assert_in_range(now_ms() - begun, 2950, 90000);
             raw_close(fd);

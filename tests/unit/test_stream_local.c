@@ -320,14 +320,16 @@ static void read_inv__sink_with_a_window__ends_the_stream(void **state)
     endpoint_init(&e, NULL);
     struct area *a = endpoint_area(&e, 0x11223344, 0x2000, 8, LOCAL, 0);
     a->region.windows = 1;
+    endpoint_recv_area(&e, endpoint_area(&e, 0x00aabb00, 0, 16, LOCAL, 0xee));
     post_read(&e, IWARP_WR_READ_INV);
     endpoint_drain(&e);
     endpoint_forget_sent(&e);
-    endpoint_feed_hex(&e, V12);
+    endpoint_feed_hex(&e, V12 V01);
     endpoint_drain(&e);
     expect_fault(&e, IWARP_FAULT_LOCAL_INVALIDATE_BOUND);
     assert_int_equal(endpoint_swqe(&e, 0)->status, IWARP_WC_LOCAL_BIND);
     assert_int_equal(e.sq.done, 0);
+    assert_int_equal(e.rq.done, 0); /* the Send behind it is not taken */
     a->region.windows = 0;
     endpoint_fini(&e);
 }

@@ -351,6 +351,9 @@ static void key__any_octet_wrong__fault_at_that_octet(void **state)
     }
     /* a peer that speaks something else is known by its first octet */
     refuse(INITIATOR, &rev2, "485454502f312e31", 1, MPA_FAULT(KEY), 0, 'H', 'M');
+    refuse(RESPONDER, &server, "1603010200010001fc", 1, MPA_FAULT(TLS), 22, 0, 0);
+    refuse(INITIATOR, &rev2, "15030300020228", 1, MPA_FAULT(TLS), 21, 0, 0);
+    refuse(RESPONDER, &server, "4d16", 2, MPA_FAULT(KEY), 1, 0x16, 'P');
 }
 
 /* [MPA-7.1.2-19] RFC 5044 7.1.2 (8) */

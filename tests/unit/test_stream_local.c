@@ -370,6 +370,52 @@ static void half_sent__stag_registered_anew__resets_the_connection(void **state)
     }
 }
 
+/* The same with an RDMA Read Response, from a window that is opened elsewhere under the very same
+ * STag. */
+static void half_answered__window_opened_anew__resets_the_connection(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    for (unsigned same = 0; same < 2; same++) {
+        endpoint_init(&e, &(struct endpoint_options){.refers = true, .no_crc = true, .ird = 1});
+        e.s.config.qp = 7;
+        struct area *a = endpoint_area(&e, STAG, 0, 4000, LOCAL | IWARP_ACCESS_MW_BIND, 5);
+        struct area *b = endpoint_area(&e, 0x00555500, 0, 4000, LOCAL | IWARP_ACCESS_MW_BIND, 6);
+        struct iwarp_region window = {.kind = REGION_WINDOW_2, .pd = a->region.pd};
+        assert_true(iwarp_region_reserve(e.regions, &window, 0x00777700));
+        const struct iwarp_binder who = {e.regions, a->region.pd, 7};
+        struct iwarp_binding open = {.addr = a->p,
+                                     .len = 1400,
+                                     .access = READABLE | IWARP_ACCESS_ZERO_BASED,
+                                     .stag = 0x00777701,
+                                     .region = STAG};
+        assert_true(iwarp_bind_window(&who, &open, &e.s.fault));
+        struct octets o = {0}, u = {0};
+        octets_hex(&u, "4141 00000000 00000001 00000001 00000000"
+                       "11223344 00000000 00002000 00000578 00777701 00000000 00000000");
+        fpdu_add(&o, u.p, u.n, 0);
+        iwarp_stream_feed(&e.s, o.p, o.n);
+        expect_fault(&e, IWARP_FAULT_NONE);
+        assert_int_equal(endpoint_send(&e, 1000), 1000);
+        if (!same) {
+            open.addr = b->p;
+            open.region = 0x00555500;
+            assert_true(iwarp_bind_invalidate(&who, open.stag, &e.s.fault));
+            assert_true(iwarp_bind_window(&who, &open, &e.s.fault));
+        }
+        endpoint_drain(&e);
+        expect_fault(&e, same ? IWARP_FAULT_NONE : IWARP_FAULT_LOCAL_DEREGISTERED);
+        assert_int_equal(e.s.abort, !same);
+        assert_int_equal(e.sent.n, same ? 2 + 14 + 1400 + 4 : 1000);
+        iwarp_region_revoke(e.regions, &window);
+        iwarp_region_end(&window);
+        octets_free(&o);
+        octets_free(&u);
+        endpoint_fini(&e);
+    }
+}
+
 /* --- the peer invalidates --- */
 
 /* RFC 5040 8.1.1 (7): not what several streams may use. The Send's payload has come nevertheless.
@@ -422,6 +468,7 @@ int main(void)
         cmocka_unit_test(read_inv__response_in_two_segments__invalidates_behind_the_last),
         cmocka_unit_test(read_inv__sink_with_a_window__ends_the_stream),
         cmocka_unit_test(half_sent__stag_registered_anew__resets_the_connection),
+        cmocka_unit_test(half_answered__window_opened_anew__resets_the_connection),
         cmocka_unit_test(peer_invalidates__region_of_several_streams__is_0_1_09),
     };
 

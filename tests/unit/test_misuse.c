@@ -86,6 +86,8 @@ static void null__for_queues__is_misuse(void **state)
     struct iwarp_eq *eq;
     struct iwarp_cq *cq;
     struct iwarp_wc wc;
+    const struct iwarp_send_wr *bad_send = NULL;
+    const struct iwarp_recv_wr *bad_recv = NULL;
 
     (void)state;
     refused(iwarp_cq_create(NULL, 1, NULL, &cq), "NULL");
@@ -110,11 +112,18 @@ static void null__for_queues__is_misuse(void **state)
     refused(iwarp_async_get(p.device, NULL, 0), "NULL");
     refused(iwarp_qp_create(idle.pd, NULL, NULL), "NULL");
     refused(iwarp_post_send(NULL, &send, NULL), "NULL");
+    refused(iwarp_post_send(NULL, &send, &bad_send), "NULL");
+    assert_ptr_equal(bad_send, &send);
     refused(iwarp_post_recv(NULL, &recv, NULL), "NULL");
+    refused(iwarp_post_recv(NULL, &recv, &bad_recv), "NULL");
+    assert_ptr_equal(bad_recv, &recv);
     assert_null(iwarp_qp_fault(NULL));
     refused(iwarp_qp_destroy(NULL), "qp is NULL");
     refused(iwarp_srq_create(NULL, NULL, NULL), "NULL");
     refused(iwarp_srq_post_recv(NULL, &recv, NULL), "NULL");
+    bad_recv = NULL;
+    refused(iwarp_srq_post_recv(NULL, &recv, &bad_recv), "NULL");
+    assert_ptr_equal(bad_recv, &recv);
     refused(iwarp_srq_destroy(NULL), "NULL");
     refused(iwarp_qp_stats(NULL, NULL), "NULL");
     refused(iwarp_device_stats(NULL, NULL), "NULL");

@@ -24,6 +24,7 @@
 #include "place.h"
 #include "progress.h"
 #include "tcp_host.h"
+#include "verbs/device.h"
 
 #define REQUEST    "4d504120494420526571204672616d65"
 #define REPLY      "4d504120494420526570204672616d65"
@@ -310,6 +311,62 @@ static void request__rejected_with_octets_behind_it__still_gets_the_reply(void *
     rejected("000ec140 00000001 00000000 00000000 ebd34c5f Nee*5000");
 }
 
+/* What remains of a rejected connection while the application keeps its handle. */
+static void wait_for_no_startup(const struct tcp_host *h)
+{
+    int64_t begun = now_ms();
+
+    while (atomic_load(&h->device->startups.count) > 0) {
+        assert_true(now_ms() - begun < SLACK_MS);
+        progress_sleep(1000);
+    }
+}
+
+/* The endpoint goes when the peer has closed: long before the time is up. */
+static void request__rejected_and_the_peer_closes__leaves_no_endpoint(void **state)
+{
+    (void)state;
+    for (int reset = 0; reset < 2; reset++) {
+        int fd = raw_connect(&host->addr);
+        raw_say(fd, NULL, REQUEST "40010000");
+        struct iwarp_conn *conn = host_request(host);
+        assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
+        raw_hear(fd, NULL, REPLY "60010000", "the Reply");
+        raw_expect_fin(fd, "behind the Reply that says no");
+        assert_int_equal(atomic_load(&host->device->startups.count), 1);
+        if (reset) {
+            raw_reset(fd);
+        } else {
+            raw_close(fd);
+        }
+        wait_for_no_startup(host);
+        assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    }
+    host_check_quiet(host);
+}
+
+/* A peer that reads the no and stays keeps nothing of this end for longer than that. */
+static void request__rejected_and_the_peer_stays__is_closed_when_the_time_is_up(void **state)
+{
+    struct iwarp_conn_options o;
+
+    (void)state;
+    iwarp_conn_options_init(&o);
+    o.close_timeout_ms = 300;
+    struct tcp_host *h = host_open(NULL, &o);
+    int fd = raw_connect(&h->addr);
+    raw_say(fd, NULL, REQUEST "40010000");
+    struct iwarp_conn *conn = host_request(h);
+    assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
+    raw_hear(fd, NULL, REPLY "60010000", "the Reply");
+    raw_expect_fin(fd, "behind the Reply that says no");
+    wait_for_no_startup(h);
+    expect_refusal(fd);
+    raw_close(fd);
+    assert_int_equal(iwarp_conn_destroy(conn), IWARP_OK);
+    host_close(h);
+}
+
 /*
  * A Request whose private data cannot be kept is not shown without them: the peer gets a no. A
  * Terminate could only come behind a yes and the peer's first FPDU (RFC 5044 7.1.2 rule 4).
@@ -523,6 +580,8 @@ int main(void)
         cmocka_unit_test(request__of_many_at_once__come_in_their_order),
         cmocka_unit_test(request__rejected__gets_the_reply_and_fin),
         cmocka_unit_test(request__rejected_with_octets_behind_it__still_gets_the_reply),
+        cmocka_unit_test(request__rejected_and_the_peer_closes__leaves_no_endpoint),
+        cmocka_unit_test(request__rejected_and_the_peer_stays__is_closed_when_the_time_is_up),
         cmocka_unit_test(request__arriving_without_memory__gets_the_reply_that_says_no),
         cmocka_unit_test(request__followed_by_fin__is_not_there_any_more),
         cmocka_unit_test(request__followed_by_fpdus__are_taken_after_the_answer),

@@ -124,6 +124,7 @@ static void null__for_queues__is_misuse(void **state)
     bad_recv = NULL;
     refused(iwarp_srq_post_recv(NULL, &recv, &bad_recv), "NULL");
     assert_ptr_equal(bad_recv, &recv);
+    refused(iwarp_srq_query(NULL, NULL), "srq is NULL");
     refused(iwarp_srq_destroy(NULL), "NULL");
     refused(iwarp_qp_stats(NULL, NULL), "NULL");
     refused(iwarp_device_stats(NULL, NULL), "NULL");

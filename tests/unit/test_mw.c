@@ -59,6 +59,7 @@ static unsigned windows_of(struct iwarp_mr *mr)
     struct iwarp_stag_info info = {.size = sizeof info};
 
     must(iwarp_mr_query(mr, &info));
+    assert_true(info.valid);
     return info.windows;
 }
 

@@ -454,6 +454,32 @@ static void peer_invalidates__region_of_several_streams__is_0_1_09(void **state)
     }
 }
 
+/* What has just come is not lent any more: the STag's end waits for the last user of its memory. */
+static void peer_invalidates__behind_a_write_to_the_same_stag__does_not_wait_for_itself(
+    void **state)
+{
+    struct octets o = {0}, u = {0};
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, &(struct endpoint_options){.plain = true});
+    struct area *a = endpoint_area(&e, 0x12345678, 0x9000, 5, WRITABLE, 0);
+    endpoint_recv_area(&e, endpoint_area(&e, 0x00555500, 0x1000, 5, LOCAL, 0));
+    octets_hex(&u, "c140 12345678 00000000 00009000 68656c6c6f");
+    fpdu_add(&o, u.p, u.n, 0);
+    u.n = 0;
+    octets_hex(&u, "4144 12345678 00000000 00000001 00000000 68656c6c6f");
+    fpdu_add(&o, u.p, u.n, 0);
+    iwarp_stream_feed(&e.s, o.p, o.n);
+    expect_fault(&e, IWARP_FAULT_NONE);
+    assert_memory_equal(a->p, "hello", 5);
+    assert_int_equal(e.rq.done, 1);
+    assert_false(valid(&e, 0x12345678));
+    octets_free(&o);
+    octets_free(&u);
+    endpoint_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +496,8 @@ int main(void)
         cmocka_unit_test(half_sent__stag_registered_anew__resets_the_connection),
         cmocka_unit_test(half_answered__window_opened_anew__resets_the_connection),
         cmocka_unit_test(peer_invalidates__region_of_several_streams__is_0_1_09),
+        cmocka_unit_test(
+            peer_invalidates__behind_a_write_to_the_same_stag__does_not_wait_for_itself),
     };
 
     return cmocka_run_group_tests_name("stream_local", tests, NULL, NULL);

@@ -344,7 +344,6 @@ static bool deliver_atomic_request(struct iwarp_stream *s, const struct iwarp_dd
     iwarp_rdmap_atomic_request_get(p, &in->op);
     in->atomic = true;
     in->msn = h->msn;
-    in->sent = 0;
     if (s->reads.in_count == 0 && !iwarp_stream_atomic_target(s, s->ddp.lends, &in->op)) {
         return false;
     }

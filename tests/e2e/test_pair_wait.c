@@ -340,6 +340,36 @@ static void time__by_each_option__is_what_was_waited(void **state)
     }
 }
 
+/* Longer for one that waits, then shorter for the next one that waits. */
+static void time__set_while_a_message_waits__holds_for_it(void **state)
+{
+    enum { FIRST_MS = 3000 };
+
+    (void)state;
+    for (unsigned srq = 0; srq < 2; srq++) {
+        struct pair_options o;
+        struct pair p;
+        options(&o, PAIR_TCP4, srq, FIRST_MS);
+        pair_open(&p, &o);
+        pair_send(&p.side[0], 1, 0, 100);
+        await_waiting(&p.side[1], 1);
+        int64_t waits = now_ms();
+        must(iwarp_conn_set_rnr_timeout(p.side[1].conn, LONG_MS));
+        while (now_ms() - waits < FIRST_MS + 200) {
+            progress_sleep(20000);
+        }
+        receive(&p.side[1], 11, 0, 100);
+        pair_wc(p.side[1].recv_cq, 11, IWARP_WC_SUCCESS);
+        pair_send(&p.side[0], 2, 0, 100);
+        await_waiting(&p.side[1], 2);
+        waits = now_ms();
+        must(iwarp_conn_set_rnr_timeout(p.side[1].conn, 120));
+        expect_end(&p, IWARP_FAULT_DDP_WAITED, "message 2 of queue 0 came with no receive posted");
+        assert_true(now_ms() - waits < LONG_MS / 2);
+        pair_close(&p);
+    }
+}
+
 /* --- ends while a message waits ----------------------------------------------------------------
  */
 
@@ -446,6 +476,7 @@ int main(void)
         cmocka_unit_test(time__is_over__ends_by_the_terminate),
         cmocka_unit_test(time__of_the_second_message__begins_when_it_is_the_oldest),
         cmocka_unit_test(time__by_each_option__is_what_was_waited),
+        cmocka_unit_test(time__set_while_a_message_waits__holds_for_it),
         cmocka_unit_test(end__while_a_message_waits__is_noticed),
         cmocka_unit_test(peer_closes__and_a_receive_comes__it_takes_the_message),
     };

@@ -105,7 +105,7 @@ struct iwarp_stream_rx {
     uint32_t head_len;
     uint8_t *carry; /* RX_CARRY */
     uint32_t carry_len;
-    uint32_t fpdu_len;     /* RX_CARRY, RX_PAYLOAD, RX_TRAILER */
+    uint32_t fpdu_len;     /* RX_CARRY */
     uint32_t payload_len;  /* RX_PAYLOAD, RX_TRAILER */
     uint32_t payload_done; /* octets of it that are in place */
     uint32_t crc;          /* running, over what is in place */

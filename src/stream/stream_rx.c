@@ -190,7 +190,6 @@ static bool begin_direct(struct iwarp_stream *s)
         return false;
     }
     rx->payload_done = 0;
-    rx->fpdu_len = iwarp_mpa_fpdu_len(ulpdu);
     rx->crc = checks(s) ? iwarp_crc32c(0, rx->head, rx->head_len) : 0;
     rx->state = RX_PAYLOAD;
     return true;

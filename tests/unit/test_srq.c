@@ -233,6 +233,29 @@ static void end__in_the_middle_of_a_message__flushes_what_was_taken(void **state
     pair_close(&p);
 }
 
+/* Nothing is taken of the SRQ any more, and a queue pair that was never connected says so, too. */
+static void error__of_a_queue_pair_without_a_connection__is_its_last(void **state)
+{
+    const struct iwarp_qp_changes changes = {
+        .size = sizeof changes, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_ERROR};
+    struct iwarp_async_event event;
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_MEMORY);
+    o.srq = 4;
+    pair_prepare(&p, &o);
+    pair_srq_recv(&p.side[0], 1, 0, 64);
+    must(iwarp_qp_modify(p.side[0].qp, &changes));
+    must(iwarp_async_get(p.device, &event, 0));
+    assert_int_equal(event.type, IWARP_ASYNC_QP_LAST_WQE);
+    assert_ptr_equal(event.qp, p.side[0].qp);
+    iwarp_async_ack(&event);
+    expect_counts(p.side[0].srq, 1, 1, 0);
+    pair_close(&p);
+}
+
 /* --- many on one ----------------------------------------------------------------------------- */
 
 #define PAIRS    6u
@@ -379,6 +402,7 @@ int main(void)
         cmocka_unit_test(limit__fewer_posted__tells_once),
         cmocka_unit_test(send__srq_empty__ends_the_stream),
         cmocka_unit_test(end__in_the_middle_of_a_message__flushes_what_was_taken),
+        cmocka_unit_test(error__of_a_queue_pair_without_a_connection__is_its_last),
         cmocka_unit_test(several_queue_pairs__on_one_srq__share_its_entries),
     };
 

@@ -606,6 +606,7 @@ static void sge__that_is_read__must_lie_inside_its_region_whole(void **state)
     assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(LEN + 1, 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
 }
 
 /* Of an SGE that is written, the octets up to the last one that is placed. */
@@ -625,6 +626,7 @@ static void sge__that_is_written__must_lie_inside_its_region_as_far_as_it_is_use
     expect_one(region.addr + LEN - 1, 1);
     assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), LEN, 1, w), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(resolve_one(sge_at(LEN, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(LEN + 1, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN - 1, w), IWARP_FAULT_NONE);
     assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN, w), IWARP_FAULT_LOCAL_SGE);
     assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, w), IWARP_FAULT_NONE);

@@ -168,6 +168,33 @@ static void bind__queue_pair_without_mw_bind__is_misuse(void **state)
     scene_close(&x);
 }
 
+static void register__each_way_of_addressing__is_what_the_region_has(void **state)
+{
+    struct scene x;
+
+    (void)state;
+    scene_open(&x, 4);
+    for (uint8_t zero = 0; zero < 2; zero++) {
+        struct iwarp_stag_info info = {.size = sizeof info};
+        struct iwarp_bind b =
+            whole(&x, IWARP_ACCESS_REMOTE_READ | (zero ? IWARP_ACCESS_ZERO_BASED : 0u), zero);
+        must(post(&x, IWARP_WR_REG_MR, &b));
+        pair_wc(x.s->send_cq, 1, IWARP_WC_SUCCESS);
+        must(iwarp_mr_query(x.mr, &info));
+        assert_true(info.valid);
+        assert_ptr_equal(info.addr, b.addr);
+        assert_int_equal(info.len, b.len);
+        assert_int_equal(info.to_base, zero ? 0 : b.to_base);
+        const struct iwarp_send_wr end = {.wr_id = 2,
+                                          .opcode = IWARP_WR_LOCAL_INV,
+                                          .flags = IWARP_WR_SIGNALED,
+                                          .invalidate_stag = info.stag};
+        must(iwarp_post_send(x.s->qp, &end, NULL));
+        pair_wc(x.s->send_cq, 2, IWARP_WC_SUCCESS);
+    }
+    scene_close(&x);
+}
+
 /* One SGE and no inline data: the entry of the queue still has room for a binding. */
 static void post__with_the_smallest_queue_entries__works(void **state)
 {
@@ -327,6 +354,7 @@ int main(void)
         cmocka_unit_test(post__what_can_never_work__is_misuse_and_changes_nothing),
         cmocka_unit_test(together__last_one_is_misuse__changes_no_stag),
         cmocka_unit_test(bind__queue_pair_without_mw_bind__is_misuse),
+        cmocka_unit_test(register__each_way_of_addressing__is_what_the_region_has),
         cmocka_unit_test(post__with_the_smallest_queue_entries__works),
         cmocka_unit_test(chain__register_and_send__then_the_peer_writes_and_invalidates),
         cmocka_unit_test(complete__not_possible__is_told_and_flushes_the_rest),

@@ -349,19 +349,21 @@ static void write__whose_confirmation_finds_no_room__is_not_posted(void **state)
     struct iwarp_send_wr write = pair_wr(IWARP_WR_WRITE, 9, &sge);
     write.flags = 0;
     write.next = &confirm;
-    must(iwarp_post_send(p.side[0].qp, &send, NULL));
-    must(iwarp_post_send(p.side[0].qp, &write, NULL)); /* three of four places */
+    must(iwarp_post_send(p.side[0].qp, &write, NULL)); /* two of four places */
+    struct iwarp_send_wr chain = send;
+    chain.next = &write; /* the Send is posted, and the confirmation would be the fifth */
+    must_fail(iwarp_post_send(p.side[0].qp, &chain, &bad), IWARP_AGAIN, "full");
+    assert_ptr_equal(bad, &write);
+    bad = NULL;
     must_fail(iwarp_post_send(p.side[0].qp, &write, &bad), IWARP_AGAIN, "full");
     assert_ptr_equal(bad, &write);
     write.opcode = IWARP_WR_WRITE_IMM;
     must_fail(iwarp_post_send(p.side[0].qp, &write, &bad), IWARP_AGAIN, "full");
     assert_ptr_equal(bad, &write);
-    struct iwarp_send_wr chain = send;
-    chain.next = &write;
     must_fail(iwarp_post_send(p.side[0].qp, &chain, &bad), IWARP_AGAIN, "full");
     assert_ptr_equal(bad, &write);
     must(iwarp_qp_query(p.side[0].qp, &info));
-    assert_int_equal(info.send_in_use, 4); /* the Sends and the first Write with its own */
+    assert_int_equal(info.send_in_use, 4); /* the first Write with its own, and the Sends */
     pair_close(&p);
 }
 

@@ -195,6 +195,30 @@ static void destroy__with_completions_waiting__discards_them(void **state)
     pair_close(&p);
 }
 
+static void destroy__with_completions_in_two_queues__discards_them_in_both(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    pair_open(&p, &o);
+    pair_recv(&p.side[1], 100, 0, 8);
+    pair_recv(&p.side[0], 101, 0, 8); /* flushed */
+    pair_send(&p.side[0], 1, 0, 8);
+    must(iwarp_disconnect(p.side[0].conn));
+    must(iwarp_conn_wait_end(p.side[1].conn, PAIR_WAIT_MS));
+    must(iwarp_conn_wait_end(p.side[0].conn, PAIR_WAIT_MS));
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_not_equal(p.side[i].send_cq, p.side[i].recv_cq);
+        must(iwarp_qp_destroy(p.side[i].qp));
+        p.side[i].qp = NULL;
+        pair_no_wc(p.side[i].send_cq);
+        pair_no_wc(p.side[i].recv_cq);
+    }
+    pair_close(&p);
+}
+
 static void *destroy_when_done(void *arg)
 {
     struct pair_side *side = arg;
@@ -242,6 +266,7 @@ int main(void)
         cmocka_unit_test(create__at_the_bounds__works),
         cmocka_unit_test(connect__a_second_time__is_misuse),
         cmocka_unit_test(destroy__with_completions_waiting__discards_them),
+        cmocka_unit_test(destroy__with_completions_in_two_queues__discards_them_in_both),
         cmocka_unit_test(destroy__by_who_takes_the_last_completion__lets_the_poster_out),
     };
 

@@ -391,8 +391,10 @@ static void error__without_a_connection__flushes_what_is_posted(void **state)
                                  &p.side[1].conn),
               IWARP_MISUSE, "ERROR");
     p.side[0].conn = p.side[1].conn = NULL;
+    pair_send(&p.side[0], 15, 0, 8);
     must(modify(p.side[0].qp, IWARP_QP_IDLE));
     pair_no_wc(p.side[0].recv_cq); /* what was not polled is discarded */
+    pair_no_wc(p.side[0].send_cq);
     pair_send(&p.side[0], 13, 0, 8);
     pair_recv(&p.side[1], 14, 0, 8);
     pair_connect(&p);

@@ -367,6 +367,38 @@ static void request__rejected_and_the_peer_stays__is_closed_when_the_time_is_up(
     host_close(h);
 }
 
+/* Nor is there room for ever more such peers: the oldest goes before its time is up. */
+static void request__rejected_and_many_peers_stay__are_bounded_by_max_half_open(void **state)
+{
+    enum { MOST = 2 };
+    struct iwarp_device_options device;
+    struct iwarp_conn_options o;
+    struct iwarp_conn *conn[MOST + 1];
+    int fd[MOST + 1];
+
+    (void)state;
+    iwarp_device_options_init(&device);
+    device.max_half_open = MOST;
+    iwarp_conn_options_init(&o);
+    o.close_timeout_ms = 2 * SLACK_MS;
+    struct tcp_host *h = host_open(&device, &o);
+    for (int i = 0; i <= MOST; i++) {
+        fd[i] = raw_connect(&h->addr);
+        raw_say(fd[i], NULL, REQUEST "40010000");
+        conn[i] = host_request(h);
+        assert_int_equal(iwarp_reject(conn[i], NULL, 0), IWARP_OK);
+        raw_hear(fd[i], NULL, REPLY "60010000", "the Reply");
+        raw_expect_fin(fd[i], "behind the Reply that says no");
+    }
+    expect_refusal(fd[0]);
+    assert_int_equal(atomic_load(&h->device->startups.count), MOST);
+    for (int i = 0; i <= MOST; i++) {
+        raw_close(fd[i]);
+        assert_int_equal(iwarp_conn_destroy(conn[i]), IWARP_OK);
+    }
+    host_close(h);
+}
+
 /*
  * A Request whose private data cannot be kept is not shown without them: the peer gets a no. A
  * Terminate could only come behind a yes and the peer's first FPDU (RFC 5044 7.1.2 rule 4).
@@ -582,6 +614,7 @@ int main(void)
         cmocka_unit_test(request__rejected_with_octets_behind_it__still_gets_the_reply),
         cmocka_unit_test(request__rejected_and_the_peer_closes__leaves_no_endpoint),
         cmocka_unit_test(request__rejected_and_the_peer_stays__is_closed_when_the_time_is_up),
+        cmocka_unit_test(request__rejected_and_many_peers_stay__are_bounded_by_max_half_open),
         cmocka_unit_test(request__arriving_without_memory__gets_the_reply_that_says_no),
         cmocka_unit_test(request__followed_by_fin__is_not_there_any_more),
         cmocka_unit_test(request__followed_by_fpdus__are_taken_after_the_answer),

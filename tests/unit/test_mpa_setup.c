@@ -342,8 +342,7 @@ static void key__any_octet_wrong__fault_at_that_octet(void **state)
         memcpy(request + 2 * i, saved, 2);
 
         setup_unhex(REP, key);
-        saved[0] = reply[2 * i];
-        saved[1] = reply[2 * i + 1];
+        memcpy(saved, reply + 2 * i, 2);
         snprintf(octet, sizeof octet, "%02x", key[i] ^ 0x80u);
         memcpy(reply + 2 * i, octet, 2);
         refuse(INITIATOR, &rev1, reply, i + 1, MPA_FAULT(KEY), i, key[i] ^ 0x80u, key[i]);

@@ -338,13 +338,13 @@ static void key__any_octet_wrong__fault_at_that_octet(void **state)
         snprintf(octet, sizeof octet, "%02x", key[i] ^ 0x20u);
         memcpy(request + 2 * i, octet, 2);
         refuse(RESPONDER, &server, request, i + 1, MPA_FAULT(KEY), i, key[i] ^ 0x20u, key[i]);
-        memcpy(request + 2 * i, REQ + 2 * i, 2);
+        memcpy(request + 2 * i, &REQ[2 * i], 2);
 
         setup_unhex(REP, key);
         snprintf(octet, sizeof octet, "%02x", key[i] ^ 0x80u);
         memcpy(reply + 2 * i, octet, 2);
         refuse(INITIATOR, &rev1, reply, i + 1, MPA_FAULT(KEY), i, key[i] ^ 0x80u, key[i]);
-        memcpy(reply + 2 * i, REP + 2 * i, 2);
+        memcpy(reply + 2 * i, &REP[2 * i], 2);
     }
     /* a peer that speaks something else is known by its first octet */
     refuse(INITIATOR, &rev2, "485454502f312e31", 1, MPA_FAULT(KEY), 0, 'H', 'M');

@@ -40,7 +40,7 @@ static enum compat_file ours(const char *path, char *to)
     static enum compat_file (*ask)(const char *, char *);
 
     if (!path || (strncmp(path, "/sys/class/infiniband", 21) != 0 &&
-                  strncmp(path, "/dev/infiniband/", 16) != 0)) {
+                  strncmp(path, "/dev/infiniband", 15) != 0)) {
         return COMPAT_FILE_NONE;
     }
     if (!ask) {
@@ -49,13 +49,21 @@ static enum compat_file ours(const char *path, char *to)
     return ask ? ask(path, to) : COMPAT_FILE_NONE;
 }
 
+/* What can be opened. Folders of ours cannot be listed, so only the system's are opened. */
+static enum compat_file ours_to_open(const char *path, char *to)
+{
+    enum compat_file kind = ours(path, to);
+
+    return kind == COMPAT_FILE_FOLDER ? COMPAT_FILE_NONE : kind;
+}
+
 /* As open(2): a descriptor, or -1 with errno. */
 static int open_text(enum compat_file kind, const char *text, int flags)
 {
     size_t n = strlen(text);
 
     if (kind != COMPAT_FILE_TEXT || (flags & O_ACCMODE) != O_RDONLY) {
-        errno = kind == COMPAT_FILE_FOLDER ? EISDIR : EACCES;
+        errno = EACCES;
         return -1;
     }
     int fd = memfd_create("iwarp", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
@@ -77,7 +85,7 @@ static mode_t mode_in(int flags, va_list args)
     {                                                                                              \
         NEXT(name)                                                                                 \
         char text[COMPAT_FILE_OCTETS] = "";                                                        \
-        enum compat_file kind = ours(path, text);                                                  \
+        enum compat_file kind = ours_to_open(path, text);                                          \
         va_list args;                                                                              \
         va_start(args, flags);                                                                     \
         mode_t mode = mode_in(flags, args);                                                        \
@@ -93,7 +101,7 @@ OPEN(open64)
     {                                                                                              \
         NEXT(name)                                                                                 \
         char text[COMPAT_FILE_OCTETS] = "";                                                        \
-        enum compat_file kind = ours(path, text);                                                  \
+        enum compat_file kind = ours_to_open(path, text);                                          \
         va_list args;                                                                              \
         va_start(args, flags);                                                                     \
         mode_t mode = mode_in(flags, args);                                                        \
@@ -109,7 +117,7 @@ OPENAT(openat64)
     {                                                                                              \
         NEXT(name)                                                                                 \
         char text[COMPAT_FILE_OCTETS] = "";                                                        \
-        enum compat_file kind = ours(path, text);                                                  \
+        enum compat_file kind = ours_to_open(path, text);                                          \
         if (!kind) {                                                                               \
             return next(path, mode);                                                               \
         }                                                                                          \

@@ -43,6 +43,20 @@ static struct ibv_device *device_in(const char *path, bool by_file, const char *
     return NULL;
 }
 
+/* One of the folders that hold what is of devices, written with or without the / at its end. */
+static bool is_top(const char *path)
+{
+    static const char *const tops[] = {CLASS, VERBS, DEV};
+    size_t n = strlen(path);
+
+    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
+        if (strncmp(path, tops[i], n) == 0 && n + 1 >= strlen(tops[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int text(char *to, const char *line)
 {
     snprintf(to, COMPAT_FILE_OCTETS, "%s\n", line);
@@ -136,6 +150,9 @@ enum compat_file iwarp_compat_file(const char *path, char *to)
 
     if (!iwarp_compat_poses_as_roce()) {
         return COMPAT_FILE_NONE;
+    }
+    if (is_top(path)) {
+        return COMPAT_FILE_FOLDER;
     }
     if ((name = behind(path, CLASS)) && (d = device_in(name, false, &rest))) {
         kind = class_file(d, rest, to);

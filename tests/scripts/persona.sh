@@ -83,6 +83,9 @@ for look in ./look ./look64; do
         check "$look, $how of the device file" prints 'device 0' "${as_roce[@]}" $how /dev/infiniband/uverbs0
         check "$look, $how of a file" prints 'file 8' "${as_roce[@]}" $how $class/ports/1/gid_attrs/types/0
         check "$look, $how of a folder" prints 'folder 0' "${as_roce[@]}" $how $class
+        for folder in /sys/class/infiniband /sys/class/infiniband_verbs /dev/infiniband/; do
+            check "$look, $how of $folder" prints 'folder 0' "${as_roce[@]}" $how $folder
+        done
     done
     check "$look, access of the device file" prints '0 0 -1' "${as_roce[@]}" access /dev/infiniband/uverbs0
     check "$look, access of a file" prints '0 -1 -1' "${as_roce[@]}" access $class/node_type

@@ -384,8 +384,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
     qp_attr->qp_state = state;
     qp_attr->timeout = cm_id_of(id)->ack_timeout;
     if (state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
-        qp_attr->qp_access_flags =
-            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+        qp_attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
         *qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
         return 0;
     }

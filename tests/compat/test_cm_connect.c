@@ -475,6 +475,36 @@ static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct ibv_cq *cq)
     return qp;
 }
 
+/* The device says that it has atomics. */
+static void fetch_and_add(struct ibv_qp *qp, struct ibv_cq *cq)
+{
+    static uint64_t words[2] = {5, 0}; /* of the peer, which is this process; of this end */
+    struct ibv_mr *mr =
+        ibv_reg_mr(qp->pd, words, sizeof words, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+    assert_non_null(mr);
+    struct ibv_sge result = {(uintptr_t)&words[1], sizeof words[1], mr->lkey};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .sg_list = &result,
+                             .num_sge = 1},
+                       *bad;
+    struct ibv_wc wc;
+    int n;
+
+    wr.wr.atomic.remote_addr = (uintptr_t)&words[0];
+    wr.wr.atomic.rkey = mr->rkey;
+    wr.wr.atomic.compare_add = 2;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    while ((n = ibv_poll_cq(cq, 1, &wc)) == 0) {
+        sched_yield();
+    }
+    assert_int_equal(n, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(words[0], 7);
+    assert_int_equal(words[1], 5);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
 static void connect__queue_pairs_of_the_program__by_their_numbers(void **state)
 {
     static struct end server, client;
@@ -502,6 +532,7 @@ static void connect__queue_pairs_of_the_program__by_their_numbers(void **state)
     to_rts(client.id, a);
     ok(rdma_establish(client.id));
     expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    fetch_and_add(a, cq);
     ok(rdma_disconnect(server.id));
     expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
     expect_ack(server.channel, RDMA_CM_EVENT_DISCONNECTED, 0);

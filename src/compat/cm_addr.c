@@ -5,7 +5,8 @@
  *
  * A bound id holds a TCP socket, so that its port is its own from then on (RDMA_PS_TCP is the
  * host's TCP port space) and known at once. The native listener gets that socket; connecting gives
- * it up for the native connection's, which is bound to the same address.
+ * it up for the native connection's, which is bound to the same address. One of RDMA_PS_UDP, which
+ * never connects, holds a UDP socket.
  */
 #include "compat/cm.h"
 
@@ -186,7 +187,8 @@ int cm_bind(struct cm_id *i, const struct sockaddr *addr)
     if (iwarp_compat_tcp_is_foreign(device)) {
         return bind_foreign(i, addr);
     }
-    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool connects = i->id.ps == RDMA_PS_TCP;
+    int fd = socket(addr->sa_family, (connects ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return cm_refuse(errno, "no socket to bind: %s", strerror(errno));
     }
@@ -205,7 +207,7 @@ int cm_bind(struct cm_id *i, const struct sockaddr *addr)
         errno = error;
         return -1;
     }
-    if (!i->reuse_addr) {
+    if (connects && !i->reuse_addr) {
         listen_early(fd);
     }
     i->fd = fd;
@@ -332,7 +334,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     int result = 0;
 
     (void)timeout_ms;
-    if (!cm_id_usable(id, "rdma_resolve_route")) {
+    if (!cm_id_usable(id, "rdma_resolve_route") || !cm_id_connects(id, "rdma_resolve_route")) {
         return -1;
     }
     struct cm_id *i = cm_id_of(id);

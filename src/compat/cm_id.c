@@ -31,6 +31,19 @@ bool cm_id_usable(struct rdma_cm_id *id, const char *what)
     return true;
 }
 
+/* RDMA_PS_UDP would be datagrams, which rdma_cm has not here. Programs bind such an id to an
+ * address only to find its device, and so much is possible. */
+bool cm_id_connects(const struct rdma_cm_id *id, const char *what)
+{
+    if (id->ps != RDMA_PS_TCP) {
+        (void)cm_refuse(EOPNOTSUPP,
+                        "%s: port space 0x%x; iWARP runs over TCP: RDMA_PS_TCP only, no UD "
+                        "(datagrams), XRC or multicast: look for the program's option for RC",
+                        what, (unsigned)id->ps);
+    }
+    return id->ps == RDMA_PS_TCP;
+}
+
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
 {
     struct cm_id *i = calloc(1, sizeof *i);
@@ -42,7 +55,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
     i->id.channel = channel;
     i->id.context = context;
     i->id.ps = ps;
-    i->id.qp_type = IBV_QPT_RC;
+    i->id.qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
     i->generation = iwarp_compat_generation();
     i->fd = -1;
     i->tos = -1;
@@ -223,12 +236,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
     if (!id) {
         return cm_refuse(EINVAL, "rdma_create_id: id is NULL");
     }
-    if (ps != RDMA_PS_TCP) {
-        return cm_refuse(
-            EOPNOTSUPP,
-            "rdma_create_id: port space 0x%x; iWARP runs over TCP: RDMA_PS_TCP only, "
-            "no UD (datagrams), XRC or multicast: look for the program's option for RC",
-            (unsigned)ps);
+    if (ps != RDMA_PS_UDP && !cm_id_connects(&(struct rdma_cm_id){.ps = ps}, "rdma_create_id")) {
+        return -1;
     }
     if (channel && !cm_channel_usable(channel, "rdma_create_id")) {
         return -1;

@@ -294,7 +294,6 @@ static void calls__out_of_order_or_not_of_iwarp__are_refused(void **state)
     (void)state;
     group.sin_addr.s_addr = htonl(0xe0000001);
     attr.qp_type = IBV_QPT_UD;
-    refused(rdma_create_id(channel, &other, NULL, RDMA_PS_UDP), EOPNOTSUPP);
     refused(rdma_create_id(channel, &other, NULL, RDMA_PS_IB), EOPNOTSUPP);
     refused(rdma_bind_addr(id, &ib), EAFNOSUPPORT);
     refused(rdma_resolve_addr(id, NULL, (struct sockaddr *)&group, 1), EINVAL);
@@ -316,6 +315,33 @@ static void calls__out_of_order_or_not_of_iwarp__are_refused(void **state)
     refused(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &flag, sizeof flag), EINVAL);
     refused(rdma_create_qp(id, NULL, &attr), EOPNOTSUPP);
     refused(rdma_get_cm_event(NULL, NULL), EINVAL);
+}
+
+/* Programs that connect by number look for the device of an address in this way. */
+static void bind__of_an_id_for_datagrams__finds_the_device_and_no_more(void **state)
+{
+    struct sockaddr_in at = loopback(0);
+    struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_recv_wr = 1},
+                                    .qp_type = IBV_QPT_UD};
+    struct rdma_cm_id *udp, *tcp;
+
+    (void)state;
+    assert_int_equal(rdma_create_id(channel, &udp, NULL, RDMA_PS_UDP), 0);
+    assert_int_equal(udp->qp_type, IBV_QPT_UD);
+    assert_int_equal(rdma_bind_addr(udp, (struct sockaddr *)&at), 0);
+    assert_non_null(udp->verbs);
+    assert_int_equal(udp->port_num, 1);
+    at.sin_port = rdma_get_src_port(udp);
+    assert_int_not_equal(at.sin_port, 0);
+    refused(rdma_listen(udp, 1), EOPNOTSUPP);
+    refused(rdma_create_qp(udp, NULL, &attr), EOPNOTSUPP);
+    assert_int_equal(rdma_resolve_addr(udp, NULL, (struct sockaddr *)&at, 1), 0);
+    refused(rdma_resolve_route(udp, 1), EOPNOTSUPP);
+    refused(rdma_connect(udp, NULL), EINVAL);
+    assert_int_equal(rdma_create_id(channel, &tcp, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(tcp, (struct sockaddr *)&at), 0); /* another port of TCP */
+    assert_int_equal(rdma_destroy_id(tcp), 0);
+    assert_int_equal(rdma_destroy_id(udp), 0);
 }
 
 static void depths__beyond_the_device__are_refused_and_255_is_the_most(void **state)
@@ -447,6 +473,7 @@ int main(void)
         test(resolve__of_a_bound_id__keeps_its_address),
         test(getaddrinfo__without_names__is_what_the_hints_say),
         test(calls__out_of_order_or_not_of_iwarp__are_refused),
+        test(bind__of_an_id_for_datagrams__finds_the_device_and_no_more),
         test(depths__beyond_the_device__are_refused_and_255_is_the_most),
         test(create_qp__of_an_id_with_queues__uses_them),
         test(create_qp__that_failed__can_be_tried_again_with_the_same_attributes),

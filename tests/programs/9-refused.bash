@@ -54,7 +54,7 @@ either_ended()
 try "ibv_uc_pingpong" fails "$only_rc" ibv_uc_pingpong
 try "ibv_xsrq_pingpong" fails 'iWARP has no XRC' ibv_xsrq_pingpong
 try "udaddy" fails "$only_tcp" udaddy -b 127.0.0.1
-try "mckey" fails "$only_tcp" mckey -m 224.0.0.1 -b 127.0.0.1
+try "mckey" fails 'a multicast address; iWARP has connections only' mckey -m 224.0.0.1 -b 127.0.0.1
 try "rdma_xserver -c x" fails "$only_tcp" rdma_xserver -c x
 try "ib_send_bw -R -c UD" pair_fails "$only_tcp" ib_send_bw -R -F -c UD -p PORT -- ib_send_bw -R -F -c UD -p PORT 127.0.0.1
 try "udpong" fails 'datagram sockets need UD' udpong -b 127.0.0.1

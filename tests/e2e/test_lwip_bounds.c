@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a peer can have lwIP keep: segments out of order, and connections that have ended. The peer
- * is nothing but frames, and lwIP's own lists are counted.
+ * What a peer can have lwIP keep: segments out of order, tiny segments that nobody reads, and
+ * connections that have ended. And segments that lwIP alone would answer with the end of the
+ * process, or a worker with the whole of a processor. The peer is nothing but frames, and lwIP's
+ * own lists are looked at.
  */
 #include "octets.h"
 #include "progress.h"
@@ -11,9 +13,12 @@
 
 #ifdef IWARP_HAVE_LWIP
 
+#include "base/guard.h"
+#include "base/process.h"
 #include "transport/lwip/core.h"
 
 #include <arpa/inet.h>
+#include <lwip/nd6.h>
 #include <lwip/priv/tcp_priv.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,9 +39,11 @@ static uv_loop_t loop;
 static int wire;
 
 static struct {
-    uint16_t port;
+    uint16_t port, window;
     uint32_t seq, ack;
-} peer;
+    uint8_t options[40]; /* of the next segment */
+    size_t options_len;
+} peer = {.window = 65535};
 
 static void put(uint8_t *p, uint32_t value, int octets)
 {
@@ -83,11 +90,11 @@ static void run(void)
     }
 }
 
-static void send_segment(unsigned flags, uint32_t seq, const char *data)
+static void send_octets(unsigned flags, uint32_t seq, const void *data, size_t len)
 {
-    size_t len = strlen(data), n = 54 + len;
-    uint8_t f[100] = {0};
-    uint32_t pseudo = 6 + 20 + (uint32_t)len;
+    size_t head = 20 + peer.options_len, n = 34 + head + len;
+    uint8_t f[1600] = {0};
+    uint32_t pseudo = 6 + (uint32_t)(head + len);
 
     memcpy(f, mac, 6);
     memcpy(f + 6, own, 6);
@@ -103,16 +110,31 @@ static void send_segment(unsigned flags, uint32_t seq, const char *data)
     put(f + 36, PORT, 2);
     put(f + 38, seq, 4);
     put(f + 42, flags & ACK ? peer.ack : 0, 4);
-    f[46] = 0x50;
+    f[46] = (uint8_t)(head / 4 << 4);
     f[47] = (uint8_t)flags;
-    put(f + 48, 65535, 2);
-    memcpy(f + 54, data, len);
+    put(f + 48, peer.window, 2);
+    memcpy(f + 54, peer.options, peer.options_len);
+    memcpy(f + 34 + head, data, len);
+    peer.options_len = 0;
     for (int i = 26; i < 34; i += 2) {
         pseudo += get(f + i, 2);
     }
     put(f + 50, checksum(f + 34, n - 34, pseudo), 2);
     assert_int_equal(send(wire, f, n, 0), n);
+}
+
+static void send_segment(unsigned flags, uint32_t seq, const char *data)
+{
+    send_octets(flags, seq, data, strlen(data));
     run();
+}
+
+/* The next segment says so. */
+static void put_mss(uint16_t mss)
+{
+    put(peer.options, 2 << 8 | 4, 2);
+    put(peer.options + 2, mss, 2);
+    peer.options_len = 4;
 }
 
 static void connect_from(uint16_t port)
@@ -123,21 +145,52 @@ static void connect_from(uint16_t port)
     send_segment(ACK, peer.seq, "");
 }
 
+static const struct sockaddr_in at = {.sin_family = AF_INET,
+                                      .sin_port = __builtin_bswap16(PORT),
+                                      .sin_addr.s_addr = __builtin_bswap32(0x0a090001)};
+
 /* The device asks who has the peer's address, and learns it by a question of the peer. */
-static void open_device(void)
+static void introduce(void)
 {
     static const uint8_t question[] = {8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
-    const struct sockaddr_in at = {
-        .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(0x0a090001)};
-    struct iwarp_device_options o;
     uint8_t f[42];
-    char text[60];
-    int link[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, link), 0);
-    wire = link[1];
-    snprintf(text, sizeof text, "lwip:fd=%d,addr=10.9.0.1/24", link[0]);
+    memset(f, 0xff, 6);
+    memcpy(f + 6, own, 6);
+    memcpy(f + 12, question, sizeof question);
+    memcpy(f + 22, own, 6);
+    put(f + 28, 0x0a090002, 4);
+    memset(f + 32, 0, 6);
+    put(f + 38, 0x0a090001, 4);
+    memset(mac, 0, sizeof mac);
+    assert_int_equal(send(wire, f, sizeof f, 0), sizeof f);
+    for (int i = 0; i < 100 && mac[0] == 0; i++) {
+        run();
+        usleep(1000);
+    }
+    run();
+}
+
+/* The text of a transport over a new wire, whose other end is *link. */
+static const char *new_wire(int *link)
+{
+    static char text[100];
+    int both[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, both), 0);
+    wire = both[1];
+    *link = both[0];
+    snprintf(text, sizeof text, "lwip:fd=%d,addr=10.9.0.1/24,addr=fd00::1/64", both[0]);
     uv_loop_init(&loop);
+    return text;
+}
+
+static void open_device(void)
+{
+    struct iwarp_device_options o;
+    int link;
+    const char *text = new_wire(&link);
+
     iwarp_device_options_init(&o);
     o.transport = text;
     o.progress = IWARP_PROGRESS_EMBEDDED;
@@ -147,19 +200,8 @@ static void open_device(void)
     must(iwarp_eq_create(device, &eq));
     must(iwarp_listen(device, (const struct sockaddr *)&at, sizeof at, NULL, 128, eq, NULL,
                       &listener));
-    memset(f, 0xff, 6);
-    memcpy(f + 6, own, 6);
-    memcpy(f + 12, question, sizeof question);
-    memcpy(f + 22, own, 6);
-    put(f + 28, 0x0a090002, 4);
-    memset(f + 32, 0, 6);
-    put(f + 38, 0x0a090001, 4);
-    assert_int_equal(send(wire, f, sizeof f, 0), sizeof f);
-    for (int i = 0; i < 100 && mac[0] == 0; i++) {
-        run();
-        usleep(1000);
-    }
-    run();
+    close(link);
+    introduce();
 }
 
 static void close_device(void)
@@ -229,11 +271,254 @@ static void connections__that_have_ended__are_remembered_as_far_as_the_bound(voi
     }
 }
 
+/* --- one connection, without a stream above it ---------------------------------------------- */
+
+static struct iwarp_stack *stack;
+static struct iwarp_seat *seat;
+static struct iwarp_acceptor *acceptor;
+static struct iwarp_endpoint *ep;
+static unsigned upcalls, left;
+
+static void on_left(void *arg)
+{
+    (void)arg;
+    left++;
+}
+
+static void on_event(void *user)
+{
+    (void)user;
+}
+
+static const uint8_t octets[65536];
+
+/* As a stream does that has much to send. */
+static void on_ready(void *user, bool readable, bool writable)
+{
+    struct iovec iov = {(void *)(uintptr_t)octets, sizeof octets};
+
+    (void)user;
+    (void)readable;
+    upcalls++;
+    if (writable) {
+        (void)ep->ops->writev(ep, &iov, 1);
+        ep->ops->watch(ep, true, true);
+    }
+}
+
+/* The peer connects with the options that are set. */
+static void open_endpoint(void)
+{
+    const size_t options = peer.options_len;
+    union iwarp_arrival arrival;
+    struct sockaddr_storage from;
+    socklen_t len;
+    int link;
+    const char *text = new_wire(&link);
+
+    iwarp_process_watch();
+    assert_int_equal(iwarp_guard_install(), 0);
+    must(iwarp_stack_open(text, &stack));
+    close(link);
+    assert_int_equal(stack->ops->join(stack, &seat), 0);
+    stack->ops->sit(seat, &loop);
+    assert_int_equal(
+        stack->ops->listen(stack, (const struct sockaddr *)&at, sizeof at, 8, &acceptor), 0);
+    acceptor->ready = acceptor->closed = on_event;
+    assert_int_equal(stack->ops->open(acceptor, seat), 0);
+    introduce();
+    peer.options_len = options;
+    connect_from(2000);
+    assert_int_equal(stack->ops->accept(acceptor, &arrival, &from, &len), 0);
+    assert_int_equal(stack->ops->attach(seat, arrival, &ep), 0);
+    ep->ready = on_ready;
+    ep->closed = on_event;
+    ep->ops->watch(ep, false, false);
+}
+
+static void close_endpoint(void)
+{
+    peer.window = 65535;
+    ep->ops->close(ep, true);
+    stack->ops->unlisten(acceptor);
+    stack->ops->leave(seat, on_left, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    stack->ops->close(stack);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    close(wire);
+}
+
+static ssize_t write_octets(const void *p, size_t n)
+{
+    struct iovec iov = {(void *)(uintptr_t)p, n};
+    ssize_t taken = ep->ops->writev(ep, &iov, 1);
+
+    run();
+    return taken;
+}
+
+/* lwIP's timers have time for `ms`. */
+static void wait_ms(unsigned ms)
+{
+    for (unsigned i = 0; i < ms; i += 10) {
+        usleep(10000);
+        run();
+    }
+}
+
+/* A smaller one is believed of a segment behind the one that said the last one. */
+static void set_window(uint16_t window)
+{
+    send_segment(ACK, peer.seq++, "W");
+    peer.window = window;
+    send_segment(ACK, peer.seq++, "W");
+}
+
+/* lwIP takes the option wherever it is, and insists that what it has cut already is no larger. */
+static void mss__in_a_later_segment__is_not_believed(void **state)
+{
+    (void)state;
+    open_endpoint();
+    set_window(4000);
+    assert_int_equal(write_octets(octets, 20000), 20000);
+    put_mss(100);
+    send_segment(ACK, peer.seq, "");
+    assert_int_equal(write_octets(octets, 20000), 20000);
+    close_endpoint();
+}
+
+/* The only octet that is left goes as a question about the window, and is taken. */
+static void question__about_a_closed_window__may_be_answered_with_all_acknowledged(void **state)
+{
+    (void)state;
+    open_endpoint();
+    set_window(0);
+    uint32_t before = peer.ack;
+    assert_int_equal(write_octets(octets, 1), 1);
+    for (int i = 0; i < 500 && peer.ack == before; i++) {
+        wait_ms(10);
+    }
+    assert_int_equal(peer.ack, before + 1);
+    send_segment(ACK, peer.seq, "");
+    wait_ms(2500);
+    close_endpoint();
+}
+
+/* Out of order, from the window's last octets to behind it; then what was missing. */
+static void segment__out_of_order_and_beyond_the_window__is_cut(void **state)
+{
+    const size_t step = 1400;
+    (void)state;
+    for (unsigned fin = 0; fin < 2; fin++) {
+        open_endpoint();
+        LOCK_TCPIP_CORE();
+        uint32_t right = tcp_active_pcbs->rcv_nxt + tcp_active_pcbs->rcv_wnd;
+        UNLOCK_TCPIP_CORE();
+        uint32_t gap = fin ? 10 + step : 600;
+        while (right - peer.seq > gap + step) {
+            send_octets(ACK, peer.seq, octets, step);
+            peer.seq += step;
+            uv_run(&loop, UV_RUN_NOWAIT);
+        }
+        size_t rest = right - gap - peer.seq;
+        send_octets(ACK, peer.seq, octets, rest);
+        peer.seq += (uint32_t)rest;
+        send_octets(ACK | (fin ? FIN : 0), peer.seq + 10, octets, step);
+        run();
+        send_octets(ACK, peer.seq, octets, fin ? step : 10);
+        run();
+        close_endpoint();
+    }
+}
+
+/* Segments of one octet would fill the queue of packet buffers with less than one write. */
+static void tiny_segments__asked_for_by_the_peer__cost_no_processor(void **state)
+{
+    (void)state;
+    for (unsigned window = 0; window < 2; window++) {
+        if (!window) {
+            put_mss(1);
+        }
+        peer.window = window ? 2 : 65535;
+        open_endpoint();
+        upcalls = 0;
+        uint32_t before = peer.ack;
+        ep->ops->watch(ep, true, true);
+        for (int i = 0; i < 1000; i++) {
+            run();
+        }
+        assert_in_range(upcalls, 1, 20);
+        if (!window) {
+            assert_in_range(peer.ack - before, 100, 10000);
+        }
+        close_endpoint();
+    }
+}
+
+/* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
+static void send_too_big(uint32_t mtu)
+{
+    const struct in6_addr from = {{{0xfd, [15] = 2}}}, to = {{{0xfd, [15] = 1}}};
+    uint8_t f[14 + 40 + 48] = {0}, *icmp = f + 54;
+
+    memcpy(f, mac, 6);
+    memcpy(f + 6, own, 6);
+    put(f + 12, 0x86dd, 2);
+    f[14] = 0x60;
+    put(f + 18, 48, 2);
+    f[20] = 58;
+    f[21] = 64;
+    memcpy(f + 22, &from, 16);
+    memcpy(f + 38, &to, 16);
+    icmp[0] = 2;
+    put(icmp + 4, mtu, 4);
+    icmp[8] = 0x60;
+    memcpy(icmp + 16, &to, 16);
+    memcpy(icmp + 32, &from, 16);
+    put(icmp + 2, checksum(f + 22, sizeof f - 22, 58 + 48), 2);
+    assert_int_equal(send(wire, f, sizeof f, 0), sizeof f);
+    run();
+}
+
+/* From somebody who is not on the way it would leave the next connection segments of no octets. */
+static void packet_too_big__beyond_what_can_be__is_not_believed(void **state)
+{
+    static const uint32_t said[] = {0, 41, 60, 1279, 1501, 65535, UINT32_MAX, 1400};
+    const struct sockaddr_in6 far = {
+        .sin6_family = AF_INET6, .sin6_port = htons(PORT), .sin6_addr = {{{0xfd, [15] = 2}}}};
+    const struct iwarp_way way = {
+        .addr = (const struct sockaddr *)&far, .addr_len = sizeof far, .traffic_class = -1};
+    struct iwarp_endpoint *other;
+    ip6_addr_t addr;
+
+    (void)state;
+    open_endpoint();
+    assert_int_equal(stack->ops->connect(seat, &way, &other), 0);
+    other->closed = on_event;
+    run();
+    memset(&addr, 0, sizeof addr);
+    memcpy(addr.addr, &far.sin6_addr, sizeof addr.addr);
+    for (unsigned i = 0; i < sizeof said / sizeof *said; i++) {
+        send_too_big(said[i]);
+        LOCK_TCPIP_CORE();
+        unsigned mtu = nd6_get_destination_mtu(&addr, netif_list);
+        UNLOCK_TCPIP_CORE();
+        assert_int_equal(mtu, said[i] == 1400 ? 1400 : 1500);
+    }
+    other->ops->close(other, true);
+    close_endpoint();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(octets__out_of_order__are_kept_as_far_as_the_bound),
         cmocka_unit_test(connections__that_have_ended__are_remembered_as_far_as_the_bound),
+        cmocka_unit_test(mss__in_a_later_segment__is_not_believed),
+        cmocka_unit_test(question__about_a_closed_window__may_be_answered_with_all_acknowledged),
+        cmocka_unit_test(segment__out_of_order_and_beyond_the_window__is_cut),
+        cmocka_unit_test(tiny_segments__asked_for_by_the_peer__cost_no_processor),
+        cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);
 }

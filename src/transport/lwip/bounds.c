@@ -9,27 +9,50 @@
  *                            acknowledge its last octets, or sends no FIN
  *
  * There is no other limit to the last two, since the device's connections are gone by then.
+ *
+ * And what it insists on, though a peer can have it otherwise: it ends the process when
+ *
+ *   a segment out of order ends beyond the window, and what was missing comes
+ *   all is acknowledged while it asks whether the window is open: a question carries an octet,
+ *   which may have been the last one
  */
 #include "transport/lwip/core.h"
 
 #include <lwip/priv/tcp_priv.h>
+#include <string.h>
 
-/* With our options lwIP does it itself, and its SACKs know of it (own/lwipopts.h). */
+/* Does it end behind the window?  lwIP cuts only what comes behind all that waits. */
+static bool is_beyond(const struct tcp_pcb *pcb, const struct tcp_seg *seg)
+{
+    return TCP_SEQ_GT(seg->tcphdr->seqno + TCP_TCPLEN(seg), pcb->rcv_nxt + pcb->rcv_wnd);
+}
+
+/*
+ * The first segment too many, or beyond the window, is forgotten with all behind it; the peer sends
+ * them again. With our options lwIP counts them itself (own/lwipopts.h).
+ */
+static void trim_out_of_order(struct tcp_pcb *pcb)
+{
+    struct tcp_seg **at = &pcb->ooseq;
+
+    for (unsigned n = 0; *at && n < IWARP_LW_OUT_OF_ORDER && !is_beyond(pcb, *at); n++) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        tcp_segs_free(*at);
+        *at = NULL;
+#if LWIP_TCP_SACK_OUT
+        memset(pcb->rcv_sacks, 0, sizeof pcb->rcv_sacks); /* they may name what was forgotten */
+#endif
+    }
+}
+
 void iwarp_lw_trim(struct tcp_pcb *pcb)
 {
-#if TCP_QUEUE_OOSEQ && !LWIP_TCP_SACK_OUT
-    struct tcp_seg *seg = pcb->ooseq;
-
-    for (unsigned n = 1; seg && n < IWARP_LW_OUT_OF_ORDER; n++) {
-        seg = seg->next;
+    trim_out_of_order(pcb);
+    if (!pcb->unsent) {
+        pcb->persist_backoff = 0;
     }
-    if (seg && seg->next) { /* the peer sends them again */
-        tcp_segs_free(seg->next);
-        seg->next = NULL;
-    }
-#else
-    (void)pcb;
-#endif
 }
 
 static bool is_orphan(const struct tcp_pcb *pcb)

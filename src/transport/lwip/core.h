@@ -7,7 +7,7 @@
  *   link.h       a way for Ethernet frames: a socket or tap (link_packet.c), rings (link_ring.c)
  *   netif.c      an interface of lwIP on a link; several devices of the process may share one
  *   conflict.c   another station with the same address
- *   syn.c        SYNs that lwIP would not answer as they should be
+ *   syn.c        segments that lwIP would not treat as they should be
  *   bounds.c     how much it keeps for peers
  *   seat.c       a worker's place at it: reads the link, tells endpoints what has come
  *   endpoint.c   one connection; address.c its addresses; loans.c octets without copies;
@@ -92,7 +92,7 @@ void iwarp_lw_netif_resume(struct iwarp_lw_netif *n);
 /* An ARP packet of its whole length: does it come from a station with this one's address? */
 void iwarp_lw_see_arp(struct iwarp_lw_netif *n, const uint8_t *arp);
 
-/* The frame that has just come: false, if it is a SYN for which there is no room.  syn.c */
+/* The frame that has just come: false, if lwIP is not to have it. syn.c */
 bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets);
 
 /* --- bounds (bounds.c); core lock held ------------------------------------------------------- */
@@ -252,6 +252,9 @@ extern const struct iwarp_loans iwarp_lw_loans;
 
 /* Core lock held, all that follow.  Octets that a segment may carry. */
 uint32_t iwarp_lw_emss(const struct tcp_pcb *pcb);
+
+/* For one call of tcp_write, which takes all or nothing: far less than the queue has room for. */
+size_t iwarp_lw_write_most(const struct tcp_pcb *pcb);
 
 /* Copy what is referred to: nobody waits any more.  False: it cannot be sent. */
 bool iwarp_lw_own(struct iwarp_lw_endpoint *e);

@@ -24,6 +24,7 @@
 #define PORT_FIRST   0xC000
 #define PORT_TRIES   1024
 #define PROBES       4
+#define LEAST_MSS    88 /* a smaller one is taken for this; no Ethernet asks for it */
 
 static uint8_t stage[STAGE_OCTETS]; /* under the core lock, as all here */
 
@@ -214,12 +215,29 @@ static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t octets)
     return ERR_OK;
 }
 
+/*
+ * Each segment costs packet buffers, whatever it carries. For a peer that asks for tiny ones, by
+ * its MSS or by its window, they would be used up before one FPDU is written.
+ */
+static void enlarge_segments(struct tcp_pcb *pcb)
+{
+    if (pcb->mss < LEAST_MSS) {
+        pcb->mss = LEAST_MSS;
+    }
+    if (pcb->cwnd < pcb->mss) {
+        pcb->cwnd = pcb->mss;
+    }
+    if (pcb->snd_wnd_max < 2 * LEAST_MSS) { /* half of it is the most for a segment */
+        pcb->snd_wnd_max = 2 * LEAST_MSS;
+    }
+}
+
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 {
     struct iwarp_lw_endpoint *e = arg;
 
-    (void)pcb;
     (void)err;
+    enlarge_segments(pcb);
     e->connected = true;
     iwarp_lw_note_if_ready(e);
     return ERR_OK;
@@ -357,12 +375,13 @@ static ssize_t lw_readv(struct iwarp_endpoint *ep, const struct iovec *iov, int 
 static ssize_t put(struct iwarp_lw_endpoint *e, const uint8_t *from, size_t octets)
 {
     struct tcp_pcb *pcb = e->pcb;
-    size_t total = 0;
+    size_t total = 0, most = iwarp_lw_write_most(pcb);
 
+    most = most < STAGE_OCTETS ? most : STAGE_OCTETS;
     while (total < octets) {
         size_t room = pcb->snd_buf, n = octets - total;
         n = n < room ? n : room;
-        n = n < STAGE_OCTETS ? n : STAGE_OCTETS;
+        n = n < most ? n : most;
         if (n == 0) {
             break;
         }
@@ -514,6 +533,9 @@ struct iwarp_lw_endpoint *iwarp_lw_endpoint_new(struct iwarp_lw_netif *n, struct
         iwarp_lw_on_frame = on_frame;
         e->pcb = pcb;
         e->connected = pcb->state == ESTABLISHED;
+        if (e->connected) {
+            enlarge_segments(pcb);
+        }
         e->acked = e->loss.acked = pcb->lastack;
         tcp_bind_netif(pcb, &n->netif);
         tcp_nagle_disable(pcb); /* an MPA frame is one write */

@@ -20,9 +20,10 @@
 #include <lwip/priv/tcp_priv.h>
 #include <string.h>
 
-#define STAGE_OCTETS 65536
+#define STAGE_OCTETS 32768
 #define REFER_LEAST  256 /* pieces below this are copied */
 #define QUEUE_SPARE  64  /* packet buffers that one FPDU may need */
+#define SEGMENTS     32  /* of one call of tcp_write */
 
 static uint8_t stage[STAGE_OCTETS]; /* under the core lock */
 
@@ -112,6 +113,11 @@ static uint16_t option_octets(const struct tcp_pcb *pcb)
 uint32_t iwarp_lw_emss(const struct tcp_pcb *pcb)
 {
     return (uint32_t)segment_octets(pcb) - option_octets(pcb);
+}
+
+size_t iwarp_lw_write_most(const struct tcp_pcb *pcb)
+{
+    return (size_t)SEGMENTS * iwarp_lw_emss(pcb);
 }
 
 static struct tcp_seg *last_of(struct tcp_seg *seg)
@@ -255,16 +261,16 @@ static bool send_piece(struct sending *s, const uint8_t *p, size_t n)
 /* The next n octets: FPDUs that share a segment, or one that needs several. False: no further. */
 static bool send_group(struct sending *s, size_t n)
 {
+    size_t most = iwarp_lw_write_most(s->e->pcb);
+
+    most = most < UINT16_MAX / 2 ? most : UINT16_MAX / 2; /* tcp_write counts with 16 bits */
     while (n > 0) {
         const struct iovec *v = s->iov;
         size_t k = v->iov_len - s->off;
         k = k < n ? k : n;
-        k = k < STAGE_OCTETS - s->staged ? k : STAGE_OCTETS - s->staged;
-        if (k > UINT16_MAX / 2) {
-            k = UINT16_MAX / 2; /* what one call of tcp_write takes is 16 bits */
-        }
+        k = k < most - s->staged ? k : most - s->staged;
         if (!send_piece(s, (const uint8_t *)v->iov_base + s->off, k) ||
-            (s->staged >= STAGE_OCTETS / 2 && !flush_stage(s))) {
+            (s->staged == most && !flush_stage(s))) {
             return false;
         }
         n -= k;

@@ -18,6 +18,8 @@
 #include <lwip/mld6.h>
 #include <lwip/priv/tcp_priv.h>
 #include <lwip/prot/ethernet.h>
+#include <lwip/prot/icmp6.h>
+#include <lwip/prot/ip6.h>
 #include <netif/ethernet.h>
 #include <poll.h>
 #include <semaphore.h>
@@ -148,9 +150,37 @@ static bool is_own6(const struct iwarp_lw_netif *n, const uint8_t *packet)
     return own;
 }
 
+static bool is_fragment4(const uint8_t *packet)
+{
+    return (packet[6] & 0x3f) != 0 || packet[7] != 0;
+}
+
+/*
+ * TCP, and ICMP at once or behind the one option that multicast listening has. "Packet too big" is
+ * believed within what IPv6 allows and the link has (RFC 8201 4): lwIP believes anything, of
+ * anybody, and would make segments of no octets for the next connection, or of too many.
+ */
+static bool is_known6(const struct iwarp_lw_netif *n, const uint8_t *packet, size_t octets)
+{
+    size_t at = packet[6] == IP6_NEXTH_HOPBYHOP ? 48 : 40;
+    uint32_t mtu;
+
+    if (packet[6] == IP6_NEXTH_TCP) {
+        return true;
+    }
+    if (octets < at + 8 ||
+        (packet[6] != IP6_NEXTH_ICMP6 &&
+         (packet[6] != IP6_NEXTH_HOPBYHOP || packet[40] != IP6_NEXTH_ICMP6 || packet[41] != 0))) {
+        return false;
+    }
+    memcpy(&mtu, packet + at + 4, sizeof mtu);
+    return packet[at] != ICMP6_TYPE_PTB ||
+           (ntohl(mtu) >= IWARP_LW_MTU_LEAST6 && ntohl(mtu) <= n->options.mtu);
+}
+
 /*
  * Frames for others are left out: a switch may send them everywhere.  So are packets for others:
- * lwIP, as the distribution builds it, would forward them.
+ * lwIP, as the distribution builds it, would forward them. And fragments, of which TCP has none.
  */
 static bool is_ours(struct iwarp_lw_netif *n, size_t octets)
 {
@@ -167,9 +197,10 @@ static bool is_ours(struct iwarp_lw_netif *n, size_t octets)
         iwarp_lw_see_arp(n, packet);
         return true;
     case ETHTYPE_IP:
-        return octets >= IWARP_LW_ETHERNET + 20 && is_own4(n, packet);
+        return octets >= IWARP_LW_ETHERNET + 20 && is_own4(n, packet) && !is_fragment4(packet);
     case ETHTYPE_IPV6:
-        return octets >= IWARP_LW_ETHERNET + 40 && is_own6(n, packet);
+        return octets >= IWARP_LW_ETHERNET + 40 && is_own6(n, packet) &&
+               is_known6(n, packet, octets - IWARP_LW_ETHERNET);
     default:
         return false;
     }

@@ -18,6 +18,7 @@
 #include "transport/lwip/core.h"
 
 #include <arpa/inet.h>
+#include <lwip/etharp.h>
 #include <lwip/nd6.h>
 #include <lwip/priv/tcp_priv.h>
 #include <string.h>
@@ -149,21 +150,16 @@ static const struct sockaddr_in at = {.sin_family = AF_INET,
                                       .sin_port = __builtin_bswap16(PORT),
                                       .sin_addr.s_addr = __builtin_bswap32(0x0a090001)};
 
+/* The peer asks everybody who has the device's address. */
+static const uint8_t question[42] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0,  9, 8, 6,
+                                     0,    1,    8,    0,    6,    4,    0, 1, 2, 0, 0,  0, 0, 9,
+                                     10,   9,    0,    2,    0,    0,    0, 0, 0, 0, 10, 9, 0, 1};
+
 /* The device asks who has the peer's address, and learns it by a question of the peer. */
 static void introduce(void)
 {
-    static const uint8_t question[] = {8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
-    uint8_t f[42];
-
-    memset(f, 0xff, 6);
-    memcpy(f + 6, own, 6);
-    memcpy(f + 12, question, sizeof question);
-    memcpy(f + 22, own, 6);
-    put(f + 28, 0x0a090002, 4);
-    memset(f + 32, 0, 6);
-    put(f + 38, 0x0a090001, 4);
     memset(mac, 0, sizeof mac);
-    assert_int_equal(send(wire, f, sizeof f, 0), sizeof f);
+    assert_int_equal(send(wire, question, sizeof question, 0), sizeof question);
     for (int i = 0; i < 100 && mac[0] == 0; i++) {
         run();
         usleep(1000);
@@ -455,6 +451,80 @@ static void tiny_segments__asked_for_by_the_peer__cost_no_processor(void **state
     }
 }
 
+static unsigned references_to(const struct tcp_seg *seg, const uint8_t *p, size_t n)
+{
+    unsigned found = 0;
+
+    for (; seg; seg = seg->next) {
+        for (const struct pbuf *b = seg->p; b; b = b->next) {
+            found += (uintptr_t)b->payload - (uintptr_t)p < n;
+        }
+    }
+    return found;
+}
+
+/* Both ends say FIN at once, and the peer acknowledges nothing: lwIP has the rest alone. */
+static void octets__referred_to_when_both_have_said_fin__are_copied(void **state)
+{
+    const uint32_t fpdus[] = {1400, 1400, 1400};
+    const struct iovec iov = {(void *)(uintptr_t)octets, 4200};
+    const struct iwarp_burst burst = {
+        .size = sizeof burst, .iov = &iov, .n = 1, .fpdus = fpdus, .fpdu_count = 3};
+
+    (void)state;
+    open_endpoint();
+    uint32_t ack = peer.ack;
+    assert_int_equal(ep->loans->refer(ep, &burst), 4200);
+    ep->ops->shutdown_write(ep);
+    run();
+    peer.ack = ack;
+    send_segment(ACK | FIN, peer.seq, "");
+    LOCK_TCPIP_CORE();
+    const struct tcp_pcb *pcb = tcp_active_pcbs;
+    bool waits = pcb->state == CLOSING && pcb->unacked;
+    unsigned found = references_to(pcb->unacked, octets, sizeof octets) +
+                     references_to(pcb->unsent, octets, sizeof octets);
+    UNLOCK_TCPIP_CORE();
+    assert_true(waits);
+    assert_int_equal(found, 0);
+    assert_int_equal(ep->loans->released(ep), 4200);
+    close_endpoint();
+}
+
+/* The peer's station is not known at that moment, so lwIP keeps the frames until it is. */
+static void octets__forsaken_while_the_station_is_asked_for__are_not_touched(void **state)
+{
+    static uint8_t memory[400];
+    const uint32_t fpdu = sizeof memory;
+    const struct iovec iov = {memory, sizeof memory};
+    const struct iwarp_burst burst = {
+        .size = sizeof burst, .iov = &iov, .n = 1, .fpdus = &fpdu, .fpdu_count = 1};
+    uint8_t f[2000];
+    ssize_t n;
+    unsigned frames = 0;
+
+    (void)state;
+    open_endpoint();
+    memset(memory, 'a', sizeof memory);
+    LOCK_TCPIP_CORE();
+    etharp_cleanup_netif(netif_list);
+    UNLOCK_TCPIP_CORE();
+    assert_int_equal(ep->loans->refer(ep, &burst), sizeof memory);
+    ep->loans->forsake(ep);
+    memset(memory, 'b', sizeof memory);
+    assert_int_equal(send(wire, question, sizeof question, 0), sizeof question);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    while ((n = recv(wire, f, sizeof f, MSG_DONTWAIT)) > 0) {
+        if (n > 400) {
+            frames++;
+            assert_int_equal(f[n - 1], 'a');
+            assert_int_equal(f[n - 400], 'a');
+        }
+    }
+    assert_int_equal(frames, 1);
+    close_endpoint();
+}
+
 /* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
 static void send_too_big(uint32_t mtu)
 {
@@ -518,6 +588,8 @@ int main(void)
         cmocka_unit_test(question__about_a_closed_window__may_be_answered_with_all_acknowledged),
         cmocka_unit_test(segment__out_of_order_and_beyond_the_window__is_cut),
         cmocka_unit_test(tiny_segments__asked_for_by_the_peer__cost_no_processor),
+        cmocka_unit_test(octets__referred_to_when_both_have_said_fin__are_copied),
+        cmocka_unit_test(octets__forsaken_while_the_station_is_asked_for__are_not_touched),
         cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);

@@ -173,22 +173,36 @@ static void queue(struct iwarp_lw_endpoint *e, struct pbuf *p)
     }
 }
 
+/*
+ * Both ends have said FIN: lwIP goes on alone with what is not acknowledged, so that is copied, and
+ * so released. Where it cannot be, the connection is lost.
+ */
+static err_t leave(struct iwarp_lw_endpoint *e)
+{
+    e->gone = e->gone || (iwarp_lw_is_referring(e) && !iwarp_lw_own(e));
+    struct tcp_pcb *pcb = detach(e);
+    if (e->gone) {
+        tcp_abort(pcb);
+        return ERR_ABRT;
+    }
+    e->ref_to = 0;
+    return ERR_OK;
+}
+
 /* NULL is the peer's FIN.  In every other state than CLOSE_WAIT it is the second of two. */
 static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 {
     struct iwarp_lw_endpoint *e = arg;
+    bool second = !p && pcb->state != CLOSE_WAIT;
 
     (void)err;
     if (p) {
         queue(e, p);
-    } else {
-        e->fin = true;
-        if (pcb->state != CLOSE_WAIT) {
-            (void)detach(e);
-        }
     }
+    e->fin = e->fin || !p;
+    err_t rc = second ? leave(e) : ERR_OK;
     iwarp_lw_note_if_ready(e);
-    return ERR_OK;
+    return rc;
 }
 
 /*

@@ -58,6 +58,9 @@ void iwarp_lw_free(void *p);
 #define LWIP_NETIF_TX_SINGLE_PBUF 0
 #define LWIP_SUPPORT_CUSTOM_PBUF  1
 
+/* What waits for a neighbour's address is copied then: nothing finds it to be forsaken. */
+#define PBUF_NEEDS_COPY(p) (!((p)->type_internal & PBUF_TYPE_FLAG_STRUCT_DATA_CONTIGUOUS))
+
 /* --- octets ---------------------------------------------------------------------------------- */
 
 #define LWIP_CHECKSUM_ON_COPY 1

@@ -25,7 +25,7 @@
 #define OPTION_MSS  2
 
 struct segment {
-    const uint8_t *from; /* address, of `len` octets */
+    const uint8_t *from, *to; /* addresses, of `len` octets */
     size_t len;
     uint16_t from_port, to_port;
     uint32_t seq;
@@ -58,6 +58,7 @@ static bool read_segment(const uint8_t *frame, size_t octets, struct segment *s)
     }
     size_t tcp_header = (size_t)(tcp[12] >> 4) * 4, there = octets - IWARP_LW_ETHERNET - header;
     s->from = ip + (v6 ? 8 : 12);
+    s->to = ip + (v6 ? 24 : 16);
     s->len = v6 ? 16 : 4;
     s->from_port = (uint16_t)big_endian(tcp, 2);
     s->to_port = (uint16_t)big_endian(tcp + 2, 2);
@@ -84,13 +85,18 @@ static bool has_mss(const struct segment *s)
     return at < s->options_len && o[at] == OPTION_MSS;
 }
 
+static bool is_at(const ip_addr_t *ip, const uint8_t *addr, size_t len)
+{
+    const void *own =
+        IP_IS_V6(ip) ? (const void *)ip_2_ip6(ip)->addr : (const void *)&ip_2_ip4(ip)->addr;
+
+    return (IP_IS_V6(ip) ? 16 : 4) == len && memcmp(own, addr, len) == 0;
+}
+
 static bool is_of(const struct tcp_pcb *pcb, const struct segment *s)
 {
-    const void *addr = IP_IS_V6(&pcb->remote_ip) ? (const void *)ip_2_ip6(&pcb->remote_ip)->addr
-                                                 : (const void *)&ip_2_ip4(&pcb->remote_ip)->addr;
-
     return pcb->remote_port == s->from_port && pcb->local_port == s->to_port &&
-           (IP_IS_V6(&pcb->remote_ip) ? 16 : 4) == s->len && memcmp(addr, s->from, s->len) == 0;
+           is_at(&pcb->remote_ip, s->from, s->len);
 }
 
 static void forget(const struct iwarp_lw_netif *n, const struct segment *s)
@@ -115,15 +121,34 @@ static unsigned half_open(const struct tcp_pcb_listen *listener)
     return count;
 }
 
-static bool has_room(const struct iwarp_lw_netif *n, const struct segment *s)
+/* As lwIP finds it: one at this address, or else at any. NULL: there is none. */
+static const struct tcp_pcb_listen *listener_of(const struct iwarp_lw_netif *n,
+                                                const struct segment *s)
 {
+    const struct tcp_pcb_listen *any = NULL;
+
     for (const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs; l; l = l->next) {
-        if (l->local_port == s->to_port && l->netif_idx == netif_get_index(&n->netif)) {
-            const struct iwarp_lw_queue *q = l->callback_arg;
-            return half_open(l) + q->count < q->most;
+        if (l->local_port != s->to_port || l->netif_idx != netif_get_index(&n->netif)) {
+            continue;
+        }
+        if (IP_IS_ANY_TYPE_VAL(l->local_ip)) {
+            any = l;
+        } else if (is_at(&l->local_ip, s->to, s->len)) {
+            return l;
         }
     }
-    return true;
+    return any;
+}
+
+static bool has_room(const struct iwarp_lw_netif *n, const struct segment *s)
+{
+    const struct tcp_pcb_listen *l = listener_of(n, s);
+
+    if (!l) {
+        return true;
+    }
+    const struct iwarp_lw_queue *q = l->callback_arg;
+    return half_open(l) + q->count < q->most;
 }
 
 bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets)

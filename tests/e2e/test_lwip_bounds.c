@@ -451,6 +451,67 @@ static void tiny_segments__asked_for_by_the_peer__cost_no_processor(void **state
     }
 }
 
+static uint8_t octet_at(size_t i)
+{
+    return (uint8_t)(i * 7 + (i >> 8));
+}
+
+static unsigned waiting_buffers(void)
+{
+    unsigned n = 0;
+
+    LOCK_TCPIP_CORE();
+    for (const struct pbuf *p = ((struct iwarp_lw_endpoint *)(void *)ep)->first; p; p = p->next) {
+        n++;
+    }
+    UNLOCK_TCPIP_CORE();
+    return n;
+}
+
+/* Tiny ones alone, and in turn with larger ones; some are lent while more come. */
+static void segments__tiny_and_unread__share_packet_buffers(void **state)
+{
+    static uint8_t got[40000];
+    uint8_t data[1000];
+    struct iovec iov[4];
+    size_t sent = 0, taken = 0;
+
+    (void)state;
+    open_endpoint();
+    while (sent < sizeof got) {
+        size_t n = sent < 20000 ? 1 : 1 + sent % 600;
+        n = n < sizeof got - sent ? n : sizeof got - sent;
+        for (size_t i = 0; i < n; i++) {
+            data[i] = octet_at(sent + i);
+        }
+        send_octets(ACK, peer.seq, data, n);
+        peer.seq += (uint32_t)n;
+        sent += n;
+        run();
+        if (sent == 10000) {
+            unsigned pieces = 4;
+            ssize_t lent = ep->loans->borrow(ep, iov, &pieces);
+            assert_in_range(lent, 3, 4 * 512);
+            send_segment(ACK, peer.seq, "");
+            for (unsigned k = 0; k < pieces; taken += iov[k++].iov_len) {
+                memcpy(got + taken, iov[k].iov_base, iov[k].iov_len);
+            }
+            ep->loans->give_back(ep, taken, 0);
+        }
+    }
+    assert_in_range(waiting_buffers(), 1, 200);
+    while (taken < sent) {
+        struct iovec to = {got + taken, 777};
+        ssize_t n = ep->ops->readv(ep, &to, 1);
+        assert_true(n > 0);
+        taken += (size_t)n;
+    }
+    for (size_t i = 0; i < sizeof got; i++) {
+        assert_int_equal(got[i], octet_at(i));
+    }
+    close_endpoint();
+}
+
 static unsigned references_to(const struct tcp_seg *seg, const uint8_t *p, size_t n)
 {
     unsigned found = 0;
@@ -525,6 +586,27 @@ static void octets__forsaken_while_the_station_is_asked_for__are_not_touched(voi
     close_endpoint();
 }
 
+/* The listener at the other address of the same port has no room for anybody. */
+static void listener__with_room__is_not_held_up_by_another_of_its_port(void **state)
+{
+    const struct sockaddr_in6 at6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(PORT), .sin6_addr = {{{0xfd, [15] = 1}}}};
+    struct iwarp_acceptor *other;
+    union iwarp_arrival arrival;
+    struct sockaddr_storage from;
+    socklen_t len;
+
+    (void)state;
+    open_endpoint();
+    assert_int_equal(
+        stack->ops->listen(stack, (const struct sockaddr *)&at6, sizeof at6, 0, &other), 0);
+    connect_from(2001);
+    assert_int_equal(stack->ops->accept(acceptor, &arrival, &from, &len), 0);
+    stack->ops->refuse(stack, arrival, true);
+    stack->ops->unlisten(other);
+    close_endpoint();
+}
+
 /* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
 static void send_too_big(uint32_t mtu)
 {
@@ -588,8 +670,10 @@ int main(void)
         cmocka_unit_test(question__about_a_closed_window__may_be_answered_with_all_acknowledged),
         cmocka_unit_test(segment__out_of_order_and_beyond_the_window__is_cut),
         cmocka_unit_test(tiny_segments__asked_for_by_the_peer__cost_no_processor),
+        cmocka_unit_test(segments__tiny_and_unread__share_packet_buffers),
         cmocka_unit_test(octets__referred_to_when_both_have_said_fin__are_copied),
         cmocka_unit_test(octets__forsaken_while_the_station_is_asked_for__are_not_touched),
+        cmocka_unit_test(listener__with_room__is_not_held_up_by_another_of_its_port),
         cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);

@@ -162,6 +162,7 @@ struct iwarp_lw_endpoint {
     bool away;         /* reads are wanted, and its owner comes for them without being told */
     size_t end_octets; /* the end is wanted, or so many octets; 0: it is not */
     struct pbuf *first, *last; /* received; each of them stands alone */
+    size_t spare;              /* octets that the last has room for */
     size_t taken;              /* octets of the first that were read */
     size_t octets;             /* that can be read */
     size_t held;               /* of these, what waits for more: no news */

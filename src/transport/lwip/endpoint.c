@@ -16,15 +16,17 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define STAGE_OCTETS 16384
-#define TICKS        (TCP_SLOW_INTERVAL < 500 ? 2 : 1) /* of lwIP's slow timer */
-#define TICK_MS      (TICKS * TCP_SLOW_INTERVAL)
-#define FIRST_RTO    (1000 / TCP_SLOW_INTERVAL) /* RFC 6298 2.1; lwIP begins with 3 s */
-#define LEAST_RTO    (200 / TCP_SLOW_INTERVAL)  /* peers may acknowledge late; 0: lwIP's own */
-#define PORT_FIRST   0xC000
-#define PORT_TRIES   1024
-#define PROBES       4
-#define LEAST_MSS    88 /* a smaller one is taken for this; no Ethernet asks for it */
+#define STAGE_OCTETS  16384
+#define TICKS         (TCP_SLOW_INTERVAL < 500 ? 2 : 1) /* of lwIP's slow timer */
+#define TICK_MS       (TICKS * TCP_SLOW_INTERVAL)
+#define FIRST_RTO     (1000 / TCP_SLOW_INTERVAL) /* RFC 6298 2.1; lwIP begins with 3 s */
+#define LEAST_RTO     (200 / TCP_SLOW_INTERVAL)  /* peers may acknowledge late; 0: lwIP's own */
+#define PORT_FIRST    0xC000
+#define PORT_TRIES    1024
+#define PROBES        4
+#define SMALL         256 /* octets of a segment that is gathered with others */
+#define GATHER_OCTETS 512
+#define LEAST_MSS     88 /* a smaller one is taken for this; no Ethernet asks for it */
 
 static uint8_t stage[STAGE_OCTETS]; /* under the core lock, as all here */
 
@@ -155,20 +157,56 @@ static struct tcp_pcb *detach(struct iwarp_lw_endpoint *e)
     return pcb;
 }
 
+static void append(struct iwarp_lw_endpoint *e, struct pbuf *p)
+{
+    p->next = NULL;
+    p->tot_len = p->len;
+    if (e->last) {
+        e->last->next = p;
+    } else {
+        e->first = p;
+    }
+    e->last = p;
+    e->spare = 0;
+}
+
+/*
+ * A segment of an octet costs a packet buffer of a hundred. So small ones that come while others
+ * wait to be read are gathered: copied behind the octets of the last buffer, where that has room.
+ * What is lent of it stays where it is. False: it was not.
+ */
+static bool gather(struct iwarp_lw_endpoint *e, const struct pbuf *p)
+{
+    if (!e->last || p->len > SMALL) {
+        return false;
+    }
+    if (e->spare < p->len) {
+        struct pbuf *room = pbuf_alloc(PBUF_RAW, GATHER_OCTETS, PBUF_RAM);
+        if (!room) {
+            return false;
+        }
+        room->len = 0;
+        append(e, room);
+        e->spare = GATHER_OCTETS;
+    }
+    memcpy((uint8_t *)e->last->payload + e->last->len, p->payload, p->len);
+    e->last->len = (u16_t)(e->last->len + p->len);
+    e->spare -= p->len;
+    return true;
+}
+
 /* A chain is taken apart: tot_len of a longer one would not hold what a large window brings. */
 static void queue(struct iwarp_lw_endpoint *e, struct pbuf *p)
 {
     while (p) {
         struct pbuf *next = p->next;
-        p->next = NULL;
-        p->tot_len = p->len;
-        if (e->last) {
-            e->last->next = p;
-        } else {
-            e->first = p;
-        }
-        e->last = p;
         e->octets += p->len;
+        p->next = NULL;
+        if (gather(e, p)) {
+            pbuf_free(p);
+        } else {
+            append(e, p);
+        }
         p = next;
     }
 }

@@ -71,6 +71,7 @@ void iwarp_lw_consume(struct iwarp_lw_endpoint *e, size_t octets)
     if (e->taken == p->len) {
         e->first = p->next;
         e->last = e->first ? e->last : NULL;
+        e->spare = e->first ? e->spare : 0;
         e->taken = 0;
         p->next = NULL;
         pbuf_free(p);

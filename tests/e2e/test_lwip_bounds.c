@@ -607,6 +607,36 @@ static void listener__with_room__is_not_held_up_by_another_of_its_port(void **st
     close_endpoint();
 }
 
+/* As many as docs/transport.md says. */
+static void neighbours__on_one_link__are_all_remembered(void **state)
+{
+#ifdef IWARP_OWN_LWIP
+    const unsigned most = 127;
+#else
+    const unsigned most = 10;
+#endif
+    uint8_t f[sizeof question];
+    unsigned found = 0;
+
+    (void)state;
+    open_endpoint();
+    for (unsigned i = 0; i < most; i++) {
+        memcpy(f, question, sizeof f);
+        f[11] = f[27] = f[31] = (uint8_t)(2 + i);
+        assert_int_equal(send(wire, f, sizeof f, 0), sizeof f);
+        run();
+    }
+    for (unsigned i = 0; i < most; i++) {
+        const ip4_addr_t addr = {htonl(0x0a090002 + i)}, *ip;
+        struct eth_addr *station;
+        LOCK_TCPIP_CORE();
+        found += etharp_find_addr(netif_list, &addr, &station, &ip) >= 0;
+        UNLOCK_TCPIP_CORE();
+    }
+    assert_int_equal(found, most);
+    close_endpoint();
+}
+
 /* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
 static void send_too_big(uint32_t mtu)
 {
@@ -674,6 +704,7 @@ int main(void)
         cmocka_unit_test(octets__referred_to_when_both_have_said_fin__are_copied),
         cmocka_unit_test(octets__forsaken_while_the_station_is_asked_for__are_not_touched),
         cmocka_unit_test(listener__with_room__is_not_held_up_by_another_of_its_port),
+        cmocka_unit_test(neighbours__on_one_link__are_all_remembered),
         cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);

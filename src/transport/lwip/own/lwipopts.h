@@ -72,6 +72,11 @@ void iwarp_lw_copy(void *to, const void *from, size_t n);
 
 /* --- below TCP ------------------------------------------------------------------------------- */
 
+/* Neighbours on the link; with more than that each is asked for again and again. */
+#define ARP_TABLE_SIZE            127
+#define LWIP_ND6_NUM_NEIGHBORS    127
+#define LWIP_ND6_NUM_DESTINATIONS 127
+
 #define LWIP_ETHERNET           1
 #define LWIP_ARP                1
 #define ARP_QUEUEING            1

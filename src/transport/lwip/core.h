@@ -104,8 +104,8 @@ bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets);
 #define IWARP_LW_OUT_OF_ORDER 512
 #endif
 
-/* Connections of the process in TIME_WAIT, and as many orphans. */
-#define IWARP_LW_LEFT_OVER 4096
+/* Connections of the process in TIME_WAIT, and as many orphans. Each SYN walks them all. */
+#define IWARP_LW_LEFT_OVER 1024
 
 /* A segment has come. */
 void iwarp_lw_trim(struct tcp_pcb *pcb);

@@ -140,14 +140,10 @@ static const struct tcp_pcb_listen *listener_of(const struct iwarp_lw_netif *n,
     return any;
 }
 
-static bool has_room(const struct iwarp_lw_netif *n, const struct segment *s)
+static bool has_room(const struct tcp_pcb_listen *l)
 {
-    const struct tcp_pcb_listen *l = listener_of(n, s);
-
-    if (!l) {
-        return true;
-    }
     const struct iwarp_lw_queue *q = l->callback_arg;
+
     return half_open(l) + q->count < q->most;
 }
 
@@ -164,8 +160,12 @@ bool iwarp_lw_admit(const struct iwarp_lw_netif *n, size_t octets)
     if (s.flags & (TCP_ACK | TCP_RST)) {
         return true;
     }
+    const struct tcp_pcb_listen *l = listener_of(n, &s);
+    if (!l) {
+        return true; /* to be refused, which is no reason to walk all connections */
+    }
     forget(n, &s);
-    if (!has_room(n, &s)) {
+    if (!has_room(l)) {
         return false;
     }
     iwarp_lw_forget_oldest();

@@ -637,6 +637,37 @@ static void neighbours__on_one_link__are_all_remembered(void **state)
     close_endpoint();
 }
 
+/* Behind the last port come those of connections that last, more than were tried once. */
+static void ports__after_all_were_had__are_those_that_are_free(void **state)
+{
+    struct sockaddr_in far = at;
+    const struct iwarp_way way = {
+        .addr = (const struct sockaddr *)&far, .addr_len = sizeof far, .traffic_class = -1};
+    static struct iwarp_endpoint *lasting[1500];
+    const unsigned most = sizeof lasting / sizeof *lasting;
+
+    (void)state;
+    open_endpoint();
+    far.sin_addr.s_addr = htonl(0x0a090002);
+    for (unsigned i = 0; i < 17000; i++) {
+        struct iwarp_endpoint *other;
+        assert_int_equal(stack->ops->connect(seat, &way, &other), 0);
+        other->closed = on_event;
+        if (i < most) {
+            lasting[i] = other;
+        } else {
+            other->ops->close(other, true);
+        }
+        if (i % 64 == 0) {
+            run();
+        }
+    }
+    for (unsigned i = 0; i < most; i++) {
+        lasting[i]->ops->close(lasting[i], true);
+    }
+    close_endpoint();
+}
+
 /* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
 static void send_too_big(uint32_t mtu)
 {
@@ -705,6 +736,7 @@ int main(void)
         cmocka_unit_test(octets__forsaken_while_the_station_is_asked_for__are_not_touched),
         cmocka_unit_test(listener__with_room__is_not_held_up_by_another_of_its_port),
         cmocka_unit_test(neighbours__on_one_link__are_all_remembered),
+        cmocka_unit_test(ports__after_all_were_had__are_those_that_are_free),
         cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);

@@ -22,7 +22,7 @@
 #define FIRST_RTO     (1000 / TCP_SLOW_INTERVAL) /* RFC 6298 2.1; lwIP begins with 3 s */
 #define LEAST_RTO     (200 / TCP_SLOW_INTERVAL)  /* peers may acknowledge late; 0: lwIP's own */
 #define PORT_FIRST    0xC000
-#define PORT_TRIES    1024
+#define PORTS         (0x10000 - PORT_FIRST)
 #define PROBES        4
 #define SMALL         256 /* octets of a segment that is gathered with others */
 #define GATHER_OCTETS 512
@@ -611,6 +611,21 @@ void iwarp_lw_endpoint_seat(struct iwarp_lw_endpoint *e, struct iwarp_lw_seat *s
 
 /* --- connecting ------------------------------------------------------------------------------ */
 
+/* Of those from PORT_FIRST on, which connections or listeners at this address have; by bits. */
+static void find_taken(const ip_addr_t *at, uint8_t taken[PORTS / 8])
+{
+    memset(taken, 0, PORTS / 8);
+    for (unsigned i = 0; i < NUM_TCP_PCB_LISTS; i++) {
+        for (const struct tcp_pcb *pcb = *tcp_pcb_lists[i]; pcb; pcb = pcb->next) {
+            if (pcb->local_port >= PORT_FIRST &&
+                (ip_addr_isany(&pcb->local_ip) || ip_addr_cmp(&pcb->local_ip, at))) {
+                unsigned port = pcb->local_port - PORT_FIRST;
+                taken[port / 8] |= (uint8_t)(1u << port % 8);
+            }
+        }
+    }
+}
+
 /*
  * One after the other, so that a port comes back late: the peer may remember it in TIME_WAIT, and
  * lwIP as a peer answers no SYN then.  From a random one: lwIP's own choice comes from rand(),
@@ -619,16 +634,20 @@ void iwarp_lw_endpoint_seat(struct iwarp_lw_endpoint *e, struct iwarp_lw_seat *s
 static err_t bind_any_port(struct tcp_pcb *pcb, const ip_addr_t *from)
 {
     static uint16_t next;
-    err_t err = ERR_USE;
+    static uint8_t taken[PORTS / 8];
 
     if (next == 0 && getrandom(&next, sizeof next, 0) != sizeof next) {
         return ERR_IF;
     }
-    for (int i = 0; i < PORT_TRIES && err == ERR_USE; i++) {
+    find_taken(from, taken);
+    for (unsigned i = 0; i < PORTS; i++) {
         next = PORT_FIRST | (uint16_t)(next + 1);
-        err = tcp_bind(pcb, from, next);
+        unsigned port = next - PORT_FIRST;
+        if (!(taken[port / 8] & 1u << port % 8)) {
+            return tcp_bind(pcb, from, next);
+        }
     }
-    return err;
+    return ERR_USE;
 }
 
 static int begin(struct iwarp_lw_netif *n, struct tcp_pcb *pcb, const struct iwarp_way *way,

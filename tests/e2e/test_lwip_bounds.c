@@ -668,6 +668,31 @@ static void ports__after_all_were_had__are_those_that_are_free(void **state)
     close_endpoint();
 }
 
+/* The worker that came last has no connection, so it does not look at the link. */
+static void link__that_was_full__is_watched_by_a_worker_that_reads(void **state)
+{
+    const struct iovec iov = {(void *)(uintptr_t)octets, 3 * 1460}; /* one flight */
+    const int least = 1;
+    struct iwarp_seat *idle;
+
+    (void)state;
+    put_mss(1460);
+    open_endpoint();
+    assert_int_equal(stack->ops->join(stack, &idle), 0);
+    stack->ops->sit(idle, &loop);
+    int link = ((struct iwarp_lw_stack *)(void *)stack)->netif->link->fd;
+    assert_int_equal(setsockopt(link, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    for (int i = 0; i < 5; i++) { /* a timer of lwIP may come in between */
+        uint32_t before = peer.ack;
+        assert_int_equal(ep->ops->writev(ep, &iov, 1), iov.iov_len);
+        wait_ms(30);
+        assert_int_equal(peer.ack - before, iov.iov_len);
+        send_segment(ACK, peer.seq, "");
+    }
+    stack->ops->leave(idle, on_left, NULL);
+    close_endpoint();
+}
+
 /* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
 static void send_too_big(uint32_t mtu)
 {
@@ -737,6 +762,7 @@ int main(void)
         cmocka_unit_test(listener__with_room__is_not_held_up_by_another_of_its_port),
         cmocka_unit_test(neighbours__on_one_link__are_all_remembered),
         cmocka_unit_test(ports__after_all_were_had__are_those_that_are_free),
+        cmocka_unit_test(link__that_was_full__is_watched_by_a_worker_that_reads),
         cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);

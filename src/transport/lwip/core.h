@@ -125,6 +125,7 @@ struct iwarp_lw_seat {
     struct iwarp_lw_note *notes, **last;
     bool first;     /* of its device: it reads even if it has no endpoint */
     bool reading;   /* its worker looks at the notes before anything else */
+    bool reads;     /* the link, whenever it is readable */
     bool signalled; /* `wake` is on its way */
     bool polled;    /* `poll` exists */
     bool sleepless; /* `prepare` runs; as `events`, the worker's alone */

@@ -92,6 +92,20 @@ static int send_frame(struct iwarp_lw_netif *n, const struct pbuf *frame)
     return n->down ? -ENETDOWN : p ? send_copy(n, frame) : n->link->ops->send(n->link, iov, pieces);
 }
 
+/* Some worker that reads the link watches it for room, too. */
+static void ask_for_room(struct iwarp_lw_netif *n)
+{
+    struct iwarp_lw_seat *s = n->seats;
+
+    n->full = true;
+    while (s && !s->reads) {
+        s = s->next;
+    }
+    if (s) {
+        uv_async_send(&s->wake);
+    }
+}
+
 /*
  * An error has lwIP keep a segment that waits, and try again: as soon as the link has room
  * (iwarp_lw_netif_resume).
@@ -112,10 +126,7 @@ static err_t output(struct netif *netif, struct pbuf *frame)
         return ERR_OK;
     }
     if (rc == -EAGAIN) {
-        n->full = true;
-        if (n->seats) {
-            uv_async_send(&n->seats->wake); /* its worker watches for room */
-        }
+        ask_for_room(n);
         return ERR_MEM;
     }
     return rc == 0 ? ERR_OK : ERR_IF;

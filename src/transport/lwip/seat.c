@@ -93,6 +93,7 @@ static void watch(struct iwarp_lw_seat *s)
     int events = s->users > 0 || s->first ? UV_READABLE : 0;
 
     LOCK_TCPIP_CORE();
+    s->reads = events != 0;
     bool full = s->netif->full && !s->netif->link->ops->asleep;
     UNLOCK_TCPIP_CORE();
     events |= events && full ? UV_WRITABLE : 0;

@@ -21,8 +21,12 @@
  *                                         something
  *
  * No operation blocks. `ready` and `closed` are called on the worker's thread, out of `poll` or
- * `close`. An endpoint must not call `ready` after `close` was called. Until then it may request a
- * call of `poll` with iwarp_endpoint_wake, on any thread.
+ * `close`; with embedded progress that is the thread of the loop, where `closed` may also come
+ * later, out of a handle of the transport's own. An endpoint must not call `ready` after `close`
+ * was called. Until then it may request a call of `poll` with iwarp_endpoint_wake, on any thread.
+ *
+ * The first writev is a start-up frame of at most 532 octets, as it is one segment: an endpoint
+ * that takes less than all of it is taken for lost.
  */
 #ifndef IWARP_TRANSPORT_H
 #define IWARP_TRANSPORT_H

@@ -21,8 +21,10 @@
 #include <lwip/etharp.h>
 #include <lwip/nd6.h>
 #include <lwip/priv/tcp_priv.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -303,19 +305,13 @@ static void on_ready(void *user, bool readable, bool writable)
 }
 
 /* The peer connects with the options that are set. */
-static void open_endpoint(void)
+static void begin_endpoint(void)
 {
     const size_t options = peer.options_len;
     union iwarp_arrival arrival;
     struct sockaddr_storage from;
     socklen_t len;
-    int link;
-    const char *text = new_wire(&link);
 
-    iwarp_process_watch();
-    assert_int_equal(iwarp_guard_install(), 0);
-    must(iwarp_stack_open(text, &stack));
-    close(link);
     assert_int_equal(stack->ops->join(stack, &seat), 0);
     stack->ops->sit(seat, &loop);
     assert_int_equal(
@@ -330,6 +326,18 @@ static void open_endpoint(void)
     ep->ready = on_ready;
     ep->closed = on_event;
     ep->ops->watch(ep, false, false);
+}
+
+static void open_endpoint(void)
+{
+    int link;
+    const char *text = new_wire(&link);
+
+    iwarp_process_watch();
+    assert_int_equal(iwarp_guard_install(), 0);
+    must(iwarp_stack_open(text, &stack));
+    close(link);
+    begin_endpoint();
 }
 
 static void close_endpoint(void)
@@ -693,6 +701,39 @@ static void link__that_was_full__is_watched_by_a_worker_that_reads(void **state)
     close_endpoint();
 }
 
+/* A switch ends and comes back; the device that had the first one is closed late. */
+static void link__that_came_back__is_had_by_a_new_device_with_the_same_text(void **state)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct iwarp_stack *first;
+    char text[200];
+    int listening = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    (void)state;
+    snprintf(un.sun_path, sizeof un.sun_path, "%s/switch.%d", getenv("TMPDIR"), (int)getpid());
+    snprintf(text, sizeof text, "lwip:unix=%s,addr=10.9.0.1/24", un.sun_path);
+    assert_int_equal(bind(listening, (const struct sockaddr *)&un, sizeof un), 0);
+    assert_int_equal(listen(listening, 2), 0);
+    iwarp_process_watch();
+    assert_int_equal(iwarp_guard_install(), 0);
+    uv_loop_init(&loop);
+    must(iwarp_stack_open(text, &first));
+    close(accept(listening, NULL, NULL));
+    LOCK_TCPIP_CORE();
+    (void)iwarp_lw_netif_input(((struct iwarp_lw_stack *)(void *)first)->netif);
+    UNLOCK_TCPIP_CORE();
+    must(iwarp_stack_open(text, &stack));
+    assert_ptr_not_equal(((struct iwarp_lw_stack *)(void *)first)->netif,
+                         ((struct iwarp_lw_stack *)(void *)stack)->netif);
+    wire = accept(listening, NULL, NULL);
+    begin_endpoint();
+    first->ops->close(first);
+    assert_int_equal(write_octets("alive", 5), 5);
+    close_endpoint();
+    close(listening);
+    unlink(un.sun_path);
+}
+
 /* What a router says that is not there: fd00::1 has sent something too large to fd00::2. */
 static void send_too_big(uint32_t mtu)
 {
@@ -763,6 +804,7 @@ int main(void)
         cmocka_unit_test(neighbours__on_one_link__are_all_remembered),
         cmocka_unit_test(ports__after_all_were_had__are_those_that_are_free),
         cmocka_unit_test(link__that_was_full__is_watched_by_a_worker_that_reads),
+        cmocka_unit_test(link__that_came_back__is_had_by_a_new_device_with_the_same_text),
         cmocka_unit_test(packet_too_big__beyond_what_can_be__is_not_believed),
     };
     return cmocka_run_group_tests_name("lwip_bounds", tests, NULL, NULL);

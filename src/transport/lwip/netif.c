@@ -42,11 +42,23 @@ void (*iwarp_lw_on_frame)(void);
 
 /* --- frames ---------------------------------------------------------------------------------- */
 
-/* The link has ended: so have all connections over it, since nothing else could tell them. */
-static void ended(struct iwarp_lw_netif *n, int error)
+/* Of this interface alone: others may have the same address. */
+static void end_connections(struct iwarp_lw_netif *n, int reset)
 {
     struct tcp_pcb *pcb = tcp_active_pcbs, *next;
 
+    for (; pcb; pcb = next) {
+        next = pcb->next;
+        if (pcb->netif_idx == netif_get_index(&n->netif)) {
+            tcp_abandon(pcb, reset);
+            next = tcp_active_pcbs; /* the list has changed */
+        }
+    }
+}
+
+/* The link has ended: so have all connections over it, since nothing else could tell them. */
+static void ended(struct iwarp_lw_netif *n, int error)
+{
     if (n->down) {
         return;
     }
@@ -54,13 +66,7 @@ static void ended(struct iwarp_lw_netif *n, int error)
     iwarp_log(IWARP_LOG_WARN, "lwip", "%s: the link has ended: %s", n->options.text,
               strerror(error));
     netif_set_link_down(&n->netif);
-    for (; pcb; pcb = next) {
-        next = pcb->next;
-        if (pcb->netif_idx == netif_get_index(&n->netif)) {
-            tcp_abandon(pcb, 0);
-            next = tcp_active_pcbs; /* the list has changed */
-        }
-    }
+    end_connections(n, 0);
 }
 
 /* In one piece: in the place for what is received, since that has been dealt with. */
@@ -373,6 +379,19 @@ static enum iwarp_status open_new(const struct iwarp_lw_options *o, struct iwarp
     return IWARP_OK;
 }
 
+/* table_lock is held. One whose link has ended is of no use to anybody else. */
+static struct iwarp_lw_netif *find(const char *text)
+{
+    struct iwarp_lw_netif *n = table;
+
+    LOCK_TCPIP_CORE();
+    while (n && (n->down || strcmp(n->options.text, text) != 0)) {
+        n = n->next;
+    }
+    UNLOCK_TCPIP_CORE();
+    return n;
+}
+
 enum iwarp_status iwarp_lw_netif_get(const char *text, struct iwarp_lw_netif **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -387,8 +406,7 @@ enum iwarp_status iwarp_lw_netif_get(const char *text, struct iwarp_lw_netif **o
     }
     pthread_once(&once, start_lwip);
     pthread_mutex_lock(&table_lock);
-    for (*out = table; *out && strcmp((*out)->options.text, text) != 0; *out = (*out)->next) {
-    }
+    *out = find(text);
     status = *out ? IWARP_OK : open_new(&o, out);
     if (status == IWARP_OK) {
         (*out)->users++;
@@ -464,6 +482,15 @@ static bool is_forgotten(void)
     return asked;
 }
 
+/* netif_remove would end the connections of other interfaces that have the same ones. */
+static void forget_addresses(struct iwarp_lw_netif *n)
+{
+    ip_addr_set_zero_ip4(&n->netif.ip_addr);
+    for (int i = 0; i < LWIP_IPV6_NUM_ADDRESSES; i++) {
+        n->netif.ip6_addr_state[i] = IP6_ADDR_INVALID;
+    }
+}
+
 void iwarp_lw_netif_put(struct iwarp_lw_netif *n)
 {
     pthread_mutex_lock(&table_lock);
@@ -475,6 +502,8 @@ void iwarp_lw_netif_put(struct iwarp_lw_netif *n)
         *at = n->next;
         linger(n);
         LOCK_TCPIP_CORE();
+        end_connections(n, 1);
+        forget_addresses(n);
         netif_remove(&n->netif);
         UNLOCK_TCPIP_CORE();
         n->down = true;

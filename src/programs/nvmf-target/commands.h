@@ -10,6 +10,9 @@
 /* Commands of opcode NVMF_FABRICS, on any queue: Connect, properties, authentication. */
 void nvmf_fabrics(struct nvmf_request *request);
 
+/* A disk has done what it had of a queue that has ended: Connect commands may wait for that. */
+void nvmf_connect_again(struct nvmf_net *net);
+
 /* Of an admin queue with a controller that is ready. */
 void nvmf_admin(struct nvmf_request *request);
 

@@ -23,11 +23,18 @@ static void refuse(struct nvmf_request *request, unsigned where)
     nvmf_request_answer(request, NVMF_CONNECT_PARAMETER | NVMF_DNR, where);
 }
 
+static bool is_joining(const struct nvmf_queue *queue)
+{
+    return queue->controller || queue->connecting;
+}
+
 static void joined(struct nvmf_request *request, struct nvmf_controller *controller)
 {
     struct nvmf_queue *queue = request->queue;
 
     queue->controller = controller;
+    queue->subsystem = controller->subsystem;
+    memcpy(queue->host, controller->host, sizeof queue->host);
     controller->queues[queue->id] = queue;
     queue->sq_entries = (uint16_t)((request->command.dw[1] & 0xffff) + 1);
     queue->no_flow_control = (request->command.dw[1] >> 16 & 0x04) != 0;
@@ -95,6 +102,20 @@ static void connect_io(struct nvmf_controllers *all, struct nvmf_request *reques
     }
 }
 
+/* Does a disk still have commands of this host from a queue that has ended? They were never
+ * answered, so the host sends them again, and they must not come after that. */
+static bool is_haunted(const struct nvmf_net *net, const struct nvmf_connect *connect)
+{
+    const struct nvmf_queue *queue = net->queues;
+
+    while (queue && !(queue->state != NVMF_LIVE && queue->with_disk > 0 && queue->subsystem &&
+                      strcmp(queue->subsystem->nqn, connect->subsystem) == 0 &&
+                      strcmp(queue->host, connect->host) == 0)) {
+        queue = queue->next;
+    }
+    return queue != NULL;
+}
+
 /* The request has the data of Connect. `user` of the net is the list of controllers. */
 static void connect_data(struct nvmf_request *request)
 {
@@ -102,14 +123,27 @@ static void connect_data(struct nvmf_request *request)
     struct nvmf_connect connect;
     unsigned wrong = nvmf_connect_read(request->data, &connect);
 
-    if (request->queue->controller) { /* of another Connect, whose data came meanwhile */
+    if (is_joining(request->queue)) { /* by another Connect, whose data came meanwhile */
         nvmf_request_fail(request, NVMF_SEQUENCE);
     } else if (wrong) {
         refuse(request, IN_DATA(wrong));
+    } else if (is_haunted(request->queue->net, &connect)) {
+        request->queue->connecting = request;
     } else if (request->queue->id == 0) {
         connect_admin(all, request, &connect, uv_hrtime() / 1000000);
     } else {
         connect_io(all, request, &connect);
+    }
+}
+
+void nvmf_connect_again(struct nvmf_net *net)
+{
+    for (struct nvmf_queue *queue = net->queues; queue; queue = queue->next) {
+        struct nvmf_request *request = queue->connecting;
+        queue->connecting = NULL;
+        if (request && queue->state == NVMF_LIVE) {
+            connect_data(request);
+        }
     }
 }
 
@@ -120,7 +154,7 @@ static void connect_command(struct nvmf_request *request)
 
     if ((command->dw[0] & 0xffff) != 0) {
         nvmf_request_fail(request, NVMF_CONNECT_FORMAT);
-    } else if (request->queue->controller) {
+    } else if (is_joining(request->queue)) {
         nvmf_request_fail(request, NVMF_SEQUENCE);
     } else if (command->dw[0] >> 16 != request->queue->id) {
         refuse(request, IN_COMMAND(42));

@@ -308,7 +308,9 @@ void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
             now_ms - queue->since_ms > limit_ms) {
             service_report_peer("%s: queue %u: %s", queue->peer, queue->id,
                                 queue->controller ? "the host did not show that it knows its secret"
-                                                  : "no Connect command came");
+                                : queue->connecting
+                                    ? "a disk is still at work for what the host had before"
+                                    : "no Connect command came");
             nvmf_queue_close(queue);
         }
     }

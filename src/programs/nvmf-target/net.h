@@ -29,7 +29,7 @@ void nvmf_net_sweep(struct nvmf_net *net);
 /* Once a second: close queues that have lent a buffer to an RDMA Read or Write for longer. */
 void nvmf_net_stuck(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms);
 
-/* Close queues to which nobody has sent a Connect command for that long. */
+/* Close queues that have no controller for that long: no Connect command came, or it waits. */
 void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms);
 
 #endif

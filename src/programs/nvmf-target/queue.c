@@ -141,7 +141,9 @@ static void on_disk(struct disk_io *io)
     struct nvmf_queue *queue = request->queue;
 
     request->with_disk = false;
-    queue->with_disk--;
+    if (--queue->with_disk == 0 && queue->state != NVMF_LIVE) {
+        queue->net->settled = true;
+    }
     /* The user's step comes in any case: it gives back what it holds. Answers to a queue that is
      * not live go nowhere. */
     request->then(request);

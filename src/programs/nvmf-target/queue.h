@@ -31,6 +31,7 @@ struct nvmf_auth;
 struct nvmf_controller;
 struct nvmf_namespace;
 struct nvmf_queue;
+struct nvmf_subsystem;
 
 struct nvmf_request {
     struct nvmf_queue *queue;
@@ -76,8 +77,12 @@ struct nvmf_queue {
     unsigned with_disk;   /* of these, or after the end, in the hands of a disk */
     uint64_t since_ms;
     struct nvmf_controller *controller; /* NULL before Connect */
-    bool unproved;                      /* the host has yet to show that it knows its secret */
-    struct nvmf_auth *auth;             /* while it does so */
+    /* Of the user of the net, whose queue it is; stays when the controller is gone. */
+    const struct nvmf_subsystem *subsystem;
+    char host[NVMF_NQN_MAX + 1];
+    struct nvmf_request *connecting; /* Connect, which waits for disks */
+    bool unproved;                   /* the host has yet to show that it knows its secret */
+    struct nvmf_auth *auth;          /* while it does so */
     char peer[ADDRESS_TEXT_MAX];
     struct iwarp_conn *conn;
     struct iwarp_qp *qp;
@@ -105,6 +110,7 @@ struct nvmf_net {
     uint64_t now_ms;           /* at the last tick, once a second */
     struct nvmf_queue *answering;
     unsigned queue_count;
+    bool settled; /* a disk has done the last of what it had of a queue that is not live */
     /* Set by the user: a command came. error is NVMF_OK or what is wrong with its octets. */
     void (*command)(struct nvmf_request *request, enum nvmf_status error);
     void (*answered)(struct nvmf_request *request, unsigned status);

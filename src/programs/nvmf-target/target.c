@@ -104,6 +104,10 @@ static void turn(struct nvmf_target *target)
     do {
         take_events(target);
         target->engine->turn(target->engine);
+        if (target->net.settled) {
+            target->net.settled = false;
+            nvmf_connect_again(&target->net);
+        }
     } while (nvmf_net_turn(&target->net));
     nvmf_net_sweep(&target->net);
     if (target->stopping && target->net.queue_count == 0) {

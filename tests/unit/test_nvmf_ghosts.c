@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Commands of iwarp-nvmf that a disk still has when their connection has ended: what the host sends
- * on a new one comes after them.
+ * on a new one comes after them, and nothing of them is left in memory that is freed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+
 #include "nvmf_side.h"
+#include "programs/disks/engine.h"
 
 #define DNR   0x4000
 #define BLOCK 4096
@@ -173,6 +176,31 @@ static void connect__that_waits_too_long_for_a_disk__ends_its_connection(void **
     assert_false(s.admin->ended);
 }
 
+/* The file system cannot write zeros by itself, so they need a buffer, and there is none. */
+static void zeroes__of_a_queue_that_has_ended__wait_for_no_buffer(void **state)
+{
+    struct arena_share all = {0};
+    void *pieces[2];
+
+    (void)state;
+    lose_queue_with(NVMF_WRITE_ZEROES);
+    for (unsigned i = 0; i < 2; i++) {
+        pieces[i] = arena_take(&s.target.net.arena, &all, ARENA_LARGEST);
+        assert_non_null(pieces[i]);
+    }
+    held->error = EOPNOTSUPP;
+    s.target.engine->start = real_start;
+    disk_finish(held);
+    held = NULL;
+    assert_int_equal(s.target.net.arena.waiting, 0);
+    side_run(&s, NULL, 100);
+    assert_int_equal(s.target.net.queue_count, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        arena_give(&s.target.net.arena, &all, pieces[i]);
+    }
+    assert_int_equal(s.target.net.arena.used, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -181,6 +209,7 @@ int main(void)
         TEST(write__of_a_queue_that_has_ended__comes_before_another_queue),
         TEST(write__of_a_host_that_was_away__comes_before_another_controller),
         TEST(connect__that_waits_too_long_for_a_disk__ends_its_connection),
+        TEST(zeroes__of_a_queue_that_has_ended__wait_for_no_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,6 +106,10 @@ static void on_buffer(struct arena_wait *wait, void *piece)
 static void ask(struct nvmf_request *request, uint32_t fetch, size_t octets,
                 void (*then)(struct nvmf_request *request))
 {
+    if (request->queue->state != NVMF_LIVE) {
+        nvmf_request_drop(request); /* nobody would take it out of the line */
+        return;
+    }
     request->then = then;
     request->fetch = fetch;
     request->wait.ready = on_buffer;

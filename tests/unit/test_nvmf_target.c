@@ -10,6 +10,10 @@
 
 #include <cmocka.h>
 
+#include <linux/filter.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include "nvmf_side.h"
 
 #define DNR 0x4000
@@ -345,6 +349,58 @@ static void keep_alive__that_waits_for_the_target__is_in_time(void **state)
     assert_false(s.admin->ended);
 }
 
+/* Calls `see` with the sockets that the target has accepted, or with those of its hosts. */
+static void each_socket(bool of_target, void (*see)(int fd))
+{
+    in_port_t port = ((struct sockaddr_in *)&s.addr)->sin_port;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in local = {0}, peer = {0};
+        socklen_t a = sizeof local, b = sizeof peer;
+        if (getsockname(fd, (struct sockaddr *)&local, &a) == 0 &&
+            getpeername(fd, (struct sockaddr *)&peer, &b) == 0 && peer.sin_family == AF_INET &&
+            (of_target ? local.sin_port : peer.sin_port) == port) {
+            see(fd);
+        }
+    }
+}
+
+/* From now on nothing reaches it: a host without power answers no probe, and resets nothing. */
+static void vanish(int fd)
+{
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog all = {1, &drop};
+
+    side_must(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &all, sizeof all) == 0, "filter");
+}
+
+/* The target probes it already; this makes the probes come sooner. */
+static void hurry(int fd)
+{
+    int on = 0, idle_s = 1, limit_ms = 700;
+    socklen_t len = sizeof on;
+
+    side_must(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len) == 0 && on, "no probes");
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
+}
+
+static void keep_alive__none_and_the_host_vanishes__ends_by_probes_of_tcp(void **state)
+{
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s); /* its Keep Alive time is 0 */
+    each_socket(false, vanish);
+    each_socket(true, hurry);
+    for (unsigned i = 0; i < 1000 && s.target.net.queue_count > 0; i++) {
+        side_run(&s, NULL, 10);
+    }
+    assert_int_equal(s.target.net.queue_count, 0);
+    assert_int_equal(s.target.controllers.count, 0);
+    iwarp_abort(s.io->conn);
+    iwarp_abort(s.admin->conn);
+}
+
 static void reset__controller__loses_its_queues_and_comes_back(void **state)
 {
     uint16_t id;
@@ -483,6 +539,7 @@ int main(void)
         TEST(event__namespaces_change__is_told_once_until_the_log_is_read),
         TEST(keep_alive__silent_host__is_disconnected),
         TEST(keep_alive__that_waits_for_the_target__is_in_time),
+        TEST(keep_alive__none_and_the_host_vanishes__ends_by_probes_of_tcp),
         TEST(reset__controller__loses_its_queues_and_comes_back),
         TEST(reset__controller__ends_requests_for_events),
         TEST(shutdown__asked_for__ends_when_disks_are_flushed),

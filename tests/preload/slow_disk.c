@@ -3,6 +3,7 @@
  * A disk that takes long, for any program: LD_PRELOAD=slow_disk.so.
  *
  * SLOW_READ_MS: how long each pread takes.
+ * SLOW_READV_MS: how long each preadv takes.
  * SLOW_SYNC_MS: how long each fsync and fdatasync takes, which do nothing else.
  * SLOW_SYNC_LOG: a file that gets a line for each, the path of what was flushed.
  */
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static void note(int fd, const char *log)
@@ -64,4 +66,14 @@ ssize_t pread(int fd, void *buf, size_t len, off_t offset)
     *(void **)&next = found ? found : dlsym(RTLD_NEXT, "pread");
     hold_up("SLOW_READ_MS");
     return next(fd, buf, len, offset);
+}
+
+ssize_t preadv(int fd, const struct iovec *to, int count, off_t offset)
+{
+    ssize_t (*next)(int, const struct iovec *, int, off_t);
+    void *found = dlsym(RTLD_NEXT, "preadv64");
+
+    *(void **)&next = found ? found : dlsym(RTLD_NEXT, "preadv");
+    hold_up("SLOW_READV_MS");
+    return next(fd, to, count, offset);
 }

@@ -9,6 +9,7 @@ set -u
 : "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
 . tests/support/check.bash
 nvmf=$(realpath "$BUILD/bin/iwarp-nvmf")
+slow_disk=$(realpath "$BUILD/tests/preload/slow_disk.so") || exit 1
 cd "$TMPDIR" || exit 1
 nqn=nqn.2014-08.org.example
 pid=
@@ -196,6 +197,37 @@ start --config nvmf.json
 check "another number for a disk at work" renumbered
 config "$one"
 stop
+
+# The same where an operation takes longer than until the first of the further looks.
+begin_slowly()
+{
+    config "$one"
+    LD_PRELOAD=$slow_disk SLOW_READV_MS=5000 start --config nvmf.json --no-uring
+    bench -t 30 -d 2 >bench.log 2>&1 &
+    bench=$!
+    sleep 1
+}
+begin_slowly
+config "${one/\"nsid\": 1/\"nsid\": 5}"
+check "another number for a disk that is slow" again 'namespace 5 is a.img'
+check "it was tried in between" counted 1 'a.img: it is in use'
+kill $bench
+wait $bench
+stop
+
+# A target that stops reads no configuration any more, and ends when the disk is done.
+begin_slowly
+config "$one" "$two"
+kill "$pid"
+check "SIGHUP after SIGTERM" eventually says stops
+kill -HUP "$pid"
+sleep 3 # connections have ended; the disk has not
+kill -HUP "$pid"
+wait "$pid"
+check "it stops all the same" test $? = 0
+pid=
+check "it looks at nothing" bash -c "! grep '$nqn:two' log"
+wait $bench
 
 # bench does not take a run for a good one whose target has ended meanwhile.
 interrupted()

@@ -250,6 +250,7 @@ struct nvmf_namespace *nvmf_namespace_add(struct nvmf_store *store,
     if (!ns) {
         return NULL;
     }
+    ns->store = store;
     ns->subsystem = subsystem;
     ns->nsid = free_one + 1;
     ns->number = ++store->numbers;
@@ -271,7 +272,7 @@ void nvmf_namespace_remove(struct nvmf_store *store, struct nvmf_namespace *ns)
     if (ns->busy == 0) {
         free_namespace(ns);
     } else {
-        store->still_locked = true;
+        store->leaving++;
     }
     if (store->changed) {
         store->changed(store->arg, subsystem, nsid);
@@ -331,6 +332,7 @@ void nvmf_namespace_begin(struct nvmf_namespace *ns)
 void nvmf_namespace_end(struct nvmf_namespace *ns)
 {
     if (--ns->busy == 0 && ns->gone) {
+        ns->store->leaving--;
         free_namespace(ns);
     }
 }

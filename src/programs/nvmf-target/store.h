@@ -22,9 +22,11 @@ struct nvmf_wanted_disk {
     uint32_t nsid;  /* 0: the first that is free */
 };
 
+struct nvmf_store;
 struct nvmf_subsystem;
 
 struct nvmf_namespace {
+    struct nvmf_store *store;
     struct nvmf_subsystem *subsystem;
     uint32_t nsid;
     uint64_t number; /* no other one of the store ever has it; not 0 */
@@ -53,7 +55,7 @@ struct nvmf_store {
     struct nvmf_subsystem *subsystems;
     uint64_t generation; /* of what Discovery lists */
     uint64_t numbers;    /* of namespaces so far */
-    bool still_locked;   /* set when one is removed while a disk has operations of it */
+    unsigned leaving;    /* namespaces that are GONE: their files are still locked */
     /* Called when a namespace has come, has gone, or has another size; with 0 as nsid, when a
      * subsystem has come or has gone, or other hosts may have it. */
     void (*changed)(void *arg, struct nvmf_subsystem *subsystem, uint32_t nsid);

@@ -30,6 +30,8 @@ static struct nvmf_target target;
 static struct http_server http = {.page = nvmf_metrics_page, .arg = &target};
 static uv_signal_t signals[3];
 static uv_timer_t watchdog, once_more;
+static bool removed;  /* the last look has removed a disk: look again in any case */
+static bool stopping; /* a signal has said so: nothing is looked at any more */
 static struct arguments {
     int argc;
     char **argv;
@@ -54,8 +56,11 @@ static void look_again(void);
 
 static void on_once_more(uv_timer_t *timer)
 {
-    (void)timer;
-    look_again();
+    if (removed || target.store.leaving == 0) {
+        look_again();
+    } else {
+        uv_timer_start(timer, on_once_more, GONE_MS, 0);
+    }
 }
 
 /* Everything is asked for anew, so what the file says now counts. What cannot change while the
@@ -65,14 +70,14 @@ static void look_again(void)
     struct nvmf_options options;
 
     service_tell("STATUS=looks at disks and configuration again");
-    target.store.still_locked = false;
     if (nvmf_options_read(arguments.argc, arguments.argv, &options) && know_secrets(&options)) {
         nvmf_serve(&target.store, &options);
     } else {
         service_report("everything stays as it is");
     }
     nvmf_options_free(&options);
-    if (nvmf_store_look(&target.store) || target.store.still_locked) {
+    removed = nvmf_store_look(&target.store);
+    if (removed || target.store.leaving > 0) {
         uv_timer_start(&once_more, on_once_more, GONE_MS, 0);
     }
     service_tell("STATUS=serves");
@@ -82,8 +87,11 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     (void)handle;
     if (number == SIGHUP) {
-        look_again();
+        if (!stopping) {
+            look_again();
+        }
     } else {
+        stopping = true;
         service_report("stops");
         service_tell("STOPPING=1");
         uv_timer_stop(&once_more);
@@ -177,6 +185,7 @@ static int serve(const struct nvmf_options *options)
     for (size_t i = 0; good && i < 3; i++) {
         uv_close((uv_handle_t *)&signals[i], NULL);
     }
+    signal(SIGHUP, SIG_IGN); /* disks may take long to end what they have */
     if (good) {
         uv_close((uv_handle_t *)&watchdog, NULL);
         uv_close((uv_handle_t *)&once_more, NULL);

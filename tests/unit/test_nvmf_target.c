@@ -89,9 +89,16 @@ static void connect__wrong_names__is_refused_with_the_reason(void **state)
     assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST "x", id), NVMF_CONNECT_PARAMETER | DNR);
     assert_int_equal(refused(1, SIDE_NQN, SIDE_HOST, id), NVMF_CONNECT_PARAMETER | DNR); /* taken */
     assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST, id), NVMF_OK);
+    /* Another machine with the name of this host. */
+    struct nvmf_connect other = s.connect;
+    struct nvmf_host_queue *queue = side_queue(&s, 2, 32);
+    other.host_id[0] ^= 1;
+    other.controller_id = id;
+    assert_int_equal(nvmf_host_join(queue, &other, 0, NULL), NVMF_CONNECT_PARAMETER | DNR);
+    nvmf_host_queue_close(queue);
     /* Twice on one queue; and before it, nothing else is answered. */
     assert_int_equal(side_join_as(&s, s.io, SIDE_NQN, SIDE_HOST, id, 0), NVMF_SEQUENCE | DNR);
-    struct nvmf_host_queue *queue = side_queue(&s, 3, 32);
+    queue = side_queue(&s, 3, 32);
     uint8_t command[NVMF_COMMAND_LEN] = {NVMF_READ};
     nvmf_host_data(&s.host, command, 0, 4096);
     assert_int_equal(nvmf_host_do(queue, command, NULL, 0, NULL), NVMF_SEQUENCE | DNR);
@@ -152,6 +159,7 @@ static void identify__controller__has_what_a_host_reads(void **state)
     assert_int_equal(nvmf_get32(page + 1792), (64 + NVMF_IN_CAPSULE) / 16);
     assert_int_equal(nvmf_get32(page + 1796), 1);
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4095), NVMF_SGL_LENGTH | DNR);
+    assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 0), NVMF_SGL_LENGTH | DNR);
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 0x99, 0, 4096), NVMF_INVALID_FIELD | DNR);
 }
 
@@ -268,6 +276,8 @@ static void log__discovery__lists_what_the_host_may_have(void **state)
     assert_int_equal(page[2048], 0);
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4096), NVMF_OK);
     assert_int_equal(page[111], 2);
+    assert_int_equal(page[261], 0x04); /* it has no log of effects, which bit 1 would promise */
+    assert_int_equal(get_log(NVMF_LOG_EFFECTS, 4096, 0), NVMF_INVALID_LOG | DNR);
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 1, 0, 0, 4096), NVMF_INVALID_FIELD | DNR);
     assert_int_equal(refused(1, NVMF_DISCOVERY, SIDE_HOST, s.connect.controller_id),
                      NVMF_CONNECT_PARAMETER | DNR);
@@ -446,6 +456,46 @@ static void reset__controller__ends_requests_for_events(void **state)
     assert_int_equal(slot->response.result, 0x00040002);
 }
 
+/* Its log page was never read; a host that has begun anew knows nothing of it. */
+static void reset__after_an_event__tells_of_the_next(void **state)
+{
+    struct nvmf_host_slot *slot;
+
+    (void)state;
+    side_disk(&s, "ram:1M", false);
+    side_join(&s);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0x100, 0),
+                         NVMF_OK);
+        slot = await_event();
+        assert_true(slot->busy);
+        side_disk(&s, "ram:1M", false);
+        side_run(&s, NULL, 50);
+        assert_false(slot->busy);
+        assert_int_equal(slot->response.result, 0x00040002);
+        assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0), NVMF_OK);
+        assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0x460001), NVMF_OK);
+    }
+    assert_int_equal(get_log(NVMF_LOG_CHANGED, 4096, 0), NVMF_OK);
+    assert_int_equal(nvmf_get32(s.host.memory), 0);
+}
+
+static void event__wished_for_when_it_has_happened__is_told(void **state)
+{
+    struct nvmf_host_slot *slot;
+
+    (void)state;
+    side_join(&s);
+    slot = await_event();
+    side_disk(&s, "ram:1M", false);
+    side_run(&s, NULL, 50);
+    assert_true(slot->busy);
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0x100, 0), NVMF_OK);
+    side_run(&s, NULL, 50);
+    assert_false(slot->busy);
+    assert_int_equal(slot->response.result, 0x00040002);
+}
+
 static void shutdown__asked_for__ends_when_disks_are_flushed(void **state)
 {
     (void)state;
@@ -542,6 +592,8 @@ int main(void)
         TEST(keep_alive__none_and_the_host_vanishes__ends_by_probes_of_tcp),
         TEST(reset__controller__loses_its_queues_and_comes_back),
         TEST(reset__controller__ends_requests_for_events),
+        TEST(reset__after_an_event__tells_of_the_next),
+        TEST(event__wished_for_when_it_has_happened__is_told),
         TEST(shutdown__asked_for__ends_when_disks_are_flushed),
         TEST(shutdown__asked_for_again_and_again__has_one_flush_at_a_time),
         TEST(stop__while_a_shutdown_flushes__waits_for_the_disk),

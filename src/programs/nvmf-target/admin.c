@@ -15,7 +15,7 @@
 static void take_for_host(struct nvmf_request *request, uint32_t octets, size_t space,
                           void (*then)(struct nvmf_request *request))
 {
-    if (request->command.sgl != NVMF_SGL_HOST) {
+    if (request->command.sgl == NVMF_SGL_CAPSULE) {
         nvmf_request_fail(request, NVMF_SGL_TYPE);
     } else if (request->command.len < octets) {
         nvmf_request_fail(request, NVMF_SGL_LENGTH);
@@ -161,7 +161,7 @@ static void set_features(struct nvmf_request *request)
         nvmf_request_answer(request, NVMF_OK, value | value << 16);
         return;
     case NVMF_FEATURE_EVENTS:
-        controller->notices = value;
+        nvmf_controller_notices(controller, value);
         break;
     case NVMF_FEATURE_KATO:
         controller->kato_ms = value;

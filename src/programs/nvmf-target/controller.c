@@ -193,12 +193,15 @@ static void shut_down(struct nvmf_controller *controller)
     }
 }
 
-/* A host that enables the controller anew asks for events anew. */
-static void abort_awaits(struct nvmf_controller *controller)
+/* A host that enables the controller anew asks for events anew, and looks at everything. */
+static void forget_events(struct nvmf_controller *controller)
 {
     while (controller->aer_count > 0) {
         nvmf_request_answer(controller->aers[--controller->aer_count], NVMF_ABORTED, 0);
     }
+    controller->notices = 0;
+    nvmf_controller_told(controller, NVMF_LOG_CHANGED);
+    nvmf_controller_told(controller, NVMF_LOG_DISCOVERY);
 }
 
 bool nvmf_property_set(struct nvmf_controller *controller, uint32_t offset, bool wide,
@@ -215,10 +218,9 @@ bool nvmf_property_set(struct nvmf_controller *controller, uint32_t offset, bool
     }
     if ((before & CC_ENABLE) && !(value & CC_ENABLE)) {
         close_io_queues(controller);
-        abort_awaits(controller);
+        forget_events(controller);
         controller->csts = 0;
         controller->flush_again = false;
-        controller->notices = 0;
     }
     if (!(before & CC_SHUTDOWN) && (value & CC_SHUTDOWN)) {
         shut_down(controller);
@@ -261,6 +263,12 @@ bool nvmf_controller_await(struct nvmf_controller *controller, struct nvmf_reque
     controller->aers[controller->aer_count++] = request;
     tell_events(controller);
     return true;
+}
+
+void nvmf_controller_notices(struct nvmf_controller *controller, uint32_t notices)
+{
+    controller->notices = notices;
+    tell_events(controller);
 }
 
 void nvmf_controller_told(struct nvmf_controller *controller, uint8_t log)

@@ -82,6 +82,9 @@ bool nvmf_controller_ready(const struct nvmf_controller *controller);
 /* An Asynchronous Event Request came. False: there are as many as can be. */
 bool nvmf_controller_await(struct nvmf_controller *controller, struct nvmf_request *request);
 
+/* From now on the host wants these notices; what it has not been told yet is one of them. */
+void nvmf_controller_notices(struct nvmf_controller *controller, uint32_t notices);
+
 /* What `changed` of a store says: hosts that have it, or Discovery, are told; those that may not
  * have it any more lose it. */
 void nvmf_controllers_changed(struct nvmf_controllers *all, struct nvmf_subsystem *subsystem,

@@ -95,6 +95,8 @@ static void connect_io(struct nvmf_controllers *all, struct nvmf_request *reques
         refuse(request, IN_DATA(256));
     } else if (strcmp(controller->host, connect->host) != 0) {
         refuse(request, IN_DATA(512));
+    } else if (memcmp(controller->host_id, connect->host_id, sizeof connect->host_id) != 0) {
+        refuse(request, IN_DATA(0));
     } else if (id > controller->queue_limit || controller->queues[id]) {
         refuse(request, IN_COMMAND(42));
     } else {

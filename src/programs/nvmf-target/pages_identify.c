@@ -25,6 +25,7 @@ static void put_io_controller(const struct nvmf_subsystem *subsystem, uint8_t *a
     nvmf_put32(at + 92, NVMF_NOTICE_NAMESPACE);
     nvmf_put32(at + 96, 0x41); /* host identifier of 128 bits; any command keeps it alive */
     at[111] = 1;               /* an I/O controller */
+    at[261] |= 0x02;           /* the log of effects */
     nvmf_put32(at + 516, NVMF_NAMESPACES);
     nvmf_put16(at + 520, 0x8d); /* Compare, Dataset Management, Write Zeroes, Verify */
     at[525] = 0x07;             /* a volatile cache; Flush takes all namespaces at once */
@@ -43,7 +44,7 @@ void nvmf_page_controller(const struct nvmf_controller *controller, uint8_t at[N
     nvmf_put32(at + 80, NVMF_VERSION);
     at[259] = NVMF_AERS - 1;
     at[260] = 0x03; /* one firmware slot, which cannot be written */
-    at[261] = 0x06; /* the log of effects; offsets in log pages */
+    at[261] = 0x04; /* offsets in log pages */
     at[262] = NVMF_ERRORS - 1;
     nvmf_put16(at + 320, NVMF_KAS_MS / 100);
     at[512] = 0x66; /* 64 octets a command */

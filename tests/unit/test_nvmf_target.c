@@ -105,6 +105,27 @@ static void connect__wrong_names__is_refused_with_the_reason(void **state)
     nvmf_host_queue_close(queue);
 }
 
+/* One entry for each command, Connect and the one that enables the controller included; behind the
+ * last entry comes the first. */
+static void responses__have_the_head_of_the_queue(void **state)
+{
+    uint8_t command[NVMF_COMMAND_LEN] = {NVMF_KEEP_ALIVE};
+
+    (void)state;
+    s.host.announce = 7;
+    s.admin = side_queue(&s, 0, 32);
+    assert_int_equal(side_join_as(&s, s.admin, SIDE_NQN, SIDE_HOST, 0xffff, 0), NVMF_OK);
+    command[39] = 0x40;
+    for (unsigned sent = 3; sent < 20; sent++) {
+        const struct nvmf_host_slot *slot = nvmf_host_send(s.admin, command, NULL, 0, NULL, NULL);
+        for (unsigned i = 0; i < 500 && slot->busy; i++) {
+            side_run(&s, NULL, 1);
+        }
+        assert_false(slot->busy);
+        assert_int_equal(slot->response.sq_head, sent % 7);
+    }
+}
+
 static void note_status(struct nvmf_host_slot *slot)
 {
     *(int *)slot->arg = slot->response.status;
@@ -581,6 +602,7 @@ int main(void)
         TEST(connect__right_names__gives_a_controller_that_is_ready),
         TEST(connect__wrong_names__is_refused_with_the_reason),
         TEST(connect__twice_at_once__makes_one_controller),
+        TEST(responses__have_the_head_of_the_queue),
         TEST(identify__controller__has_what_a_host_reads),
         TEST(identify__namespaces__are_listed_and_described),
         TEST(features__queues_events_cache__are_kept),

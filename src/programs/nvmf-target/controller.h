@@ -63,7 +63,7 @@ struct nvmf_controller {
     uint64_t reads, writes, read_octets, written_octets, media_errors, began_ms;
 };
 
-/* NULL: no memory, or as many controllers as can be told apart. */
+/* NULL: no memory. */
 struct nvmf_controller *nvmf_controller_new(struct nvmf_controllers *all, struct nvmf_queue *admin,
                                             struct nvmf_subsystem *subsystem,
                                             const struct nvmf_connect *connect, uint64_t now_ms);

@@ -170,6 +170,47 @@ static void queues__of_one_address__leave_places_for_others(void **state)
     assert_null(s.target.net.shares->next);
 }
 
+/* A host connects as many as it is promised, or gives up altogether. */
+static void queues__promised__are_those_that_have_places(void **state)
+{
+    struct nvmf_host_queue *queues[NVMF_QUEUES] = {NULL};
+    unsigned others = NVMF_NET_QUEUES - 25, promised, count = 0;
+
+    (void)state;
+    nvmf_host_queue_close(s.io);
+    s.io = NULL;
+    for (unsigned i = 0; i < 1000 && s.target.net.queue_count > 1; i++) {
+        side_run(&s, NULL, 10);
+    }
+    s.target.net.queue_count += others; /* as if they were there */
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_QUEUES, 0x003f003f, 0),
+                     NVMF_OK);
+    promised = (s.result & 0xffff) + 1;
+    while (count < NVMF_QUEUES) {
+        queues[count] = nvmf_host_queue_open(&s.host, (struct sockaddr *)&s.addr, s.addr_len,
+                                             (uint16_t)(count + 1), 8, true);
+        if (!queues[count] || side_join_as(&s, queues[count], SIDE_NQN, SIDE_HOST,
+                                           s.connect.controller_id, 0) != NVMF_OK) {
+            break;
+        }
+        count++;
+    }
+    if (count < NVMF_QUEUES && queues[count]) {
+        nvmf_host_queue_close(queues[count]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        nvmf_host_queue_close(queues[i]);
+    }
+    s.target.net.queue_count -= others;
+    assert_int_equal(promised, count);
+    assert_in_range(count, 2, 20);
+    s.target.net.queue_count += NVMF_NET_QUEUES; /* one in any case: there is no answer for none */
+    assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_QUEUES, 0x003f003f, 0),
+                     NVMF_OK);
+    s.target.net.queue_count -= NVMF_NET_QUEUES;
+    assert_int_equal(s.result, 0);
+}
+
 static void discovery__without_keep_alive__ends_after_two_minutes(void **state)
 {
     struct nvmf_host_queue *queue = side_queue(&s, 0, 32);
@@ -197,6 +238,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(reads__never_answered__leave_buffers_for_others_and_end,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(queues__of_one_address__leave_places_for_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(queues__promised__are_those_that_have_places, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(discovery__without_keep_alive__ends_after_two_minutes,
                                         set_up, tear_down),

@@ -3,6 +3,7 @@
  * Admin commands, Base 5.
  */
 #include "commands.h"
+#include "net.h"
 #include "pages.h"
 
 #include "programs/nvmf-wire/octets.h"
@@ -139,6 +140,16 @@ static void get_log_page(struct nvmf_request *request)
 
 /* --- features -------------------------------------------------------------------------------- */
 
+/* I/O queues that a host may have that asks for so many. One that could not connect all that it was
+ * promised would do without any. */
+static unsigned promise(const struct nvmf_queue *admin, unsigned asked)
+{
+    unsigned most = nvmf_net_room(admin);
+
+    most = most < 1 ? 1 : most > NVMF_QUEUES ? NVMF_QUEUES : most;
+    return asked < most ? asked : most;
+}
+
 static void set_features(struct nvmf_request *request)
 {
     struct nvmf_controller *controller = request->queue->controller;
@@ -156,7 +167,7 @@ static void set_features(struct nvmf_request *request)
             nvmf_request_fail(request, NVMF_INVALID_FIELD);
             return;
         }
-        controller->queue_limit = submission < NVMF_QUEUES ? submission : NVMF_QUEUES;
+        controller->queue_limit = promise(request->queue, submission);
         value = controller->queue_limit - 1;
         nvmf_request_answer(request, NVMF_OK, value | value << 16);
         return;

@@ -182,6 +182,14 @@ static bool has_place(const struct nvmf_queue *queue)
     return queue->share->queues + queue->net->queue_count <= NVMF_NET_QUEUES;
 }
 
+/* Each more takes one place from what is free, and needs as many free beside it. */
+unsigned nvmf_net_room(const struct nvmf_queue *queue)
+{
+    unsigned taken = queue->share->queues + queue->net->queue_count;
+
+    return taken > NVMF_NET_QUEUES ? 0 : (NVMF_NET_QUEUES + 1 - taken) / 2;
+}
+
 static struct nvmf_queue *make_queue(struct nvmf_net *net, struct iwarp_conn *conn,
                                      const struct nvmf_hello *hello)
 {

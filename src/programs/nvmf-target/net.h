@@ -20,6 +20,9 @@ void nvmf_net_close(struct nvmf_net *net); /* no queue may be left */
 /* Accept a Request, or reject it. */
 void nvmf_net_request(struct nvmf_net *net, struct iwarp_conn *conn, uint64_t now_ms);
 
+/* More queues that the address of this one may have now. */
+unsigned nvmf_net_room(const struct nvmf_queue *queue);
+
 /* The connection of the queue has ended, as its event says. */
 void nvmf_net_gone(struct nvmf_queue *queue, const struct iwarp_event *event);
 

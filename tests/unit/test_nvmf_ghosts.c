@@ -163,13 +163,17 @@ static void write__of_a_host_that_was_away__comes_before_another_controller(void
 /* It is as long as any Connect may take; and its end, too, leaves nothing behind. */
 static void connect__that_waits_too_long_for_a_disk__ends_its_connection(void **state)
 {
+    const struct nvmf_host_slot *slot;
+
     (void)state;
     lose_queue_with(NVMF_WRITE);
     s.io = side_queue(&s, 1, 32);
-    assert_true(send_connect(s.io, SIDE_HOST, s.connect.controller_id)->busy);
+    slot = send_connect(s.io, SIDE_HOST, s.connect.controller_id);
+    assert_true(slot->busy);
     nvmf_net_idle(&s.target.net, uv_hrtime() / 1000000 + 10001, 10000);
     side_run(&s, s.io, 5000);
     assert_true(s.io->ended);
+    has_answer(slot, NVMF_CONNECT_BUSY); /* the host may try again */
     let_go();
     side_run(&s, NULL, 100);
     assert_int_equal(s.target.net.queue_count, 1);

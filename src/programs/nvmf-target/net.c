@@ -319,6 +319,11 @@ void nvmf_net_idle(struct nvmf_net *net, uint64_t now_ms, uint64_t limit_ms)
                                 : queue->connecting
                                     ? "a disk is still at work for what the host had before"
                                     : "no Connect command came");
+            if (queue->connecting) {
+                /* Without an answer Linux waits for a minute, though the connection has ended. */
+                nvmf_request_answer(queue->connecting, NVMF_CONNECT_BUSY, 0);
+                queue->connecting = NULL;
+            }
             nvmf_queue_close(queue);
         }
     }

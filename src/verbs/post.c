@@ -195,11 +195,23 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
 }
 
 /*
+ * Connections have the guard's handlers installed. In IDLE there may have been none in this process
+ * yet, or the application has installed handlers of its own since.
+ */
+static inline void await_faults(const struct iwarp_qp *qp)
+{
+    if (!qp->conn) {
+        iwarp_guard_refresh();
+    }
+}
+
+/*
  * Copy the SGEs' memory, one after the other. The copy is guarded: memory that cannot be read makes
  * the request fail and not the process.
  */
-static bool copy_inline(uint8_t *to, const struct iwarp_send_wr *wr)
+static bool copy_inline(const struct iwarp_qp *qp, uint8_t *to, const struct iwarp_send_wr *wr)
 {
+    await_faults(qp);
     for (unsigned i = 0; i < wr->num_sge; i++) {
         const struct iwarp_sge *sge = &wr->sg_list[i];
         if (iwarp_guard_copy_from(to, sge->addr, sge->len) != 0) {
@@ -235,7 +247,7 @@ static bool fill_send(const struct iwarp_qp *qp, struct iwarp_swqe *w,
     }
     if (wr->flags & IWARP_WR_INLINE) {
         w->num_sge = 0;
-        return copy_inline(iwarp_swqe_inline(w), wr);
+        return copy_inline(qp, iwarp_swqe_inline(w), wr);
     }
     for (unsigned i = 0; i < wr->num_sge; i++) { /* mostly one: cheaper than a call of memcpy */
         w->sgl[i] = wr->sg_list[i];
@@ -364,6 +376,7 @@ static uint32_t put_run(struct iwarp_qp *qp, const struct iwarp_send_wr **wr, ui
         return 0;
     }
     if (run.guarded) {
+        await_faults(qp);
         (void)iwarp_guard_batch(&run.range, fill_run, &run); /* a fault ends it at that request */
     } else {
         fill_run(&run);

@@ -516,6 +516,29 @@ static void post_send__inline_of_missing_memory__is_misuse(void **state)
     munmap(gone, 2 * page);
 }
 
+/* The first test of the program: as long as no connection was there, nothing else catches faults.
+ */
+static void post_send__inline_of_missing_memory_before_any_connection__is_misuse(void **state)
+{
+    struct pair_options o;
+    struct pair p;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    pair_prepare(&p, &o);
+    uint8_t *gone = mmap(NULL, 64, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(gone, MAP_FAILED);
+    struct iwarp_sge sge[2] = {{gone, 8, 0}, {gone, 8, 0}};
+    for (unsigned pieces = 2; pieces > 0; pieces--) { /* one SGE has a way of its own */
+        struct iwarp_send_wr wr = pair_wr(IWARP_WR_SEND, 1, sge);
+        wr.num_sge = pieces;
+        wr.flags |= IWARP_WR_INLINE;
+        must_fail(iwarp_post_send(p.side[0].qp, &wr, NULL), IWARP_MISUSE, "8 octets at");
+    }
+    pair_close(&p);
+    munmap(gone, 64);
+}
+
 /* [VERBS-8.1.3.2-03] */
 static void post__with_32_pieces__gathers_and_scatters(void **state)
 {
@@ -734,6 +757,7 @@ static void fence__behind_reads__waits_for_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(post_send__inline_of_missing_memory_before_any_connection__is_misuse),
         cmocka_unit_test(post_send__against_the_rules__is_misuse),
         cmocka_unit_test(post_send_together__that_cannot_be__posts_nothing),
         cmocka_unit_test(read__into_a_sink_without_remote_write__is_refused_on_request),

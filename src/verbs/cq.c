@@ -469,7 +469,10 @@ int iwarp_cq_fd(struct iwarp_cq *cq)
         return -1;
     }
     iwarp_mutex_lock(&cq->lock);
-    if (cq->fd < 0) {
+    if (cq->notify) {
+        iwarp_fail(IWARP_MISUSE, "the completion queue has a function for notifications "
+                                 "(iwarp_cq_notify_by), and no descriptor");
+    } else if (cq->fd < 0) {
         cq->fd = eventfd(cq->notified ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (cq->fd < 0) {
             iwarp_fail(IWARP_LIMIT, "no eventfd for a completion queue: %s", strerror(errno));
@@ -593,7 +596,7 @@ static int wait_until_told(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int 
 {
     struct pollfd p = {.fd = iwarp_cq_fd(cq), .events = POLLIN};
     int64_t left = timeout_ms <= 0 ? timeout_ms : end - iwarp_now_ms();
-    int got = p.fd < 0 ? IWARP_LIMIT : 0;
+    int got = p.fd >= 0 ? 0 : cq->notify ? IWARP_MISUSE : IWARP_LIMIT;
 
     left = timeout_ms > 0 && left < 1 ? 1 : left;
     while (got == 0 && (timeout_ms < 0 || left > 0)) {

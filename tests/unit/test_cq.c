@@ -200,6 +200,7 @@ static void notify_by__a_function__is_called_once_for_each_arming(void **state)
 {
     struct iwarp_device *device = open_device();
     struct iwarp_cq *cq;
+    struct iwarp_wc wc;
     int calls = 0;
 
     (void)state;
@@ -208,6 +209,8 @@ static void notify_by__a_function__is_called_once_for_each_arming(void **state)
     must_fail(iwarp_cq_notify_by(NULL, count_up, &calls), IWARP_MISUSE, "cq");
     must(iwarp_cq_notify_by(cq, count_up, &calls));
     must_fail(iwarp_cq_notify_by(cq, count_up, &calls), IWARP_MISUSE, "already");
+    assert_int_equal(iwarp_cq_fd(cq), -1); /* it would never be readable, and a wait never end */
+    must_fail((enum iwarp_status)iwarp_cq_wait(cq, &wc, 1, 50), IWARP_MISUSE, "has a function");
     push(cq, 0, NULL);
     assert_int_equal(calls, 0);
     must(iwarp_cq_arm(cq, false));

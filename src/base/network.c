@@ -130,7 +130,9 @@ enum iwarp_status iwarp_networks_parse(const char *text, struct iwarp_networks *
         }
         if (!fits || !parse(word, &all->list[all->count])) {
             free(all);
-            return iwarp_fail(IWARP_MISUSE, "allow: \"%.*s\" is no network; expected ADDRESS/BITS",
+            return iwarp_fail(IWARP_MISUSE,
+                              "allow: \"%.*s\" is no network; expected ADDRESS/BITS, with no bit "
+                              "of ADDRESS set behind the first BITS",
                               (int)(fits ? n : TEXT), at);
         }
         all->count++;

@@ -236,6 +236,9 @@ static bool refuses(struct iwarp_virtual *v)
 
 void iwarp_sim_options_init(struct iwarp_sim_options *options, uint64_t seed)
 {
+    if (!IWARP_GIVEN(options)) {
+        return;
+    }
     *options = (struct iwarp_sim_options){.size = sizeof *options,
                                           .seed = seed,
                                           .delay_min_ns = 1000,

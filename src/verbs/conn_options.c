@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "mpa/mpa_setup.h"
 #include "verbs/addr.h"
+#include "verbs/device.h"
 
 #include <limits.h>
 #include <netinet/in.h>
@@ -37,6 +38,9 @@ static unsigned ulpdu_max_wished(void)
  * word. [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
+    if (!IWARP_GIVEN(options)) {
+        return;
+    }
     *options =
         (struct iwarp_conn_options){.size = sizeof *options,
                                     .mpa_rev = iwarp_setting_number("IWARP_MPA_REV", 1, 2, 2),

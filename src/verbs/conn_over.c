@@ -133,7 +133,7 @@ enum iwarp_status iwarp_accept_over(struct iwarp_device *device, struct iwarp_en
  */
 void iwarp_endpoint_wake(struct iwarp_endpoint *ep)
 {
-    struct iwarp_conn *conn = __atomic_load_n(&ep->user, __ATOMIC_ACQUIRE);
+    struct iwarp_conn *conn = IWARP_GIVEN(ep) ? __atomic_load_n(&ep->user, __ATOMIC_ACQUIRE) : NULL;
 
     if (conn) {
         iwarp_worker_kick(conn);

@@ -51,6 +51,9 @@ static unsigned rnr_bytes_wished(void)
  */
 void iwarp_device_options_init(struct iwarp_device_options *options)
 {
+    if (!IWARP_GIVEN(options)) {
+        return;
+    }
     *options = (struct iwarp_device_options){.size = sizeof *options,
                                              .workers = workers_wished(),
                                              .max_connections = 65536,
@@ -170,6 +173,9 @@ static enum iwarp_status options_check(const struct iwarp_device_options *in,
     if (out->max_buffer_bytes < 1) {
         return iwarp_fail(IWARP_MISUSE, "device options: max_buffer_bytes is 0, expected at "
                                         "least 1");
+    }
+    if (out->rnr_bytes < 1) {
+        return iwarp_fail(IWARP_MISUSE, "device options: rnr_bytes is 0, expected at least 1");
     }
     if (out->max_regions < 1 || out->max_regions > IWARP_MAX_REGIONS) {
         return iwarp_fail(IWARP_MISUSE, "device options: max_regions is %u, allowed are 1 to %u",

@@ -18,6 +18,9 @@
 void iwarp_mr_options_init(struct iwarp_mr_options *options, void *addr, size_t len,
                            unsigned access)
 {
+    if (!IWARP_GIVEN(options)) {
+        return;
+    }
     *options = (struct iwarp_mr_options){
         .size = sizeof *options,
         .addr = addr,

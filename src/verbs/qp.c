@@ -27,6 +27,9 @@
 /* [VERBS-8.1.3.2-03] */
 void iwarp_qp_options_init(struct iwarp_qp_options *options)
 {
+    if (!IWARP_GIVEN(options)) {
+        return;
+    }
     *options = (struct iwarp_qp_options){.size = sizeof *options,
                                          .max_send_wr = 128,
                                          .max_recv_wr = 128,

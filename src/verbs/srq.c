@@ -27,6 +27,9 @@
 
 void iwarp_srq_options_init(struct iwarp_srq_options *options)
 {
+    if (!IWARP_GIVEN(options)) {
+        return;
+    }
     *options = (struct iwarp_srq_options){.size = sizeof *options, .max_wr = 1024, .max_sge = 4};
 }
 

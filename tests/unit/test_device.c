@@ -38,6 +38,9 @@ static void open__with_impossible_options__is_misuse(void **state)
     o.max_buffer_bytes = 0;
     must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_buffer_bytes is 0, expected");
     iwarp_device_options_init(&o);
+    o.rnr_bytes = 0;
+    must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "rnr_bytes is 0, expected");
+    iwarp_device_options_init(&o);
     o.max_regions = 0;
     must_fail(iwarp_device_open(&o, &device), IWARP_MISUSE, "max_regions is 0");
     o.max_regions = 4194305;

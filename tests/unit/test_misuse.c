@@ -7,6 +7,8 @@
  */
 #include "verbs_pair.h"
 
+#include <iwarp/sim.h>
+#include <iwarp/transport.h>
 #include <limits.h>
 
 #define refused(call, part) must_fail((enum iwarp_status)(call), IWARP_MISUSE, part)
@@ -194,6 +196,15 @@ static void null__where_no_status_is_returned__gives_nothing(void **state)
     assert_int_equal(iwarp_device_stats_text(NULL, text, sizeof text), 0);
     assert_string_equal(text, "");
     assert_int_equal(iwarp_device_stats_text(&(struct iwarp_device_stats){0}, NULL, 8), 0);
+    iwarp_endpoint_wake(NULL);
+    assert_non_null(strstr(iwarp_last_error(), "ep is NULL"));
+    iwarp_device_options_init(NULL);
+    assert_non_null(strstr(iwarp_last_error(), "options is NULL"));
+    iwarp_conn_options_init(NULL);
+    iwarp_qp_options_init(NULL);
+    iwarp_srq_options_init(NULL);
+    iwarp_mr_options_init(NULL, text, 1, 0);
+    iwarp_sim_options_init(NULL, 1);
 }
 
 /* --- state ----------------------------------------------------------------------------------- */

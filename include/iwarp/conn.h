@@ -52,7 +52,7 @@ struct iwarp_conn_options {
     bool peer_to_peer; /* initiator, revision 2: the responder may send first (default true); with
                         * revision 1, and at a responder, it has no effect */
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
-                        * initiator, all as responder. Read takes an ord of at least 1 */
+                        * initiator, all as responder. With Read, an ord of 0 counts as 1 */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */
     unsigned ulpdu_max; /* octets, 128 to 64768; 0 (default): follow the path's segment size, since
                          * some RNICs drop FPDUs that are longer than a segment */

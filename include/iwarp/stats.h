@@ -78,7 +78,8 @@ struct iwarp_device_stats {
 
     /* Objects now. */
     unsigned pds, regions, cqs, srqs, qps, event_queues, listeners;
-    unsigned connections; /* with those that only wait for the end of a close */
+    unsigned connections; /* as max_connections counts them: with those that only wait for the end
+                           * of a close, and those that a queue pair keeps for what it can tell */
     unsigned half_open;   /* inbound start-ups, and rejected peers that have not closed yet */
     size_t buffer_bytes;  /* library memory in use for partly received, unsent or waiting FPDUs */
 };

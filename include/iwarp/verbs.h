@@ -10,11 +10,12 @@
  *
  * Signals. An access to memory that is not mapped raises SIGSEGV or SIGBUS. The library turns the
  * signals that its own accesses raise into a fault of the stream. It installs handlers for both at
- * the first connection. They pass every other signal to the handler that the application had, with
- * the flags of that handler, or to the default action. An application that installs handlers of its
- * own should do so before it connects or accepts, or pass unknown signals to the handler that it
- * replaced. A thread that posts may also send, and a thread that polls may also receive (see
- * iwarp_progress): such threads must not block SIGSEGV and SIGBUS. The library raises no SIGPIPE.
+ * the first connection, or at a post of inline data before it. They pass every other signal to the
+ * handler that the application had, with the flags of that handler, or to the default action. An
+ * application that installs handlers of its own should do so before it connects or accepts, or pass
+ * unknown signals to the handler that it replaced. A thread that posts may also send, and a thread
+ * that polls may also receive (see iwarp_progress): such threads must not block SIGSEGV and SIGBUS.
+ * The library raises no SIGPIPE.
  *
  * Processes. The parent may fork at any time. In the child, a call for an object of the parent does
  * nothing and returns MISUSE (NULL or nothing if the function returns no status). The child's
@@ -29,7 +30,9 @@
  * it says otherwise, and iwarp_last_error has a sentence for the calling thread (status.h). Any
  * function may return MISUSE: for a NULL handle or place for a result, in a forked child, and with
  * embedded progress on another thread than the loop's. A function that returns no status then
- * returns 0 or NULL (iwarp_qp_state: ERROR). The library cannot detect the use of a handle that was
+ * returns 0 or NULL (iwarp_qp_state: ERROR; a descriptor: -1). Functions that only return what an
+ * object stores (iwarp_qp_num, iwarp_qp_state, iwarp_mr_stag, iwarp_eq_fd, iwarp_listener_addr and
+ * the like) refuse a NULL alone. The library cannot detect the use of a handle that was
  * destroyed.
  *
  * Structs that the application fills in begin with their size, which an init function or the
@@ -110,7 +113,10 @@ struct iwarp_srq; /* srq.h */
  *   up, so callbacks of the loop must not call them with another time-out than 0: a callback uses
  *   the descriptors of the queues. Callbacks may call all other functions; where one waits for the
  *   connection's worker, that is this thread, and it does not wait. The device keeps the loop alive
- *   until it is closed. After iwarp_device_close run the loop once more, then call uv_loop_close.
+ *   until it is closed. iwarp_device_close leaves handles and memory to the loop, which needs
+ *   several turns to release them. So call uv_run(loop, UV_RUN_DEFAULT) after it, which returns
+ *   when no handle is left; or go on with turns of UV_RUN_NOWAIT until uv_loop_close no longer
+ *   returns UV_EBUSY.
  */
 enum iwarp_progress {
     IWARP_PROGRESS_DEFAULT =
@@ -156,7 +162,9 @@ struct uv_loop_s;
 struct iwarp_device_options {
     size_t size;              /* sizeof(struct iwarp_device_options), set by init */
     unsigned workers;         /* threads that drive streams; default 1, at most 64 */
-    unsigned max_connections; /* default 65536; more are refused with LIMIT */
+    unsigned max_connections; /* default 65536; more are refused with LIMIT. A connection counts
+                               * until it has ended, its object is destroyed, and its queue pair is
+                               * destroyed, or IDLE again; and for a moment longer */
     unsigned max_half_open;   /* inbound start-ups at a time, including rejected peers that have not
                                * closed yet; default 1024, and never more than half of
                                * max_connections or of the process's descriptors. At the limit
@@ -232,9 +240,9 @@ IWARP_API enum iwarp_status iwarp_device_open(const struct iwarp_device_options 
 /*
  * Stop the workers and release the device. Connections that only wait for the peer's FIN, after
  * iwarp_conn_destroy, are reset. The call waits until the workers have ended, so it must not be
- * made out of a function that the library calls. With embedded progress run the loop once more
- * afterwards. MISUSE: a protection domain, completion queue, event queue, listener or connection
- * still exists; iwarp_last_error counts them.
+ * made out of a function that the library calls. With embedded progress the loop has to run on
+ * afterwards (enum iwarp_progress). MISUSE: a protection domain, completion queue, event queue,
+ * listener or connection still exists; iwarp_last_error counts them.
  */
 IWARP_API enum iwarp_status iwarp_device_close(struct iwarp_device *device);
 
@@ -365,8 +373,9 @@ IWARP_API enum iwarp_status iwarp_cq_arm(struct iwarp_cq *cq, bool solicited_onl
 
 /*
  * Return a descriptor (eventfd) that becomes readable at each notification; -1 if the system gives
- * none. The queue owns the descriptor and makes it at the first call: use it for poll/epoll only,
- * and call iwarp_cq_drain instead of read(2) to make it unreadable again.
+ * none, or the queue has a function (iwarp_cq_notify_by). The queue owns the descriptor and makes
+ * it at the first call: use it for poll/epoll only, and call iwarp_cq_drain instead of read(2) to
+ * make it unreadable again.
  */
 IWARP_API int iwarp_cq_fd(struct iwarp_cq *cq);
 
@@ -377,9 +386,9 @@ IWARP_API void iwarp_cq_drain(struct iwarp_cq *cq);
  * Have notify(arg) called at each notification, instead of making a descriptor readable. Any thread
  * that produces completions of the queue calls it, possibly two threads at the same time, with
  * locks of the library held. Therefore notify must return soon and must not call the library.
- * iwarp_cq_destroy waits until notify has returned. Set it once, before the queue is used, and do
- * not call iwarp_cq_wait for such a queue. MISUSE: the queue has a descriptor or a function
- * already, or notify is NULL.
+ * iwarp_cq_destroy waits until notify has returned. Set it once, before the queue is used. There
+ * is no iwarp_cq_fd nor iwarp_cq_wait for such a queue then. MISUSE: the queue has a descriptor or
+ * a function already, or notify is NULL.
  */
 IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notify)(void *arg),
                                                void *arg);
@@ -390,8 +399,9 @@ IWARP_API enum iwarp_status iwarp_cq_notify_by(struct iwarp_cq *cq, void (*notif
  * a worker's loop meanwhile (see iwarp_progress). Only one thread at a time may wait for a queue;
  * others may poll it. A cancellation point while it sleeps.
  *
- * Returns as iwarp_cq_poll does, and 0 when time is up. MISUSE: n is less than 1. LIMIT: also if
- * the system gives no descriptor.
+ * Returns as iwarp_cq_poll does, and 0 when time is up. MISUSE: n is less than 1, or the
+ * queue is empty and has a function (iwarp_cq_notify_by). LIMIT: also if the system gives no
+ * descriptor.
  */
 IWARP_API int iwarp_cq_wait(struct iwarp_cq *cq, struct iwarp_wc *wc, int n, int timeout_ms);
 

@@ -351,6 +351,7 @@ static void polled__another_queue_from_now_on__has_the_first_workers_looked_afte
 struct elsewhere {
     struct pair *pair;
     struct iwarp_device *device;
+    uint32_t stag;
     _Atomic int ran;
     pthread_t on;
 };
@@ -383,6 +384,8 @@ static void *call_from_elsewhere(void *arg)
     must_fail(iwarp_disconnect(s->conn), IWARP_MISUSE, "iwarp_device_call");
     must_fail(iwarp_device_close(e->device), IWARP_MISUSE, "iwarp_device_call");
     assert_int_equal(iwarp_cq_poll(s->send_cq, &wc, 1), IWARP_MISUSE);
+    assert_int_equal(iwarp_qp_state(s->qp), IWARP_QP_RTS); /* only returns what is stored */
+    assert_int_equal(iwarp_mr_stag(s->mr), e->stag);
     for (int i = 0; i < 3; i++) {
         must(iwarp_device_call(e->device, note_thread, e));
     }
@@ -417,6 +420,7 @@ static void embedded__from_another_thread__is_misuse_but_for_the_call(void **sta
     open_embedded(&p, &loop, PAIR_TCP4);
     e.pair = &p;
     e.device = p.device;
+    e.stag = iwarp_mr_stag(p.side[0].mr);
     assert_int_equal(pthread_create(&thread, NULL, call_from_elsewhere, &e), 0);
     while (atomic_load(&e.ran) < 3) {
         uv_run(&loop, UV_RUN_ONCE);
@@ -546,6 +550,75 @@ static void embedded__in_a_loop_of_the_application__serves_both(void **state)
     }
 }
 
+/* What a turn of a loop around the device's has to do. True if anything was found. */
+static bool look(struct pair *p, unsigned *established, unsigned *received)
+{
+    struct iwarp_event event;
+    struct iwarp_wc wc;
+    bool found = false;
+
+    for (int i = 0; i < 2; i++) {
+        while (iwarp_eq_get(p->eq[i], &event, 0) == IWARP_OK) {
+            found = true;
+            if (event.type == IWARP_EVENT_REQUEST) {
+                p->side[1].conn = event.conn;
+                must(iwarp_accept(event.conn, p->side[1].qp, NULL, NULL, 0, NULL));
+            } else {
+                assert_int_equal(event.type, IWARP_EVENT_ESTABLISHED);
+                *established += 1;
+            }
+        }
+    }
+    while (iwarp_cq_poll(p->side[1].recv_cq, &wc, 1) == 1) {
+        assert_int_equal(wc.status, IWARP_WC_SUCCESS);
+        found = true;
+        if (++*received < 50) {
+            pair_recv(&p->side[1], 0, 0, 100);
+            pair_send(&p->side[0], 0, 0, 100);
+        }
+    }
+    return found;
+}
+
+/* As docs/embedding.md says: what sleeps is poll(2) for the loop's descriptor. */
+static void embedded__below_a_loop_that_is_not_libuvs__moves_all(void **state)
+{
+    unsigned established = 0, received = 0, turns = 0;
+    struct sockaddr_storage addr;
+    struct pair_options o;
+    uv_loop_t loop;
+    socklen_t len;
+    struct pair p;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    pair_options_init(&o, PAIR_TCP4);
+    options(&o.device, IWARP_PROGRESS_EMBEDDED, &loop);
+    pair_prepare(&p, &o);
+    pair_recv(&p.side[1], 0, 0, 100);
+    must(iwarp_listener_addr(p.listener, &addr, &len));
+    must(iwarp_connect(p.side[0].qp, (const struct sockaddr *)&addr, len, NULL, NULL, 0, p.eq[0],
+                       NULL, &p.side[0].conn));
+    pair_send(&p.side[0], 0, 0, 100);
+    for (int64_t end = iwarp_now_ms() + PAIR_WAIT_MS; received < 50;) {
+        do {
+            uv_run(&loop, UV_RUN_NOWAIT);
+        } while (look(&p, &established, &received));
+        struct pollfd fd = {.fd = uv_backend_fd(&loop), .events = POLLIN};
+        if (received < 50) {
+            poll(&fd, 1, uv_backend_timeout(&loop));
+        }
+        assert_true(iwarp_now_ms() < end);
+    }
+    assert_int_equal(established, 2);
+    pair_close(&p);
+    int closed;
+    while ((closed = uv_loop_close(&loop)) == UV_EBUSY && turns++ < 100) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(closed, 0);
+}
+
 static void embedded__waiting__keeps_to_its_time(void **state)
 {
     struct iwarp_event event;
@@ -602,6 +675,7 @@ int main(void)
         cmocka_unit_test(device_call__in_other_modes__is_misuse),
         cmocka_unit_test(embedded__without_a_turn_of_the_loop__nothing_moves),
         cmocka_unit_test(embedded__in_a_loop_of_the_application__serves_both),
+        cmocka_unit_test(embedded__below_a_loop_that_is_not_libuvs__moves_all),
         cmocka_unit_test(embedded__waiting__keeps_to_its_time),
         cmocka_unit_test(embedded__closed_in_the_middle__leaves_the_loop_empty),
     };

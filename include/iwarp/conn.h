@@ -45,7 +45,9 @@ struct iwarp_conn_options {
     unsigned mpa_rev;  /* initiator: 1 or 2 (default). The responder follows the Request. */
     bool mpa_fallback; /* initiator, revision 2: if the peer hangs up without an octet of a Reply,
                         * connect again with revision 1, once (RFC 6581 10); default true. The
-                        * time-outs hold for both tries together */
+                        * time-outs hold for both tries together. With peer_to_peer this end then
+                        * begins with an RDMA Write of no octets, so that the responder may send:
+                        * it may have hung up for want of room, and know peer-to-peer mode */
     bool crc;          /* ask for CRC32c (default true); it is off only if neither end asks */
     bool markers;      /* ask the peer to send markers (default false); this end sends markers
                         * if the peer asks for them, whatever this option says */

@@ -256,9 +256,16 @@ static uint32_t depth(uint16_t settled, unsigned own)
     return settled == IWARP_MPA_DEPTH_UNSPECIFIED ? own : settled;
 }
 
-/* Only the initiator sends one; the responder waits for whatever comes first. */
+/*
+ * Only the initiator sends one; the responder waits for whatever comes first. After a fall back to
+ * revision 1 the responder may be one that knows peer-to-peer mode and was short of room the first
+ * time: if both applications count on it, both would wait for ever.
+ */
 static enum iwarp_stream_rtr rtr_of(const struct iwarp_conn *conn)
 {
+    if (!conn->responder && conn->startup->retried && conn->options.peer_to_peer) {
+        return STREAM_RTR_WRITE;
+    }
     switch (conn->responder ? IWARP_RTR_NONE : (enum iwarp_rtr)conn->settled.rtr) {
     case IWARP_RTR_NONE:
         break;

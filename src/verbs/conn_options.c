@@ -9,7 +9,6 @@
 #include "base/settings.h"
 #include "mpa/mpa_setup.h"
 #include "verbs/addr.h"
-#include "verbs/device.h"
 
 #include <limits.h>
 #include <netinet/in.h>
@@ -38,7 +37,8 @@ static unsigned ulpdu_max_wished(void)
  * word. [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
-    if (!IWARP_GIVEN(options)) {
+    if (!options) {
+        iwarp_fail(IWARP_MISUSE, "options is NULL");
         return;
     }
     *options =

@@ -99,6 +99,15 @@ bool cancel_came(void)
     return atomic_load_explicit(&mine.cancelled, memory_order_relaxed);
 }
 
+void cancel_test(void)
+{
+    if (cancel_came()) {
+        atomic_store_explicit(&mine.cancelled, false, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst); /* what was forgotten, the test finds */
+    }
+    pthread_testcancel();
+}
+
 void cancel_sleep_on(_Atomic unsigned *turn)
 {
     if (mine.at) {

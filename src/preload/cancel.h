@@ -9,16 +9,22 @@
  *   | before or after its wait     | what it calls next finds that it was cancelled          |
  *   | asleep in an rsocket         | wakes it up                                             |
  *   | in the loop, for the rsocket | is noticed when that gives up, within milliseconds      |
- *   | one that has it disabled     | changes nothing                                         |
+ *   | any of these, with           | changes nothing                                         |
+ *   | cancellation disabled        |                                                         |
  */
 #ifndef IWARP_PRELOAD_CANCEL_H
 #define IWARP_PRELOAD_CANCEL_H
 
 #include <stdbool.h>
 
-/* From here on pthread_cancel finds this thread. Before the call's first test of cancellation. */
+/* From here on pthread_cancel finds this thread. To be called before cancel_test. */
 void cancel_known(void);
 
+/* As pthread_testcancel. If that returns (the thread has it disabled, or is in its handlers of
+ * cancellation), waits are ended by what comes from now on. */
+void cancel_test(void);
+
+/* Since the last test. */
 bool cancel_came(void);
 
 /* This thread is about to sleep until *turn changes; NULL: no longer. */

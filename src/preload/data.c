@@ -28,7 +28,7 @@ static struct sock *get(int fd)
     if (sock_is_known(fd)) {
         cancel_known();
     }
-    pthread_testcancel();
+    cancel_test();
     return sock_get(fd);
 }
 
@@ -44,7 +44,7 @@ static bool goes_on(void)
     const bool may = errno == ERESTART;
 
     if (may || errno == EINTR) {
-        pthread_testcancel();
+        cancel_test();
     }
     if (may) {
         errno = EINTR;

@@ -470,6 +470,48 @@ static void cancelled_while_it_reads_or_writes(void)
     }
 }
 
+/* As a handler of cancellation may: it waits for an octet, with a time-out. */
+static void read_at_the_end(void *fd)
+{
+    const struct timeval limit = {.tv_sec = 10};
+    struct timespec used;
+    char octet;
+
+    CHECK(setsockopt(*(int *)fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    CHECK(read(*(int *)fd, &octet, 1) == 1 && octet == 'e');
+    CHECK(setsockopt(*(int *)fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0}, sizeof limit) == 0);
+    CHECK(read(*(int *)fd, &octet, 1) == 1 && octet == 'f');
+    CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0);
+    CHECK(used.tv_sec == 0 && used.tv_nsec < 250000000); /* it has slept */
+}
+
+static void *end_with_a_read(void *fd)
+{
+    pthread_cleanup_push(read_at_the_end, fd);
+    (void)read_for_ever(fd);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void handler_of_cancellation_reads(void)
+{
+    pthread_t thread;
+    char octet;
+
+    alarm(30);
+    listener = listen_somewhere(&server, 100);
+    int client = connected(0);
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    CHECK(pthread_create(&thread, NULL, end_with_a_read, &client) == 0);
+    usleep(200000);
+    CHECK(pthread_cancel(thread) == 0);
+    usleep(100000);
+    CHECK(write(fd, "e", 1) == 1);
+    usleep(500000);
+    CHECK(write(fd, "f", 1) == 1 && pthread_join(thread, NULL) == 0);
+}
+
 static atomic_bool over;
 
 /* What it opens is what it has, whatever other threads do to their own numbers. */
@@ -673,6 +715,7 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(control_messages),
                                         CASE(cancelled_while_it_connects),
                                         CASE(cancelled_while_it_reads_or_writes),
+                                        CASE(handler_of_cancellation_reads),
                                         CASE(number_of_another),
                                         CASE(server_connects_to_its_client),
                                         CASE(shut_down_while_it_connects),

@@ -61,6 +61,44 @@ static int tear_down(void **state)
     return 0;
 }
 
+static void run_until(bool (*is_so)(void))
+{
+    for (unsigned i = 0; i < 500 && !is_so(); i++) {
+        side_run(&s, NULL, 10);
+    }
+    assert_true(is_so());
+}
+
+static bool disk_has_it(void)
+{
+    return held;
+}
+
+static bool a_queue_has_ended(void)
+{
+    const struct nvmf_queue *queue = s.target.net.queues;
+
+    while (queue && queue->state != NVMF_ENDED) {
+        queue = queue->next;
+    }
+    return queue;
+}
+
+static bool connect_waits(void)
+{
+    const struct nvmf_queue *queue = s.target.net.queues;
+
+    while (queue && !queue->connecting) {
+        queue = queue->next;
+    }
+    return queue;
+}
+
+static bool only_admin_is_left(void)
+{
+    return s.target.net.queue_count == 1;
+}
+
 /* The disk gets this command, and the host's I/O queue ends. */
 static void lose_queue_with(uint8_t opcode)
 {
@@ -70,14 +108,11 @@ static void lose_queue_with(uint8_t opcode)
     side_put_io(&s, command, opcode, 3, 0, 0, opcode == NVMF_WRITE ? BLOCK : 0);
     memset(s.host.memory, 'a', BLOCK);
     assert_non_null(nvmf_host_send(s.io, command, NULL, 0, NULL, NULL));
-    for (unsigned i = 0; i < 500 && !held; i++) {
-        side_run(&s, NULL, 10);
-    }
-    assert_non_null(held);
+    run_until(disk_has_it);
     iwarp_abort(s.io->conn);
     nvmf_host_queue_close(s.io);
     s.io = NULL;
-    side_run(&s, NULL, 100);
+    run_until(a_queue_has_ended);
     assert_int_equal(s.target.net.queue_count, queues); /* it has yet to be freed */
 }
 
@@ -99,7 +134,6 @@ static struct nvmf_host_slot *send_connect(struct nvmf_host_queue *queue, const 
     nvmf_put16(command + 44, 31);
     slot = nvmf_host_send(queue, command, data, sizeof data, NULL, NULL);
     assert_non_null(slot);
-    side_run(&s, NULL, 200);
     return slot;
 }
 
@@ -131,6 +165,7 @@ static void write__of_a_queue_that_has_ended__comes_before_another_queue(void **
     lose_queue_with(NVMF_WRITE);
     s.io = side_queue(&s, 1, 32);
     slot = send_connect(s.io, SIDE_HOST, s.connect.controller_id);
+    run_until(connect_waits);
     assert_true(slot->busy);
     /* One more is not kept. */
     has_answer(send_connect(s.io, SIDE_HOST, s.connect.controller_id), NVMF_SEQUENCE | DNR);
@@ -149,6 +184,7 @@ static void write__of_a_host_that_was_away__comes_before_another_controller(void
     nvmf_host_queue_close(s.admin);
     s.admin = side_queue(&s, 0, 32);
     slot = send_connect(s.admin, SIDE_HOST, 0xffff);
+    run_until(connect_waits);
     assert_true(slot->busy);
     admin = side_queue(&s, 0, 32); /* another host need not wait for it */
     has_answer(send_connect(admin, SIDE_HOST "x", 0xffff), NVMF_OK);
@@ -169,14 +205,14 @@ static void connect__that_waits_too_long_for_a_disk__ends_its_connection(void **
     lose_queue_with(NVMF_WRITE);
     s.io = side_queue(&s, 1, 32);
     slot = send_connect(s.io, SIDE_HOST, s.connect.controller_id);
+    run_until(connect_waits);
     assert_true(slot->busy);
     nvmf_net_idle(&s.target.net, uv_hrtime() / 1000000 + 10001, 10000);
     side_run(&s, s.io, 5000);
     assert_true(s.io->ended);
     has_answer(slot, NVMF_CONNECT_BUSY); /* the host may try again */
     let_go();
-    side_run(&s, NULL, 100);
-    assert_int_equal(s.target.net.queue_count, 1);
+    run_until(only_admin_is_left);
     assert_false(s.admin->ended);
 }
 
@@ -197,8 +233,7 @@ static void zeroes__of_a_queue_that_has_ended__wait_for_no_buffer(void **state)
     disk_finish(held);
     held = NULL;
     assert_int_equal(s.target.net.arena.waiting, 0);
-    side_run(&s, NULL, 100);
-    assert_int_equal(s.target.net.queue_count, 1);
+    run_until(only_admin_is_left);
     for (unsigned i = 0; i < 2; i++) {
         arena_give(&s.target.net.arena, &all, pieces[i]);
     }

@@ -51,8 +51,8 @@ struct iwarp_conn_options {
     bool crc;          /* ask for CRC32c (default true); it is off only if neither end asks */
     bool markers;      /* ask the peer to send markers (default false); this end sends markers
                         * if the peer asks for them, whatever this option says */
-    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default true); with
-                        * revision 1, and at a responder, it has no effect */
+    bool peer_to_peer; /* initiator, revision 2: the responder may send first (default true);
+                        * with mpa_rev 1, and at a responder, it has no effect */
     unsigned rtr;      /* with peer_to_peer: enum iwarp_rtr mask to offer or accept; 0: Read as
                         * initiator, all as responder. With Read, an ord of 0 counts as 1 */
     enum iwarp_placement placement; /* default VERIFIED; without CRC placement is always direct */

@@ -172,7 +172,7 @@ static bool load(struct settings *s, const char *path, bool asked_for)
     ssize_t n = read_file(path, text, FILE_OCTETS + 1);
     bool enough = true;
     if (n < 0) {
-        /* HOME=/dev/null is for those who have none. */
+        /* A user without a home may have HOME=/dev/null. */
         if (asked_for || (errno != ENOENT && errno != ENOTDIR)) {
             complain(s, "%s cannot be read: %s", path, strerror(errno));
         }

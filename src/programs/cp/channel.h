@@ -109,7 +109,8 @@ bool cp_channel_release(struct cp_channel *channel, unsigned index);
 /* cp_channel_wait would not wait. */
 bool cp_channel_has_event(struct cp_channel *channel);
 
-/* TIMEOUT: and the peer has no work either, if it has a pulse, and hardly anything moves. */
+/* TIMEOUT: for so long there was no event, the peer did not work (as far as it has a pulse), and
+ * hardly any data moved. */
 void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int timeout_ms);
 
 /* The pulse of this end, for its hello. */

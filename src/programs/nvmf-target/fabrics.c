@@ -105,8 +105,8 @@ static void connect_io(struct nvmf_controllers *all, struct nvmf_request *reques
 }
 
 /* Does a disk still have commands of this host from a queue that has ended? They were never
- * answered, so the host sends them again, and they must not come after that. */
-static bool is_haunted(const struct nvmf_net *net, const struct nvmf_connect *connect)
+ * answered, so the host sends them again, and the old ones must not be carried out after that. */
+static bool disks_have_commands_of(const struct nvmf_net *net, const struct nvmf_connect *connect)
 {
     const struct nvmf_queue *queue = net->queues;
 
@@ -129,7 +129,7 @@ static void connect_data(struct nvmf_request *request)
         nvmf_request_fail(request, NVMF_SEQUENCE);
     } else if (wrong) {
         refuse(request, IN_DATA(wrong));
-    } else if (is_haunted(request->queue->net, &connect)) {
+    } else if (disks_have_commands_of(request->queue->net, &connect)) {
         request->queue->connecting = request;
     } else if (request->queue->id == 0) {
         connect_admin(all, request, &connect, uv_hrtime() / 1000000);

@@ -100,6 +100,7 @@ check "iwarp-stat: many connections, with their rates" answers
 obeys()
 {
     env -i IWARP_METRICS=$'unix:/nowhere\e[2J' sleep 30 &
+    for _ in {1..100}; do grep -qa '^IWARP_METRICS=unix:/nowhere' "/proc/$!/environ" && break; sleep 0.1; done
     timeout 20 "$stat" $! 2>"$TMPDIR/err"
     kill $!
     grep -Fx 'iwarp-stat: unix:/nowhere?[2J: No such file or directory' "$TMPDIR/err"

@@ -181,4 +181,12 @@ static inline void side_run(struct side *s, const struct nvmf_host_queue *queue,
     }
 }
 
+static inline void side_await_answer(struct side *s, const struct nvmf_host_slot *slot)
+{
+    for (unsigned i = 0; i < 500 && slot->busy; i++) {
+        side_run(s, NULL, 10);
+    }
+    side_must(!slot->busy, "no answer");
+}
+
 #endif

@@ -139,10 +139,7 @@ static struct nvmf_host_slot *send_connect(struct nvmf_host_queue *queue, const 
 
 static void has_answer(const struct nvmf_host_slot *slot, unsigned status)
 {
-    for (unsigned i = 0; i < 500 && slot->busy; i++) {
-        side_run(&s, NULL, 10);
-    }
-    assert_false(slot->busy);
+    side_await_answer(&s, slot);
     assert_int_equal(slot->response.status, status);
 }
 

@@ -118,10 +118,7 @@ static void responses__have_the_head_of_the_queue(void **state)
     command[39] = 0x40;
     for (unsigned sent = 3; sent < 20; sent++) {
         const struct nvmf_host_slot *slot = nvmf_host_send(s.admin, command, NULL, 0, NULL, NULL);
-        for (unsigned i = 0; i < 500 && slot->busy; i++) {
-            side_run(&s, NULL, 1);
-        }
-        assert_false(slot->busy);
+        side_await_answer(&s, slot);
         assert_int_equal(slot->response.sq_head, sent % 7);
     }
 }
@@ -472,8 +469,7 @@ static void reset__controller__ends_requests_for_events(void **state)
     slot = await_event();
     assert_true(slot->busy);
     side_disk(&s, "ram:1M", false);
-    side_run(&s, NULL, 50);
-    assert_false(slot->busy);
+    side_await_answer(&s, slot);
     assert_int_equal(slot->response.result, 0x00040002);
 }
 
@@ -491,8 +487,7 @@ static void reset__after_an_event__tells_of_the_next(void **state)
         slot = await_event();
         assert_true(slot->busy);
         side_disk(&s, "ram:1M", false);
-        side_run(&s, NULL, 50);
-        assert_false(slot->busy);
+        side_await_answer(&s, slot);
         assert_int_equal(slot->response.result, 0x00040002);
         assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0), NVMF_OK);
         assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0x460001), NVMF_OK);
@@ -512,8 +507,7 @@ static void event__wished_for_when_it_has_happened__is_told(void **state)
     side_run(&s, NULL, 50);
     assert_true(slot->busy);
     assert_int_equal(side_admin(&s, NVMF_SET_FEATURES, 0, NVMF_FEATURE_EVENTS, 0x100, 0), NVMF_OK);
-    side_run(&s, NULL, 50);
-    assert_false(slot->busy);
+    side_await_answer(&s, slot);
     assert_int_equal(slot->response.result, 0x00040002);
 }
 

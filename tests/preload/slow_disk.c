@@ -5,7 +5,7 @@
  * SLOW_READ_MS: how long each pread takes.
  * SLOW_READV_MS: how long each preadv takes.
  * SLOW_SYNC_MS: how long each fsync and fdatasync takes, which do nothing else.
- * SLOW_SYNC_LOG: a file that gets a line for each, the path of what was flushed.
+ * SLOW_SYNC_LOG, SLOW_READV_LOG: a file that gets a line for each of these, with the path.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -70,10 +70,14 @@ ssize_t pread(int fd, void *buf, size_t len, off_t offset)
 
 ssize_t preadv(int fd, const struct iovec *to, int count, off_t offset)
 {
+    const char *log = getenv("SLOW_READV_LOG");
     ssize_t (*next)(int, const struct iovec *, int, off_t);
     void *found = dlsym(RTLD_NEXT, "preadv64");
 
     *(void **)&next = found ? found : dlsym(RTLD_NEXT, "preadv");
+    if (log) {
+        note(fd, log);
+    }
     hold_up("SLOW_READV_MS");
     return next(fd, to, count, offset);
 }

@@ -202,10 +202,11 @@ stop
 begin_slowly()
 {
     config "$one"
-    LD_PRELOAD=$slow_disk SLOW_READV_MS=5000 start --config nvmf.json --no-uring
+    : >reads
+    LD_PRELOAD=$slow_disk SLOW_READV_MS=5000 SLOW_READV_LOG=$PWD/reads start --config nvmf.json --no-uring
     bench -t 30 -d 2 >bench.log 2>&1 &
     bench=$!
-    sleep 1
+    check "a disk reads" eventually test -s reads
 }
 begin_slowly
 config "${one/\"nsid\": 1/\"nsid\": 5}"

@@ -12,10 +12,10 @@
  * signals that its own accesses raise into a fault of the stream. It installs handlers for both at
  * the first connection, or at a post of inline data before it. They pass every other signal to the
  * handler that the application had, with the flags of that handler, or to the default action. An
- * application that installs handlers of its own should do so before it connects or accepts, or pass
- * unknown signals to the handler that it replaced. A thread that posts may also send, and a thread
- * that polls may also receive (see iwarp_progress): such threads must not block SIGSEGV and SIGBUS.
- * The library raises no SIGPIPE.
+ * application should install its own handlers before it connects or accepts, or pass unknown
+ * signals to the handler that it replaced. A thread that posts may also send, and a thread that
+ * polls may also receive (see iwarp_progress): such threads must not block SIGSEGV and SIGBUS. The
+ * library raises no SIGPIPE.
  *
  * Processes. The parent may fork at any time. In the child, a call for an object of the parent does
  * nothing and returns MISUSE (NULL or nothing if the function returns no status). The child's

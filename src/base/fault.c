@@ -334,3 +334,9 @@ enum iwarp_status iwarp_fail_fault(const struct iwarp_fault *fault)
     iwarp_fault_text(fault, last_error, sizeof last_error);
     return iwarp_fault_status(fault);
 }
+
+bool iwarp_is_null(const char *name)
+{
+    iwarp_fail(IWARP_MISUSE, "%s is NULL", name);
+    return false;
+}

@@ -68,4 +68,8 @@ enum iwarp_status iwarp_fail(enum iwarp_status status, const char *format, ...)
 /* The same with the sentence of a fault. */
 enum iwarp_status iwarp_fail_fault(const struct iwarp_fault *fault);
 
+/* Is the argument of a public function there? Otherwise iwarp_last_error() says that it is NULL. */
+#define IWARP_GIVEN(pointer) ((pointer) || iwarp_is_null(#pointer))
+bool iwarp_is_null(const char *name); /* false */
+
 #endif

@@ -130,8 +130,8 @@ static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channe
 /* Is the id of this process, and in existence? Otherwise refused: `what` is the call. */
 bool cm_id_usable(struct rdma_cm_id *id, const char *what);
 
-/* Is the id of RDMA_PS_TCP? Otherwise refused. */
-bool cm_id_connects(const struct rdma_cm_id *id, const char *what);
+/* Is it RDMA_PS_TCP, whose ids connect? Otherwise refused. */
+bool cm_connects(enum rdma_port_space ps, const char *what);
 
 /* --- channels and events (cm_channel.c); cm_lock held unless said otherwise ------------------ */
 

@@ -334,7 +334,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     int result = 0;
 
     (void)timeout_ms;
-    if (!cm_id_usable(id, "rdma_resolve_route") || !cm_id_connects(id, "rdma_resolve_route")) {
+    if (!cm_id_usable(id, "rdma_resolve_route") || !cm_connects(id->ps, "rdma_resolve_route")) {
         return -1;
     }
     struct cm_id *i = cm_id_of(id);

@@ -84,7 +84,7 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
     const struct sockaddr_in any = {.sin_family = AF_INET};
     int result = 0;
 
-    if (!cm_id_usable(id, "rdma_listen") || !cm_id_connects(id, "rdma_listen")) {
+    if (!cm_id_usable(id, "rdma_listen") || !cm_connects(id->ps, "rdma_listen")) {
         return -1;
     }
     struct cm_id *i = cm_id_of(id);

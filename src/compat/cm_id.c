@@ -33,15 +33,15 @@ bool cm_id_usable(struct rdma_cm_id *id, const char *what)
 
 /* RDMA_PS_UDP would be datagrams, which rdma_cm has not here. Programs bind such an id to an
  * address only to find its device, and so much is possible. */
-bool cm_id_connects(const struct rdma_cm_id *id, const char *what)
+bool cm_connects(enum rdma_port_space ps, const char *what)
 {
-    if (id->ps != RDMA_PS_TCP) {
+    if (ps != RDMA_PS_TCP) {
         (void)cm_refuse(EOPNOTSUPP,
                         "%s: port space 0x%x; iWARP runs over TCP: RDMA_PS_TCP only, no UD "
                         "(datagrams), XRC or multicast: look for the program's option for RC",
-                        what, (unsigned)id->ps);
+                        what, (unsigned)ps);
     }
-    return id->ps == RDMA_PS_TCP;
+    return ps == RDMA_PS_TCP;
 }
 
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
@@ -236,7 +236,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
     if (!id) {
         return cm_refuse(EINVAL, "rdma_create_id: id is NULL");
     }
-    if (ps != RDMA_PS_UDP && !cm_id_connects(&(struct rdma_cm_id){.ps = ps}, "rdma_create_id")) {
+    if (ps != RDMA_PS_UDP && !cm_connects(ps, "rdma_create_id")) {
         return -1;
     }
     if (channel && !cm_channel_usable(channel, "rdma_create_id")) {

@@ -95,7 +95,7 @@ static int check(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *
 
 int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-    if (!cm_id_usable(id, "rdma_create_qp") || !cm_id_connects(id, "rdma_create_qp")) {
+    if (!cm_id_usable(id, "rdma_create_qp") || !cm_connects(id->ps, "rdma_create_qp")) {
         return -1;
     }
     if (!attr) {

@@ -138,8 +138,8 @@ static struct stream *stream_of(const FILE *file)
     return s;
 }
 
-/* The C library makes it a stream of a file, with calls of its own, and does not close it before.
- * It writes to what a stream with functions has instead of room for wide characters. */
+/* freopen makes its own system calls, and does not close the socket first. The pointer of a stream
+ * with functions to wide characters leads nowhere, and freopen would write there. */
 static void end_stream(FILE *file)
 {
     struct stream *s = stream_of(file);

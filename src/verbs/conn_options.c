@@ -37,8 +37,7 @@ static unsigned ulpdu_max_wished(void)
  * word. [MPA-1.2-02] [MPA-4.4-02] [VERBS-6.5-02] */
 void iwarp_conn_options_init(struct iwarp_conn_options *options)
 {
-    if (!options) {
-        iwarp_fail(IWARP_MISUSE, "options is NULL");
+    if (!IWARP_GIVEN(options)) {
         return;
     }
     *options =

@@ -242,13 +242,6 @@ static enum iwarp_status open_tls(struct iwarp_device *d)
     return text ? iwarp_tls_store_find(&d->tls_store, text, &d->tls) : IWARP_OK;
 }
 
-/* The macro IWARP_GIVEN passes the argument's own name. */
-bool iwarp_is_null(const char *name)
-{
-    iwarp_fail(IWARP_MISUSE, "%s is NULL", name);
-    return false;
-}
-
 /*
  * After a fork the child has the memory but not the threads, and any lock may be held by one of
  * those. No lock may be taken to find that out.

@@ -91,8 +91,6 @@ static inline bool iwarp_device_is_plain(const struct iwarp_device *device)
             return IWARP_MISUSE;                                                                   \
         }                                                                                          \
     } while (0)
-#define IWARP_GIVEN(pointer) ((pointer) || iwarp_is_null(#pointer))
-bool iwarp_is_null(const char *name); /* sets the last error, returns false */
 
 /* --- its workers ----------------------------------------------------------------------------- */
 

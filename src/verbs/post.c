@@ -195,8 +195,8 @@ static enum iwarp_status check_send(const struct iwarp_qp *qp, const struct iwar
 }
 
 /*
- * Connections have the guard's handlers installed. In IDLE there may have been none in this process
- * yet, or the application has installed handlers of its own since.
+ * Each connection installs the guard's handlers. A queue pair in IDLE may be the first of its
+ * process, or the application may have replaced the handlers after the last connection.
  */
 static inline void await_faults(const struct iwarp_qp *qp)
 {

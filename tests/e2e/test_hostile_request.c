@@ -322,17 +322,24 @@ static void wait_for_no_startup(const struct tcp_host *h)
     }
 }
 
+/* The peer's Request is rejected, and the peer has read that. */
+static struct iwarp_conn *reject_peer(struct tcp_host *h, int fd)
+{
+    raw_say(fd, NULL, REQUEST "40010000");
+    struct iwarp_conn *conn = host_request(h);
+    assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
+    raw_hear(fd, NULL, REPLY "60010000", "the Reply");
+    raw_expect_fin(fd, "behind the Reply that says no");
+    return conn;
+}
+
 /* The endpoint goes when the peer has closed: long before the time is up. */
 static void request__rejected_and_the_peer_closes__leaves_no_endpoint(void **state)
 {
     (void)state;
     for (int reset = 0; reset < 2; reset++) {
         int fd = raw_connect(&host->addr);
-        raw_say(fd, NULL, REQUEST "40010000");
-        struct iwarp_conn *conn = host_request(host);
-        assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
-        raw_hear(fd, NULL, REPLY "60010000", "the Reply");
-        raw_expect_fin(fd, "behind the Reply that says no");
+        struct iwarp_conn *conn = reject_peer(host, fd);
         assert_int_equal(atomic_load(&host->device->startups.count), 1);
         if (reset) {
             raw_reset(fd);
@@ -355,11 +362,7 @@ static void request__rejected_and_the_peer_stays__is_closed_when_the_time_is_up(
     o.close_timeout_ms = 300;
     struct tcp_host *h = host_open(NULL, &o);
     int fd = raw_connect(&h->addr);
-    raw_say(fd, NULL, REQUEST "40010000");
-    struct iwarp_conn *conn = host_request(h);
-    assert_int_equal(iwarp_reject(conn, NULL, 0), IWARP_OK);
-    raw_hear(fd, NULL, REPLY "60010000", "the Reply");
-    raw_expect_fin(fd, "behind the Reply that says no");
+    struct iwarp_conn *conn = reject_peer(h, fd);
     wait_for_no_startup(h);
     expect_refusal(fd);
     raw_close(fd);
@@ -384,11 +387,7 @@ static void request__rejected_and_many_peers_stay__are_bounded_by_max_half_open(
     struct tcp_host *h = host_open(&device, &o);
     for (int i = 0; i <= MOST; i++) {
         fd[i] = raw_connect(&h->addr);
-        raw_say(fd[i], NULL, REQUEST "40010000");
-        conn[i] = host_request(h);
-        assert_int_equal(iwarp_reject(conn[i], NULL, 0), IWARP_OK);
-        raw_hear(fd[i], NULL, REPLY "60010000", "the Reply");
-        raw_expect_fin(fd[i], "behind the Reply that says no");
+        conn[i] = reject_peer(h, fd[i]);
     }
     expect_refusal(fd[0]);
     assert_int_equal(atomic_load(&h->device->startups.count), MOST);

@@ -509,7 +509,8 @@ static void send_too_big(uint32_t mtu)
     peer_run();
 }
 
-/* From somebody who is not on the way it would leave the next connection segments of no octets. */
+/* Any station could send one. lwIP would believe it, and the next connection would have segments of
+ * no octets. */
 static void packet_too_big__beyond_what_can_be__is_not_believed(void **state)
 {
     static const uint32_t said[] = {0, 41, 60, 1279, 1501, 65535, UINT32_MAX, 1400};

@@ -49,6 +49,18 @@ static int connected(int type)
     return fd;
 }
 
+/* A client's end and *fd, the server's, which has read an octet of it. */
+static int used_connection(int *fd)
+{
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0);
+    *fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(*fd, &octet, 1) == 1);
+    return client;
+}
+
 /* --- a socket that connects ------------------------------------------------------------------ */
 
 static void *speak_first(void *arg)
@@ -566,10 +578,9 @@ static void connection_listens_to_nobody(void)
 {
     const struct sockaddr_in any = {.sin_family = AF_INET};
     char octet;
+    int fd;
 
-    listener = listen_somewhere(&server, 100);
-    const int client = connected(0), fd = accept(listener, NULL, NULL);
-    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    const int client = used_connection(&fd);
     for (int i = 0; i < 2; i++) {
         const int end = i ? client : fd;
         errno = 0;
@@ -600,11 +611,9 @@ static void polls_of_too_many(void)
 static void interfaces(void)
 {
     struct ifreq of = {.ifr_name = "lo"};
-    char octet;
+    int fd;
 
-    listener = listen_somewhere(&server, 100);
-    const int client = connected(0), fd = accept(listener, NULL, NULL);
-    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    const int client = used_connection(&fd);
     (void)poll(&(struct pollfd){fd, POLLIN, 0}, 1, 0); /* with another face */
     for (int i = 0; i < 2; i++) {
         CHECK(ioctl(i ? client : fd, SIOCGIFADDR, &of) == 0);
@@ -618,10 +627,9 @@ static void time_out_in_a_child(void)
     const struct timeval limit = {.tv_usec = 100000};
     char octet;
     int status;
+    int fd;
 
-    listener = listen_somewhere(&server, 100);
-    const int client = connected(0), fd = accept(listener, NULL, NULL);
-    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    const int client = used_connection(&fd);
     if (fork() == 0) {
         alarm(5);
         CHECK(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
@@ -635,10 +643,9 @@ static void child_connects_once_more(void)
 {
     char octet;
     int status;
+    int fd;
 
-    listener = listen_somewhere(&server, 100);
-    const int client = connected(0), fd = accept(listener, NULL, NULL);
-    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    const int client = used_connection(&fd);
     if (fork() == 0) {
         for (int i = 0; i < 2; i++) {
             errno = 0;
@@ -655,10 +662,9 @@ static void child_connects_once_more(void)
 static void stream_that_is_opened_again(void)
 {
     char octets[4];
+    int fd;
 
-    listener = listen_somewhere(&server, 100);
-    const int client = connected(0), fd = accept(listener, NULL, NULL);
-    CHECK(write(client, "x", 1) == 1 && read(fd, octets, 1) == 1);
+    const int client = used_connection(&fd);
     FILE *stream = fdopen(client, "w");
     CHECK(stream && fputs("abc", stream) >= 0);
     CHECK(freopen("/dev/null", "w", stream) == stream && fileno(stream) == client);

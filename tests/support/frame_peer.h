@@ -30,7 +30,7 @@ extern struct frame_peer {
 
 extern const struct sockaddr_in peer_calls; /* the listener's address */
 extern const uint8_t frame_own_mac[6];      /* the peer's */
-extern const uint8_t frame_question[42];    /* the peer asks everybody who has 10.9.0.1 */
+extern const uint8_t frame_question[42];    /* the peer's ARP request, to all, for 10.9.0.1 */
 
 void frame_put(uint8_t *p, uint32_t value, int octets);
 uint32_t frame_checksum(const uint8_t *p, size_t n, uint32_t sum);
@@ -38,7 +38,8 @@ uint32_t frame_checksum(const uint8_t *p, size_t n, uint32_t sum);
 /* The text of a transport over a new wire, whose other end is *link; and a new loop. */
 const char *peer_new_wire(int *link);
 
-/* The interface asks who has the peer's address, and learns it by a question of the peer. */
+/* The interface learns the peer's Ethernet address: it sends an ARP request, and the peer sends
+ * one. */
 void peer_introduce(void);
 
 /* The peer acknowledges, with its next segment, all that it has been sent. */

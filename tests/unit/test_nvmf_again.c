@@ -154,16 +154,23 @@ static void writes_again(void)
     assert_int_equal(s.target.net.queue_count, 2);
 }
 
+/* A new queue takes the place of the lost one, and waits for the disk. */
+static struct nvmf_host_slot *lose_queue_and_connect(void)
+{
+    lose_queue_with(NVMF_WRITE);
+    s.io = side_queue(&s, 1, 32);
+    struct nvmf_host_slot *slot = send_connect(s.io, SIDE_HOST, s.connect.controller_id);
+    run_until(connect_waits);
+    assert_true(slot->busy);
+    return slot;
+}
+
 static void write__of_a_queue_that_has_ended__comes_before_another_queue(void **state)
 {
     struct nvmf_host_slot *slot;
 
     (void)state;
-    lose_queue_with(NVMF_WRITE);
-    s.io = side_queue(&s, 1, 32);
-    slot = send_connect(s.io, SIDE_HOST, s.connect.controller_id);
-    run_until(connect_waits);
-    assert_true(slot->busy);
+    slot = lose_queue_and_connect();
     /* One more is not kept. */
     has_answer(send_connect(s.io, SIDE_HOST, s.connect.controller_id), NVMF_SEQUENCE | DNR);
     let_go();
@@ -199,11 +206,7 @@ static void connect__that_waits_too_long_for_a_disk__ends_its_connection(void **
     const struct nvmf_host_slot *slot;
 
     (void)state;
-    lose_queue_with(NVMF_WRITE);
-    s.io = side_queue(&s, 1, 32);
-    slot = send_connect(s.io, SIDE_HOST, s.connect.controller_id);
-    run_until(connect_waits);
-    assert_true(slot->busy);
+    slot = lose_queue_and_connect();
     nvmf_net_idle(&s.target.net, uv_hrtime() / 1000000 + 10001, 10000);
     side_run(&s, s.io, 5000);
     assert_true(s.io->ended);

@@ -529,7 +529,7 @@ static void post_send__inline_of_missing_memory_before_any_connection__is_misuse
     uint8_t *gone = mmap(NULL, 64, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(gone, MAP_FAILED);
     struct iwarp_sge sge[2] = {{gone, 8, 0}, {gone, 8, 0}};
-    for (unsigned pieces = 2; pieces > 0; pieces--) { /* one SGE has a way of its own */
+    for (unsigned pieces = 2; pieces > 0; pieces--) { /* one SGE is copied elsewhere */
         struct iwarp_send_wr wr = pair_wr(IWARP_WR_SEND, 1, sge);
         wr.num_sge = pieces;
         wr.flags |= IWARP_WR_INLINE;

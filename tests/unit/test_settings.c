@@ -122,7 +122,7 @@ static void file__of_the_user__is_found(void **state)
     iwarp_settings_forget();
     set_strings_equal("IWARP_MPA_REV", "1");
     unsetenv("XDG_CONFIG_HOME");
-    setenv("HOME", "/dev/null", 1); /* for one who has no home */
+    setenv("HOME", "/dev/null", 1); /* as a user without a home has it */
     iwarp_settings_forget();
     set_strings_equal("IWARP_MPA_REV", NULL);
     assert_string_equal(said_by(iwarp_settings_complain), "");

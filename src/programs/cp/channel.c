@@ -330,12 +330,12 @@ static enum cp_event_type await(struct cp_channel *channel, int64_t deadline)
     return type;
 }
 
-static uint64_t count_octets(const struct cp_channel *channel)
+uint64_t cp_channel_octets(struct iwarp_qp *qp, uint64_t before)
 {
     struct iwarp_qp_stats stats = {.size = sizeof stats};
 
-    (void)iwarp_qp_stats(channel->qp, &stats);
-    return stats.sent.octets + stats.received.octets;
+    return iwarp_qp_stats(qp, &stats) == IWARP_OK ? stats.sent.octets + stats.received.octets
+                                                  : before;
 }
 
 /*
@@ -355,7 +355,7 @@ static void wait_for_event(struct cp_channel *channel, struct cp_event *event, i
         event->type = await(channel, deadline);
         if (event->type == CP_EVENT_TIMEOUT) {
             uint64_t before = octets;
-            octets = count_octets(channel);
+            octets = cp_channel_octets(channel->qp, before);
             if (!is_first && octets - before < (uint64_t)half_ms * CP_PACE) {
                 return;
             }

@@ -116,6 +116,9 @@ void cp_channel_wait(struct cp_channel *channel, struct cp_event *event, int tim
 /* The pulse of this end, for its hello. */
 struct cp_target cp_channel_pulse(const struct cp_channel *channel);
 
+/* Octets that a channel's queue pair has sent and received; `before` if that cannot be told. */
+uint64_t cp_channel_octets(struct iwarp_qp *qp, uint64_t before);
+
 /* Close in order, waiting for the end at most so long. */
 void cp_channel_finish(struct cp_channel *channel, int timeout_ms);
 

@@ -2,17 +2,13 @@
 /* Time that is used up by waiting and given back by octets. */
 #include "standing.h"
 
+#include "channel.h"
 #include "clock.h"
 #include "limits.h"
 
 static uint64_t count_octets(const struct cp_standing *standing)
 {
-    struct iwarp_qp_stats stats = {.size = sizeof stats};
-
-    if (!standing->qp || iwarp_qp_stats(standing->qp, &stats) != IWARP_OK) {
-        return standing->octets;
-    }
-    return stats.sent.octets + stats.received.octets;
+    return standing->qp ? cp_channel_octets(standing->qp, standing->octets) : standing->octets;
 }
 
 /* Charge for the time since the last call, and give for the octets. Under the lock. */

@@ -19,9 +19,9 @@
  *
  * Every request has one answer, in order, and a client has at most as many requests outstanding as
  * there are slots: so neither end ever sends what the other has no receive posted for. FAILED may
- * come at any time, once, from the server; the connection ends after it. The server takes no
- * address of its own memory from a client, and a client reaches the slots of its own transfer, the
- * pulse and nothing else.
+ * come at any time, once, from the server; the connection ends after it. The server
+ * believes no client about where the server's memory is, and a client reaches the slots of its
+ * transfer, the pulse and nothing else.
  *
  * An end that is kept by its disk says nothing meanwhile. So each has a pulse, one octet that the
  * other end may read: it is not 0 while this end does something else than wait for a message. An

@@ -157,7 +157,7 @@ enum iwarp_status iwarp_connect_socket(struct iwarp_qp *qp, int fd, const void *
         return status;
     }
     struct adoption a = {.fd = fd, .received = received, .received_len = received_len};
-    a.conn = iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+    a.conn = iwarp_conn_new_initiator(qp, NULL, options, private_data, pd_len, eq, user, &status);
     if (!a.conn) {
         return status;
     }

@@ -59,11 +59,28 @@ static enum iwarp_status prepare_request(struct iwarp_conn *conn, const void *pd
         conn->options.mpa_rev, room, asks ? " (8 are for what send_imm asks the peer)" : "");
 }
 
+/* Options that are checked, of a connection to peer, or over an endpoint if that is NULL. */
+static enum iwarp_status check_start(const struct iwarp_qp *qp, const struct iwarp_addr *peer,
+                                     const struct iwarp_conn_options *options,
+                                     const struct iwarp_eq *eq)
+{
+    if (eq && eq->device != qp->pd->device) {
+        return iwarp_fail(IWARP_MISUSE, "event queue and queue pair are of different devices");
+    }
+    if (peer && options && options->source_len > 0 &&
+        options->source->sa_family != peer->any.sa_family) {
+        return iwarp_fail(IWARP_MISUSE, "connecting: source is of address family %d, addr of %d",
+                          options->source->sa_family, peer->any.sa_family);
+    }
+    return IWARP_OK;
+}
+
 /*
- * The event queue is used before the queue pair is bound: once it is bound, another thread can end
- * the connection, which reports to the queue.
+ * conn.lock, since the device's list has the connection already. The queue pair is bound last: once
+ * it is bound, another thread can have it ended, and the worker then reports to its event queue and
+ * writes its address to the log.
  */
-struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
+struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp, const struct iwarp_addr *peer,
                                             const struct iwarp_conn_options *options,
                                             const void *pd, size_t pd_len, struct iwarp_eq *eq,
                                             void *user, enum iwarp_status *status)
@@ -71,23 +88,32 @@ struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
     struct iwarp_conn_options o;
 
     *status = iwarp_conn_options_check(options, &o);
-    if (*status == IWARP_OK && eq && eq->device != qp->pd->device) {
-        *status = iwarp_fail(IWARP_MISUSE, "event queue and queue pair are of different devices");
+    if (*status == IWARP_OK) {
+        *status = check_start(qp, peer, options, eq);
     }
     if (*status != IWARP_OK) {
         return NULL;
     }
     iwarp_qp_bound(qp, &o);
-    struct iwarp_conn *conn = iwarp_conn_new(qp->pd->device, &o, STARTUP_OVER, status);
+    struct iwarp_conn *conn =
+        iwarp_conn_new(qp->pd->device, &o, peer ? STARTUP_CONNECTS : STARTUP_OVER, status);
     if (!conn) {
         return NULL;
+    }
+    iwarp_mutex_lock(&conn->lock);
+    if (peer) {
+        conn->peer = *peer;
+    }
+    if (peer && options && options->source_len > 0) {
+        iwarp_addr_set(&conn->startup->source, options->source, options->source_len);
     }
     conn->user = user;
     iwarp_conn_use_eq(conn, eq);
     *status = prepare_request(conn, pd, pd_len);
     if (*status == IWARP_OK) {
-        *status = iwarp_qp_bind(qp, conn); /* last: another thread may end it from here on */
+        *status = iwarp_qp_bind(qp, conn);
     }
+    iwarp_mutex_unlock(&conn->lock);
     if (*status != IWARP_OK) {
         iwarp_conn_drop(conn);
         return NULL;
@@ -234,10 +260,7 @@ enum iwarp_fault_code iwarp_conn_retry_code(const struct iwarp_conn *conn,
                : code;
 }
 
-/*
- * All failures after this call's checks come as events, also those of connect(2). The addresses are
- * copied before the worker hears of the connection, so no lock is needed for them.
- */
+/* All failures after this call's checks come as events, also those of connect(2). */
 enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr,
                                 socklen_t addr_len, const struct iwarp_conn_options *options,
                                 const void *private_data, size_t pd_len, struct iwarp_eq *eq,
@@ -245,6 +268,7 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
 {
     IWARP_UNCANCELLED;
     enum iwarp_status status = iwarp_addr_check(addr, addr_len);
+    struct iwarp_addr peer;
 
     if (status != IWARP_OK) {
         return status;
@@ -255,22 +279,13 @@ enum iwarp_status iwarp_connect(struct iwarp_qp *qp, const struct sockaddr *addr
                           : !out ? "the place for the connection"
                                  : "private_data");
     }
-    if (options && options->source_len > 0 && options->source &&
-        options->source->sa_family != addr->sa_family) {
-        return iwarp_fail(IWARP_MISUSE, "connecting: source is of address family %d, addr of %d",
-                          options->source->sa_family, addr->sa_family);
-    }
+    iwarp_addr_set(&peer, addr, addr_len);
     IWARP_ON_LOOP(qp->pd->device);
     struct iwarp_conn *conn =
-        iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+        iwarp_conn_new_initiator(qp, &peer, options, private_data, pd_len, eq, user, &status);
     if (!conn) {
         return status;
     }
-    iwarp_addr_set(&conn->peer, addr, addr_len);
-    if (options && options->source_len > 0) {
-        iwarp_addr_set(&conn->startup->source, options->source, options->source_len);
-    }
-    conn->startup->origin = STARTUP_CONNECTS;
     *out = conn; /* before the first event can tell of it */
     iwarp_loop_call(&conn->worker->loop, connect_on_worker, conn);
     return IWARP_OK;

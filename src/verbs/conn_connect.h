@@ -6,8 +6,13 @@
 
 #include <iwarp/conn.h>
 
-/* A connection that will send a Request, tied to qp.  NULL: see *status. */
-struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp,
+struct iwarp_addr;
+
+/*
+ * A connection that will send a Request, tied to qp.  peer: the address that it connects to; NULL:
+ * it is over an endpoint or a socket that the application has.  NULL: see *status.
+ */
+struct iwarp_conn *iwarp_conn_new_initiator(struct iwarp_qp *qp, const struct iwarp_addr *peer,
                                             const struct iwarp_conn_options *options,
                                             const void *pd, size_t pd_len, struct iwarp_eq *eq,
                                             void *user, enum iwarp_status *status);

@@ -87,7 +87,7 @@ enum iwarp_status iwarp_connect_over(struct iwarp_qp *qp, struct iwarp_endpoint 
     }
     IWARP_ON_LOOP(qp->pd->device);
     struct iwarp_conn *conn =
-        iwarp_conn_new_initiator(qp, options, private_data, pd_len, eq, user, &status);
+        iwarp_conn_new_initiator(qp, NULL, options, private_data, pd_len, eq, user, &status);
     if (!conn) {
         return status;
     }
@@ -166,9 +166,11 @@ static enum iwarp_status mem_responder(struct iwarp_qp *qp, struct iwarp_eq *eq,
     if (qp->pd->device->injector) {
         loans.most = iwarp_inject_lend(qp->pd->device->injector, &loans.seed);
     }
+    iwarp_mutex_lock(&conn->lock); /* as in iwarp_conn_new_initiator */
     iwarp_qp_bound(qp, &conn->options);
     iwarp_conn_use_eq(conn, eq);
-    status = iwarp_qp_bind(qp, conn); /* last: another thread may end it from here on */
+    status = iwarp_qp_bind(qp, conn);
+    iwarp_mutex_unlock(&conn->lock);
     if (status == IWARP_OK &&
         iwarp_mem_pair(mem_wake, side[0].conn, conn, loans.most ? &loans : NULL, &side[0].ep,
                        &side[1].ep) != 0) {
@@ -216,7 +218,7 @@ enum iwarp_status iwarp_connect_pair(struct iwarp_qp *initiator, struct iwarp_qp
     if (responder->pd->device != device || initiator == responder || has_conn(responder)) {
         return iwarp_fail(IWARP_MISUSE, "a pair needs two IDLE queue pairs of one device");
     }
-    side[0].conn = iwarp_conn_new_initiator(initiator, &plain, NULL, 0, eq, NULL, &status);
+    side[0].conn = iwarp_conn_new_initiator(initiator, NULL, &plain, NULL, 0, eq, NULL, &status);
     if (!side[0].conn) {
         return status;
     }

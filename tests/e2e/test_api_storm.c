@@ -224,6 +224,18 @@ static void answer(struct storm *s, struct chance *c, struct iwarp_conn **conn)
     }
 }
 
+/* What the events of side i name and nobody has taken. */
+static void drop_events(struct storm *s, unsigned i)
+{
+    struct iwarp_event event;
+
+    while (iwarp_eq_get(s->p.eq[i], &event, 0) == IWARP_OK) {
+        if (event.type == IWARP_EVENT_REQUEST) {
+            must(iwarp_conn_destroy(event.conn));
+        }
+    }
+}
+
 static unsigned connect_once(struct storm *s, struct chance *c)
 {
     unsigned established = 0;
@@ -231,7 +243,6 @@ static unsigned connect_once(struct storm *s, struct chance *c)
     struct iwarp_conn_info info = {.size = sizeof info};
     const struct iwarp_qp_changes idle = {.size = sizeof idle, .mask = IWARP_QP_CHANGE_STATE};
     struct sockaddr_storage addr;
-    struct iwarp_event event;
     socklen_t len = sizeof addr;
 
     for (unsigned i = 0; i < 2; i++) {
@@ -259,11 +270,7 @@ static unsigned connect_once(struct storm *s, struct chance *c)
         if (conn[i]) {
             must(iwarp_conn_destroy(conn[i]));
         }
-        while (iwarp_eq_get(s->p.eq[i], &event, 0) == IWARP_OK) {
-            if (event.type == IWARP_EVENT_REQUEST) {
-                must(iwarp_conn_destroy(event.conn));
-            }
-        }
+        drop_events(s, i);
     }
     return established == 2;
 }
@@ -354,10 +361,63 @@ static void calls__at_random_by_many_threads__leave_all_in_order(void **state)
     pair_close(&s.p);
 }
 
+/* The other thread's part: a connection begins between ERROR and IDLE, or meanwhile. */
+static void to_error_and_back(struct storm *s, struct chance *c)
+{
+    struct iwarp_qp_changes to = {
+        .size = sizeof to, .mask = IWARP_QP_CHANGE_STATE, .state = IWARP_QP_ERROR};
+
+    (void)c;
+    (void)iwarp_qp_modify(s->p.side[0].qp, &to);
+    to.state = IWARP_QP_IDLE;
+    (void)iwarp_qp_modify(s->p.side[0].qp, &to);
+}
+
+/* It may be over before the call that begins it returns: the worker reads what that call writes. */
+static void connect__while_another_thread_ends_it__ends_in_order(void **state)
+{
+    struct pair_options o;
+    static struct part other;
+    static struct storm s;
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+    unsigned begun = 0;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    o.memory = OCTETS;
+    pair_prepare(&s.p, &o);
+    must(iwarp_listener_addr(s.p.listener, &addr, &len));
+    other.storm = &s;
+    other.once = to_error_and_back;
+    assert_int_equal(pthread_create(&other.thread, NULL, run, &other), 0);
+    for (time_t end = seconds_now() + 2; seconds_now() < end;) {
+        struct iwarp_conn *conn;
+
+        if (iwarp_connect(s.p.side[0].qp, (const struct sockaddr *)&addr, len, NULL, "hi", 2,
+                          s.p.eq[0], NULL, &conn) != IWARP_OK) {
+            continue; /* ERROR at this moment */
+        }
+        begun++;
+        (void)iwarp_conn_wait(conn, 1);
+        must(iwarp_conn_destroy(conn));
+        drop_events(&s, 0);
+        drop_events(&s, 1);
+    }
+    atomic_store(&s.stop, true);
+    pthread_join(other.thread, NULL);
+    assert_in_range(begun, 1, UINT32_MAX);
+    print_message("%u connections were begun\n", begun);
+    calm(&s, &s.p.side[0]);
+    expect_traffic(&s.p);
+    pair_close(&s.p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls__at_random_by_many_threads__leave_all_in_order),
+        cmocka_unit_test(connect__while_another_thread_ends_it__ends_in_order),
     };
 
     if (progress_is_embedded()) {

@@ -299,7 +299,8 @@ static void connect_over__queue_pair_in_error_meanwhile__closes_the_endpoint(voi
     options_rev1(&o);
     script_open(&s);
     late = (struct late){.ep = &s.ep, .attached = true};
-    late.conn = iwarp_conn_new_initiator(pair.side[0].qp, &o, NULL, 0, pair.eq[0], NULL, &status);
+    late.conn =
+        iwarp_conn_new_initiator(pair.side[0].qp, NULL, &o, NULL, 0, pair.eq[0], NULL, &status);
     must(status);
     must(iwarp_qp_modify(pair.side[0].qp, &give_up));
     struct iwarp_event event = pair_event(pair.eq[0], IWARP_EVENT_FAILED);

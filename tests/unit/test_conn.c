@@ -97,6 +97,13 @@ static void connect__to_an_impossible_address__is_misuse(void **state)
     addr.ss_family = AF_INET6;
     must_fail(iwarp_connect(p.side[0].qp, to, 27, NULL, NULL, 0, NULL, NULL, &conn), IWARP_MISUSE,
               "27 octets, AF_INET6 has 28");
+    struct iwarp_conn_options options;
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    iwarp_conn_options_init(&options);
+    options.source = (struct sockaddr *)&from;
+    options.source_len = sizeof from;
+    must_fail(iwarp_connect(p.side[0].qp, to, 28, &options, NULL, 0, NULL, NULL, &conn),
+              IWARP_MISUSE, "source is of address family 2, addr of 10");
     assert_null(conn);
     /* What the system does not like is no misuse: the connection fails. */
     struct sockaddr_in all = {.sin_family = AF_INET, .sin_addr = {INADDR_BROADCAST}};

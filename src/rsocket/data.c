@@ -168,7 +168,8 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t wanted, bool peek)
+/* With MSG_TRUNC the octets are dropped, as TCP does: there need be no memory for them. */
+static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t wanted, int flags)
 {
     uint64_t unread = s->unread;
     struct rs_place from = s->read;
@@ -179,11 +180,13 @@ static size_t take(struct rs *s, const struct iovec *iov, size_t at, size_t want
         uint32_t n =
             rs_least(half->len - from.at, unread < UINT32_MAX ? (uint32_t)unread : UINT32_MAX);
         n = wanted - done < n ? (uint32_t)(wanted - done) : n;
-        copy(SCATTER, half->at + from.at, iov, at + done, n);
+        if (!(flags & MSG_TRUNC)) {
+            copy(SCATTER, half->at + from.at, iov, at + done, n);
+        }
         (void)rs_halves_pass(s, &from, n);
         unread -= n;
         done += n;
-        if (!peek) {
+        if (!(flags & MSG_PEEK)) {
             rs_halves_took(s, n);
         }
     }
@@ -211,7 +214,7 @@ static ssize_t receive_all(struct rs *s, const struct iovec *iov, size_t count, 
         if (s->unread == 0) {
             break;
         }
-        done += take(s, iov, done, wanted - done, peek);
+        done += take(s, iov, done, wanted - done, flags);
     } while ((flags & MSG_WAITALL) && !peek && done < wanted);
     if (done == 0 && wanted > 0 && s->state == RS_OVER && !(s->as_tcp && s->heard_end) &&
         rs_take_error(s)) {

@@ -380,6 +380,20 @@ static void control_messages(void)
     CHECK(sendmsg(fd, &message, 0) == 1 && read(client, &octet, 1) == 1 && octet == 'x');
 }
 
+/* MSG_TRUNC needs no memory: HAProxy so empties what it closes. */
+static void octets_that_are_dropped(void)
+{
+    char octets[4];
+
+    listener = listen_somewhere(&server, 100);
+    const int client = connected(0), fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "abcdef", 6) == 6 && recv(fd, octets, 1, MSG_PEEK) == 1);
+    CHECK(recv(fd, NULL, 4, MSG_TRUNC | MSG_WAITALL) == 4);
+    CHECK(recv(fd, NULL, 2, MSG_TRUNC | MSG_PEEK) == 2);
+    CHECK(read(fd, octets, sizeof octets) == 2 && memcmp(octets, "ef", 2) == 0);
+    CHECK(recv(fd, NULL, 4, MSG_TRUNC | MSG_DONTWAIT) == -1 && errno == EAGAIN);
+}
+
 /* --- other threads --------------------------------------------------------------------------- */
 
 static void *take_for_ever(void *arg)
@@ -719,6 +733,7 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(state_in_tcp_info),
                                         CASE(lengths_that_are_wrong),
                                         CASE(control_messages),
+                                        CASE(octets_that_are_dropped),
                                         CASE(cancelled_while_it_connects),
                                         CASE(cancelled_while_it_reads_or_writes),
                                         CASE(handler_of_cancellation_reads),

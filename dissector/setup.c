@@ -73,11 +73,9 @@ bool dissect_setup_decode(struct dissect_setup *s, const uint8_t *p, size_t n)
     return true;
 }
 
+/* What is not negotiated is the largest number there is. */
 static uint16_t smaller_depth(uint16_t wished, uint16_t allowed)
 {
-    if (allowed == DISSECT_NO_DEPTH) {
-        return wished;
-    }
     return wished < allowed ? wished : allowed;
 }
 

@@ -42,6 +42,8 @@ static inline void count_fpdu(struct direction *d, const struct dissect_item *it
         d->from[d->fpdus] = seq;
     }
     d->fpdus++;
+    assert_true(item->crc_status != DISSECT_CRC_GOOD || item->crc == item->crc_expected);
+    assert_true(item->crc_status != DISSECT_CRC_BAD || item->crc != item->crc_expected);
     d->good += item->crc_status == DISSECT_CRC_GOOD;
     d->bad += item->crc_status == DISSECT_CRC_BAD;
     d->absent += item->crc_status == DISSECT_CRC_ABSENT;
@@ -65,6 +67,9 @@ static inline void offer(struct direction *d, const struct octets *o, size_t cap
     while (at < piece.reported && dissect_walk(d->conn, d->side, &piece, at, &item)) {
         assert_int_equal(item.at, at);
         assert_true(item.size > 0);
+        if (item.kind != DISSECT_ITEM_FPDU && item.kind != DISSECT_ITEM_SETUP) {
+            assert_true(item.size <= piece.reported - at);
+        }
         if (item.kind == DISSECT_ITEM_WAIT) {
             break;
         }

@@ -101,21 +101,22 @@ static void every_opcode__its_own_shape__is_plausible(void **state)
         const char *hex;
         size_t payload;
         const char *name;
+        const char *is; /* Tagged, Send, it Invalidates, or has iMmediate data */
     } rows[] = {
-        {"c140 00000001 0000000000000000", 0, "Write"},
-        {"4141 00000000 00000001 00000001 00000000", 28, "Read Request"},
-        {"8142 00000001 0000000000000000", 9, "Read Response"},
-        {"4143 00000000 00000000 00000001 00000000", 0, "Send"},
-        {"4144 00000000 00000000 00000001 00000000", 1, "Send with Invalidate"},
-        {"4145 00000000 00000000 00000001 00000000", 1, "Send with SE"},
-        {"4146 00000000 00000000 00000001 00000000", 1, "Send with SE and Invalidate"},
-        {"4147 00000000 00000002 00000001 00000000", 4, "Terminate"},
-        {"4148 00000000 00000000 00000001 00000000", 8, "Immediate Data"},
-        {"4149 00000000 00000000 00000001 00000000", 8, "Immediate Data with SE"},
-        {"414a 00000000 00000001 00000001 00000000", 52, "Atomic Request"},
-        {"414b 00000000 00000003 00000001 00000000", 12, "Atomic Response"},
-        {"414e 00000007 00000000 00000001 00000000", 1, "Send with Immediate Data"},
-        {"414f 00000007 00000000 00000001 00000000", 0, "Send with SE and Immediate Data"},
+        {"c140 00000001 0000000000000000", 0, "Write", "T"},
+        {"4141 00000000 00000001 00000001 00000000", 28, "Read Request", ""},
+        {"8142 00000001 0000000000000000", 9, "Read Response", "T"},
+        {"4143 00000000 00000000 00000001 00000000", 0, "Send", "S"},
+        {"4144 00000000 00000000 00000001 00000000", 1, "Send with Invalidate", "SI"},
+        {"4145 00000000 00000000 00000001 00000000", 1, "Send with SE", "S"},
+        {"4146 00000000 00000000 00000001 00000000", 1, "Send with SE and Invalidate", "SI"},
+        {"4147 00000000 00000002 00000001 00000000", 4, "Terminate", ""},
+        {"4148 00000000 00000000 00000001 00000000", 8, "Immediate Data", ""},
+        {"4149 00000000 00000000 00000001 00000000", 8, "Immediate Data with SE", ""},
+        {"414a 00000000 00000001 00000001 00000000", 52, "Atomic Request", ""},
+        {"414b 00000000 00000003 00000001 00000000", 12, "Atomic Response", ""},
+        {"414e 00000007 00000000 00000001 00000000", 1, "Send with Immediate Data", "SM"},
+        {"414f 00000007 00000000 00000001 00000000", 0, "Send with SE and Immediate Data", "SM"},
     };
 
     (void)state;
@@ -125,6 +126,10 @@ static void every_opcode__its_own_shape__is_plausible(void **state)
         assert_int_equal(h.opcode, opcode);
         assert_int_equal(h.faults, 0);
         assert_string_equal(dissect_opcode_name(opcode), rows[i].name);
+        assert_int_equal(dissect_opcode_is_tagged(opcode), strchr(rows[i].is, 'T') != NULL);
+        assert_int_equal(dissect_opcode_is_send(opcode), strchr(rows[i].is, 'S') != NULL);
+        assert_int_equal(dissect_opcode_invalidates(opcode), strchr(rows[i].is, 'I') != NULL);
+        assert_int_equal(dissect_opcode_is_send_imm(opcode), strchr(rows[i].is, 'M') != NULL);
     }
     assert_string_equal(dissect_opcode_name(12), "Reserved opcode");
     assert_string_equal(dissect_opcode_name(13), "Reserved opcode");

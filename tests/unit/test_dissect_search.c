@@ -325,6 +325,69 @@ static void middle_of_a_stream__version_0__by_the_crc(void **state)
     }
 }
 
+/* One of that version that goes on beyond the segment: nothing speaks for it. */
+static void loss__version_0_behind_it__is_not_waited_for(void **state)
+{
+    struct octets o = {0};
+    struct pair p;
+
+    (void)state;
+    pair_init(&p);
+    put_sends(&o, 3, 700);
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.good, 3);
+    assert_int_equal(p.conn.way[0].markers, DISSECT_OFF); /* one would have been inside */
+    octets_free(&o);
+    lose(&p.a, 400);
+    octets_hex(&o, "0400 4003 00000000 00000000 00000001 00000000");
+    octets_fill(&o, 9, 100);
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.skipped, o.n);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+/* With revision 0 of MPA that version is nothing new, so it needs no CRC. */
+static void loss__revision_0__version_0_is_found(void **state)
+{
+    struct octets o = {0};
+    struct pair p;
+    char header[64];
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "00000000", REP "00000000");
+    lose(&p.a, 400);
+    for (unsigned i = 1; i <= 5; i++) {
+        snprintf(header, sizeof header, "4003 00000000 00000000 %08x 00000000", i);
+        fpdu_hex(&o, header, 50);
+        memset(o.p + o.n - 4, 0, 4);
+    }
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.fpdus, 5);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+/* Headers one behind the other, as they should be, and CRC fields that hold anything. */
+static void other_protocols__headers_without_crcs_within__are_left_alone(void **state)
+{
+    struct octets o = {0};
+    struct pair p;
+
+    (void)state;
+    pair_init(&p);
+    octets_fill(&o, 9, 70);
+    for (unsigned i = 1; i <= 6; i++) {
+        put_send(&o, i, 50);
+        memset(o.p + o.n - 4, (int)i, 4);
+    }
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.fpdus, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
 /* The same without a right CRC: little numbers look like that. */
 static void other_protocols__little_numbers__are_no_version_0(void **state)
 {
@@ -380,6 +443,9 @@ int main(void)
         cmocka_unit_test(other_protocols__fpdus_between_headers__are_left_alone),
         cmocka_unit_test(loss__payload_of_headers_behind_it__no_fpdu),
         cmocka_unit_test(middle_of_a_stream__version_0__by_the_crc),
+        cmocka_unit_test(loss__version_0_behind_it__is_not_waited_for),
+        cmocka_unit_test(loss__revision_0__version_0_is_found),
+        cmocka_unit_test(other_protocols__headers_without_crcs_within__are_left_alone),
         cmocka_unit_test(other_protocols__little_numbers__are_no_version_0),
         cmocka_unit_test(first_octets__one_to_three_of_a_request__are_waited_for),
     };

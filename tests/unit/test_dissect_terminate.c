@@ -54,6 +54,21 @@ static void tagged_header__fourteen_octets(void **state)
     assert_int_equal(t.rdma_at, 0);
 }
 
+static void length_alone__no_header_is_looked_for(void **state)
+{
+    struct dissect_terminate t = decode("11009f00 0012 c140 00010203 0000000000001000");
+
+    (void)state;
+    assert_true(t.m && !t.d && !t.r);
+    assert_int_equal(t.reserved, 0x1f);
+    assert_int_equal(t.length_at, 4);
+    assert_int_equal(t.ddp_length, 18);
+    assert_int_equal(t.ddp_at, 0);
+    assert_int_equal(t.ddp_size, 0);
+    t = decode("20020000 0012");
+    assert_int_equal(t.length_at, 0);
+}
+
 /* An error of RDMAP's remote protection: the header is untagged all the same. */
 static void read_request_header__eighteen_octets_by_its_own_t_bit(void **state)
 {
@@ -126,6 +141,7 @@ static void cut_anywhere__never_more_than_there_is(void **state)
                    "11223344 0000000000002000 00000008 00010203 0000000000001000");
     for (size_t n = 0; n <= o.n; n++) {
         assert_int_equal(dissect_terminate_decode(&t, o.p, n), n >= 4);
+        assert_int_equal(t.ddp_at, n < 8 ? 0 : 6);
         assert_true(n < 4 || t.ddp_at + t.ddp_size <= n);
         assert_true(n < 4 || t.rdma_at + t.rdma_size <= n);
     }
@@ -145,7 +161,9 @@ static void codes__all_layers__registered_or_not(void **state)
     assert_string_equal(dissect_terminate_code(3, 0, 0), "Unregistered code");
     assert_string_equal(dissect_terminate_type(1, 1), "Tagged Buffer");
     assert_string_equal(dissect_terminate_type(2, 1), "Unknown type");
-    assert_string_equal(dissect_terminate_layer(9), "Unknown layer");
+    assert_string_equal(dissect_terminate_type(0, 4), "Unknown type");
+    assert_string_equal(dissect_terminate_type(3, 0), "Unknown type");
+    assert_string_equal(dissect_terminate_layer(3), "Unknown layer");
 }
 
 int main(void)
@@ -153,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_headers__crc_error),
         cmocka_unit_test(tagged_header__fourteen_octets),
+        cmocka_unit_test(length_alone__no_header_is_looked_for),
         cmocka_unit_test(read_request_header__eighteen_octets_by_its_own_t_bit),
         cmocka_unit_test(siw__bits_the_wrong_way_round__are_recognised),
         cmocka_unit_test(no_header_bits__the_registered_code_decides),

@@ -102,6 +102,29 @@ static void markers__one_direction__the_other_is_plain(void **state)
     }
 }
 
+/* No CRC says where they are: they are counted from the start-up frame. */
+static void markers__without_crcs__are_where_they_should_be(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "80010000", REP "00010000");
+    for (unsigned i = 1; i <= 9; i++) {
+        put_send_marked(&o, 0, i, 150 * i);
+        memset(o.p + o.n - 4, (int)i, 4);
+    }
+    in_pieces(&p.b, &o, 700);
+    assert_int_equal(p.b.fpdus, 9);
+    assert_int_equal(p.b.absent, 9);
+    assert_int_equal(p.b.skipped, 0);
+    assert_int_equal(p.b.resynced, 0);
+    assert_int_equal(p.conn.way[1].markers, DISSECT_ON);
+    octets_free(&o);
+    pair_free(&p);
+}
+
 /* An FPDU with its first marker at `first`, others at `distance`; the CRC is over them, too. */
 static void put_odd(struct octets *o, unsigned msn, size_t payload, size_t first, size_t distance,
                     bool little)
@@ -199,6 +222,30 @@ static void loss__in_the_middle__only_what_was_lost_is_missing(void **state)
 }
 
 /* siw makes FPDUs longer than RFC 5044 3.2 lets them be; here their CRC is off. */
+/* Behind what is no FPDU one begins: the rest of it is waited for. */
+static void loss__fpdu_that_begins_behind_a_rest__is_waited_for(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    put_sends(&o, 2, 40);
+    segment(&p.a, o.p, o.n);
+    octets_free(&o);
+    lose(&p.a, 400);
+    octets_fill(&o, 9, 40);
+    put_send(&o, 3, 600);
+    segment(&p.a, o.p, 240);
+    assert_int_equal(p.a.skipped, 40);
+    segment(&p.a, o.p + 240, o.n - 240);
+    assert_int_equal(p.a.good, 3);
+    assert_int_equal(p.a.skipped, 40);
+    octets_free(&o);
+    pair_free(&p);
+}
+
 static void loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing(void **state)
 {
     struct pair p;
@@ -326,6 +373,31 @@ static void no_reassembly__fpdu_over_segments__shown_where_it_begins(void **stat
     pair_free(&p);
 }
 
+static void no_reassembly__what_came_before_once_more__is_no_rest(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "40010000");
+    p.a.no_waiting = true;
+    p.a.seq = 1000;
+    put_send(&o, 1, 20);
+    const size_t one = o.n;
+    put_send(&o, 2, 3000);
+    const uint32_t begin = p.a.seq;
+    segment(&p.a, o.p, one);
+    segment(&p.a, o.p + one, 1000);
+    assert_int_equal(p.a.fpdus, 2);
+    p.a.seq = begin;
+    segment(&p.a, o.p, one);
+    assert_int_equal(p.a.fpdus, 3);
+    assert_int_equal(p.a.rest, 0);
+    octets_free(&o);
+    pair_free(&p);
+}
+
 static void reordered__segment_behind_its_follower__both_known(void **state)
 {
     struct pair p;
@@ -338,18 +410,24 @@ static void reordered__segment_behind_its_follower__both_known(void **state)
     const size_t one = o.n;
     put_send(&o, 2, 61);
     put_send(&o, 3, 61);
+    put_send(&o, 4, 61);
     const uint32_t begin = p.a.seq;
     segment(&p.a, o.p, one);
     p.a.seq = begin + (uint32_t)(2 * one);
     segment(&p.a, o.p + 2 * one, one);
+    assert_int_equal(p.a.resynced, 1);
     p.a.seq = begin + (uint32_t)one;
     segment(&p.a, o.p + one, one);
     assert_int_equal(p.a.good, 3);
     assert_int_equal(p.a.late, 1);
+    p.a.seq = begin + (uint32_t)(3 * one);
+    segment(&p.a, o.p + 3 * one, one);
+    assert_int_equal(p.a.good, 4);
+    assert_int_equal(p.a.resynced, 1); /* its place was known */
     /* And once more the first. */
     p.a.seq = begin;
     segment(&p.a, o.p, one);
-    assert_int_equal(p.a.good, 4);
+    assert_int_equal(p.a.good, 5);
     assert_int_equal(p.a.late, 2);
     octets_free(&o);
     pair_free(&p);
@@ -398,6 +476,34 @@ static void rejected__second_request__starts_anew_with_its_own_markers(void **st
     put_send_marked(&o, 0, 1, 900);
     segment(&p.a, o.p, o.n);
     assert_int_equal(p.a.good, 1);
+    octets_free(&o);
+    pair_free(&p);
+}
+
+/* What the first Reply said is no longer true, and the second one is to come. */
+static void rejected__second_request_without_crcs__starts_anew(void **state)
+{
+    struct pair p;
+    struct octets o = {0};
+
+    (void)state;
+    pair_init(&p);
+    handshake(&p.a, &p.b, REQ "40010000", REP "e0010000");
+    assert_int_equal(p.conn.way[0].crc, DISSECT_ON);
+    assert_int_equal(p.conn.way[0].markers, DISSECT_ON);
+    octets_hex(&o, REQ "00010000");
+    segment(&p.a, o.p, o.n);
+    octets_free(&o);
+    assert_int_equal(p.conn.way[0].markers, DISSECT_UNKNOWN);
+    assert_int_equal(p.conn.way[0].crc, DISSECT_UNKNOWN);
+    assert_int_equal(p.conn.way[1].crc, DISSECT_UNKNOWN);
+    octets_hex(&o, REP "00010000");
+    segment(&p.b, o.p, o.n);
+    octets_free(&o);
+    put_send(&o, 1, 50);
+    memset(o.p + o.n - 4, 7, 4);
+    segment(&p.a, o.p, o.n);
+    assert_int_equal(p.a.absent, 1);
     octets_free(&o);
     pair_free(&p);
 }
@@ -466,18 +572,22 @@ int main(void)
         cmocka_unit_test(reply__one_octet_at_a_time__is_waited_for),
         cmocka_unit_test(crc_off__any_field__absent_and_all_found),
         cmocka_unit_test(markers__one_direction__the_other_is_plain),
+        cmocka_unit_test(markers__without_crcs__are_where_they_should_be),
         cmocka_unit_test(markers__not_where_they_should_be__are_found_by_the_crc),
         cmocka_unit_test(missing_octets__markers_off_or_not_known__are_told_or_not),
         cmocka_unit_test(loss__in_the_middle__only_what_was_lost_is_missing),
+        cmocka_unit_test(loss__fpdu_that_begins_behind_a_rest__is_waited_for),
         cmocka_unit_test(loss__longest_fpdus_cut_anywhere__only_what_was_lost_is_missing),
         cmocka_unit_test(damage__each_octet_of_an_fpdu__the_others_are_found),
         cmocka_unit_test(reserved_opcode__right_crc__is_an_fpdu_all_the_same),
         cmocka_unit_test(snap_length__headers_only__each_fpdu_unverified),
         cmocka_unit_test(snap_length__two_fpdus_in_a_segment__the_next_segment_is_found),
         cmocka_unit_test(no_reassembly__fpdu_over_segments__shown_where_it_begins),
+        cmocka_unit_test(no_reassembly__what_came_before_once_more__is_no_rest),
         cmocka_unit_test(reordered__segment_behind_its_follower__both_known),
         cmocka_unit_test(reordered__middle_of_an_fpdu_first__the_whole_is_not_late),
         cmocka_unit_test(rejected__second_request__starts_anew_with_its_own_markers),
+        cmocka_unit_test(rejected__second_request_without_crcs__starts_anew),
         cmocka_unit_test(private_data__longer_than_allowed__what_follows_is_found),
         cmocka_unit_test(recorded__siw__as_many_as_an_independent_parser_found),
     };

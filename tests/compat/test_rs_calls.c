@@ -234,6 +234,39 @@ static void options__of_each_level__are_kept(void **state)
     works(rclose(fd));
 }
 
+/* One that is not bound listens everywhere. */
+static void ipv6__listener_that_is_not_bound__has_a_port_and_both_have_names(void **state)
+{
+    struct sockaddr_in6 at = {0}, to = {.sin6_family = AF_INET6}, name = {0};
+    socklen_t len = sizeof at;
+    int fds[2];
+    char octet;
+
+    (void)state;
+    int listener = works(rsocket(AF_INET6, SOCK_STREAM, 0));
+    works(rlisten(listener, 1));
+    works(rgetsockname(listener, (struct sockaddr *)&at, &len));
+    assert_int_equal(len, sizeof at);
+    assert_int_equal(at.sin6_family, AF_INET6);
+    assert_int_not_equal(at.sin6_port, 0);
+    to.sin6_port = at.sin6_port;
+    to.sin6_addr = in6addr_loopback;
+    fds[0] = works(rsocket(AF_INET6, SOCK_STREAM, 0));
+    set_nonblocking(fds[0], true);
+    fails(rconnect(fds[0], (struct sockaddr *)&to, sizeof to), EINPROGRESS);
+    fds[1] = works(raccept(listener, (struct sockaddr *)&at, &len));
+    assert_int_equal(len, sizeof at);
+    finish_connect(fds[0]);
+    works(rgetsockname(fds[0], (struct sockaddr *)&name, &len));
+    assert_memory_equal(&name, &at, sizeof at);
+    works(rgetpeername(fds[0], (struct sockaddr *)&name, &len));
+    assert_memory_equal(&name, &to, sizeof to);
+    assert_int_equal(rsend(fds[0], "x", 1, 0), 1);
+    assert_int_equal(rrecv(fds[1], &octet, 1, 0), 1);
+    works(rclose(listener));
+    close_pair(fds);
+}
+
 static void forms__of_sending_and_receiving__carry_the_same(void **state)
 {
     char a[4], b[5], text[] = "nine octs";
@@ -379,6 +412,7 @@ int main(void)
         cmocka_unit_test(rconnect__after_one_that_failed__has_the_same_port),
         cmocka_unit_test(names__of_both_ends__are_each_others),
         cmocka_unit_test(options__of_each_level__are_kept),
+        cmocka_unit_test(ipv6__listener_that_is_not_bound__has_a_port_and_both_have_names),
         cmocka_unit_test(forms__of_sending_and_receiving__carry_the_same),
         cmocka_unit_test(flags__of_receives__peek_wait_and_do_not),
         cmocka_unit_test(riowrite__into_what_the_peer_gave__arrives_at_its_offset),

@@ -106,7 +106,7 @@ static void calls_by_number(void)
     CHECK(syscall(SYS_shutdown, twin, SHUT_WR) == 0);
     CHECK(syscall(SYS_read, twin, octets, 4) == 1 && octets[0] == 'i');
     CHECK(syscall(SYS_close_range, twin, twin, 0) == 0);
-    syscall(SYS_exit_group, 0);
+    syscall(SYS_exit_group, 0, 1);
 }
 
 static void calls_by_number_peer(void)

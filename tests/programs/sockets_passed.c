@@ -144,12 +144,31 @@ static pid_t child(void (*run)(void))
     return pid;
 }
 
-static void run_all(void (*client)(void), void (*passes)(void), void (*takes)(void))
+/* At the same port of all addresses. */
+static void listen_for_both(void)
+{
+    struct sockaddr_in6 name = {.sin6_family = AF_INET6};
+    socklen_t len = sizeof name;
+    const int none = 0;
+
+    listener = socket(AF_INET6, SOCK_STREAM, 0);
+    CHECK(setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof none) == 0);
+    CHECK(bind(listener, (struct sockaddr *)&name, len) == 0 && listen(listener, 10) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&name, &len) == 0);
+    at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at.sin_port = name.sin6_port;
+}
+
+static void run_at(int family, void (*client)(void), void (*passes)(void), void (*takes)(void))
 {
     pid_t pids[3];
     int status;
 
-    listener = listen_somewhere(&at, 10);
+    if (family == AF_INET6) {
+        listen_for_both();
+    } else {
+        listener = listen_somewhere(&at, 10);
+    }
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, way) == 0);
     pids[0] = child(takes);
     pids[1] = child(passes);
@@ -163,6 +182,11 @@ static void run_all(void (*client)(void), void (*passes)(void), void (*takes)(vo
     }
     CHECK(write(way[1], "", 1) == 1);
     CHECK(waitpid(pids[1], &status, 0) == pids[1] && status == 0);
+}
+
+static void run_all(void (*client)(void), void (*passes)(void), void (*takes)(void))
+{
+    run_at(AF_INET, client, passes, takes);
 }
 
 static void await_the_others(void)
@@ -271,6 +295,59 @@ static void client_connection(void)
     run_all(serve, connect_and_pass, take_and_ask);
 }
 
+static bool is_mapped; /* the client is of IPv4 */
+
+static void client_of_either(void)
+{
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = at.sin_port};
+    char octet;
+
+    to.sin6_addr = in6addr_loopback;
+    const int fd = is_mapped ? connect_to_it() : socket(AF_INET6, SOCK_STREAM, 0);
+    CHECK(is_mapped || connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    CHECK(write(fd, "a", 1) == 1 && read(fd, &octet, 1) == 1 && octet == 'b');
+}
+
+static void check_names_of_ipv6(int fd)
+{
+    struct sockaddr_in6 own = {0}, peer = {0};
+    socklen_t len = sizeof own, peer_len = sizeof peer;
+
+    CHECK(getsockname(fd, (struct sockaddr *)&own, &len) == 0 && len == sizeof own);
+    CHECK(getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0 && peer_len == sizeof peer);
+    CHECK(own.sin6_family == AF_INET6 && own.sin6_port == at.sin_port);
+    CHECK(peer.sin6_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr) == !is_mapped);
+    CHECK(memcmp(&own.sin6_addr, &peer.sin6_addr, sizeof own.sin6_addr) == 0);
+}
+
+static void take_and_answer_of_ipv6(void)
+{
+    const int fd = take(way[1], false);
+
+    check_names_of_ipv6(fd);
+    CHECK(write(fd, "b", 1) == 1);
+}
+
+static void pass_of_ipv6(void)
+{
+    const int fd = accept(listener, NULL, NULL);
+    char octet;
+
+    CHECK(read(fd, &octet, 1) == 1);
+    check_names_of_ipv6(fd);
+    give(way[0], fd, false);
+    await_the_others();
+}
+
+/* One listener takes clients of both. */
+static void connections_of_ipv6(void)
+{
+    for (int i = 0; i < 2; i++) {
+        is_mapped = i > 0;
+        run_at(AF_INET6, client_of_either, pass_of_ipv6, take_and_answer_of_ipv6);
+    }
+}
+
 /* As a program that inetd has started: its log is the connection, too. The library's own lines are
  * no octets of the program. */
 static void answer_as_of_inetd(void)
@@ -307,7 +384,8 @@ static void program_of_inetd(void)
 
 static const struct one_case cases[] = {CASE(unused_connection), CASE(used_connection),
                                         CASE(messages_at_once),  CASE(listening_socket),
-                                        CASE(client_connection), CASE(program_of_inetd)};
+                                        CASE(client_connection), CASE(connections_of_ipv6),
+                                        CASE(program_of_inetd)};
 
 int main(int argc, char **argv)
 {

@@ -380,14 +380,17 @@ static void control_messages(void)
     CHECK(sendmsg(fd, &message, 0) == 1 && read(client, &octet, 1) == 1 && octet == 'x');
 }
 
-/* MSG_TRUNC needs no memory: HAProxy so empties what it closes. */
-static void octets_that_are_dropped(void)
+/* MSG_TRUNC needs no memory: HAProxy so empties what it closes. There are no urgent octets, and no
+ * queue of errors. */
+static void flags_of_reads(void)
 {
     char octets[4];
 
     listener = listen_somewhere(&server, 100);
     const int client = connected(0), fd = accept(listener, NULL, NULL);
     CHECK(write(client, "abcdef", 6) == 6 && recv(fd, octets, 1, MSG_PEEK) == 1);
+    CHECK(recv(fd, octets, 1, MSG_OOB) == -1 && errno == EINVAL);
+    CHECK(recv(fd, octets, 1, MSG_ERRQUEUE) == -1 && errno == EAGAIN);
     CHECK(recv(fd, NULL, 4, MSG_TRUNC | MSG_WAITALL) == 4);
     CHECK(recv(fd, NULL, 2, MSG_TRUNC | MSG_PEEK) == 2);
     CHECK(read(fd, octets, sizeof octets) == 2 && memcmp(octets, "ef", 2) == 0);
@@ -494,6 +497,31 @@ static void cancelled_while_it_reads_or_writes(void)
         CHECK(write(fd, "z", 1) == 1 && read(client, &octet, 1) == 1 && octet == 'z');
         CHECK(close(fd) == 0 && close(client) == 0);
     }
+}
+
+static void *write_when_cancelled(void *fd)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    CHECK(write(*(int *)fd, "y", 1) == 1);
+    return NULL;
+}
+
+/* The call need not wait, and nothing goes out. */
+static void cancelled_before_it_writes(void)
+{
+    pthread_t thread;
+    void *result;
+    char octet;
+
+    listener = listen_somewhere(&server, 100);
+    int client = connected(0);
+    const int fd = accept(listener, NULL, NULL);
+    CHECK(write(client, "x", 1) == 1 && read(fd, &octet, 1) == 1);
+    CHECK(pthread_create(&thread, NULL, write_when_cancelled, &client) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(write(client, "z", 1) == 1 && read(fd, &octet, 1) == 1 && octet == 'z');
 }
 
 /* As a handler of cancellation may: it waits for an octet, with a time-out. */
@@ -733,9 +761,10 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(state_in_tcp_info),
                                         CASE(lengths_that_are_wrong),
                                         CASE(control_messages),
-                                        CASE(octets_that_are_dropped),
+                                        CASE(flags_of_reads),
                                         CASE(cancelled_while_it_connects),
                                         CASE(cancelled_while_it_reads_or_writes),
+                                        CASE(cancelled_before_it_writes),
                                         CASE(handler_of_cancellation_reads),
                                         CASE(number_of_another),
                                         CASE(server_connects_to_its_client),

@@ -360,9 +360,36 @@ static void riowrite__into_what_the_peer_gave__arrives_at_its_offset(void **stat
     assert_int_equal(memory[69], 0);
     works(riounmap(fds[1], memory, sizeof memory));
     for (int i = 0; i < size; i++) {
-        works((int)(riomap(fds[1], memory + i, 1, PROT_WRITE, 0, i) != i));
+        assert_int_equal(riomap(fds[1], memory + i, 1, PROT_WRITE, 0, i), i);
     }
     fails(riomap(fds[1], memory + size, 1, PROT_WRITE, 0, size), ENOMEM);
+    works(rclose(listener));
+    close_pair(fds);
+}
+
+/* It learns of that by nothing. */
+static void riowrite__into_what_the_peer_has_taken_back__ends_the_connection(void **state)
+{
+    static uint8_t memory[100];
+    uint16_t port;
+    int listener = listener_at(&port, 2), fds[2], size = 1;
+    char octet;
+
+    (void)state;
+    works(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &size, sizeof size));
+    fds[0] = works(rsocket(AF_INET, SOCK_STREAM, 0));
+    works(rsetsockopt(fds[0], SOL_RDMA, RDMA_IOMAPSIZE, &size, sizeof size));
+    connect_through(listener, port, fds);
+    assert_int_equal(riomap(fds[1], memory, sizeof memory, PROT_WRITE, 0, 0), 0);
+    works(riounmap(fds[1], memory, sizeof memory));
+    send_octets(fds[1], "x", 1);
+    expect_octets(fds[0], "x", 1);
+    assert_int_equal(riowrite(fds[0], "late", 4, 0, 0), 4);
+    for (int i = 1; i >= 0; i--) {
+        assert_true(polled(fds[i], POLLIN, RS_WAIT_MS) & POLLIN);
+        assert_true(rrecv(fds[i], &octet, 1, 0) <= 0);
+    }
+    assert_int_equal(memory[0], 0);
     works(rclose(listener));
     close_pair(fds);
 }
@@ -393,6 +420,9 @@ static void rselect__of_rsockets_and_a_pipe__says_which(void **state)
         assert_int_equal(FD_ISSET(pipes[0], &in) != 0, i >= 1);
         assert_int_equal(FD_ISSET(fds[1], &in) != 0, i == 2);
     }
+    const uint64_t before = now_ms();
+    assert_int_equal(rselect(0, NULL, NULL, NULL, &(struct timeval){0, 50000}), 0);
+    assert_in_range(now_ms() - before, 45, RS_WAIT_MS);
     fails(rselect(-1, NULL, NULL, NULL, NULL), EINVAL);
     FD_ZERO(&in);
     FD_SET(pipes[1] + 200, &in);
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test(forms__of_sending_and_receiving__carry_the_same),
         cmocka_unit_test(flags__of_receives__peek_wait_and_do_not),
         cmocka_unit_test(riowrite__into_what_the_peer_gave__arrives_at_its_offset),
+        cmocka_unit_test(riowrite__into_what_the_peer_has_taken_back__ends_the_connection),
         cmocka_unit_test(rselect__of_rsockets_and_a_pipe__says_which),
     };
 

@@ -258,6 +258,23 @@ static void set_that_is_not_replaced(void)
     CHECK(control(set, EPOLL_CTL_MOD, c[0], EPOLLIN) == 0);
 }
 
+/* Nobody accepts it. Its numbers are closed, so the set has none of it. */
+static void closed_while_it_connects(void)
+{
+    struct sockaddr_in at;
+    const int listener = listen_somewhere(&at, 1), set = epoll_create1(0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+    alarm(20); /* for a call that would wait for the connection */
+    CHECK(setenv("IWARP_SOCKETS_REPLY", "200", 1) == 0);
+    CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0 || errno == EINPROGRESS);
+    const int twin = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+    CHECK(twin >= 100 && add(set, fd, EPOLLIN | EPOLLRDHUP) == 0 && close(twin) == 0);
+    CHECK(close(fd) == 0);
+    CHECK(told(set, 300) == -1);
+    CHECK(close(listener) == 0);
+}
+
 /* Programs give select longer sets than the C library's. */
 static void select_of_a_large_number(void)
 {
@@ -491,8 +508,8 @@ static const struct one_case cases[] = {
     CASE(waits_of_short_times),     CASE(pipe_beside_what_is_ready),
     CASE(select_of_a_hang_up),      CASE(signal_while_others_receive),
     CASE(cancelled_while_it_waits), CASE(sets_after_one_that_is_closed),
-    CASE(set_that_is_not_replaced), CASE(select_of_a_large_number),
-    CASE(thread_with_a_small_stack)};
+    CASE(set_that_is_not_replaced), CASE(closed_while_it_connects),
+    CASE(select_of_a_large_number), CASE(thread_with_a_small_stack)};
 
 static void run_case(const struct one_case *c)
 {

@@ -37,7 +37,7 @@ both()
 programs()
 {
     local name
-    for name in wait sets starts early ends full passed signals own; do
+    for name in wait sets starts calls early ends full passed signals own; do
         "${CC:-cc}" -O2 -o "$TMPDIR/$name" "tests/programs/sockets_$name.c" -lpthread || return 1
     done
 }
@@ -47,7 +47,7 @@ check 'waits by the kernel, as the model says' waits
 check 'waits over RDMA, as the model says' waits "$run" --sockets
 check 'they go by RDMA' by_rdma
 check 'by the kernel and over RDMA: a program that has functions of these names' both "$TMPDIR/own"
-for program in sets starts early ends full passed signals; do
+for program in sets starts calls early ends full passed signals; do
     for case in $("$TMPDIR/$program"); do
         check "by the kernel and over RDMA: ${case//_/ }" both "$TMPDIR/$program" "$case"
     done

@@ -46,7 +46,8 @@ static bool request_ready(const struct iwarp_stream *s)
 /*
  * Can the peer's oldest Read or Atomic be answered? A request that is framed but unsent may refer
  * to user memory, and has its CRC already. An Atomic that changed this memory now would make the
- * CRC wrong. So an Atomic waits until the send block has no references.
+ * CRC wrong. So an Atomic waits until the send block has no references. If it is its turn, no
+ * request begins meanwhile: long ones without a pause would leave the block none the emptier.
  */
 static bool response_ready(const struct iwarp_stream *s)
 {
@@ -67,8 +68,8 @@ static enum iwarp_tx_kind next_message(const struct iwarp_stream *s)
             return s->tx.kind;
         }
         response = response_ready(s);
-        if (response && s->tx.response_turn) {
-            return TX_RESPONSE;
+        if (s->reads.in_count > 0 && s->tx.response_turn) {
+            return response ? TX_RESPONSE : TX_NONE; /* what is unsent goes out, then it is ready */
         }
     }
     return request_ready(s) ? TX_REQUEST : response ? TX_RESPONSE : TX_NONE;

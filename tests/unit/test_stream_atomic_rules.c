@@ -150,6 +150,52 @@ static void request__of_every_unknown_operation__is_0_2_06(void **state)
     }
 }
 
+/* --- among requests without a pause --------------------------------------------------------- */
+
+/* Three FPDUs: batches of a little more than two of the largest end amid such a Write. */
+#define LONG (3u * 50000u)
+
+static void post_write(struct endpoint *e, const struct area *a)
+{
+    const struct iwarp_sge sge = area_sge(a, 0, LONG);
+
+    endpoint_post(e, &(struct iwarp_send_wr){.opcode = IWARP_WR_WRITE,
+                                             .sg_list = &sge,
+                                             .num_sge = 1,
+                                             .remote_stag = 0x00010203,
+                                             .remote_to = 0x1008});
+}
+
+/* The send queue is never empty, and no batch ends where a message does: the answer goes out at the
+ * next border of a message all the same, as a Read Response would. */
+static void request__while_long_writes_go_out__is_answered_in_its_turn(void **state)
+{
+    (void)state;
+    struct endpoint e;
+    endpoint_init(&e, &(struct endpoint_options){.rfc7306 = true, .ird = 2, .mulpdu = 64768});
+    struct area *from = endpoint_area(&e, 0x00aabb00, 0, LONG, LOCAL, 0x55);
+    struct area *a = endpoint_area(&e, 0x00010203, 0x1000, 16, ATOMIC, 0);
+    unsigned writes = 2;
+    post_write(&e, from);
+    post_write(&e, from);
+    size_t n = endpoint_send(&e, SIZE_MAX);
+    iwarp_stream_released(&e.s, n);
+    assert_int_equal(e.s.tx.kind, TX_REQUEST); /* amid a Write */
+    feed_ulpdu(&e, ADD("1"));
+    while (word(a, 8) == 0 && writes < 60) {
+        post_write(&e, from);
+        writes++;
+        n = endpoint_send(&e, SIZE_MAX);
+        iwarp_stream_released(&e.s, n);
+        endpoint_forget_sent(&e);
+    }
+    assert_true(word(a, 8) == 5);
+    assert_true(writes <= 4);
+    endpoint_drain(&e);
+    assert_int_equal(e.sq.done, writes);
+    endpoint_fini(&e);
+}
+
 /* --- never twice ----------------------------------------------------------------------------- */
 
 /* The same request once more is out of order, whether the first was answered by then or not. */
@@ -244,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fence__with_atomics_outstanding__waits_for_all),
+        cmocka_unit_test(request__while_long_writes_go_out__is_answered_in_its_turn),
         cmocka_unit_test(request__of_every_unknown_operation__is_0_2_06),
         cmocka_unit_test(request__that_comes_again__is_done_once),
         cmocka_unit_test(exchange__any_allocation_fails__does_none_twice),

@@ -7,20 +7,35 @@
  */
 #include "stream/stream_block.h"
 
-/*
- * May the next request, a local one, be carried out? If it makes an STag invalid, it waits until
- * all framed octets are released, for two reasons. A program may post a Send and the invalidation
- * of its buffer together. And the change waits until no stream has the region lent: if this stream
- * had, it would wait for itself. With a fence a local request waits for all earlier requests, RDMA
- * Reads among them (verbs draft 8.2.2.2).
- */
+/* With a fence a local request waits for all earlier requests, RDMA Reads among them (verbs draft
+ * 8.2.2.2). */
 /* [VERBS-8.2.2.2-02] */
-static bool local_ready(const struct iwarp_stream *s, const struct iwarp_swqe *w)
+static bool fence_open(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
-    if ((w->flags & IWARP_WR_FENCE) && s->config.sq->done != s->config.sq->next) {
+    return !(w->flags & IWARP_WR_FENCE) || s->config.sq->done == s->config.sq->next;
+}
+
+/*
+ * A local request that makes an STag invalid waits until all framed octets are released, for two
+ * reasons. A program may post a Send and the invalidation of its buffer together. And the change
+ * waits until no stream has the region lent: if this stream had, it would wait for itself.
+ */
+static bool awaits_release(const struct iwarp_stream *s, const struct iwarp_swqe *w)
+{
+    return w->opcode != IWARP_WR_REG_MR && s->tx.released != s->tx.framed;
+}
+
+/*
+ * Is that all that the next request, a local one, waits for? Then no response begins meanwhile: a
+ * peer that reads without a pause would put it off for ever, and all requests behind it.
+ */
+static bool local_blocks(const struct iwarp_stream *s)
+{
+    if (s->config.sq->next == iwarp_stream_sq_end(s)) {
         return false;
     }
-    return w->opcode == IWARP_WR_REG_MR || s->tx.released == s->tx.framed;
+    const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
+    return iwarp_swqe_is_local(w) && fence_open(s, w) && awaits_release(s, w);
 }
 
 /* Can the next send request begin, or go on? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */
@@ -32,7 +47,7 @@ static bool request_ready(const struct iwarp_stream *s)
     }
     const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
     if (iwarp_swqe_is_local(w)) {
-        return local_ready(s, w);
+        return fence_open(s, w) && !awaits_release(s, w);
     }
     /* A Read that has begun does not wait for its own Requests. */
     bool fence = (w->flags & IWARP_WR_FENCE) && s->tx.off == 0;
@@ -70,6 +85,9 @@ static enum iwarp_tx_kind next_message(const struct iwarp_stream *s)
         response = response_ready(s);
         if (s->reads.in_count > 0 && s->tx.response_turn) {
             return response ? TX_RESPONSE : TX_NONE; /* what is unsent goes out, then it is ready */
+        }
+        if (response && local_blocks(s)) {
+            return TX_NONE;
         }
     }
     return request_ready(s) ? TX_REQUEST : response ? TX_RESPONSE : TX_NONE;

@@ -632,7 +632,6 @@ static bool frame(struct iwarp_stream *s, enum iwarp_tx_kind next, size_t left,
     case TX_RTR:
         return frame_rtr(s);
     case TX_NONE:
-        take_turn(s, next);
         return false;
     case TX_REQUEST:
         take_turn(s, next);

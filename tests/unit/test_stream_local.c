@@ -226,6 +226,73 @@ static void fence__behind_a_send__waits_until_it_is_released(void **state)
     endpoint_fini(&e);
 }
 
+/* --- beside a peer that reads without a pause --- */
+
+static void peer_reads(struct endpoint *e, uint32_t msn, uint32_t octets)
+{
+    struct octets o = {0}, u = {0};
+
+    octets_hex(&u, "4141 00000000 00000001");
+    octets_be(&u, msn, 4);
+    octets_hex(&u, "00000000 11223344 00000000 00002000");
+    octets_be(&u, octets, 4);
+    octets_hex(&u, "00aabb00 00000000 00007000");
+    fpdu_add(&o, u.p, u.n, 0);
+    iwarp_stream_feed(&e->s, o.p, o.n);
+    octets_free(&o);
+    octets_free(&u);
+    endpoint_check(e);
+}
+
+/*
+ * Two Reads of the peer wait at any time, and their responses fill each batch to its end: short
+ * ones, an even or odd number of them, or long ones that end amid a batch. `late`: what is sent is
+ * released only after the next batch.
+ */
+static void invalidate_beside_reads(uint32_t octets, bool late)
+{
+    enum { ROUNDS = 200 };
+    struct endpoint e;
+    uint32_t asked = 0;
+    size_t unreleased = 0;
+
+    endpoint_init(&e, &(struct endpoint_options){.mulpdu = 64768, .ird = 2});
+    endpoint_area(&e, 0x00aabb00, 0x7000, MIB, LOCAL | READABLE, 1);
+    endpoint_area(&e, STAG, 0x1000, 64, LOCAL | READABLE, 7);
+    for (unsigned round = 0; round < ROUNDS && valid(&e, STAG); round++) {
+        while (e.s.reads.in_count < 2) {
+            peer_reads(&e, ++asked, octets);
+        }
+        if (round == 3) {
+            post(&e, IWARP_WR_LOCAL_INV, 0, NULL, STAG);
+            post_send(&e, &e.area[0], 100);
+        }
+        size_t n = endpoint_send(&e, SIZE_MAX);
+        iwarp_stream_released(&e.s, late ? unreleased : n);
+        unreleased = n;
+        endpoint_forget_sent(&e);
+    }
+    assert_false(valid(&e, STAG));
+    iwarp_stream_released(&e.s, late ? unreleased : 0);
+    endpoint_drain(&e);
+    assert_int_equal(e.sq.done, 2);
+    assert_int_equal(e.s.reads.in_count, 0);
+    assert_int_equal(e.s.fault.code, IWARP_FAULT_NONE);
+    endpoint_fini(&e);
+}
+
+/* It stands in front of all later requests, so a peer must not be able to put it off. */
+static void invalidate__while_a_peer_reads_without_a_pause__is_done(void **state)
+{
+    static const uint32_t sizes[] = {0, 10, 50000, 64000, 150000, 400000};
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        print_message("# %u octets, %s\n", sizes[i / 2], i % 2 ? "released late" : "released");
+        invalidate_beside_reads(sizes[i / 2], i % 2);
+    }
+}
+
 /* A responder may not send before the first FPDU came, but may bind. */
 static void local__at_a_responder_that_must_be_silent__is_done(void **state)
 {
@@ -489,6 +556,7 @@ int main(void)
         cmocka_unit_test(bind__while_half_an_fpdu_is_unsent__waits),
         cmocka_unit_test(fence__local__waits_for_all_earlier_requests),
         cmocka_unit_test(fence__behind_a_send__waits_until_it_is_released),
+        cmocka_unit_test(invalidate__while_a_peer_reads_without_a_pause__is_done),
         cmocka_unit_test(local__at_a_responder_that_must_be_silent__is_done),
         cmocka_unit_test(local__not_possible__ends_the_stream),
         cmocka_unit_test(read_inv__response_in_two_segments__invalidates_behind_the_last),

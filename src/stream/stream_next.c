@@ -18,11 +18,16 @@ static bool fence_open(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 /*
  * A local request that makes an STag invalid waits until all framed octets are released, for two
  * reasons. A program may post a Send and the invalidation of its buffer together. And the change
- * waits until no stream has the region lent: if this stream had, it would wait for itself.
+ * waits until no stream has the region lent: if this stream had, it would wait for itself. One that
+ * registers waits until the send block has no references: these are lent, and a thread that has
+ * claimed the region may wait for a lend.
  */
 static bool awaits_release(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
-    return w->opcode != IWARP_WR_REG_MR && s->tx.released != s->tx.framed;
+    if (w->opcode == IWARP_WR_REG_MR) {
+        return s->tx.block && s->tx.block->refs > 0;
+    }
+    return s->tx.released != s->tx.framed;
 }
 
 /*

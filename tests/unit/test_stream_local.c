@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include "endpoint.h"
 #include "vectors.h"
 
@@ -224,6 +227,54 @@ static void fence__behind_a_send__waits_until_it_is_released(void **state)
     endpoint_drain(&e);
     assert_false(valid(&e, STAG));
     endpoint_fini(&e);
+}
+
+/* --- beside a thread that changes the same region --- */
+
+struct other {
+    struct endpoint *e;
+    struct area *a;
+    pthread_t thread;
+    _Atomic bool ready, over;
+};
+
+/* Another stream of the PD invalidates the region, once this one has it lent. */
+static void *invalidate_when_lent(void *arg)
+{
+    struct other *o = arg;
+    const struct iwarp_binder who = {o->e->regions, o->e->s.config.pd, 77};
+    struct iwarp_fault fault = {.code = IWARP_FAULT_NONE};
+
+    atomic_store(&o->ready, true);
+    while (!iwarp_region_lent(&o->a->region) && !atomic_load(&o->over)) {
+    }
+    (void)iwarp_bind_invalidate(&who, STAG, &fault);
+    return NULL;
+}
+
+/* It waits until the Sends are out: it claims a region, and a thread that has claimed that one may
+ * wait for what this one has lent. */
+static void register__behind_sends_of_a_region_that_another_invalidates__does_not_hang(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 300; round++) {
+        struct endpoint e;
+        struct other o = {.e = &e};
+        endpoint_init(&e, &(struct endpoint_options){.mulpdu = 64768, .large_batches = true});
+        o.a = endpoint_area(&e, STAG, 0x1000, MIB, LOCAL, 7);
+        const struct iwarp_binding b = {.addr = o.a->p, .len = 64, .to_base = 0x2000, .stag = STAG};
+        post_send(&e, o.a, 64000); /* one FPDU: a second one would find the region gone */
+        post(&e, IWARP_WR_REG_MR, 0, &b, 0);
+        assert_int_equal(pthread_create(&o.thread, NULL, invalidate_when_lent, &o), 0);
+        while (!atomic_load(&o.ready)) {
+        }
+        alarm(20); /* a thread that waits for the other one spins */
+        endpoint_drain(&e);
+        atomic_store(&o.over, true);
+        pthread_join(o.thread, NULL);
+        alarm(0);
+        endpoint_fini(&e);
+    }
 }
 
 /* --- beside a peer that reads without a pause --- */
@@ -556,6 +607,8 @@ int main(void)
         cmocka_unit_test(bind__while_half_an_fpdu_is_unsent__waits),
         cmocka_unit_test(fence__local__waits_for_all_earlier_requests),
         cmocka_unit_test(fence__behind_a_send__waits_until_it_is_released),
+        cmocka_unit_test(
+            register__behind_sends_of_a_region_that_another_invalidates__does_not_hang),
         cmocka_unit_test(invalidate__while_a_peer_reads_without_a_pause__is_done),
         cmocka_unit_test(local__at_a_responder_that_must_be_silent__is_done),
         cmocka_unit_test(local__not_possible__ends_the_stream),

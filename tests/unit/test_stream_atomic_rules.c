@@ -150,6 +150,31 @@ static void request__of_every_unknown_operation__is_0_2_06(void **state)
     }
 }
 
+/* --- alignment ------------------------------------------------------------------------------- */
+
+/* It is the address that counts: here TOs that are multiples of 8 belong to addresses that are not,
+ * and the other way round. */
+/* [RDMAX-8.2-05] [RDMAX-5.2.1-05] */
+static void request__where_to_and_address_differ__goes_by_the_address(void **state)
+{
+    (void)state;
+    for (unsigned to = 0x1004; to <= 0x100c; to++) {
+        struct endpoint e;
+        char ulpdu[300];
+        endpoint_init(&e, &(struct endpoint_options){.rfc7306 = true, .ird = 1});
+        struct area *a = endpoint_area(&e, 0x00010203, 0x1004, 16, ATOMIC, 0);
+        bool aligned = (uintptr_t)(a->p + (to - 0x1004)) % 8 == 0;
+        snprintf(ulpdu, sizeof ulpdu,
+                 REQ("1") "00000000 00000001 00010203 000000000000%04x" OPERANDS, to);
+        feed_ulpdu(&e, ulpdu);
+        endpoint_drain(&e);
+        assert_string_equal(iwarp_fault_name(e.s.fault.code),
+                            aligned ? "NONE" : "ATOMIC_ALIGNMENT");
+        assert_int_equal(word(a, 0) != 0 || word(a, 8) != 0, aligned);
+        endpoint_fini(&e);
+    }
+}
+
 /* --- among requests without a pause --------------------------------------------------------- */
 
 /* Three FPDUs: batches of a little more than two of the largest end amid such a Write. */
@@ -290,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fence__with_atomics_outstanding__waits_for_all),
+        cmocka_unit_test(request__where_to_and_address_differ__goes_by_the_address),
         cmocka_unit_test(request__while_long_writes_go_out__is_answered_in_its_turn),
         cmocka_unit_test(request__of_every_unknown_operation__is_0_2_06),
         cmocka_unit_test(request__that_comes_again__is_done_once),

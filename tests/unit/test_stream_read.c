@@ -434,6 +434,28 @@ static void terminate__about_one_request__blames_the_whole_read(void **state)
     }
 }
 
+/* A Send has MSNs of its own: one that is quoted says nothing about the Read with the same MSN. */
+static void terminate__about_a_send_of_the_same_msn__blames_no_read(void **state)
+{
+    (void)state;
+    struct octets o = {0};
+    struct endpoint e;
+
+    endpoint_init(&e, &(struct endpoint_options){.ord = 4});
+    sinks(&e, 1);
+    post_read_of(&e, 1, 0);
+    assert_int_equal(sent(&e, 1), 1);
+    fpdu_hex(&o,
+             "4147 00000000 00000002 00000001 00000000 1202c000 0012"
+             "4143 00000000 00000000 00000001 00000000",
+             0);
+    iwarp_stream_feed(&e.s, o.p, o.n);
+    assert_int_equal(e.s.fault.code, IWARP_FAULT_PEER_TERMINATE);
+    assert_int_equal(endpoint_swqe(&e, 0)->status, IWARP_WC_SUCCESS);
+    octets_free(&o);
+    endpoint_fini(&e);
+}
+
 /* --- the answer to a peer's Read ---------------------------------------------------------------
  */
 
@@ -517,6 +539,7 @@ int main(void)
         cmocka_unit_test(read__one_of_its_sges_wrong__asks_for_nothing),
         cmocka_unit_test(read__whose_second_sink_is_deregistered__is_a_local_protection_error),
         cmocka_unit_test(terminate__about_one_request__blames_the_whole_read),
+        cmocka_unit_test(terminate__about_a_send_of_the_same_msn__blames_no_read),
         cmocka_unit_test(response__of_memory_that_changes__has_the_crc_of_what_is_sent),
     };
 

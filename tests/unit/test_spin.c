@@ -154,8 +154,13 @@ static void to_and_fro(struct game *g)
     spin_until(&g->p.side[0], g->mark);
 }
 
+/*
+ * Stays that a busy machine has spoilt cost nothing here: the penalty for them, which doubles each
+ * time, would soon be more round trips than there is time for. Only this thread's posts use it.
+ */
 static void earn(struct game *g)
 {
+    spin_of(g)->habit.owed = spin_of(g)->habit.penalty = 0;
     for (unsigned i = 0; !spin_of(g)->habit.earned; i++) {
         assert_true(i < MANY);
         to_and_fro(g);
@@ -308,10 +313,9 @@ static void post__of_a_chain__gives_the_loop_back(void **state)
     (void)state;
     begin(&g, IWARP_PROGRESS_THREADED);
     for (unsigned i = 0; i < 5; i++) {
-        do {
-            earn(&g);
+        for (earn(&g); !spin_of(&g)->leads; earn(&g)) { /* the post that earned it has stayed */
             to_and_fro(&g);
-        } while (!spin_of(&g)->leads);
+        }
         sge = pair_sge(&g.p.side[0], OCTETS, 1);
         for (unsigned k = 0; k < 2; k++) {
             wr[k] = pair_wr(IWARP_WR_WRITE, 0, &sge);

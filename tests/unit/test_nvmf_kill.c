@@ -167,14 +167,18 @@ static unsigned under_way(void)
     return n;
 }
 
-/* Until the program is killed, and the connection has ended. */
+/*
+ * Until the program is killed, and the connection has ended. It has answered some by then, mostly,
+ * however slow the machine is.
+ */
 static void write_until_killed(void)
 {
     uint64_t until = uv_hrtime() + (uint64_t)(rand_r(&l.seed) % 30000) * 1000;
+    uint64_t enough = l.writes + l.flushes + (uint64_t)(rand_r(&l.seed) % 64);
     bool killed = false;
 
     while (!l.io->ended) {
-        if (!killed && uv_hrtime() > until) {
+        if (!killed && uv_hrtime() > until && l.writes + l.flushes >= enough) {
             kill(l.pid, SIGKILL);
             waitpid(l.pid, NULL, 0);
             killed = true;

@@ -22,16 +22,47 @@ assert len(listing.split('\n')) > 1 and listing in source, f'not in {sys.argv[2]
 END
 }
 
-# The tree may be built elsewhere.
+# Where a listing gives what it has started a second, a busy machine may need more: until the port listens and the
+# socket exists that the listing names.
+# shellcheck disable=SC2016 # expanded by the shell of the listing
+patient='sleep()
+{
+    local i
+    command sleep "$1"
+    for ((i = 0; i < 300; i++)); do
+        { [ -z "$port" ] || grep -q ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; } &&
+            { [ -z "$socket_of" ] || compgen -G "$socket_of" >/dev/null; } && return
+        command sleep 0.1
+    done
+    echo "there is no listener at port $port, or no socket $socket_of"
+    return 1
+}'
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# The tree may be built elsewhere, and others may run the same listings: so their port and their files are this test's.
 runs()
 {
-    sed "s|\$PWD/build/|$BUILD/|g; s|\([^/A-Za-z]\|^\)build/|\1$BUILD/|g" "$1" >"$1.here"
+    local status=0 port='' socket_of='' session=''
+    ! grep -q '\b17[0-9][0-9][0-9]\b' "$1" || port=$(free_port)
+    case $(<"$1") in
+    *guide.hang/%p*) socket_of=$TMPDIR/guide.hang/[0-9]* ;;
+    *guide.%p*) socket_of=$TMPDIR/guide.[0-9]* ;;
+    *guide.switch*) socket_of=$TMPDIR/guide.switch ;;
+    esac
+    {
+        printf 'port=%s socket_of=%q\n%s\n' "$port" "$socket_of" "$patient"
+        sed "s|\b17[0-9][0-9][0-9]\b|$port|g; s|/tmp/|$TMPDIR/|g
+            s|\$PWD/build/|$BUILD/|g; s|\([^/A-Za-z]\|^\)build/|\1$BUILD/|g" "$1"
+    } >"$1.here"
+    trap 'kill -- "-$session" 2>/dev/null' EXIT # also what a listing that failed has left running
+    trap 'exit 1' INT TERM
     setsid timeout --foreground 60 bash -e "$1.here" >"$1.out" 2>&1 &
-    local session=$! status=0
+    session=$!
     wait $session || status=$?
-    kill -- -$session 2>/dev/null # what a listing that failed has left running
     [ $status = 0 ] && [ -s "$1.out" ] && return
     cat "$1.out"
+    echo "status $status"
     return 1
 }
 
@@ -47,7 +78,7 @@ for page in docs/guide/*.md; do
         *) check "$(basename "$page"): listing $count has a kind" false ;;
         esac
     done < <(grep '^```.' "$page")
-    check "$(basename "$page") leaves nothing behind" test -z "$(ls -d /tmp/guide.* 2>/dev/null)"
+    check "$(basename "$page") leaves nothing behind" test -z "$(compgen -G "$TMPDIR/guide.*")"
 done
 echo "1..$number"
 exit $failed

@@ -176,11 +176,15 @@ void cm_events_wait_acknowledged(struct cm_id *id);
 /* Acknowledge the event that was left in id->event. Not with cm_lock held. */
 void cm_ack_held(struct rdma_cm_id *id);
 
-/* --- taking events (cm_event.c); not with cm_lock held --------------------------------------- */
+/* --- taking events (cm_event.c) --------------------------------------------------------------- */
 
-/* For an id without a channel of the program: wait for the next event and leave it in id->event.
- * 0, or -1 with errno from its status. Returns 0 at once for any other id. */
-int cm_complete(struct rdma_cm_id *id);
+/*
+ * The end of a call that has begun something for the id, with the result 0, or could not, -1. Gives
+ * cm_lock back. If the id has no channel of the program, waits for the next event and leaves it in
+ * id->event: 0, or -1 with errno from its status. Any other id is not looked at again: another
+ * thread may take what the call has begun, and destroy the id, before the call returns.
+ */
+int cm_finish(struct rdma_cm_id *id, int result);
 
 /* --- native connections (cm_engine.c); cm_lock held ------------------------------------------ */
 

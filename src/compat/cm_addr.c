@@ -325,8 +325,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
     }
     cm_hold();
     int result = resolve(cm_id_of(id), src_addr, dst_addr);
-    cm_release();
-    return result == 0 ? cm_complete(id) : -1;
+    return cm_finish(id, result);
 }
 
 int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -348,8 +347,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
         result = cm_refuse(EINVAL, "rdma_resolve_route: the address is not resolved, or the route "
                                    "is already");
     }
-    cm_release();
-    return result == 0 ? cm_complete(id) : -1;
+    return cm_finish(id, result);
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)

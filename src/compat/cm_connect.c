@@ -223,8 +223,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
         result = cm_refuse(EINVAL, "rdma_connect: the route is not resolved, or the id is "
                                    "connected or was");
     }
-    cm_release();
-    return result == 0 ? cm_complete(id) : -1;
+    return cm_finish(id, result);
 }
 
 /* For programs with a queue pair of their own. InfiniBand sends a message (RTU) here; with iWARP
@@ -293,8 +292,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
     } else {
         result = cm_refuse(EINVAL, "rdma_accept: no request of a peer waits for an answer");
     }
-    cm_release();
-    return result == 0 ? cm_complete(id) : -1;
+    return cm_finish(id, result);
 }
 
 int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
@@ -353,8 +351,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
     }
     cm_hold();
     int result = begin_disconnecting(cm_id_of(id));
-    cm_release();
-    return result == 0 ? cm_complete(id) : -1;
+    return cm_finish(id, result);
 }
 
 /* --- for queue pairs of the program's own ---------------------------------------------------- */

@@ -58,11 +58,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 }
 
 /* The event of the previous call is acknowledged first: programs read id->event until then. */
-int cm_complete(struct rdma_cm_id *id)
+static int complete(struct rdma_cm_id *id)
 {
-    if (!cm_id_of(id)->sync) {
-        return 0;
-    }
     cm_ack_held(id);
     if (rdma_get_cm_event(id->channel, &id->event) != 0) {
         return -1;
@@ -75,4 +72,12 @@ int cm_complete(struct rdma_cm_id *id)
             : status < 0                               ? -status
                                                        : status;
     return -1;
+}
+
+int cm_finish(struct rdma_cm_id *id, int result)
+{
+    const bool waits = result == 0 && cm_id_of(id)->sync;
+
+    cm_release();
+    return waits ? complete(id) : result;
 }

@@ -5,6 +5,8 @@
  */
 #include "ends.h"
 
+#include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -136,6 +138,70 @@ static void request__of_a_listener_without_a_channel__has_an_id_whose_calls_wait
     close_end(&client);
 }
 
+/* --- a call that returns late ---------------------------------------------------------------- */
+
+static _Thread_local bool returns_late;
+static _Atomic bool is_late, may_return;
+
+/* In the place of the C library's: the calls of librdmacm allow cancellation again when they have
+ * given all locks back, and are about to return. */
+__attribute__((visibility("default"))) int pthread_setcancelstate(int state, int *before)
+{
+    union {
+        void *found;
+        int (*call)(int, int *);
+    } real = {.found = dlsym(RTLD_NEXT, "pthread_setcancelstate")};
+
+    if (returns_late && state == PTHREAD_CANCEL_ENABLE) {
+        returns_late = false;
+        atomic_store(&is_late, true);
+        while (!atomic_load(&may_return)) {
+            usleep(1000);
+        }
+    }
+    return real.call(state, before);
+}
+
+static void *accept_late(void *id)
+{
+    struct rdma_conn_param param = {.responder_resources = 6};
+
+    returns_late = true;
+    return rdma_accept(id, &param) == 0 ? NULL : id;
+}
+
+/* One thread answers requests, another one takes what comes of it: the connection may be over, and
+ * its id gone, before the first call has returned. */
+static void accept__whose_id_is_destroyed_before_it_returns__does_not_look_at_it(void **state)
+{
+    struct end server, client;
+    struct ibv_qp_init_attr attr = qp_attr();
+    pthread_t thread;
+
+    (void)state;
+    listen_at(&server, AF_INET);
+    open_end(&client);
+    prepare_client(&client, AF_INET, rdma_get_src_port(server.listener));
+    connect_client(&client, "hello");
+    ok(rdma_ack_cm_event(request(&server, "hello")));
+    ok(rdma_create_qp(server.id, NULL, &attr));
+    mallopt(M_PERTURB, 0x5a); /* what is freed is no id any more */
+    ok(pthread_create(&thread, NULL, accept_late, server.id));
+    expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+    while (!atomic_load(&is_late)) {
+        usleep(1000);
+    }
+    close_id(&server.id);
+    expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+    usleep(100000); /* the thread of events frees the id behind its next event */
+    atomic_store(&may_return, true);
+    finish(thread);
+    mallopt(M_PERTURB, 0);
+    close_end(&client);
+    close_end(&server);
+}
+
 /* Also a queue pair that never was connected takes no further receive, and says so. */
 static void connect__refused_with_an_srq__reports_the_last_wqe(void **state)
 {
@@ -170,6 +236,7 @@ int main(void)
         cmocka_unit_test(destroy__waiting_for_an_acknowledgement__reports_nothing_more),
         cmocka_unit_test(destroy__of_a_listener_with_a_request_taken__takes_no_other),
         cmocka_unit_test(request__of_a_listener_without_a_channel__has_an_id_whose_calls_wait),
+        cmocka_unit_test(accept__whose_id_is_destroyed_before_it_returns__does_not_look_at_it),
         cmocka_unit_test(connect__refused_with_an_srq__reports_the_last_wqe),
     };
 

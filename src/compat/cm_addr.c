@@ -66,6 +66,22 @@ void cm_addr_take_port(struct cm_id *i, struct sockaddr_storage *addr)
     *port_of(&i->id.route.addr.src_storage) = *port_of(addr);
 }
 
+/* The program may read it meanwhile, in another thread: what is there already is not written again,
+ * and a port that was not known is one store. */
+static void become(struct sockaddr_storage *addr, struct sockaddr_storage *real)
+{
+    const in_port_t port = *port_of(real);
+
+    cm_addr_plain(real);
+    *port_of(real) = *port_of(addr);
+    if (memcmp(addr, real, cm_addr_len((struct sockaddr *)real)) != 0) {
+        *addr = *real;
+    }
+    if (*port_of(addr) != port) {
+        __atomic_store_n(port_of(addr), port, __ATOMIC_RELAXED);
+    }
+}
+
 void cm_addr_from_conn(struct cm_id *i)
 {
     struct rdma_addr *a = &i->id.route.addr;
@@ -74,13 +90,11 @@ void cm_addr_from_conn(struct cm_id *i)
 
     memset(&addr, 0, sizeof addr);
     if (iwarp_conn_local_addr(i->conn, &addr, &len) == IWARP_OK) {
-        cm_addr_plain(&addr);
-        a->src_storage = addr;
+        become(&a->src_storage, &addr);
     }
     memset(&addr, 0, sizeof addr);
     if (iwarp_conn_peer_addr(i->conn, &addr, &len) == IWARP_OK) {
-        cm_addr_plain(&addr);
-        a->dst_storage = addr;
+        become(&a->dst_storage, &addr);
     }
 }
 
@@ -350,12 +364,18 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     return cm_finish(id, result);
 }
 
+static in_port_t read_port(struct sockaddr_storage *addr)
+{
+    return cm_addr_len((struct sockaddr *)addr) ? __atomic_load_n(port_of(addr), __ATOMIC_RELAXED)
+                                                : 0;
+}
+
 __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {
-    return id && cm_addr_len(&id->route.addr.src_addr) ? *port_of(&id->route.addr.src_storage) : 0;
+    return id ? read_port(&id->route.addr.src_storage) : 0;
 }
 
 __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
-    return id && cm_addr_len(&id->route.addr.dst_addr) ? *port_of(&id->route.addr.dst_storage) : 0;
+    return id ? read_port(&id->route.addr.dst_storage) : 0;
 }

@@ -158,10 +158,10 @@ struct compat_qp {
     bool confirms;           /* its RDMA Writes are confirmed, however it is connected */
     struct ibv_qp_cap cap;
     bool sig_all, extended;
-    bool shows_reset;            /* ibv_query_qp reports RESET as RESET, not as INIT */
-    unsigned access;             /* IBV_ACCESS_*, as modified last */
+    _Atomic bool shows_reset;    /* ibv_query_qp reports RESET as RESET, not as INIT */
+    _Atomic unsigned access;     /* IBV_ACCESS_*, as modified last */
     bool rfc7306;                /* of the device, asked once */
-    uint8_t ird, ord;            /* max_dest_rd_atomic, max_rd_atomic as modified last */
+    _Atomic uint8_t ird, ord;    /* max_dest_rd_atomic, max_rd_atomic as modified last */
     _Atomic uint8_t connecting;  /* enum compat_sends: rdma_connect or rdma_accept was called */
     _Atomic uint8_t ack_timeout; /* of RDMA_OPTION_ID_ACK_TIMEOUT, for ibv_query_qp */
     unsigned born;

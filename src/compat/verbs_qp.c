@@ -346,12 +346,34 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
 /* --- asking ---------------------------------------------------------------------------------- */
 
+/* A thread that takes events of the connection manager changes it beside the program's others. */
+static enum ibv_qp_state state_of(const struct ibv_qp *qp)
+{
+    return __atomic_load_n(&qp->state, __ATOMIC_RELAXED);
+}
+
+static void set_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+    __atomic_store_n(&qp->state, state, __ATOMIC_RELAXED);
+}
+
 /* By number the program makes each transition but the one to ERR; that a peer has not come yet, or
  * has gone, is no state. */
 static void refresh_by_number(struct compat_qp *qp, enum iwarp_qp_state native)
 {
     if (native == IWARP_QP_ERROR || native == IWARP_QP_TERMINATE) {
-        qp->ibv.state = IBV_QPS_ERR;
+        set_state(&qp->ibv, IBV_QPS_ERR);
+    }
+}
+
+/* Unless it is in RESET or RTR, also if another thread takes it there now. */
+static void refresh_to_init(struct ibv_qp *qp)
+{
+    enum ibv_qp_state before = state_of(qp);
+
+    while (before != IBV_QPS_RESET && before != IBV_QPS_RTR &&
+           !__atomic_compare_exchange_n(&qp->state, &before, IBV_QPS_INIT, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
     }
 }
 
@@ -363,19 +385,17 @@ void iwarp_compat_qp_refresh(struct compat_qp *qp)
     }
     switch (iwarp_qp_state(qp->native)) {
     case IWARP_QP_IDLE:
-        if (qp->ibv.state != IBV_QPS_RESET && qp->ibv.state != IBV_QPS_RTR) {
-            qp->ibv.state = IBV_QPS_INIT;
-        }
+        refresh_to_init(&qp->ibv);
         break;
     case IWARP_QP_RTS:
-        qp->ibv.state = IBV_QPS_RTS;
+        set_state(&qp->ibv, IBV_QPS_RTS);
         break;
     case IWARP_QP_CLOSING:
-        qp->ibv.state = IBV_QPS_SQD;
+        set_state(&qp->ibv, IBV_QPS_SQD);
         break;
     case IWARP_QP_TERMINATE:
     case IWARP_QP_ERROR:
-        qp->ibv.state = IBV_QPS_ERR;
+        set_state(&qp->ibv, IBV_QPS_ERR);
         break;
     }
 }
@@ -392,11 +412,11 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
         return iwarp_compat_failed("verbs", status, "ibv_query_qp");
     }
     iwarp_compat_qp_refresh(qp);
-    if (ibv->state == IBV_QPS_RESET && !qp->shows_reset) {
-        ibv->state = IBV_QPS_INIT; /* an RNIC's queue pair takes receives from the beginning */
+    if (state_of(ibv) == IBV_QPS_RESET && !qp->shows_reset) {
+        set_state(ibv, IBV_QPS_INIT); /* an RNIC's queue pair takes receives from the beginning */
     }
     memset(attr, 0, sizeof *attr);
-    attr->qp_state = attr->cur_qp_state = ibv->state;
+    attr->qp_state = attr->cur_qp_state = state_of(ibv);
     attr->path_mtu = IBV_MTU_1024;
     attr->qp_access_flags = qp->access;
     attr->cap = qp->cap;
@@ -575,8 +595,10 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
         iwarp_compat_async_quiet(compat_context(ibv->context), last, false);
     }
     if (!error && (mask & IBV_QP_STATE)) {
-        ibv->state = attr->qp_state;
-        qp->shows_reset = qp->shows_reset || attr->qp_state == IBV_QPS_RESET;
+        if (attr->qp_state == IBV_QPS_RESET) {
+            qp->shows_reset = true; /* before another thread can find it in RESET */
+        }
+        set_state(ibv, attr->qp_state);
         iwarp_compat_qp_refresh(qp);
     }
     return error;

@@ -18,6 +18,7 @@
 /* Lock order: that of the list, then that of a thread. */
 struct thread {
     struct thread *next, **at; /* of all that are known; at: NULL, it is not */
+    bool known;                /* the same, for the thread alone: `at` changes with neighbours */
     pthread_t self;
     pthread_mutex_t lock;
     _Atomic unsigned
@@ -61,6 +62,7 @@ static void leave(void *thread)
             t->next->at = t->at;
         }
         t->at = NULL;
+        t->known = false;
     }
     unlock_list(&before);
 }
@@ -79,15 +81,16 @@ static void join(void)
         all->at = &mine.next;
     }
     all = &mine;
+    mine.known = true;
 }
 
 void cancel_known(void)
 {
     sigset_t before;
 
-    if (!mine.at) {
+    if (!mine.known) {
         lock_list(&before);
-        if (!mine.at) { /* no handler was quicker */
+        if (!mine.known) { /* no handler was quicker */
             join();
         }
         unlock_list(&before);
@@ -110,7 +113,7 @@ void cancel_test(void)
 
 void cancel_sleep_on(_Atomic unsigned *turn)
 {
-    if (mine.at) {
+    if (mine.known) {
         pthread_mutex_lock(&mine.lock);
         mine.turn = turn;
         pthread_mutex_unlock(&mine.lock);
@@ -153,4 +156,5 @@ void cancel_begin_child(void)
     pthread_mutex_init(&mine.lock, NULL);
     all = NULL;
     mine.at = NULL;
+    mine.known = false;
 }

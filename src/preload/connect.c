@@ -501,7 +501,8 @@ static void ask_later(struct sock *s, int number, const struct sockaddr *to, soc
 {
     pthread_mutex_lock(&s->start);
     s->early.polled = true; /* or will be */
-    const int tcp = s->rs = sock_high(number);
+    const int tcp = sock_high(number);
+    s->rs = tcp;
     struct attempt *a = tcp >= 0 ? new_attempt(s, to, len, start_reply_ms()) : NULL;
     bool goes_on = a && hide(s, false);
     if (goes_on && is_connected(tcp, 0) && later_run(&a->later)) {

@@ -198,8 +198,7 @@ static void close_unheld(void)
         if (s) {
             pthread_mutex_lock(&s->start);
             if (s->state == SOCK_RDMA) {
-                s->state = SOCK_GONE;
-                (void)rclose(s->rs);
+                sock_end_rsocket(s);
             } else {
                 sock_close_pair(s);
             }

@@ -89,9 +89,11 @@ static int give_name(const struct sockaddr_storage *name, socklen_t name_len, st
 /* The face is no TCP socket of this connection: its names are those of the start. */
 static bool has_names(const struct sock *s)
 {
-    return s->peer_len > 0 &&
-           (s->state == SOCK_EARLY || s->state == SOCK_RDMA || s->state == SOCK_PIPE ||
-            s->state == SOCK_PARENTS || s->state == SOCK_GONE);
+    const enum sock_state state = s->state; /* first: before, they may be written at this moment */
+
+    return (state == SOCK_EARLY || state == SOCK_RDMA || state == SOCK_PIPE ||
+            state == SOCK_PARENTS || state == SOCK_GONE) &&
+           s->peer_len > 0;
 }
 
 /* A socket that connects has its own name already. */

@@ -135,6 +135,13 @@ static bool unref(struct sock *s)
 
 static void sock_free(struct sock *s)
 {
+    UNCANCELLED;
+    const int error = errno;
+
+    if (s->left >= 0) {
+        real()->close(s->left);
+    }
+    errno = error;
     pthread_mutex_destroy(&s->start);
     pthread_cond_destroy(&s->settled);
     pthread_mutex_destroy(&s->sets);
@@ -184,7 +191,7 @@ struct sock *sock_new(int number, enum sock_state state)
     const int flags = real()->fcntl(number, F_GETFL);
     s->state = state;
     s->nonblock = flags >= 0 && (flags & O_NONBLOCK);
-    s->rs = s->front = s->pair = s->owner = -1;
+    s->rs = s->left = s->front = s->pair = s->owner = -1;
     pthread_mutex_init(&s->start, NULL);
     pthread_cond_init(&s->settled, NULL);
     pthread_mutex_init(&s->sets, NULL);

@@ -34,6 +34,7 @@
 
 #include "preload/real.h"
 #include "preload/signals.h"
+#include "rspreload/adopt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -89,7 +90,9 @@ struct sock {
     pthread_mutex_t start;
     pthread_cond_t settled; /* no longer CONNECTING or EARLY; with `start` */
     pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
-    int rs;    /* the rsocket; while CONNECTING or EARLY perhaps the TCP socket; else -1 */
+    _Atomic int rs; /* the rsocket; while CONNECTING or EARLY perhaps the TCP socket; else -1 */
+    int left;  /* the number of an rsocket that has ended: closed once no call has s, since one may
+                * be about to use it, and the next connection would get it; else -1 */
     int front; /* CONNECTING, EARLY: the face; else -1 */
     int pair;  /* CONNECTING, EARLY: its other end; PIPE, once the program has closed it: the face,
                 * for children; else -1 */
@@ -153,6 +156,15 @@ static inline bool sock_is_unsettled(const struct sock *s)
     const enum sock_state state = s->state;
 
     return state == SOCK_CONNECTING || state == SOCK_EARLY;
+}
+
+/* Its rsocket ends, and its state is GONE. Calls that have the socket do not get the next rsocket
+ * of that number: see `left`. `start` is held. */
+static inline void sock_end_rsocket(struct sock *s)
+{
+    s->state = SOCK_GONE;
+    s->left = s->rs;
+    (void)iwarp_rs_leave(s->rs);
 }
 
 /* A new descriptor of its face, or -1. */

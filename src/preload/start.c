@@ -393,9 +393,7 @@ void start_end(struct sock *s)
         (void)real()->shutdown(rs, SHUT_RDWR); /* its thread does the rest */
     } else if (s->state == SOCK_EARLY) {       /* as well; what was written goes out first */
     } else if (s->state == SOCK_RDMA && !fork_keep(s)) {
-        s->rs = -1;
-        s->state = SOCK_GONE;
-        (void)rclose(rs);
+        sock_end_rsocket(s);
     } else if (s->state == SOCK_PIPE && s->pair >= 0 && !fork_keep(s)) {
         sock_close_pair(s);
     } else if (s->elsewhere && rs >= 0) {

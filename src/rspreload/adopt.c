@@ -247,3 +247,14 @@ int iwarp_rs_forget(int fd)
     rs_end(s, true);
     return result;
 }
+
+int iwarp_rs_leave(int fd)
+{
+    struct rs *s = rs_take(fd);
+
+    if (!s) {
+        return -1;
+    }
+    rs_end(s, true);
+    return 0;
+}

@@ -91,6 +91,10 @@ int iwarp_rs_octets(int fd, bool to_send);
  */
 int iwarp_rs_forget(int fd);
 
+/* The same without a new socket: the number stays the caller's to close. Until then it is no other
+ * rsocket's, so a call that was about to use it finds none. */
+int iwarp_rs_leave(int fd);
+
 /* --- waiting for several: lead.c ------------------------------------------------------------- */
 
 /*

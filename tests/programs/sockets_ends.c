@@ -9,6 +9,7 @@
 #include "sockets_check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -386,6 +387,48 @@ static void exit_under_connects_peer(void)
     } while (n != 3);
 }
 
+/* --- closed under a thread that reads ----------------------------------------------------------
+ */
+
+static void *read_five(void *fd)
+{
+    char octets[5];
+
+    return (void *)(intptr_t)read(*(int *)fd, octets, sizeof octets);
+}
+
+/* The number stays taken, by a file, so what comes to the next connection is for nobody else: also
+ * not for a call that has begun before the close, however late it looks (preload/late_read.c). */
+static void close_under_a_reader(void)
+{
+    int old = connected();
+    const int file = open("/dev/null", O_RDONLY);
+    char octets[5];
+    pthread_t thread;
+    void *got;
+
+    CHECK(write(old, "a", 1) == 1);
+    CHECK(pthread_create(&thread, NULL, read_five, &old) == 0);
+    usleep(100000);
+    CHECK(file >= 0 && dup2(file, old) == old);
+    const int next = connected();
+    CHECK(write(next, "a", 1) == 1);
+    CHECK(pthread_join(thread, &got) == 0 && (intptr_t)got <= 0);
+    CHECK(recv(next, octets, sizeof octets, MSG_WAITALL) == sizeof octets);
+    CHECK(memcmp(octets, "other", sizeof octets) == 0);
+    CHECK(close(next) == 0 && close(old) == 0 && close(file) == 0);
+}
+
+static void close_under_a_reader_peer(void)
+{
+    const int old = accepted(), next = accepted();
+
+    CHECK(write(next, "other", 5) == 5);
+    CHECK(close(old) == 0); /* the kernel's call waits for that */
+    expect_end(next);
+    CHECK(close(next) == 0);
+}
+
 /* --- what a thread that waits is told --------------------------------------------------------- */
 
 static void *shut_down_later(void *fd)
@@ -441,7 +484,7 @@ static const struct one_case cases[] = {
     WITH_PEER(close_with_octets_unread), WITH_PEER(reset_after_the_end),
     WITH_PEER(close_under_a_writer),     WITH_PEER(killed_under_a_writer),
     WITH_PEER(exit_under_threads),       WITH_PEER(exit_under_connects),
-    WITH_PEER(told_of_the_end)};
+    WITH_PEER(close_under_a_reader),     WITH_PEER(told_of_the_end)};
 
 /* The peer is another process. It has used no socket before. */
 static void run_case(const struct one_case *c)

@@ -34,6 +34,15 @@ both()
     timeout 60 "$@" && timeout 60 "$run" --sockets "$@"
 }
 
+# iwarp-run would have librdmacm.so.1 ahead of the library that comes in between.
+late()
+{
+    local lib
+    lib=$(realpath "$BUILD/lib/compat")
+    LD_LIBRARY_PATH=$lib LD_PRELOAD=$lib/librspreload.so:$(realpath "$BUILD/tests/preload/late_read.so") \
+        LATE_READ_MS=400 timeout 60 "$TMPDIR/ends" "$1"
+}
+
 programs()
 {
     local name
@@ -52,6 +61,7 @@ for program in sets starts calls early ends full passed signals; do
         check "by the kernel and over RDMA: ${case//_/ }" both "$TMPDIR/$program" "$case"
     done
 done
+check 'over RDMA: close under a reader that comes late' late close_under_a_reader
 echo "# seed $seed"
 echo "1..$number"
 exit "$failed"

@@ -221,7 +221,7 @@ void cm_qp_follow(struct cm_id *i, enum rdma_cm_event_type type)
     } else {
         iwarp_compat_qp_refresh(qp);
     }
-    iwarp_compat_qp_release(qp);
+    compat_qp_release(qp);
 }
 
 /* --- shared receive queues ------------------------------------------------------------------- */

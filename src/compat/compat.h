@@ -168,7 +168,7 @@ struct compat_qp {
     struct compat_async async[COMPAT_QP_EVENTS];
     struct compat_wr_list *list; /* extended: what ibv_wr_start began */
     struct compat_qp *next;      /* table of numbers */
-    _Atomic unsigned holders; /* rise with the table's lock held; ibv_destroy_qp waits for them */
+    _Atomic unsigned holders; /* ibv_destroy_qp waits for them: iwarp_compat_qp_hold, and posts */
 };
 
 static inline struct compat_context *compat_context(struct ibv_context *context)
@@ -277,7 +277,17 @@ struct compat_qp *iwarp_compat_qp_find(uint32_t num);
 
 /* The same, but it stays until it is released. */
 struct compat_qp *iwarp_compat_qp_hold(uint32_t num);
-void iwarp_compat_qp_release(struct compat_qp *qp);
+static inline void compat_qp_release(struct compat_qp *qp)
+{
+    atomic_fetch_sub(&qp->holders, 1); /* it may be gone from here on */
+}
+
+/* For the thread that posts to it, from before the post until it does not touch the queue pair any
+ * more: by then another thread may have the completion, and destroy the queue pair. */
+static inline void compat_qp_keep(struct compat_qp *qp)
+{
+    atomic_fetch_add_explicit(&qp->holders, 1, memory_order_relaxed);
+}
 
 /* As ibv_create_qp_ex, for an id: its number is no address, and reserves no TCP port. */
 struct ibv_qp *iwarp_compat_create_qp_of_id(struct ibv_context *context,

@@ -162,6 +162,7 @@ int iwarp_ud_post(struct compat_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         iwarp_qp_state(qp->native) != IWARP_QP_ERROR) { /* there it is flushed */
         return refuse("the queue pair is not in RTS");
     }
+    compat_qp_keep(qp);
     pthread_mutex_lock(&ud->post);
     if (together) {
         error = post_together(ud, wr);
@@ -171,6 +172,7 @@ int iwarp_ud_post(struct compat_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         error = post_one(ud, wr);
     }
     pthread_mutex_unlock(&ud->post);
+    compat_qp_release(qp);
     errno = error ? error : errno;
     return error;
 }

@@ -227,8 +227,15 @@ int iwarp_compat_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ib
             }
             of[at] = of[n - 1] = wr;
         }
+        const bool named = atomic_load_explicit(&qp->named, memory_order_relaxed);
+        if (named) {
+            compat_qp_keep(qp);
+        }
         enum iwarp_status status = n ? iwarp_post_send(qp->sender, native, &stopped) : IWARP_OK;
-        note_posted(qp);
+        if (named) {
+            note_posted(qp);
+            compat_qp_release(qp);
+        }
         if (status != IWARP_OK) {
             *bad = of[stopped - native];
             renew_rkeys(first, *bad);

@@ -75,11 +75,6 @@ struct compat_qp *iwarp_compat_qp_hold(uint32_t num)
     return qp;
 }
 
-void iwarp_compat_qp_release(struct compat_qp *qp)
-{
-    atomic_fetch_sub(&qp->holders, 1); /* it may be gone from here on */
-}
-
 /* In a forked child, where numbers begin anew. A thread of the parent may have held the lock. */
 void iwarp_compat_qp_forget_all(void)
 {

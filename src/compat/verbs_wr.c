@@ -326,14 +326,17 @@ static int post(struct compat_qp *qp)
 
 static int wr_complete(struct ibv_qp_ex *ex)
 {
-    struct compat_wr_list *l = qp_of(ex)->list;
+    struct compat_qp *qp = qp_of(ex);
+    struct compat_wr_list *l = qp->list;
 
-    if (is_foreign(qp_of(ex))) {
+    if (is_foreign(qp)) {
         return EINVAL;
     }
-    int error = l->error ? l->error : post(qp_of(ex));
+    compat_qp_keep(qp);
+    int error = l->error ? l->error : post(qp);
 
     pthread_mutex_unlock(&l->lock);
+    compat_qp_release(qp);
     return error;
 }
 

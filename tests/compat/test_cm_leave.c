@@ -4,8 +4,8 @@
  * channel: each has a channel of its own.
  */
 #include "ends.h"
+#include "late.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -140,28 +140,6 @@ static void request__of_a_listener_without_a_channel__has_an_id_whose_calls_wait
 
 /* --- a call that returns late ---------------------------------------------------------------- */
 
-static _Thread_local bool returns_late;
-static _Atomic bool is_late, may_return;
-
-/* In the place of the C library's: the calls of librdmacm allow cancellation again when they have
- * given all locks back, and are about to return. */
-__attribute__((visibility("default"))) int pthread_setcancelstate(int state, int *before)
-{
-    union {
-        void *found;
-        int (*call)(int, int *);
-    } real = {.found = dlsym(RTLD_NEXT, "pthread_setcancelstate")};
-
-    if (returns_late && state == PTHREAD_CANCEL_ENABLE) {
-        returns_late = false;
-        atomic_store(&is_late, true);
-        while (!atomic_load(&may_return)) {
-            usleep(1000);
-        }
-    }
-    return real.call(state, before);
-}
-
 static void *accept_late(void *id)
 {
     struct rdma_conn_param param = {.responder_resources = 6};
@@ -189,13 +167,11 @@ static void accept__whose_id_is_destroyed_before_it_returns__does_not_look_at_it
     ok(pthread_create(&thread, NULL, accept_late, server.id));
     expect_ack(server.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
     expect_ack(client.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
-    while (!atomic_load(&is_late)) {
-        usleep(1000);
-    }
+    await_late();
     close_id(&server.id);
     expect_ack(client.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
     usleep(100000); /* the thread of events frees the id behind its next event */
-    atomic_store(&may_return, true);
+    let_return();
     finish(thread);
     mallopt(M_PERTURB, 0);
     close_end(&client);

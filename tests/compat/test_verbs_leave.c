@@ -4,6 +4,7 @@
  * is acknowledged the call waits, and the object can be used. And queue pairs that go to ERR or
  * RESET: what is flushed, dropped and reported.
  */
+#include "late.h"
 #include "numbered.h"
 
 #include <poll.h>
@@ -137,6 +138,66 @@ static void destroy_srq__with_an_event_taken__leaves_the_queue_until_it_is_ackno
     finish(&d);
     assert_int_equal(counts().srqs, before - 1);
     loop_close(&l);
+}
+
+static void *post_late(void *loop)
+{
+    struct loop *l = loop;
+    struct ibv_sge sge = {.addr = (uintptr_t)l->memory[0], .length = 8, .lkey = l->mr[0]->lkey};
+    struct ibv_send_wr *bad, wr = {.wr_id = 7,
+                                   .sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_SEND,
+                                   .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(l->qp[0]);
+    int error;
+
+    if (!qp) {
+        returns_late = true;
+        error = ibv_post_send(l->qp[0], &wr, &bad);
+    } else {
+        ibv_wr_start(qp);
+        qp->wr_id = wr.wr_id;
+        qp->wr_flags = wr.send_flags;
+        ibv_wr_send(qp);
+        ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
+        returns_late = true;
+        error = ibv_wr_complete(qp);
+    }
+    return error == 0 ? NULL : loop;
+}
+
+/* Another thread has the completion before the call that posts has returned: by number, and by the
+ * extended way to post. */
+static void destroy_qp__under_a_post_that_returns_late__waits_for_it(void **state)
+{
+    static const struct loop_options extended = {.extended = true};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct destroyer d;
+        pthread_t thread;
+        struct loop l;
+        void *failed;
+        loop_open(&l, i ? &extended : &unconnected);
+        if (i == 0) {
+            name_each_other(&l, &usual);
+            exchange(&l, 0);
+        }
+        loop_recv(&l, 1, 8, 0, 8);
+        atomic_store(&may_return, false);
+        assert_int_equal(pthread_create(&thread, NULL, post_late, &l), 0);
+        loop_expect(&l, 1, 8, IBV_WC_RECV);
+        loop_expect(&l, 0, 7, IBV_WC_SEND);
+        await_late();
+        begin(&d, destroy_qp, l.qp[0]);
+        let_return();
+        assert_int_equal(pthread_join(thread, &failed), 0);
+        assert_null(failed);
+        finish(&d);
+        l.qp[0] = loop_qp(&l, 0, &unconnected);
+        loop_close(&l);
+    }
 }
 
 static void destroy_qp__with_an_event_taken__leaves_it_until_it_is_acknowledged(void **state)
@@ -295,6 +356,7 @@ int main(void)
         cmocka_unit_test(
             destroy_srq__with_an_event_taken__leaves_the_queue_until_it_is_acknowledged),
         cmocka_unit_test(destroy_qp__with_an_event_taken__leaves_it_until_it_is_acknowledged),
+        cmocka_unit_test(destroy_qp__under_a_post_that_returns_late__waits_for_it),
         cmocka_unit_test(err__with_an_srq__reports_the_last_wqe),
         cmocka_unit_test(reset__with_an_srq__reports_nothing),
         cmocka_unit_test(err__with_confirmed_writes_posted__flushes_each_once),

@@ -249,11 +249,11 @@ static enum iwarp_status start_anew(struct iwarp_qp *qp, struct iwarp_conn *conn
         conn->qp = NULL;
         qp->conn = NULL;
     }
-    atomic_store(&qp->no_send_imm, false); /* of the connection that is gone */
+    atomic_store(&qp->no_send_imm, false);   /* of the connection that is gone */
+    iwarp_cq_purge(qp->options.send_cq, qp); /* now: what is posted in IDLE keeps its completion */
+    iwarp_cq_purge(qp->options.recv_cq, qp);
     iwarp_qp_set_state(qp, IWARP_QP_IDLE);
     iwarp_mutex_unlock(&qp->post_lock);
-    iwarp_cq_purge(qp->options.send_cq, qp);
-    iwarp_cq_purge(qp->options.recv_cq, qp);
     if (conn) {
         iwarp_conn_put(conn); /* the queue pair's; the caller holds another */
     }

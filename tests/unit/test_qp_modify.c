@@ -12,6 +12,8 @@
 #include "verbs_pair.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -478,6 +480,90 @@ static void idle__after_error__connects_again(void **state)
     }
 }
 
+struct starter {
+    struct iwarp_qp *qp;
+    _Atomic unsigned wanted, done;
+    _Atomic bool stop;
+};
+
+/* Takes the queue pair from ERROR to IDLE, once for each time that it is wanted. */
+static void *start_anew(void *arg)
+{
+    struct starter *s = arg;
+
+    for (unsigned n = 0; !atomic_load(&s->stop);) {
+        if (atomic_load(&s->wanted) != n) {
+            n++;
+            must(modify(s->qp, IWARP_QP_IDLE));
+            atomic_store(&s->done, n);
+        }
+    }
+    return NULL;
+}
+
+#define FILLED 8000u
+
+/* A queue pair in ERROR. Both of its queues are new: the one for sends holds that many completions
+ * of another queue pair, so that it takes a while to look through. */
+static struct iwarp_qp *slow_qp(struct pair *p, struct iwarp_cq *cq[2], struct iwarp_qp **other)
+{
+    const struct iwarp_send_wr wr = {.opcode = IWARP_WR_SEND};
+    struct iwarp_qp_options o;
+    struct iwarp_qp *qp;
+
+    iwarp_qp_options_init(&o);
+    must(iwarp_cq_create(p->device, FILLED, NULL, &cq[0]));
+    must(iwarp_cq_create(p->device, 8, NULL, &cq[1]));
+    o.send_cq = cq[0];
+    o.recv_cq = cq[1];
+    must(iwarp_qp_create(p->side[0].pd, &o, other));
+    must(iwarp_qp_create(p->side[0].pd, &o, &qp));
+    must(modify(*other, IWARP_QP_ERROR));
+    must(modify(qp, IWARP_QP_ERROR));
+    for (unsigned i = 0; i < FILLED; i++) {
+        must(iwarp_post_send(*other, &wr, NULL)); /* it is flushed at once */
+    }
+    return qp;
+}
+
+/* What a thread posts once it finds the queue pair in IDLE keeps its completion, although the call
+ * that has taken it there still returns in another thread. */
+static void idle__while_another_thread_posts__drops_old_completions_alone(void **state)
+{
+    const struct iwarp_recv_wr wr = {.wr_id = 5};
+    struct iwarp_cq *cq[2];
+    struct iwarp_qp *other;
+    struct starter s = {.wanted = 0};
+    struct pair_options o;
+    struct pair p;
+    pthread_t thread;
+
+    (void)state;
+    pair_options_init(&o, PAIR_TCP4);
+    pair_prepare(&p, &o);
+    s.qp = slow_qp(&p, cq, &other);
+    assert_int_equal(pthread_create(&thread, NULL, start_anew, &s), 0);
+    for (unsigned i = 0; i < 50; i++) {
+        struct iwarp_wc wc[2];
+        atomic_fetch_add(&s.wanted, 1);
+        while (iwarp_qp_state(s.qp) != IWARP_QP_IDLE) {
+        }
+        must(iwarp_post_recv(s.qp, &wr, NULL));
+        must(modify(s.qp, IWARP_QP_ERROR));
+        while (atomic_load(&s.done) != atomic_load(&s.wanted)) {
+        }
+        assert_int_equal(iwarp_cq_poll(cq[1], wc, 2), 1);
+        assert_int_equal(wc[0].status, IWARP_WC_FLUSHED);
+    }
+    atomic_store(&s.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    must(iwarp_qp_destroy(s.qp));
+    must(iwarp_qp_destroy(other));
+    must(iwarp_cq_destroy(cq[0]));
+    must(iwarp_cq_destroy(cq[1]));
+    pair_close(&p);
+}
+
 static void terminate__asked_for__is_an_event_at_the_peer_only(void **state)
 {
     struct iwarp_async_event event;
@@ -532,6 +618,7 @@ int main(void)
         cmocka_unit_test(error__without_a_connection__flushes_what_is_posted),
         cmocka_unit_test(idle__with_a_receive_just_posted__flushes_it_first),
         cmocka_unit_test(idle__after_error__connects_again),
+        cmocka_unit_test(idle__while_another_thread_posts__drops_old_completions_alone),
         cmocka_unit_test(terminate__asked_for__is_an_event_at_the_peer_only),
         cmocka_unit_test(modify__of_what_there_is_not__is_misuse),
     };

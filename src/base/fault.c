@@ -203,12 +203,13 @@ static void text_row(struct text *t, const struct iwarp_fault_row *row, const ui
 
 /*
  * The row of a fault that this end would report in the same way: of those that share a code the
- * first, which is the general one. None for 0/2/07, which stands for whatever has no code of its
- * own, and none of the rows of Atomics, whose codes are shared; the quoted opcode tells those.
+ * first, which is the general one. None for a local error (0/0/00) and 0/2/07, which stand for
+ * whatever has no code of its own, and none of the rows of Atomics, whose codes are shared; the
+ * quoted opcode tells those.
  */
 static const char *same_here(const uint64_t *detail)
 {
-    bool unspecific = detail[0] == 0 && detail[1] == 2 && detail[2] == 7;
+    bool unspecific = detail[0] == 0 && (detail[1] == 0 || (detail[1] == 2 && detail[2] == 7));
 
     for (unsigned i = 1; i < IWARP_FAULT_COUNT && !unspecific; i++) {
         if (rows[i].layer >= 0 && (uint64_t)rows[i].layer == detail[0] &&

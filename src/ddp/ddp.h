@@ -71,8 +71,9 @@ void iwarp_ddp_advance(struct iwarp_ddp_rx *rx, const struct iwarp_ddp_header *h
 
 /*
  * Resolve [off, off+len) of a local scatter/gather list into target, for memory with the rights in
- * `access` (0: reading). False: *fault is LOCAL_SGE. Shared by receives and by the send side. Only
- * SGEs with octets of that range are looked at; of memory to be written, only octets up to its end.
+ * `access` (0: reading). False: *fault is LOCAL_SGE, or LOCAL_SGE_ACCESS or _BOUNDS. Shared by
+ * receives and by the send side. Only SGEs with octets of that range are looked at; of memory to be
+ * written, only octets up to its end.
  */
 bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *lends,
                        const void *pd, uint32_t qp, const struct iwarp_sge *sgl, unsigned num_sge,

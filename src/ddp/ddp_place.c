@@ -91,18 +91,27 @@ uint8_t *iwarp_ddp_remote(const struct iwarp_region *r, const void *pd, uint32_t
     return NULL;
 }
 
+static uint8_t *wrong_sge(struct iwarp_fault *fault, enum iwarp_fault_code code,
+                          const struct iwarp_sge *sge)
+{
+    found(fault, code, sge->lkey, (uint64_t)(uintptr_t)sge->addr, sge->len);
+    return NULL;
+}
+
 /* A piece of a local SGE. Its lkey must name memory of this PD with the rights: a window gives
- * rights to peers only. */
+ * rights to peers only. NULL: *fault says why. */
 static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_lends *lends,
                             const void *pd, uint32_t qp, const struct iwarp_sge *sge, uint64_t off,
-                            uint64_t len, unsigned access)
+                            uint64_t len, unsigned access, struct iwarp_fault *fault)
 {
     struct iwarp_region *r = iwarp_lends_get(lends, regions, sge->lkey);
     uint64_t to = (uint64_t)(uintptr_t)sge->addr;
 
-    if (!r || r->pd != pd || (r->qp != 0 && r->qp != qp) || r->kind != REGION_MEMORY ||
-        (r->access & access) != access) {
-        return NULL;
+    if (!r || r->pd != pd || (r->qp != 0 && r->qp != qp) || r->kind != REGION_MEMORY) {
+        return wrong_sge(fault, IWARP_FAULT_LOCAL_SGE, sge);
+    }
+    if ((r->access & access) != access) {
+        return wrong_sge(fault, IWARP_FAULT_LOCAL_SGE_ACCESS, sge);
     }
     /*
      * What is read is the whole SGE, so the whole SGE has to lie in the region: otherwise a wrong
@@ -112,7 +121,7 @@ static uint8_t *local_piece(struct iwarp_region_table *regions, struct iwarp_len
     assert(off <= sge->len && len <= sge->len - off);
     uint64_t end = access & IWARP_ACCESS_LOCAL_WRITE ? off + len : sge->len;
     if (to < r->to_base || to - r->to_base > r->len || end > r->len - (to - r->to_base)) {
-        return NULL;
+        return wrong_sge(fault, IWARP_FAULT_LOCAL_SGE_BOUNDS, sge);
     }
     return r->addr + (to - r->to_base) + off;
 }
@@ -130,10 +139,9 @@ bool iwarp_ddp_resolve(struct iwarp_region_table *regions, struct iwarp_lends *l
             continue;
         }
         uint64_t n = sgl[i].len - off < len ? sgl[i].len - off : len;
-        uint8_t *p = local_piece(regions, lends, pd, qp, &sgl[i], off, n, access);
+        uint8_t *p = local_piece(regions, lends, pd, qp, &sgl[i], off, n, access, fault);
         if (!p) {
-            return found(fault, IWARP_FAULT_LOCAL_SGE, sgl[i].lkey,
-                         (uint64_t)(uintptr_t)sgl[i].addr, sgl[i].len);
+            return false;
         }
         assert(target->n < IWARP_MAX_SGE);
         target->iov[target->n++] = (struct iovec){p, (size_t)n};

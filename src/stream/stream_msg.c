@@ -182,6 +182,12 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
     return iwarp_ddp_place(&s->ddp, h, len, &sink, target, fault);
 }
 
+static bool is_local_sge(enum iwarp_fault_code code)
+{
+    return code == IWARP_FAULT_LOCAL_SGE || code == IWARP_FAULT_LOCAL_SGE_ACCESS ||
+           code == IWARP_FAULT_LOCAL_SGE_BOUNDS;
+}
+
 void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h)
 {
     const enum iwarp_opcode opcode = opcode_of(h);
@@ -192,7 +198,7 @@ void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_head
         iwarp_rq_current(s->config.rq)->status = IWARP_WC_LOCAL_LENGTH;
         return;
     }
-    if (s->fault.code != IWARP_FAULT_LOCAL_SGE) {
+    if (!is_local_sge(s->fault.code)) {
         return;
     }
     if (opcode == IWARP_OP_READ_RESPONSE) {

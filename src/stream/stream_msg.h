@@ -17,7 +17,7 @@ bool iwarp_stream_target(struct iwarp_stream *s, const struct iwarp_ddp_header *
 
 /*
  * A check of memory has failed for a segment with this header. If s->fault says that the memory is
- * this end's own (LOCAL_SGE), or that a receive is too short (DDP_TOO_LONG), the receive or RDMA
+ * this end's own (LOCAL_SGE...), or that a receive is too short (DDP_TOO_LONG), the receive or RDMA
  * Read that named it completes with the reason.
  */
 void iwarp_stream_blame_sink(struct iwarp_stream *s, const struct iwarp_ddp_header *h);

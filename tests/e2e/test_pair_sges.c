@@ -227,7 +227,7 @@ static void receive__beyond_its_region__takes_what_fits(void **state)
         assert_int_equal(b->p[0], a->p[0]);
         pair_send(a, 2, 0, 2);
         struct iwarp_wc wc = pair_wc(b->recv_cq, 2, IWARP_WC_LOCAL_PROTECTION);
-        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_LOCAL_SGE);
+        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_LOCAL_SGE_BOUNDS);
         must(iwarp_conn_wait_end(b->conn, PAIR_WAIT_MS));
         must(iwarp_conn_wait_end(a->conn, PAIR_WAIT_MS));
         if (!b->srq) {

@@ -602,11 +602,13 @@ static void sge__that_is_read__must_lie_inside_its_region_whole(void **state)
     (void)state;
     assert_int_equal(resolve_one(sge_at(0, LEN, STAG), 0, 1, 0), IWARP_FAULT_NONE);
     expect_one(region.addr, 1);
-    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN, 0), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(LEN + 1, 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN, 0),
+                     IWARP_FAULT_LOCAL_SGE_BOUNDS);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE_BOUNDS);
+    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE_BOUNDS);
+    assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, 0),
+                     IWARP_FAULT_LOCAL_SGE_BOUNDS);
+    assert_int_equal(resolve_one(sge_at(LEN + 1, 1, STAG), 0, 1, 0), IWARP_FAULT_LOCAL_SGE_BOUNDS);
 }
 
 /* Of an SGE that is written, the octets up to the last one that is placed. */
@@ -621,20 +623,22 @@ static void sge__that_is_written__must_lie_inside_its_region_as_far_as_it_is_use
     expect_one(region.addr + LEN - 1, 1);
     assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN, w), IWARP_FAULT_NONE);
     expect_one(region.addr, LEN);
-    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN + 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), 0, LEN + 1, w),
+                     IWARP_FAULT_LOCAL_SGE_BOUNDS);
     assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), LEN - 1, 1, w), IWARP_FAULT_NONE);
     expect_one(region.addr + LEN - 1, 1);
-    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), LEN, 1, w), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(LEN, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
-    assert_int_equal(resolve_one(sge_at(LEN + 1, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(0, LEN + 1, STAG), LEN, 1, w),
+                     IWARP_FAULT_LOCAL_SGE_BOUNDS);
+    assert_int_equal(resolve_one(sge_at(LEN, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE_BOUNDS);
+    assert_int_equal(resolve_one(sge_at(LEN + 1, 1, STAG), 0, 1, w), IWARP_FAULT_LOCAL_SGE_BOUNDS);
     assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN - 1, w), IWARP_FAULT_NONE);
-    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(sge_at(1, LEN, STAG), 0, LEN, w), IWARP_FAULT_LOCAL_SGE_BOUNDS);
     assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), 0, 1, w), IWARP_FAULT_NONE);
     assert_int_equal(resolve_one(sge_at(0, UINT32_MAX, STAG), UINT32_MAX - 1u, 1, w),
-                     IWARP_FAULT_LOCAL_SGE);
+                     IWARP_FAULT_LOCAL_SGE_BOUNDS);
     struct iwarp_sge below = sge_at(0, 2, STAG);
     below.addr = region.addr - 1;
-    assert_int_equal(resolve_one(below, 0, 1, w), IWARP_FAULT_LOCAL_SGE);
+    assert_int_equal(resolve_one(below, 0, 1, w), IWARP_FAULT_LOCAL_SGE_BOUNDS);
     assert_int_equal(resolve_one(sge_at(0, LEN, STAG), 0, 0, w), IWARP_FAULT_NONE);
     assert_int_equal(target.n, 0);
 }
@@ -648,7 +652,7 @@ static void sge__wrong_key_pd_or_right__is_a_local_fault(void **state)
         region.access = access;
         bool may = (access & IWARP_ACCESS_LOCAL_WRITE) != 0;
         assert_int_equal(resolve_one(sge_at(0, 4, STAG), 0, 4, IWARP_ACCESS_LOCAL_WRITE),
-                         may ? IWARP_FAULT_NONE : IWARP_FAULT_LOCAL_SGE);
+                         may ? IWARP_FAULT_NONE : IWARP_FAULT_LOCAL_SGE_ACCESS);
         assert_int_equal(resolve_one(sge_at(0, 4, STAG), 0, 4, 0), IWARP_FAULT_NONE);
     }
     region.pd = &pd_other;

@@ -90,6 +90,8 @@ static const unsigned details[IWARP_FAULT_COUNT] = {
     ROW(READ_RESPONSE_STAG) = 3,
     ROW(READ_RESPONSE_BOUNDS) = 7,
     ROW(LOCAL_SGE) = 7,
+    ROW(LOCAL_SGE_ACCESS) = 7,
+    ROW(LOCAL_SGE_BOUNDS) = 7,
     ROW(LOCAL_MEMORY) = 3,
     ROW(LOCAL_DEREGISTERED) = 1,
     ROW(LOCAL_STAG_ZERO) = 1,
@@ -333,10 +335,15 @@ static void text__examples__read_like_this(void **state)
          "was "
          "longer than the receive posted for it "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
-        /* the code of what has none of its own: no name */
+        /* the codes of what has none of its own: no name */
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 2, 7}, {0}},
          "the peer sent a Terminate: layer 0, error type 2, code 0x07: this stream cannot go on "
          "there "
+         "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
+        {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 0, 0}, {0}},
+         "the peer sent a Terminate: layer 0, error type 0, code 0x00: it failed for reasons of "
+         "its "
+         "own, which its own log or events tell "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 1, 1}, {0}},
          "the peer sent a Terminate: layer 0, error type 1, code 0x01 (RDMAP_BOUNDS): a remote "

@@ -629,6 +629,12 @@ enum wrong { WRONG_LKEY, WRONG_PD, WRONG_BOUNDS, WRONG_SINK_RIGHT, WRONGS };
 /* [VERBS-6.2.4-01] */
 static void request__with_a_wrong_sge__is_a_local_protection_error(void **state)
 {
+    static const enum iwarp_fault_code faults[WRONGS] = {
+        [WRONG_LKEY] = IWARP_FAULT_LOCAL_SGE,
+        [WRONG_PD] = IWARP_FAULT_LOCAL_SGE,
+        [WRONG_BOUNDS] = IWARP_FAULT_LOCAL_SGE_BOUNDS,
+        [WRONG_SINK_RIGHT] = IWARP_FAULT_LOCAL_SGE_ACCESS};
+
     (void)state;
     for (unsigned i = 0; i < 2 * WRONGS; i++) {
         struct iwarp_mr *mr;
@@ -653,7 +659,7 @@ static void request__with_a_wrong_sge__is_a_local_protection_error(void **state)
         pair_send(a, 3, 0, 8);
         pair_wc(a->send_cq, 1, IWARP_WC_SUCCESS);
         struct iwarp_wc wc = pair_wc(a->send_cq, 2, IWARP_WC_LOCAL_PROTECTION);
-        assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_LOCAL_SGE);
+        assert_int_equal(iwarp_fault_code(wc.fault), faults[wrong]);
         assert_ptr_equal(pair_wc(a->send_cq, 3, IWARP_WC_FLUSHED).fault, wc.fault);
         wc = pair_wc(b->recv_cq, 10, IWARP_WC_FLUSHED);
         assert_int_equal(iwarp_fault_code(wc.fault), IWARP_FAULT_PEER_TERMINATE);

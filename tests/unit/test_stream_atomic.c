@@ -204,7 +204,8 @@ static void request__that_is_not_possible__fails(void **state)
         endpoint_init(&e, &(struct endpoint_options){.rfc7306 = true, .ord = i});
         post_add(&e, endpoint_area(&e, 0x00aabb00, 0, 8, i ? READABLE : LOCAL, 0), 0, 0);
         endpoint_drain(&e);
-        assert_int_equal(e.s.fault.code, i ? IWARP_FAULT_LOCAL_SGE : IWARP_FAULT_LOCAL_READ_ORD);
+        assert_int_equal(e.s.fault.code,
+                         i ? IWARP_FAULT_LOCAL_SGE_ACCESS : IWARP_FAULT_LOCAL_READ_ORD);
         assert_int_equal(endpoint_swqe(&e, 0)->status,
                          i ? IWARP_WC_LOCAL_PROTECTION : IWARP_WC_LOCAL_OPERATION);
         endpoint_expect_terminate(&e, "00000000");

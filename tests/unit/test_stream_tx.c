@@ -725,7 +725,9 @@ static void send__wrong_sge__terminates(void **state)
         }
         endpoint_post(&e, &wr);
         endpoint_drain(&e);
-        expect_fault(&e, IWARP_FAULT_LOCAL_SGE);
+        expect_fault(&e, i == 2 || i == 3 ? IWARP_FAULT_LOCAL_SGE_BOUNDS
+                         : i == 4         ? IWARP_FAULT_LOCAL_SGE_ACCESS
+                                          : IWARP_FAULT_LOCAL_SGE);
         assert_int_equal(endpoint_swqe(&e, 0)->status, IWARP_WC_LOCAL_PROTECTION);
         assert_int_equal(e.sq.done, 0);
         endpoint_expect_sent(&e, V17);

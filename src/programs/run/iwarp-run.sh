@@ -81,8 +81,13 @@ find_libraries()
         fi
     done
     run_here=$(readlink -f -- "$run_here")
-    fail 125 "no libibverbs.so.1 and librdmacm.so.1 in ${run_here%/*}/lib/compat or $run_installed;" \
-        'make builds and installs them where libibverbs-dev and librdmacm-dev are'
+    # In a build tree no place was put in.
+    case $run_installed in
+    /*) run_installed=" or $run_installed" ;;
+    *) run_installed= ;;
+    esac
+    fail 125 "no libibverbs.so.1 and librdmacm.so.1 in ${run_here%/*}/lib/compat$run_installed;" \
+        'make builds them if the packages libibverbs-dev and librdmacm-dev are installed'
 }
 
 # sets run_path to the file that the shell would start

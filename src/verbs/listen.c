@@ -471,8 +471,11 @@ enum iwarp_status iwarp_listen(struct iwarp_device *device, const struct sockadd
     struct iwarp_acceptor *acceptor;
     int rc = device->stack->ops->listen(device->stack, addr, addr_len, backlog, &acceptor);
     if (rc < 0) {
-        return iwarp_fail(rc == -ENOMEM ? IWARP_NO_MEMORY : IWARP_TRANSPORT, "cannot listen: %s",
-                          strerror(-rc));
+        struct iwarp_addr at;
+        char text[IWARP_ADDR_TEXT];
+        iwarp_addr_set(&at, addr, addr_len);
+        return iwarp_fail(rc == -ENOMEM ? IWARP_NO_MEMORY : IWARP_TRANSPORT,
+                          "cannot listen on %s: %s", iwarp_addr_text(&at, text), strerror(-rc));
     }
     status = listen_on(device, acceptor, &o, backlog, eq, user, out);
     if (status != IWARP_OK) {

@@ -54,8 +54,11 @@ static enum iwarp_status check(const struct iwarp_pd *pd, const struct iwarp_qp_
     if (!pd) {
         return iwarp_fail(IWARP_MISUSE, "a queue pair needs a protection domain; it is NULL");
     }
-    if (!o->send_cq || !o->recv_cq || o->send_cq->device != pd->device ||
-        o->recv_cq->device != pd->device) {
+    if (!o->send_cq || !o->recv_cq) {
+        return iwarp_fail(IWARP_MISUSE, "queue pair options: %s is NULL, and is required",
+                          o->send_cq ? "recv_cq" : "send_cq");
+    }
+    if (o->send_cq->device != pd->device || o->recv_cq->device != pd->device) {
         return iwarp_fail(IWARP_MISUSE, "queue pair options: send_cq and recv_cq must be queues of "
                                         "the same device as the PD");
     }
@@ -301,7 +304,11 @@ enum iwarp_status iwarp_qp_bind(struct iwarp_qp *qp, struct iwarp_conn *conn)
 
     iwarp_mutex_lock(&qp->post_lock);
     if (qp->conn) {
-        status = iwarp_fail(IWARP_MISUSE, "queue pair %u has been connected before", qp->num);
+        status =
+            iwarp_fail(IWARP_MISUSE,
+                       "queue pair %u was connected before, or has tried to: take a new one, or "
+                       "make it IDLE again by iwarp_qp_modify",
+                       qp->num);
     } else if (iwarp_qp_state(qp) != IWARP_QP_IDLE) {
         status = iwarp_fail(IWARP_MISUSE, "queue pair %u is in state ERROR, not IDLE", qp->num);
     } else if (qp->pd->device != conn->device) {

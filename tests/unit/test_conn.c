@@ -144,6 +144,8 @@ static void accept__out_of_order__is_misuse(void **state)
     struct sockaddr_storage addr;
     struct pair_options o;
     struct pair p, other;
+    struct iwarp_listener *listener;
+    char taken[64];
     socklen_t len;
 
     (void)state;
@@ -151,6 +153,11 @@ static void accept__out_of_order__is_misuse(void **state)
     pair_prepare(&p, &o);
     pair_prepare(&other, &o);
     must(iwarp_listener_addr(p.listener, &addr, &len));
+    snprintf(taken, sizeof taken, "127.0.0.1:%u: Address already in use",
+             ntohs(((struct sockaddr_in *)(void *)&addr)->sin_port));
+    must_fail(
+        iwarp_listen(p.device, (struct sockaddr *)&addr, len, NULL, 1, p.eq[1], NULL, &listener),
+        IWARP_TRANSPORT, taken);
     must(iwarp_connect(p.side[0].qp, (struct sockaddr *)&addr, len, NULL, NULL, 0, NULL, NULL,
                        &p.side[0].conn));
     struct iwarp_conn *conn = p.side[1].conn = pair_event(p.eq[1], IWARP_EVENT_REQUEST).conn;

@@ -249,6 +249,7 @@ static void device__is_another_one__is_misuse(void **state)
     (void)state;
     iwarp_qp_options_init(&o);
     o.send_cq = idle.send_cq;
+    refused(iwarp_qp_create(idle.pd, &o, &qp), "recv_cq is NULL");
     o.recv_cq = stranger.recv_cq;
     refused(iwarp_qp_create(idle.pd, &o, &qp), "device");
     o.send_cq = stranger.send_cq;

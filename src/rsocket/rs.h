@@ -81,8 +81,10 @@ struct rs_half {
     struct iwarp_mr *mr;
 };
 
-/* A half grows up to so many octets, those of all connections by so many. */
+/* A half grows up to so many octets, that of a near peer up to fewer, those of all connections by
+ * so many. */
 #define RS_HALF_MAX  (1u << 22)
+#define RS_NEAR_MAX  (1u << 20)
 #define RS_GROWN_MAX (1u << 27)
 
 struct rs_place {

@@ -262,6 +262,23 @@ static void buffer__of_a_connection_that_was_adopted__stays_if_its_length_was_se
     }
 }
 
+/* By TCP's own figures. Pairs that were not adopted have none, so they grow as for any peer. */
+static void buffer__of_a_near_peer__grows_less(void **state)
+{
+    struct stream s = {.buf = malloc(PIECE)};
+    uint64_t now = 0;
+
+    (void)state;
+    tcp_pair(s.fds);
+    adopt(s.fds);
+    for (unsigned i = 0; i < 20; i++) {
+        now = room(&s);
+        assert_true(now <= 2 * RS_NEAR_MAX);
+    }
+    assert_true(now > RS_NEAR_MAX);
+    end(&s);
+}
+
 #define MANY 28u
 
 /* Each would have some 6 MiB, together more than all may have. */
@@ -295,6 +312,7 @@ int main(void)
         cmocka_unit_test(buffer__whose_peer_was_idle__stays),
         cmocka_unit_test(buffer__of_a_length_that_was_asked_for__stays),
         cmocka_unit_test(buffer__of_a_connection_that_was_adopted__stays_if_its_length_was_set),
+        cmocka_unit_test(buffer__of_a_near_peer__grows_less),
         cmocka_unit_test(buffers__of_many__have_a_bound_together),
     };
 

@@ -276,6 +276,9 @@ static void getaddrinfo__without_names__is_what_the_hints_say(void **state)
     assert_int_equal(info->ai_family, AF_INET6);
     assert_null(info->ai_src_addr);
     rdma_freeaddrinfo(info);
+    ok(rdma_getaddrinfo("127.0.0.1", NULL, NULL, &info));
+    assert_memory_equal(&((struct sockaddr_in *)info->ai_dst_addr)->sin_addr, &dst.sin_addr, 4);
+    rdma_freeaddrinfo(info);
     refused(rdma_getaddrinfo(NULL, NULL, NULL, &info), EINVAL);
     assert_int_not_equal(rdma_getaddrinfo("no such host", "7", NULL, &info), 0);
 }
@@ -364,6 +367,15 @@ static void depths__beyond_the_device__are_refused_and_255_is_the_most(void **st
     rdma_destroy_qp(id);
 }
 
+static unsigned timeout_of(struct ibv_qp *qp)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+    return attr.timeout;
+}
+
 /* Those that the program has put into the id stay its own. */
 static void create_qp__of_an_id_with_queues__uses_them(void **state)
 {
@@ -372,8 +384,10 @@ static void create_qp__of_an_id_with_queues__uses_them(void **state)
         .qp_type = IBV_QPT_RC,
         .comp_mask = IBV_QP_INIT_ATTR_PD};
     struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+    uint8_t timeout = 19;
 
     (void)state;
+    ok(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1));
     resolve(id);
     take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
     struct ibv_cq *cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
@@ -383,7 +397,23 @@ static void create_qp__of_an_id_with_queues__uses_them(void **state)
     assert_ptr_equal(id->qp->pd, id->pd);
     assert_ptr_equal(id->qp->send_cq, cq);
     assert_ptr_equal(id->qp->recv_cq, id->recv_cq);
+    assert_int_equal(timeout_of(id->qp), 19);
+    timeout = 31;
+    ok(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1));
+    assert_int_equal(timeout_of(id->qp), 31);
+    timeout = 32;
+    refused(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1), EINVAL);
+    assert_int_equal(timeout_of(id->qp), 31);
     rdma_destroy_qp(id);
+    struct ibv_pd *own = id->pd;
+    attr.pd = ibv_alloc_pd(id->verbs);
+    attr.recv_cq = NULL; /* it was the id's, and has gone */
+    ok(rdma_create_qp_ex(id, &attr));
+    assert_ptr_equal(id->pd, attr.pd); /* rdma_reg_msgs registers in it */
+    rdma_destroy_qp(id);
+    id->pd = own;
+    assert_int_equal(ibv_dealloc_pd(attr.pd), 0);
+    attr.pd = NULL;
     assert_int_equal(ibv_destroy_cq(cq), 0);
     ok(rdma_create_srq(id, NULL, &srq_attr));
     struct ibv_srq *other = ibv_create_srq(id->pd, &srq_attr);

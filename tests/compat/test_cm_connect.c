@@ -152,7 +152,11 @@ static void reject__with_private_data__is_told_to_the_client_and_flushes(void **
     struct rdma_cm_event *event = request(&server, "may I?");
     ok(rdma_reject(server.id, "no", 2));
     ok(rdma_ack_cm_event(event));
+    errno = 0;
     assert_int_equal(rdma_accept(server.id, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_reject(server.id, "no", 2), -1); /* once is enough */
+    assert_int_equal(errno, EINVAL);
     ok(rdma_destroy_id(server.id));
     server.id = NULL;
     event = expect(client.channel, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);

@@ -116,6 +116,64 @@ static void wr__one_of_each__in_one_batch(void **state)
     loop_close(&l);
 }
 
+/* Bound, written through by the peer, invalidated by the peer, bound again, invalidated here. */
+static void wr__of_a_window__binds_and_invalidates(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l, &extended);
+    struct ibv_qp_ex *peer = ibv_qp_to_qp_ex(l.qp[0]), *qp = ibv_qp_to_qp_ex(l.qp[1]);
+    struct ibv_mw *mw = ibv_alloc_mw(l.pd, IBV_MW_TYPE_2);
+    assert_non_null(mw);
+    const struct ibv_mw_bind_info info = {.mr = l.mr[1],
+                                          .addr = (uintptr_t)l.memory[1] + 8,
+                                          .length = 16,
+                                          .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    qp->wr_flags = peer->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_start(qp);
+    qp->wr_id = 1;
+    ibv_wr_bind_mw(qp, mw, rkey, &info);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    (void)loop_expect(&l, 1, 1, IBV_WC_BIND_MW);
+    assert_int_equal(mw->rkey, rkey);
+
+    loop_recv(&l, 1, 2, 0, 0);
+    ibv_wr_start(peer);
+    peer->wr_id = 3;
+    ibv_wr_rdma_write(peer, rkey, info.addr);
+    ibv_wr_set_inline_data(peer, (char[]){"through a window"}, 16);
+    peer->wr_id = 4;
+    ibv_wr_send_inv(peer, rkey);
+    ibv_wr_set_sge_list(peer, 0, NULL);
+    assert_int_equal(ibv_wr_complete(peer), 0);
+    (void)loop_expect(&l, 0, 3, IBV_WC_RDMA_WRITE);
+    (void)loop_expect(&l, 0, 4, IBV_WC_SEND);
+    assert_int_equal(loop_expect(&l, 1, 2, IBV_WC_RECV).invalidated_rkey, rkey);
+    assert_memory_equal(l.memory[1] + 8, "through a window", 16);
+
+    ibv_wr_start(qp);
+    qp->wr_id = 5;
+    ibv_wr_bind_mw(qp, mw, ibv_inc_rkey(rkey), &info);
+    qp->wr_id = 6;
+    ibv_wr_local_inv(qp, ibv_inc_rkey(rkey));
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    (void)loop_expect(&l, 1, 5, IBV_WC_BIND_MW);
+    (void)loop_expect(&l, 1, 6, IBV_WC_LOCAL_INV);
+    assert_int_equal(mw->rkey, ibv_inc_rkey(rkey));
+    ibv_wr_start(peer);
+    peer->wr_id = 7;
+    ibv_wr_rdma_write(peer, mw->rkey, info.addr); /* not any more */
+    ibv_wr_set_inline_data(peer, (char[]){"closed"}, 6);
+    assert_int_equal(ibv_wr_complete(peer), 0);
+    loop_recv(&l, 1, 8, 0, 0);
+    assert_int_equal(loop_wc(&l, 1).status, IBV_WC_WR_FLUSH_ERR);
+    assert_memory_equal(l.memory[1] + 8, "through a window", 16);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    loop_close(&l);
+}
+
 static void wr__aborted_or_wrong__posts_nothing(void **state)
 {
     struct loop l;
@@ -354,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(qp_ex__only_where_it_was_asked_for),
         cmocka_unit_test(wr__one_of_each__in_one_batch),
+        cmocka_unit_test(wr__of_a_window__binds_and_invalidates),
         cmocka_unit_test(wr__aborted_or_wrong__posts_nothing),
         cmocka_unit_test(wr__that_cannot_be_posted_whole__posts_nothing),
         cmocka_unit_test(start_poll__gives_fields_one_completion_at_a_time),

@@ -55,6 +55,8 @@ static void text__of_every_row__is_a_sentence_with_a_hint(void **state)
         assert_null(strchr(cp_result_text(result), '\n'));
     }
     assert_string_equal(cp_result_text((struct cp_result){CP_SYSTEM, EMFILE}), strerror(EMFILE));
+    /* of a peer that tells no reason: "Success" would be none, either */
+    assert_string_not_equal(cp_result_text(cp_result_of(CP_SYSTEM)), strerror(0));
     assert_string_equal(cp_result_text(cp_result_of(CP_NO_SPACE)), "the disk is full");
 }
 

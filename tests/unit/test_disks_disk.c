@@ -150,6 +150,26 @@ static void zero_and_discard__blocks__read_as_0(void **state)
     close_bed();
 }
 
+/* A disk in memory gives back whole pages of it; what lies beside them is overwritten. */
+static void zero__from_within_a_page__reads_as_0_and_nothing_beside_it(void **state)
+{
+    const uint64_t from = 512, len = 3 * BLOCK + 700;
+
+    open_bed(*state);
+    for (uint64_t block = 0; block < 5; block++) {
+        write_block(block, 0xee, false);
+    }
+    assert_int_equal(do_io(DISK_ZERO, from, NULL, len, false), 0);
+    for (uint64_t block = 0; block < 5; block++) {
+        assert_int_equal(do_io(DISK_READ, block * BLOCK, bed.buffers, BLOCK, false), 0);
+        for (uint64_t i = 0; i < BLOCK; i++) {
+            uint64_t at = block * BLOCK + i;
+            assert_int_equal(bed.buffers[i], at < from || at >= from + len ? 0xee : 0);
+        }
+    }
+    close_bed();
+}
+
 static void read__behind_what_is_left_of_a_file__is_an_error(void **state)
 {
     open_bed(*state);
@@ -274,6 +294,7 @@ int main(void)
         BY(zero_and_discard__blocks__read_as_0, memory),
         BY(zero_and_discard__blocks__read_as_0, ring),
         BY(zero_and_discard__blocks__read_as_0, threads),
+        BY(zero__from_within_a_page__reads_as_0_and_nothing_beside_it, memory),
         BY(read__behind_what_is_left_of_a_file__is_an_error, ring),
         BY(read__behind_what_is_left_of_a_file__is_an_error, threads),
         BY(read__into_memory_that_is_not_registered__is_the_same, ring),

@@ -220,6 +220,12 @@ static void reading__a_little_now_and_then__ends_the_stream(void **state)
     struct pair_side *stuck = &c->side[0], *other = &c->side[1];
     /* Without it Linux may end the stream first (iwarp_tcp_patience says when). */
     stuck->conn->tcp->patience(stuck->conn->ep, 0, 0);
+    /* First it takes all; what comes right behind begins a stretch of its own. */
+    post(stuck);
+    for (unsigned k = 0; k < WRITES; k++) {
+        read_all(c->fd[0], stuck->p);
+        pair_wc(stuck->send_cq, k, IWARP_WC_SUCCESS);
+    }
     post(stuck);
     for (unsigned i = 0; i < 20 && iwarp_qp_state(stuck->qp) == IWARP_QP_RTS; i++) {
         raw_read(c->fd[0], little, sizeof little, "a little");

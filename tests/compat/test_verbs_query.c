@@ -291,6 +291,14 @@ static void missing__fails_with_eopnotsupp(void **state)
     errno = 0;
     assert_null(ibv_open_xrcd(context, &(struct ibv_xrcd_init_attr){.fd = -1}));
     assert_int_equal(errno, EOPNOTSUPP);
+    struct ibv_srq_init_attr_ex tagged = {.attr = {.max_wr = 1, .max_sge = 1},
+                                          .comp_mask =
+                                              IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
+                                          .srq_type = IBV_SRQT_TM,
+                                          .pd = pd};
+    errno = 0;
+    assert_null(ibv_create_srq_ex(context, &tagged));
+    assert_int_equal(errno, EOPNOTSUPP);
     assert_int_equal(ibv_fork_init(), 0);
     assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
     assert_int_equal(ibv_dealloc_pd(pd), 0);

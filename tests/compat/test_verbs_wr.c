@@ -45,6 +45,15 @@ static void qp_ex__only_where_it_was_asked_for(void **state)
     errno = 0;
     assert_null(loop_qp(&l, 0, &more));
     assert_int_equal(errno, EOPNOTSUPP);
+    struct ibv_qp_init_attr_ex other = {.send_cq = l.cq[0],
+                                        .recv_cq = l.cq[0],
+                                        .pd = l.pd,
+                                        .qp_type = IBV_QPT_RC,
+                                        .comp_mask =
+                                            IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER};
+    errno = 0;
+    assert_null(ibv_create_qp_ex(l.context, &other));
+    assert_int_equal(errno, EOPNOTSUPP);
     loop_close(&l);
 }
 

@@ -45,7 +45,7 @@ static struct cp_channel clients[3 * PLACES];
 static struct cp_hello wish; /* of the next client */
 static unsigned client_count;
 
-static void run_server(int out, char *places)
+static void run_server(int out, char *places, char *slot_size)
 {
     char directory[4200];
     char *argv[] = {(char[]){"iwarp-cp"},
@@ -54,16 +54,18 @@ static void run_server(int out, char *places)
                     (char[]){"127.0.0.1:0"},
                     (char[]){"--max-connections"},
                     places,
+                    (char[]){"--block"},
+                    slot_size,
                     directory,
                     NULL};
     static struct cp_options options;
 
     snprintf(directory, sizeof directory, "%s", scratch_path);
     dup2(out, STDOUT_FILENO);
-    _exit(cp_options_parse(7, argv, &options) ? cp_run_serve(&options) : 99);
+    _exit(cp_options_parse(9, argv, &options) ? cp_run_serve(&options) : 99);
 }
 
-static int start_server_of(void **state, char *places)
+static int start_server_of(void **state, char *places, char *slot_size)
 {
     int fds[2];
     char line[64] = "";
@@ -77,7 +79,7 @@ static int start_server_of(void **state, char *places)
     fflush(NULL);
     server = fork();
     if (server == 0) {
-        run_server(fds[1], places);
+        run_server(fds[1], places, slot_size);
     }
     close(fds[1]);
     ssize_t n = read(fds[0], line, sizeof line - 1);
@@ -93,12 +95,17 @@ static int start_server_of(void **state, char *places)
 
 static int start_server(void **state)
 {
-    return start_server_of(state, (char[]){"4"});
+    return start_server_of(state, (char[]){"4"}, (char[]){"512K"});
 }
 
 static int start_large_server(void **state)
 {
-    return start_server_of(state, (char[]){"64"});
+    return start_server_of(state, (char[]){"64"}, (char[]){"512K"});
+}
+
+static int start_server_of_large_slots(void **state)
+{
+    return start_server_of(state, (char[]){"4"}, (char[]){"16M"});
 }
 
 static int stop_server(void **state)
@@ -349,6 +356,22 @@ static void slots__wanted__are_those_of_the_transfer(void **state)
                      CP_SLOTS_NEAR); /* they are for messages only */
 }
 
+/* The server bounds the size and the number of its slots, and the memory that both come to. */
+static void slots__of_the_largest_size__are_only_as_many_as_their_memory_allows(void **state)
+{
+    struct cp_hello granted;
+    size_t len = 0;
+
+    (void)state;
+    wish.slots = CP_SLOTS_MAX;
+    wish.slot_size = CP_SLOT_SIZE_MAX;
+    assert_int_equal(come_from("127.0.0.1"), CP_OK);
+    const void *answer = iwarp_conn_private_data(clients[0].conn, &len);
+    assert_true(cp_hello_read(answer, len, &granted));
+    assert_int_equal(granted.slot_size, CP_SLOT_SIZE_MAX);
+    assert_int_equal(granted.slots, CP_SLOT_MEMORY_MAX / CP_SLOT_SIZE_MAX);
+}
+
 /* An octet in the last slot is taken, and the one behind ends the connection. */
 static void expect_memory_of(struct cp_channel *channel, const struct cp_opened *opened)
 {
@@ -419,6 +442,9 @@ int main(void)
         WITH_SERVER(trickling__all_places_but_one__leave_when_others_come),
         WITH_SERVER(one_address__with_new_clients_all_the_time__has_its_share),
         WITH_LARGE(slots__wanted__are_those_of_the_transfer),
+        cmocka_unit_test_setup_teardown(
+            slots__of_the_largest_size__are_only_as_many_as_their_memory_allows,
+            start_server_of_large_slots, stop_server),
         WITH_LARGE(slots__many_of_many_clients__are_bounded_together),
     };
 

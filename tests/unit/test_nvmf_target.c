@@ -443,6 +443,7 @@ static void reset__controller__loses_its_queues_and_comes_back(void **state)
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4096), NVMF_SEQUENCE | DNR);
     assert_int_equal(refused(2, SIDE_NQN, SIDE_HOST, id), NVMF_CONNECT_PARAMETER | DNR);
     assert_int_equal(property(NVMF_PROPERTY_SET, NVMF_CC, false, 0x460001), NVMF_OK);
+    assert_int_equal(s.result, 0); /* reserved */
     assert_int_equal(refused(1, SIDE_NQN, SIDE_HOST, id), NVMF_OK);
     assert_int_equal(s.target.controllers.count, 1);
 }

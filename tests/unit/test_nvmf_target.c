@@ -166,8 +166,10 @@ static void identify__controller__has_what_a_host_reads(void **state)
     side_join(&s);
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 0, 1, 0, 4096), NVMF_OK);
     assert_memory_equal(page + 4, s.subsystem->serial, 20);
+    assert_memory_equal(page + 64, IWARP_VERSION " ", sizeof IWARP_VERSION);
     assert_int_equal(page[77], NVMF_MDTS);
     assert_int_equal(nvmf_get16(page + 78), s.connect.controller_id);
+    assert_int_equal(nvmf_get32(page + 80), NVMF_VERSION);
     assert_int_equal(page[111], 1);
     assert_int_equal(page[512], 0x66);
     assert_int_equal(page[513], 0x44);
@@ -204,6 +206,7 @@ static void identify__namespaces__are_listed_and_described(void **state)
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 3, 3, 0, 4096), NVMF_OK);
     assert_int_equal(page[0], 3);
     assert_memory_equal(page + 4, nvmf_namespace_find(s.subsystem, 3)->uuid, 16);
+    assert_memory_equal(page + 20, ((uint8_t[]){4, 1, 0, 0, 0, 0}), 6);
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 1, 0, 0, 4096), NVMF_OK);
     assert_int_equal(nvmf_get64(page), 0); /* an inactive one */
     assert_int_equal(side_admin(&s, NVMF_IDENTIFY, 1, 3, 0, 4096), NVMF_INVALID_NAMESPACE | DNR);
@@ -252,6 +255,7 @@ static void log__errors__tell_of_the_newest_first(void **state)
     side_disk(&s, "ram:1M", false);
     side_join(&s);
     assert_int_equal(side_io(&s, NVMF_READ, 255, 1, 0, 8192), NVMF_LBA_RANGE | DNR);
+    assert_int_equal(side_io(&s, NVMF_READ, 0, 1, 0, 8192), NVMF_OK);
     assert_int_equal(side_admin(&s, 0x33, 7, 0, 0, 0), NVMF_INVALID_OPCODE | DNR);
     assert_int_equal(get_log(NVMF_LOG_ERROR, 128, 0), NVMF_OK);
     assert_int_equal(nvmf_get64(page), 2);
@@ -262,9 +266,12 @@ static void log__errors__tell_of_the_newest_first(void **state)
     assert_int_equal(nvmf_get16(page + 76), (NVMF_LBA_RANGE | DNR) << 1);
     assert_int_equal(nvmf_get64(page + 80), 255);
     assert_int_equal(get_log(NVMF_LOG_SMART, 512, 0), NVMF_OK);
+    assert_int_equal(nvmf_get64(page + 64), 1); /* reads */
+    assert_int_equal(nvmf_get64(page + 80), 0); /* writes */
     assert_int_equal(nvmf_get64(page + 176), 2);
     assert_int_equal(get_log(NVMF_LOG_EFFECTS, 2048, 1024), NVMF_OK); /* from an offset on */
     assert_int_equal(nvmf_get32(page + 4 * NVMF_WRITE), 3);
+    assert_int_equal(nvmf_get32(page + 4 * NVMF_READ), 1);
     assert_int_equal(nvmf_get32(page + 4 * 0x0d), 0); /* no reservations */
     assert_int_equal(get_log(NVMF_LOG_EFFECTS, 512, 5000), NVMF_INVALID_FIELD | DNR);
     assert_int_equal(get_log(0x55, 512, 0), NVMF_INVALID_LOG | DNR);

@@ -154,6 +154,24 @@ static ssize_t receive(struct side *s)
     return ep->ops->readv(ep, &iov, 1);
 }
 
+/* Whoever waits for the peer's FIN reads on, and gets what is there, which is nobody's any more. */
+static void record__damaged__is_told_once_and_what_follows_is_only_taken(void **state)
+{
+    struct ends e;
+
+    (void)state;
+    ends_open(&e, 100000);
+    assert_int_equal(send_some(e.side[0], 100), 100);
+    e.side[1]->in[e.side[1]->in_len - 1] ^= 1;
+    assert_int_equal(receive(e.side[1]), -EPROTO);
+    assert_int_equal(receive(e.side[1]), -EAGAIN);
+    assert_int_equal(send_some(e.side[0], 100), 100);
+    size_t octets = e.side[1]->in_len;
+    assert_int_equal(receive(e.side[1]), octets);
+    assert_int_equal(send_some(e.side[1], 1), -EPROTO);
+    ends_close(&e);
+}
+
 static void record__that_is_not_whole__counts_until_it_is(void **state)
 {
     struct ends e;
@@ -355,6 +373,7 @@ static int make_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(record__damaged__is_told_once_and_what_follows_is_only_taken),
         cmocka_unit_test(record__that_is_not_whole__counts_until_it_is),
         cmocka_unit_test(reader__over_the_budget__fails_alone),
         cmocka_unit_test(writer__over_the_budget__fails_alone),

@@ -374,6 +374,9 @@ static void *call_from_elsewhere(void *arg)
     struct iwarp_cq *cq;
     struct iwarp_event event;
     const struct iwarp_recv_wr recv = {.wr_id = 1};
+    struct iwarp_transport ops = *s->conn->ep->ops;
+    struct iwarp_endpoint ep = {.ops = &ops};
+    struct iwarp_conn *conn;
     char text[8];
 
     must_fail(iwarp_post_recv(s->qp, &recv, NULL), IWARP_MISUSE, "iwarp_device_call");
@@ -382,6 +385,11 @@ static void *call_from_elsewhere(void *arg)
     must_fail(iwarp_eq_get(e->pair->eq[0], &event, 0), IWARP_MISUSE, "iwarp_device_call");
     must_fail(iwarp_conn_wait(s->conn, 0), IWARP_MISUSE, "iwarp_device_call");
     must_fail(iwarp_disconnect(s->conn), IWARP_MISUSE, "iwarp_device_call");
+    ops.poll = ops.shutdown_write; /* one of the application's has all */
+    must_fail(iwarp_connect_over(s->qp, &ep, NULL, NULL, 0, e->pair->eq[0], NULL, &conn),
+              IWARP_MISUSE, "iwarp_device_call");
+    must_fail(iwarp_accept_over(e->device, &ep, NULL, e->pair->eq[0], NULL, &conn), IWARP_MISUSE,
+              "iwarp_device_call");
     must_fail(iwarp_device_close(e->device), IWARP_MISUSE, "iwarp_device_call");
     assert_int_equal(iwarp_cq_poll(s->send_cq, &wc, 1), IWARP_MISUSE);
     assert_int_equal(iwarp_qp_state(s->qp), IWARP_QP_RTS); /* only returns what is stored */

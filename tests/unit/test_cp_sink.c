@@ -337,11 +337,33 @@ static void file_over_a_fifo__fails_and_leaves_it(void **state)
     assert_true(S_ISFIFO(st.st_mode));
 }
 
+/* What the file system counts as free, and others are going to write, is nobody else's. */
+static void room__promised_to_other_copies__is_not_there(void **state)
+{
+    struct cp_room room = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int fd = open(scratch_path, O_RDONLY | O_DIRECTORY);
+    struct cp_claim claim;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(cp_claim_begin(&claim, &room, fd, 1000).status, CP_OK);
+    assert_int_equal(room.promised, 1000);
+    cp_claim_written(&claim, 400);
+    assert_int_equal(room.promised, 600);
+    cp_claim_end(&claim);
+    assert_int_equal(room.promised, 0);
+    room.promised = UINT64_MAX;
+    assert_int_equal(cp_claim_begin(&claim, &room, fd, 1000).status, CP_NO_SPACE);
+    assert_int_equal(room.promised, UINT64_MAX);
+    close(fd);
+}
+
 int main(void)
 {
 #define WITH_SINK(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH_SINK(files_and_directories__appear),
+        WITH_SINK(room__promised_to_other_copies__is_not_there),
         WITH_SINK(wrong_order__is_refused),
         WITH_SINK(aborted_file__leaves_nothing_and_is_told),
         WITH_SINK(ended_in_the_middle__leaves_nothing),

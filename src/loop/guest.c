@@ -5,6 +5,8 @@
 
 #include <assert.h>
 #include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,24 +37,48 @@ const struct iwarp_loop *iwarp_loop_enter(const struct iwarp_loop *l)
  * of signals need some, too. */
 #define STACK_ROOM 65536
 
-/* False for a thread with a small stack, and for a coroutine: it runs on another stack than its
- * thread's, and nobody knows how much of that is left. Such threads do not run the loop. */
-static bool has_stack(void)
+/* The stack of the first thread ends where the kernel has put what it tells the program, and grows
+ * to the limit. Without one, what is further away than this is taken for another stack. */
+#define FIRST_STACK_MAX ((uintptr_t)64 << 20)
+
+static void first_stack(uintptr_t *from, uintptr_t *to)
 {
-    static _Thread_local uintptr_t from, to; /* there is room between them */
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+
+    (void)getrlimit(RLIMIT_STACK, &limit);
+    const uintptr_t len =
+        limit.rlim_cur < FIRST_STACK_MAX ? (uintptr_t)limit.rlim_cur : FIRST_STACK_MAX;
+    *to = (uintptr_t)getauxval(AT_RANDOM);
+    *from = *to - (len < *to ? len : *to);
+}
+
+static void stack_of_thread(uintptr_t *from, uintptr_t *to)
+{
     pthread_attr_t attr;
     void *at;
     size_t len;
 
-    if (to == 0) {
-        to = UINTPTR_MAX;
-        if (syscall(SYS_gettid) != getpid() && pthread_getattr_np(pthread_self(), &attr) == 0) {
-            if (pthread_attr_getstack(&attr, &at, &len) == 0) {
-                from = (uintptr_t)at + STACK_ROOM;
-                to = (uintptr_t)at + len;
-            }
-            pthread_attr_destroy(&attr);
+    if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+        if (pthread_attr_getstack(&attr, &at, &len) == 0) {
+            *from = (uintptr_t)at;
+            *to = *from + len;
         }
+        pthread_attr_destroy(&attr);
+    }
+}
+
+bool iwarp_loop_has_stack(void)
+{
+    static _Thread_local uintptr_t from, to; /* there is room between them */
+
+    if (to == 0) {
+        if (syscall(SYS_gettid) == getpid()) {
+            first_stack(&from, &to);
+        } else {
+            stack_of_thread(&from, &to);
+        }
+        from += STACK_ROOM;
+        to = to ? to : UINTPTR_MAX; /* nobody knows */
     }
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     return here >= from && here < to;
@@ -131,7 +157,7 @@ bool iwarp_lease_enter(struct iwarp_loop *l, unsigned within_ms)
  */
 bool iwarp_lease_take(struct iwarp_loop *l, unsigned within_ms)
 {
-    if (is_over(&l->lease) || !has_stack() || !iwarp_lease_enter(l, within_ms)) {
+    if (is_over(&l->lease) || !iwarp_loop_has_stack() || !iwarp_lease_enter(l, within_ms)) {
         return false;
     }
     if (is_over(&l->lease)) { /* a sleeper came meanwhile; the home checks for it before it parks */
@@ -149,7 +175,7 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
 {
     struct iwarp_lease *s = &l->lease;
 
-    if (is_over(s) || !has_stack()) {
+    if (is_over(s) || !iwarp_loop_has_stack()) {
         return false;
     }
     if (pthread_mutex_trylock(&s->run) == 0) {
@@ -164,7 +190,8 @@ bool iwarp_lease_visit(struct iwarp_loop *l)
 
 void iwarp_lease_help(struct iwarp_loop *l)
 {
-    if (!is_over(&l->lease) && has_stack() && pthread_mutex_trylock(&l->lease.run) == 0) {
+    if (!is_over(&l->lease) && iwarp_loop_has_stack() &&
+        pthread_mutex_trylock(&l->lease.run) == 0) {
         begin(l);
         iwarp_loop_turn(l);
         iwarp_lease_leave(l);

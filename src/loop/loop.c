@@ -157,8 +157,8 @@ static void add_call(struct iwarp_loop *l, struct iwarp_call *call)
 
 /*
  * Out on lease with nobody in it: the guest may stay away, so the caller runs its call itself, or,
- * if it blocks faults, has the home come. A thread that sleeps in the loop, the home or a guest, is
- * woken up instead.
+ * if it blocks faults or has a small stack, has the home come. A thread that sleeps in the loop,
+ * the home or a guest, is woken up instead.
  */
 static bool is_deserted(const struct iwarp_loop *l)
 {
@@ -202,7 +202,8 @@ void iwarp_loop_call(struct iwarp_loop *l, void (*fn)(void *arg), void *arg)
     pthread_mutex_lock(&l->lock);
     add_call(l, &call);
     pthread_mutex_unlock(&l->lock);
-    bool deserted = is_deserted(l), may_visit = deserted && iwarp_loop_may_fault();
+    bool deserted = is_deserted(l);
+    bool may_visit = deserted && iwarp_loop_may_fault() && iwarp_loop_has_stack();
     if (may_visit && iwarp_lease_enter(l, 0)) {
         serve_calls(l);
         iwarp_lease_leave(l);

@@ -104,6 +104,10 @@ void iwarp_loop_end_turn(struct iwarp_loop *l);
  * SIGSEGV or SIGBUS blocked.  A system call. */
 bool iwarp_loop_may_fault(void);
 
+/* False for a thread with a small stack, and for a coroutine: it runs on another stack than its
+ * thread's, and nobody knows how much of that is left. Such threads do not run the loop. */
+bool iwarp_loop_has_stack(void);
+
 /*
  * Wake the thread that sleeps in the loop.  signal: only that; wake: what waits is not to be
  * skipped, either.

@@ -46,7 +46,7 @@ late()
 programs()
 {
     local name
-    for name in wait sets starts calls early ends full passed signals own; do
+    for name in wait sets starts calls early ends full passed signals confined own; do
         "${CC:-cc}" -O2 -o "$TMPDIR/$name" "tests/programs/sockets_$name.c" -lpthread || return 1
     done
 }
@@ -56,7 +56,7 @@ check 'waits by the kernel, as the model says' waits
 check 'waits over RDMA, as the model says' waits "$run" --sockets
 check 'they go by RDMA' by_rdma
 check 'by the kernel and over RDMA: a program that has functions of these names' both "$TMPDIR/own"
-for program in sets starts calls early ends full passed signals; do
+for program in sets starts calls early ends full passed signals confined; do
     for case in $("$TMPDIR/$program"); do
         check "by the kernel and over RDMA: ${case//_/ }" both "$TMPDIR/$program" "$case"
     done

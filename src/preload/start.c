@@ -38,7 +38,9 @@ int start_adopt(struct sock *s, int tcp, bool server, unsigned timeout_ms)
     }
     s->local_len = sizeof s->local;
     s->peer_len = sizeof s->peer;
-    if (real()->getsockname(tcp, (struct sockaddr *)&s->local, &s->local_len) != 0 ||
+    /* dup3 changes nothing here, but sock_swap needs it, and a filter (seccomp) may forbid it. */
+    if (real()->dup3(tcp, rs, O_CLOEXEC) < 0 ||
+        real()->getsockname(tcp, (struct sockaddr *)&s->local, &s->local_len) != 0 ||
         real()->getpeername(tcp, (struct sockaddr *)&s->peer, &s->peer_len) != 0 ||
         iwarp_rs_adopt(rs, server ? IWARP_RS_SERVER : IWARP_RS_CLIENT, NULL, 0, timeout_ms) != 0) {
         const int error = errno;

@@ -123,16 +123,32 @@ static ssize_t receive_rest(int number, const struct msghdr *message, size_t got
     return n > 0 ? n : 0;
 }
 
+/* There are no urgent data and no queue of errors, so nothing is waited for. The kernel's socket
+ * says what else is wrong while it is one of TCP; a socket pair would wait. */
+static ssize_t receive_aside(struct sock *s, int number, struct msghdr *message, int flags)
+{
+    const enum sock_state state = s->state;
+
+    sock_put(s);
+    if (state == SOCK_TCP || state == SOCK_LISTENER || state == SOCK_ARRIVED ||
+        state == SOCK_PLAIN) {
+        return real()->recvmsg(number, message, flags);
+    }
+    errno = flags & MSG_OOB ? EINVAL : EAGAIN;
+    return -1;
+}
+
 static ssize_t receive_once(struct sock *s, int number, struct msghdr *message, int flags)
 {
     enum use_result use;
     ssize_t n = -1;
 
+    if (flags & (MSG_OOB | MSG_ERRQUEUE)) {
+        return receive_aside(s, number, message, flags);
+    }
     do {
         use = block_use(&s, number, USE_READ, may_wait(s, flags));
-        if (use == USE_RSOCKET && (flags & (MSG_OOB | MSG_ERRQUEUE))) {
-            errno = flags & MSG_OOB ? EINVAL : EAGAIN;
-        } else if (use == USE_RSOCKET) {
+        if (use == USE_RSOCKET) {
             n = rrecvmsg(s->rs, message, flags | (s->nonblock ? MSG_DONTWAIT : 0));
         }
         if (use == USE_RSOCKET && n >= 0) {

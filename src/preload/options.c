@@ -423,16 +423,17 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     if (!s) {
         return real()->ioctl(fd, request, argument);
     }
+    const bool is_to_send = request == TIOCOUTQ || request == SIOCOUTQNSD;
     if (request == FIONBIO) {
         const int flags = control(fd, F_GETFL, NULL, real()->fcntl);
         const int wanted = *(int *)argument ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
         result = set_flags(s, fd, wanted);
-    } else if (request == TIOCOUTQ && sock_is_unsettled(s)) {
+    } else if (is_to_send && sock_is_unsettled(s)) {
         *(int *)argument = early_octets(s); /* its face may be full of others */
         result = 0;
-    } else if ((request == FIONREAD || request == TIOCOUTQ) &&
+    } else if ((request == FIONREAD || is_to_send) &&
                start_use(&s, fd, USE_WAIT, false) == USE_RSOCKET && hold(s)) {
-        result = iwarp_rs_octets(s->rs, request == TIOCOUTQ);
+        result = iwarp_rs_octets(s->rs, is_to_send);
         release(s);
         if (result >= 0) {
             *(int *)argument = result;

@@ -8,11 +8,14 @@
 #define _GNU_SOURCE
 #include "sockets_check.h"
 
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -191,6 +194,29 @@ static void goes_out_without_a_call(void)
         CHECK(close(fd) == 0);
         end();
     }
+}
+
+static void read_nothing(int fd)
+{
+    (void)fd;
+    hear(to_peer[0]);
+}
+
+static void unsent_is_counted(void)
+{
+    static const char some[10000];
+    const int fd = begin(read_nothing);
+    int octets = 0;
+
+    CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    do {
+        while (write(fd, some, sizeof some) > 0) {
+        }
+    } while (shown(fd, POLLOUT, 100) != 0);
+    CHECK(ioctl(fd, SIOCOUTQNSD, &octets) == 0 && octets > 0);
+    CHECK(close(fd) == 0);
+    tell(to_peer[1]);
+    end();
 }
 
 static void read_to_the_end(int fd)
@@ -458,18 +484,14 @@ static void exit_flushes_streams(void)
 
 /* --------------------------------------------------------------------------------------------- */
 
-static const struct one_case cases[] = {CASE(requests_before_answers),
-                                        CASE(writable_has_room_for_a_piece),
-                                        CASE(goes_out_without_a_call),
-                                        CASE(close_comes_behind_it),
-                                        CASE(exit_comes_behind_it),
-                                        CASE(shutdown_comes_behind_it),
-                                        CASE(close_and_a_late_reader),
-                                        CASE(close_under_a_full_peer),
-                                        CASE(another_program_comes_behind_it),
-                                        CASE(killed_before_it_is_sent),
-                                        CASE(messages_behind_a_short_one),
-                                        CASE(exit_flushes_streams)};
+static const struct one_case cases[] = {
+    CASE(requests_before_answers),  CASE(writable_has_room_for_a_piece),
+    CASE(goes_out_without_a_call),  CASE(unsent_is_counted),
+    CASE(close_comes_behind_it),    CASE(exit_comes_behind_it),
+    CASE(shutdown_comes_behind_it), CASE(close_and_a_late_reader),
+    CASE(close_under_a_full_peer),  CASE(another_program_comes_behind_it),
+    CASE(killed_before_it_is_sent), CASE(messages_behind_a_short_one),
+    CASE(exit_flushes_streams)};
 
 int main(int argc, char **argv)
 {

@@ -691,6 +691,39 @@ static void server_connects_to_its_client(void)
     CHECK(now() - from < 2 && wait(&status) > 0 && status == 0);
 }
 
+/* Whatever state the connection is in, such a call does not wait. */
+static void has_no_errors_and_no_urgent_data(int fd)
+{
+    char octet;
+
+    CHECK(recv(fd, &octet, 1, MSG_ERRQUEUE) == -1 && errno == EAGAIN);
+    CHECK(recv(fd, &octet, 1, MSG_OOB) == -1 && errno == EINVAL);
+}
+
+static void queues_that_are_empty(void)
+{
+    int status, fd, silent;
+    char octet = 'x';
+
+    alarm(10);
+    const int client = used_connection(&fd);
+    has_no_errors_and_no_urgent_data(fd);
+    has_no_errors_and_no_urgent_data(client);
+    (void)connected(0);
+    if (poll(&(struct pollfd){listener, POLLIN, 0}, 1, 0) > 0) {
+        silent = accept(listener, NULL, NULL);
+        has_no_errors_and_no_urgent_data(silent);
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        CHECK(write(client, &octet, 1) == 1);
+        has_no_errors_and_no_urgent_data(client);
+        exit(0);
+    }
+    CHECK(read(fd, &octet, 1) == 1);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
 static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
@@ -715,6 +748,7 @@ static const struct one_case cases[] = {CASE(poll_to_read_while_it_connects),
                                         CASE(polls_of_too_many),
                                         CASE(stream_that_is_opened_again),
                                         CASE(interfaces),
+                                        CASE(queues_that_are_empty),
                                         CASE(time_out_in_a_child),
                                         CASE(child_connects_once_more)};
 

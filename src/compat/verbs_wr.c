@@ -214,7 +214,9 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
         return;
     }
     l->sge = sge;
-    memcpy(sge + l->sges, list, n * sizeof *list);
+    if (n > 0) { /* else list may be NULL */
+        memcpy(sge + l->sges, list, n * sizeof *list);
+    }
     l->sges += n;
     r->wr.num_sge += (int)n;
 }
@@ -245,7 +247,9 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
             return;
         }
         l->octet = octet;
-        memcpy(octet + l->octets, list[i].addr, list[i].length);
+        if (list[i].length > 0) { /* else addr may be NULL */
+            memcpy(octet + l->octets, list[i].addr, list[i].length);
+        }
         l->octets += list[i].length;
         r->octets_len += list[i].length;
     }

@@ -156,6 +156,7 @@ static void wr__of_a_window__binds_and_invalidates(void **state)
     peer->wr_id = 4;
     ibv_wr_send_inv(peer, rkey);
     ibv_wr_set_sge_list(peer, 0, NULL);
+    ibv_wr_set_inline_data(peer, NULL, 0);
     assert_int_equal(ibv_wr_complete(peer), 0);
     (void)loop_expect(&l, 0, 3, IBV_WC_RDMA_WRITE);
     (void)loop_expect(&l, 0, 4, IBV_WC_SEND);

@@ -7,6 +7,14 @@
  */
 #include "stream/stream_block.h"
 
+/* The next request that has begun or may begin; NULL: there is none. */
+static const struct iwarp_swqe *next_request(const struct iwarp_stream *s)
+{
+    const struct iwarp_wq *sq = s->config.sq;
+
+    return sq->next == iwarp_stream_sq_end(s) ? NULL : iwarp_sq_at(sq, sq->next);
+}
+
 /* With a fence a local request waits for all earlier requests, RDMA Reads among them (verbs draft
  * 8.2.2.2). */
 /* [VERBS-8.2.2.2-02] */
@@ -18,9 +26,9 @@ static bool fence_open(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 /*
  * A local request that makes an STag invalid waits until all framed octets are released, for two
  * reasons. A program may post a Send and the invalidation of its buffer together. And the change
- * waits until no stream has the region lent: if this stream had, it would wait for itself. One that
- * registers waits until the send block has no references: these are lent, and a thread that has
- * claimed the region may wait for a lend.
+ * waits until no stream has the region lent: if this stream had, it would wait for itself. A
+ * request that registers waits until the send block has no references: their regions are lent, and
+ * another thread that has claimed the same region may wait for the end of such a lend.
  */
 static bool awaits_release(const struct iwarp_stream *s, const struct iwarp_swqe *w)
 {
@@ -31,26 +39,26 @@ static bool awaits_release(const struct iwarp_stream *s, const struct iwarp_swqe
 }
 
 /*
- * Is that all that the next request, a local one, waits for? Then no response begins meanwhile: a
- * peer that reads without a pause would put it off for ever, and all requests behind it.
+ * Is the next request a local one that waits for the release alone? Then no response begins: a peer
+ * that reads without a pause would put off that request, and all behind it, for ever. While its
+ * fence is closed responses go on: that may last as long as the peer likes.
  */
 static bool local_blocks(const struct iwarp_stream *s)
 {
-    if (s->config.sq->next == iwarp_stream_sq_end(s)) {
-        return false;
-    }
-    const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
-    return iwarp_swqe_is_local(w) && fence_open(s, w) && awaits_release(s, w);
+    const struct iwarp_swqe *w = next_request(s);
+
+    return w && iwarp_swqe_is_local(w) && fence_open(s, w) && awaits_release(s, w);
 }
 
 /* Can the next send request begin, or go on? RFC 5040 6.1 (ORD), verbs 8.2.2 (read fence). */
 /* [RDMAP-6.1-03] [RDMAP-6.1-05] [VERBS-6.5-01] [VERBS-8.2.2-06] [VERBS-8.2.2.2-01] */
 static bool request_ready(const struct iwarp_stream *s)
 {
-    if (s->config.sq->next == iwarp_stream_sq_end(s)) {
+    const struct iwarp_swqe *w = next_request(s);
+
+    if (!w) {
         return false;
     }
-    const struct iwarp_swqe *w = iwarp_sq_at(s->config.sq, s->config.sq->next);
     if (iwarp_swqe_is_local(w)) {
         return fence_open(s, w) && !awaits_release(s, w);
     }
@@ -66,8 +74,9 @@ static bool request_ready(const struct iwarp_stream *s)
 /*
  * Can the peer's oldest Read or Atomic be answered? A request that is framed but unsent may refer
  * to user memory, and has its CRC already. An Atomic that changed this memory now would make the
- * CRC wrong. So an Atomic waits until the send block has no references. If it is its turn, no
- * request begins meanwhile: long ones without a pause would leave the block none the emptier.
+ * CRC wrong. So an Atomic waits until the send block has no references. If it is the
+ * turn of responses, no request begins meanwhile: long requests without a pause would keep
+ * references in the block for ever.
  */
 static bool response_ready(const struct iwarp_stream *s)
 {
@@ -89,7 +98,7 @@ static enum iwarp_tx_kind next_message(const struct iwarp_stream *s)
         }
         response = response_ready(s);
         if (s->reads.in_count > 0 && s->tx.response_turn) {
-            return response ? TX_RESPONSE : TX_NONE; /* what is unsent goes out, then it is ready */
+            return response ? TX_RESPONSE : TX_NONE; /* ready once what is unsent is out */
         }
         if (response && local_blocks(s)) {
             return TX_NONE;

@@ -344,6 +344,34 @@ static void invalidate__while_a_peer_reads_without_a_pause__is_done(void **state
     }
 }
 
+/* While a local request waits behind a Read of this end, the peer's Reads are answered in one
+ * batch: none of the responses waits for the release of the one before. */
+static void fence__behind_a_read__holds_up_no_responses(void **state)
+{
+    struct endpoint e;
+
+    (void)state;
+    endpoint_init(&e, NULL);
+    endpoint_area(&e, 0x00aabb00, 0x7000, 64, LOCAL | READABLE, 1);
+    endpoint_area(&e, 0x11223344, 0x2000, 8, LOCAL, 0);
+    endpoint_area(&e, STAG, 0x3000, 8, LOCAL, 0);
+    post_read(&e, IWARP_WR_READ);
+    post(&e, IWARP_WR_LOCAL_INV, IWARP_WR_FENCE, NULL, STAG);
+    endpoint_drain(&e);
+    for (uint32_t msn = 1; msn <= 4; msn++) {
+        peer_reads(&e, msn, 10);
+    }
+    size_t n = endpoint_send(&e, SIZE_MAX);
+    assert_int_equal(e.s.reads.in_count, 0);
+    iwarp_stream_released(&e.s, n);
+    assert_true(valid(&e, STAG));
+    endpoint_feed_hex(&e, V12);
+    endpoint_drain(&e);
+    assert_false(valid(&e, STAG));
+    assert_int_equal(e.sq.done, 2);
+    endpoint_fini(&e);
+}
+
 /* A responder may not send before the first FPDU came, but may bind. */
 static void local__at_a_responder_that_must_be_silent__is_done(void **state)
 {
@@ -610,6 +638,7 @@ int main(void)
         cmocka_unit_test(
             register__behind_sends_of_a_region_that_another_invalidates__does_not_hang),
         cmocka_unit_test(invalidate__while_a_peer_reads_without_a_pause__is_done),
+        cmocka_unit_test(fence__behind_a_read__holds_up_no_responses),
         cmocka_unit_test(local__at_a_responder_that_must_be_silent__is_done),
         cmocka_unit_test(local__not_possible__ends_the_stream),
         cmocka_unit_test(read_inv__response_in_two_segments__invalidates_behind_the_last),

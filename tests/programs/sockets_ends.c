@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "sockets_check.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -397,10 +398,16 @@ static void *read_five(void *fd)
     return (void *)(intptr_t)read(*(int *)fd, octets, sizeof octets);
 }
 
-/* The number stays taken, by a file, so what comes to the next connection is for nobody else: also
- * not for a call that has begun before the close, however late it looks (preload/late_read.c). */
+/* The number stays taken, by a file, so nobody else gets what comes to the next connection: not
+ * even a call that has begun before the close, and looks only now (preload/late_read.c, if it is
+ * there).
+ */
 static void close_under_a_reader(void)
 {
+    union {
+        void *found;
+        void (*step)(int);
+    } late = {.found = dlsym(RTLD_DEFAULT, "late_read")};
     int old = connected();
     const int file = open("/dev/null", O_RDONLY);
     char octets[5];
@@ -408,11 +415,21 @@ static void close_under_a_reader(void)
     void *got;
 
     CHECK(write(old, "a", 1) == 1);
+    if (late.found) {
+        late.step(0);
+    }
     CHECK(pthread_create(&thread, NULL, read_five, &old) == 0);
-    usleep(100000);
+    if (late.found) {
+        late.step(1);
+    } else {
+        usleep(100000);
+    }
     CHECK(file >= 0 && dup2(file, old) == old);
     const int next = connected();
     CHECK(write(next, "a", 1) == 1);
+    if (late.found) {
+        late.step(2);
+    }
     CHECK(pthread_join(thread, &got) == 0 && (intptr_t)got <= 0);
     CHECK(recv(next, octets, sizeof octets, MSG_WAITALL) == sizeof octets);
     CHECK(memcmp(octets, "other", sizeof octets) == 0);

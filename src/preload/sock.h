@@ -158,13 +158,13 @@ static inline bool sock_is_unsettled(const struct sock *s)
     return state == SOCK_CONNECTING || state == SOCK_EARLY;
 }
 
-/* Its rsocket ends, and its state is GONE. Calls that have the socket do not get the next rsocket
- * of that number: see `left`. `start` is held. */
+/* Its rsocket ends, and its state is GONE. `left` keeps the number from the next rsocket. `start`
+ * is held. */
 static inline void sock_end_rsocket(struct sock *s)
 {
     s->state = SOCK_GONE;
     s->left = s->rs;
-    (void)iwarp_rs_leave(s->rs);
+    iwarp_rs_leave(s->rs);
 }
 
 /* A new descriptor of its face, or -1. */

@@ -248,13 +248,11 @@ int iwarp_rs_forget(int fd)
     return result;
 }
 
-int iwarp_rs_leave(int fd)
+void iwarp_rs_leave(int fd)
 {
     struct rs *s = rs_take(fd);
 
-    if (!s) {
-        return -1;
+    if (s) {
+        rs_end(s, true);
     }
-    rs_end(s, true);
-    return 0;
 }

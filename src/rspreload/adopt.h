@@ -93,7 +93,7 @@ int iwarp_rs_forget(int fd);
 
 /* The same without a new socket: the number stays the caller's to close. Until then it is no other
  * rsocket's, so a call that was about to use it finds none. */
-int iwarp_rs_leave(int fd);
+void iwarp_rs_leave(int fd);
 
 /* --- waiting for several: lead.c ------------------------------------------------------------- */
 

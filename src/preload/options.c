@@ -89,7 +89,8 @@ static int give_name(const struct sockaddr_storage *name, socklen_t name_len, st
 /* The face is no TCP socket of this connection: its names are those of the start. */
 static bool has_names(const struct sock *s)
 {
-    const enum sock_state state = s->state; /* first: before, they may be written at this moment */
+    const enum sock_state state =
+        s->state; /* first: once it is one of these, the names are whole */
 
     return (state == SOCK_EARLY || state == SOCK_RDMA || state == SOCK_PIPE ||
             state == SOCK_PARENTS || state == SOCK_GONE) &&

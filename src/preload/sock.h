@@ -91,8 +91,8 @@ struct sock {
     pthread_cond_t settled; /* no longer CONNECTING or EARLY; with `start` */
     pthread_mutex_t sets;   /* held by epoll_ctl, and while the rsocket is told of `watches` */
     _Atomic int rs; /* the rsocket; while CONNECTING or EARLY perhaps the TCP socket; else -1 */
-    int left;  /* the number of an rsocket that has ended: closed once no call has s, since one may
-                * be about to use it, and the next connection would get it; else -1 */
+    int left;  /* the number of an rsocket that has ended; else -1. It is closed once no call has s:
+                * one may be about to use the number, which the next connection would have */
     int front; /* CONNECTING, EARLY: the face; else -1 */
     int pair;  /* CONNECTING, EARLY: its other end; PIPE, once the program has closed it: the face,
                 * for children; else -1 */

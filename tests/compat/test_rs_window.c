@@ -176,8 +176,8 @@ static void buffer__whose_peer_has_waited__grows(void **state)
 }
 
 /*
- * It is read as it comes, so the second half is never full. A growth or two may be the scheduler's,
- * on a busy machine more: there the halves take as long as it likes.
+ * It is read as it comes, so the second half is never full. The scheduler may cause a growth or
+ * two, and on a busy machine more, since there what is on its way is late.
  */
 static void buffer__of_small_messages__stays(void **state)
 {

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-static _Thread_local bool returns_late; /* the next call of this thread does */
+static _Thread_local bool returns_late;       /* the next call of this thread does */
+static _Thread_local bool inner_returns_late; /* the next one inside a call of this thread does */
 static _Atomic bool is_late, may_return;
 
 /* In the place of the C library's. */
@@ -23,8 +24,9 @@ __attribute__((visibility("default"))) int pthread_setcancelstate(int state, int
         int (*call)(int, int *);
     } real = {.found = dlsym(RTLD_NEXT, "pthread_setcancelstate")};
 
-    if (returns_late && state == PTHREAD_CANCEL_ENABLE) {
-        returns_late = false;
+    if ((returns_late && state == PTHREAD_CANCEL_ENABLE) ||
+        (inner_returns_late && state == PTHREAD_CANCEL_DISABLE && !before)) {
+        returns_late = inner_returns_late = false;
         atomic_store(&is_late, true);
         while (!atomic_load(&may_return)) {
             usleep(1000);

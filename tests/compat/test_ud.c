@@ -3,6 +3,7 @@
  * Queue pairs of datagrams (UD): what arrives and with what in front, what is dropped and nobody
  * hears of, and that neither ends the queue pair.
  */
+#include "late.h"
 #include "numbered.h"
 
 #include <arpa/inet.h>
@@ -389,6 +390,59 @@ static void post__in_err__is_flushed(void **state)
     loop_close(&l);
 }
 
+struct poster {
+    struct loop *l;
+    struct ibv_send_wr wr;
+    int error;
+};
+
+static void *post_late(void *arg)
+{
+    struct poster *p = arg;
+
+    inner_returns_late = true;
+    p->error = send_it(p->l, 0, &p->wr, 8);
+    return NULL;
+}
+
+static _Atomic bool destroyed;
+
+static void *destroy_first(void *arg)
+{
+    struct loop *l = arg;
+
+    assert_int_equal(ibv_destroy_qp(l->qp[0]), 0);
+    atomic_store(&destroyed, true);
+    return NULL;
+}
+
+/* The thread that posts holds a lock of the queue pair when the completion is there. In ERR: else
+ * the call that destroys would wait for the datagram, too. */
+static void destroy__under_a_post_that_returns_late__waits_for_it(void **state)
+{
+    pthread_t posts, destroys;
+    struct loop l;
+
+    (void)state;
+    open_both(&l, &datagrams);
+    struct ibv_ah *ah = handle(&l);
+    struct poster p = {.l = &l, .wr = request(ah, l.qp[1]->qp_num, QKEY)};
+    to_state(l.qp[0], IBV_QPS_ERR);
+    assert_int_equal(pthread_create(&posts, NULL, post_late, &p), 0);
+    await_late();
+    assert_int_equal(loop_wc(&l, 0).status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(pthread_create(&destroys, NULL, destroy_first, &l), 0);
+    nap_ms(100);
+    assert_false(atomic_load(&destroyed));
+    let_return();
+    assert_int_equal(pthread_join(posts, NULL), 0);
+    assert_int_equal(pthread_join(destroys, NULL), 0);
+    assert_int_equal(p.error, 0);
+    l.qp[0] = loop_qp(&l, 0, &datagrams);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    loop_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +456,7 @@ int main(void)
         cmocka_unit_test(post__of_what_is_no_datagram__is_refused),
         cmocka_unit_test(qp__from_err_over_reset__flushes_and_takes_datagrams_again),
         cmocka_unit_test(post__in_err__is_flushed),
+        cmocka_unit_test(destroy__under_a_post_that_returns_late__waits_for_it),
     };
 
     return cmocka_run_group_tests_name("ud", tests, NULL, NULL);

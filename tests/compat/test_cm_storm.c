@@ -7,6 +7,7 @@
  */
 #include "ends.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@ enum { SERVERS = 2, CLIENTS = 2, OTHERS = 2, SECONDS = 2 };
 
 static _Atomic bool stop, served;
 static _Atomic unsigned requests, established, calls;
+static _Atomic unsigned served_ids; /* of requests, not destroyed yet */
 static struct end server;
 
 static unsigned below(unsigned *seed, unsigned n)
@@ -52,10 +54,13 @@ static void answer(struct rdma_cm_id *id, unsigned *seed)
         leave(id);
     } else if (rdma_create_qp(id, NULL, &attr) != 0 || rdma_accept(id, &param) != 0) {
         leave(id); /* the client has gone; after success it may be the other thread's already */
+    } else {
+        return;
     }
+    atomic_fetch_sub(&served_ids, 1);
 }
 
-/* It never blocks: the other thread may take the event that both were told of. */
+/* The channel does not block: the other thread may take the event that both were told of. */
 static void *serve(void *number)
 {
     unsigned seed = (unsigned)(uintptr_t)number;
@@ -70,9 +75,11 @@ static void *serve(void *number)
         ok(rdma_ack_cm_event(event));
         if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
             atomic_fetch_add(&requests, 1);
+            atomic_fetch_add(&served_ids, 1);
             answer(id, &seed);
         } else if (type != RDMA_CM_EVENT_ESTABLISHED) {
             leave(id);
+            atomic_fetch_sub(&served_ids, 1);
         }
     }
     return NULL;
@@ -194,13 +201,22 @@ static void *meddle(void *number)
     return NULL;
 }
 
-/* What still comes from the clients that have gone is served before it ends. */
+/* The clients have gone. Until no id of theirs is left, and no further request comes. */
+static void await_the_end_of_all(void)
+{
+    for (unsigned quiet = 0; quiet < 50; quiet++) {
+        usleep(10000);
+        quiet = atomic_load(&served_ids) > 0 ? 0 : quiet;
+    }
+}
+
 static void calls__at_random_by_many_threads__leave_nothing_behind(void **state)
 {
     pthread_t servers[SERVERS], others[OTHERS];
 
     (void)state;
     listen_at(&server, AF_INET);
+    ok(fcntl(server.channel->fd, F_SETFL, O_NONBLOCK));
     for (uintptr_t i = 0; i < SERVERS; i++) {
         ok(pthread_create(&servers[i], NULL, serve, (void *)i));
     }
@@ -221,7 +237,7 @@ static void calls__at_random_by_many_threads__leave_nothing_behind(void **state)
     for (unsigned i = 0; i < CLIENTS; i++) {
         ok(pthread_join(clients[i].thread, NULL));
     }
-    usleep(500000);
+    await_the_end_of_all();
     atomic_store(&served, true);
     for (unsigned i = 0; i < SERVERS; i++) {
         ok(pthread_join(servers[i], NULL));

@@ -203,9 +203,9 @@ static void text_row(struct text *t, const struct iwarp_fault_row *row, const ui
 
 /*
  * The row of a fault that this end would report in the same way: of those that share a code the
- * first, which is the general one. None for a local error (0/0/00) and 0/2/07, which stand for
- * whatever has no code of its own, and none of the rows of Atomics, whose codes are shared; the
- * quoted opcode tells those.
+ * first, which is the general one. None for a local error (0/0/00) and 0/2/07: errors without a
+ * code share these. None of the rows of Atomics either: they share their codes, and the quoted
+ * opcode tells them apart.
  */
 static const char *same_here(const uint64_t *detail)
 {

@@ -74,9 +74,9 @@ static bool request_ready(const struct iwarp_stream *s)
 /*
  * Can the peer's oldest Read or Atomic be answered? A request that is framed but unsent may refer
  * to user memory, and has its CRC already. An Atomic that changed this memory now would make the
- * CRC wrong. So an Atomic waits until the send block has no references. If it is the
- * turn of responses, no request begins meanwhile: long requests without a pause would keep
- * references in the block for ever.
+ * CRC wrong. So an Atomic waits until the send block has no references. If it is the turn of
+ * responses, no request begins meanwhile: long requests without a pause would keep references in
+ * the block for ever.
  */
 static bool response_ready(const struct iwarp_stream *s)
 {

@@ -220,7 +220,7 @@ static void reading__a_little_now_and_then__ends_the_stream(void **state)
     struct pair_side *stuck = &c->side[0], *other = &c->side[1];
     /* Without it Linux may end the stream first (iwarp_tcp_patience says when). */
     stuck->conn->tcp->patience(stuck->conn->ep, 0, 0);
-    /* First it takes all; what comes right behind begins a stretch of its own. */
+    /* First it takes all. For what comes right behind the time is counted anew. */
     post(stuck);
     for (unsigned k = 0; k < WRITES; k++) {
         read_all(c->fd[0], stuck->p);

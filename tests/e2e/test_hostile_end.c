@@ -216,8 +216,8 @@ static const struct {
     {"20020000", "layer 2, error type 0, code 0x02 (MPA_CRC)", IWARP_WC_REMOTE_OPERATION},
     {"00000000", "layer 0, error type 0, code 0x00", IWARP_WC_REMOTE_OPERATION},
     {"00ff0000",
-     "layer 0, error type 0, code 0xff: it failed for reasons of its own, which its own log or "
-     "events tell [",
+     "layer 0, error type 0, code 0xff: it had a local catastrophic error; its log or its events "
+     "tell which [",
      IWARP_WC_REMOTE_OPERATION},
     {"02060000", "layer 0, error type 2, code 0x06", IWARP_WC_REMOTE_OPERATION},
     {"10000000", "layer 1, error type 0, code 0x00", IWARP_WC_REMOTE_OPERATION},

@@ -17,14 +17,6 @@
 static struct sockaddr_in server;
 static int listener;
 
-static int connected(void)
-{
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&server, sizeof server) == 0);
-    return fd;
-}
-
 /* Of any length; the compiler does not see it. */
 static ssize_t write_parts(int fd, const struct iovec *parts, int count)
 {
@@ -46,7 +38,7 @@ static void lengths_that_are_wrong(void)
         many[i] = (struct iovec){&octets[i], 1};
     }
     listener = listen_somewhere(&server, 100);
-    const int client = connected(), fd = accept(listener, NULL, NULL);
+    const int client = connected_to(&server), fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0 && write(client, "a", 1) == 1 && read(fd, got, 1) == 1);
     CHECK(write_parts(client, two, 2) == -1 && errno == EINVAL);
     CHECK(write_parts(client, many, IOV_MAX + 1) == -1 && errno == EINVAL);
@@ -76,7 +68,7 @@ static void control_messages(void)
     char octet;
 
     listener = listen_somewhere(&server, 100);
-    const int client = connected(), fd = accept(listener, NULL, NULL);
+    const int client = connected_to(&server), fd = accept(listener, NULL, NULL);
     CHECK(sendmsg(client, &message, 0) == 1 && read(fd, &octet, 1) == 1 && octet == 'x');
     CHECK(sendmsg(fd, &message, 0) == 1 && read(client, &octet, 1) == 1 && octet == 'x');
 }
@@ -95,7 +87,7 @@ static void flags_of_each_kind(void)
     char octet;
 
     listener = listen_somewhere(&server, 100);
-    const int client = connected(), fd = accept(listener, NULL, NULL);
+    const int client = connected_to(&server), fd = accept(listener, NULL, NULL);
     expect_flags(fresh);
     expect_flags(listener);
     expect_flags(fd);
@@ -111,7 +103,7 @@ static void flags_of_reads(void)
     char octets[4];
 
     listener = listen_somewhere(&server, 100);
-    const int client = connected(), fd = accept(listener, NULL, NULL);
+    const int client = connected_to(&server), fd = accept(listener, NULL, NULL);
     CHECK(write(client, "abcdef", 6) == 6 && recv(fd, octets, 1, MSG_PEEK) == 1);
     CHECK(recv(fd, octets, 1, MSG_OOB) == -1 && errno == EINVAL);
     CHECK(recv(fd, octets, 1, MSG_ERRQUEUE) == -1 && errno == EAGAIN);

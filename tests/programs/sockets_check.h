@@ -31,6 +31,14 @@ static inline int listen_somewhere(struct sockaddr_in *at, int backlog)
     return listener;
 }
 
+static inline int connected_to(const struct sockaddr_in *server)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    CHECK(fd >= 0 && connect(fd, (const struct sockaddr *)server, sizeof *server) == 0);
+    return fd;
+}
+
 /* `peer`, if it is not NULL, runs in a process of its own. */
 struct one_case {
     const char *name;

@@ -31,14 +31,6 @@
 static struct sockaddr_in server;
 static int listener;
 
-static int connected(void)
-{
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&server, sizeof server) == 0);
-    return fd;
-}
-
 /* One whose first octet is here, and read. */
 static int accepted(void)
 {
@@ -66,7 +58,7 @@ static void close_by_number(void)
     int first = -1;
 
     for (int i = 0; i < 20; i++) {
-        const int fd = connected();
+        const int fd = connected_to(&server);
         char octet;
         CHECK(i == 0 || fd == first);
         first = fd;
@@ -89,7 +81,7 @@ static void close_by_number_peer(void)
 /* Each of them would find the face instead of the connection. */
 static void calls_by_number(void)
 {
-    const int fd = connected();
+    const int fd = connected_to(&server);
     const int set = (int)syscall(SYS_epoll_create1, 0);
     struct sockaddr_in name;
     socklen_t len = sizeof name;
@@ -128,7 +120,7 @@ static char big[65536];
 
 static int greeted(void)
 {
-    const int fd = connected();
+    const int fd = connected_to(&server);
 
     CHECK(write(fd, "a", 1) == 1);
     return fd;
@@ -327,7 +319,7 @@ static void exit_under_threads(void)
 
     for (size_t i = 0; i < 3; i++) {
         pthread_t thread;
-        const int fd = connected();
+        const int fd = connected_to(&server);
         CHECK(write(fd, "x", 1) == 1);
         CHECK(pthread_create(&thread, NULL, calls[i], (void *)(intptr_t)fd) == 0);
     }
@@ -372,7 +364,7 @@ static void exit_under_connects(void)
         }
         CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     }
-    CHECK(write(connected(), "end", 3) == 3);
+    CHECK(write(connected_to(&server), "end", 3) == 3);
 }
 
 static void exit_under_connects_peer(void)
@@ -408,7 +400,7 @@ static void close_under_a_reader(void)
         void *found;
         void (*step)(int);
     } late = {.found = dlsym(RTLD_DEFAULT, "late_read")};
-    int old = connected();
+    int old = connected_to(&server);
     const int file = open("/dev/null", O_RDONLY);
     char octets[5];
     pthread_t thread;
@@ -425,7 +417,7 @@ static void close_under_a_reader(void)
         usleep(100000);
     }
     CHECK(file >= 0 && dup2(file, old) == old);
-    const int next = connected();
+    const int next = connected_to(&server);
     CHECK(write(next, "a", 1) == 1);
     if (late.found) {
         late.step(2);
@@ -462,7 +454,7 @@ static void told_of_the_end(void)
     pthread_t thread;
 
     for (int i = 0; i < 20; i++) {
-        const int fd = connected(), set = epoll_create1(0);
+        const int fd = connected_to(&server), set = epoll_create1(0);
         const short end = POLLIN | POLLRDHUP;
         struct pollfd p = {fd, end, 0};
         CHECK(write(fd, "a", 1) == 1);
@@ -470,7 +462,7 @@ static void told_of_the_end(void)
         CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
         CHECK(epoll_wait(set, &event, 1, 5000) == 1 && event.events == (EPOLLIN | EPOLLRDHUP));
         CHECK(close(set) == 0 && close(fd) == 0);
-        p.fd = connected();
+        p.fd = connected_to(&server);
         CHECK(pthread_create(&thread, NULL, shut_down_later, &p.fd) == 0);
         CHECK(poll(&p, 1, 5000) == 1 && p.revents == (end | POLLHUP));
         CHECK(pthread_join(thread, NULL) == 0 && close(p.fd) == 0);

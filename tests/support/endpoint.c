@@ -268,6 +268,22 @@ void endpoint_feed_hex(struct endpoint *e, const char *hex)
     endpoint_check(e);
 }
 
+void endpoint_feed_read(struct endpoint *e, uint32_t msn, uint32_t octets)
+{
+    struct octets o = {0}, u = {0};
+
+    octets_hex(&u, "4141 00000000 00000001");
+    octets_be(&u, msn, 4);
+    octets_hex(&u, "00000000 11223344 00000000 00002000");
+    octets_be(&u, octets, 4);
+    octets_hex(&u, "00aabb00 00000000 00007000");
+    fpdu_add(&o, u.p, u.n, 0);
+    iwarp_stream_feed(&e->s, o.p, o.n);
+    octets_free(&o);
+    octets_free(&u);
+    endpoint_check(e);
+}
+
 size_t endpoint_send(struct endpoint *e, size_t n)
 {
     const struct iovec *iov = NULL;

@@ -83,6 +83,10 @@ const struct iwarp_swqe *endpoint_swqe(const struct endpoint *e, unsigned i);
 /* Octets in hex arrive, in one piece. */
 void endpoint_feed_hex(struct endpoint *e, const char *hex);
 
+/* A Read Request arrives, of so many octets at STag 0x00aabb00 and TO 0x7000, for STag 0x11223344
+ * and TO 0x2000 of the peer. */
+void endpoint_feed_read(struct endpoint *e, uint32_t msn, uint32_t octets);
+
 /* Send until nothing is left to send now; all of it is released. */
 void endpoint_drain(struct endpoint *e);
 

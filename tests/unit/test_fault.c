@@ -335,15 +335,14 @@ static void text__examples__read_like_this(void **state)
          "was "
          "longer than the receive posted for it "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
-        /* the codes of what has none of its own: no name */
+        /* errors without a code share these: no name */
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 2, 7}, {0}},
          "the peer sent a Terminate: layer 0, error type 2, code 0x07: this stream cannot go on "
          "there "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 0, 0}, {0}},
-         "the peer sent a Terminate: layer 0, error type 0, code 0x00: it failed for reasons of "
-         "its "
-         "own, which its own log or events tell "
+         "the peer sent a Terminate: layer 0, error type 0, code 0x00: it had a local "
+         "catastrophic error; its log or its events tell which "
          "[PEER_TERMINATE, RFC 5040 4.8, after 1 received octets]"},
         {{IWARP_FAULT_PEER_TERMINATE, IWARP_SIDE_PEER, 1, {0, 1, 1}, {0}},
          "the peer sent a Terminate: layer 0, error type 1, code 0x01 (RDMAP_BOUNDS): a remote "

@@ -44,23 +44,6 @@ static void hear(struct endpoint *e)
     endpoint_feed_hex(e, V09);
 }
 
-/* A Read Request. */
-static void hear_read(struct endpoint *e, uint32_t msn, uint32_t octets)
-{
-    struct octets o = {0}, u = {0};
-
-    octets_hex(&u, "4141 00000000 00000001");
-    octets_be(&u, msn, 4);
-    octets_hex(&u, "00000000 11223344 00000000 00002000");
-    octets_be(&u, octets, 4);
-    octets_hex(&u, "00aabb00 00000000 00007000");
-    fpdu_add(&o, u.p, u.n, 0);
-    iwarp_stream_feed(&e->s, o.p, o.n);
-    octets_free(&o);
-    octets_free(&u);
-    endpoint_check(e);
-}
-
 static struct sent drain(struct endpoint *e)
 {
     struct sent s = {.n = 0};
@@ -181,14 +164,14 @@ static void batches__of_read_responses__begin_small_if_they_are_short(void **sta
         struct sent s;
         begin(&e, mulpdus[m], true);
         e.s.config.crc = false;
-        hear_read(&e, 1, MIB);
+        endpoint_feed_read(&e, 1, MIB);
         s = drain(&e);
         expect(&e, &s, 1, LARGE, LARGE);
-        hear_read(&e, 2, 256 * KIB);
+        endpoint_feed_read(&e, 2, 256 * KIB);
         s = drain(&e);
         expect(&e, &s, 2, SMALL, LARGE);
-        hear_read(&e, 3, MIB);
-        hear_read(&e, 4, MIB);
+        endpoint_feed_read(&e, 3, MIB);
+        endpoint_feed_read(&e, 4, MIB);
         s = drain(&e);
         expect(&e, &s, 2, LARGE, LARGE);
         endpoint_fini(&e);
@@ -204,7 +187,7 @@ static void batches__of_what_is_copied__are_as_long_as_a_block(void **state)
         struct endpoint e;
         begin(&e, mulpdus[m % 2], true);
         if (m < 2) {
-            hear_read(&e, 1, MIB);
+            endpoint_feed_read(&e, 1, MIB);
         } else {
             e.s.config.copies = true;
             post(&e, MIB);

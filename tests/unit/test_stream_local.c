@@ -279,22 +279,6 @@ static void register__behind_sends_of_a_region_that_another_invalidates__does_no
 
 /* --- beside a peer that reads without a pause --- */
 
-static void peer_reads(struct endpoint *e, uint32_t msn, uint32_t octets)
-{
-    struct octets o = {0}, u = {0};
-
-    octets_hex(&u, "4141 00000000 00000001");
-    octets_be(&u, msn, 4);
-    octets_hex(&u, "00000000 11223344 00000000 00002000");
-    octets_be(&u, octets, 4);
-    octets_hex(&u, "00aabb00 00000000 00007000");
-    fpdu_add(&o, u.p, u.n, 0);
-    iwarp_stream_feed(&e->s, o.p, o.n);
-    octets_free(&o);
-    octets_free(&u);
-    endpoint_check(e);
-}
-
 /*
  * Two Reads of the peer wait at any time, and their responses fill each batch to its end: short
  * ones, an even or odd number of them, or long ones that end amid a batch. `late`: what is sent is
@@ -312,7 +296,7 @@ static void invalidate_beside_reads(uint32_t octets, bool late)
     endpoint_area(&e, STAG, 0x1000, 64, LOCAL | READABLE, 7);
     for (unsigned round = 0; round < ROUNDS && valid(&e, STAG); round++) {
         while (e.s.reads.in_count < 2) {
-            peer_reads(&e, ++asked, octets);
+            endpoint_feed_read(&e, ++asked, octets);
         }
         if (round == 3) {
             post(&e, IWARP_WR_LOCAL_INV, 0, NULL, STAG);
@@ -359,7 +343,7 @@ static void fence__behind_a_read__holds_up_no_responses(void **state)
     post(&e, IWARP_WR_LOCAL_INV, IWARP_WR_FENCE, NULL, STAG);
     endpoint_drain(&e);
     for (uint32_t msn = 1; msn <= 4; msn++) {
-        peer_reads(&e, msn, 10);
+        endpoint_feed_read(&e, msn, 10);
     }
     size_t n = endpoint_send(&e, SIZE_MAX);
     assert_int_equal(e.s.reads.in_count, 0);

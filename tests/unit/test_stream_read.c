@@ -436,7 +436,7 @@ static void terminate__about_one_request__blames_the_whole_read(void **state)
     }
 }
 
-/* A Send has MSNs of its own: one that is quoted says nothing about the Read with the same MSN. */
+/* Sends and Reads are numbered apart: a quoted Send says nothing about the Read of its MSN. */
 static void terminate__about_a_send_of_the_same_msn__blames_no_read(void **state)
 {
     (void)state;

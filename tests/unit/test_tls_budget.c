@@ -154,7 +154,8 @@ static ssize_t receive(struct side *s)
     return ep->ops->readv(ep, &iov, 1);
 }
 
-/* Whoever waits for the peer's FIN reads on, and gets what is there, which is nobody's any more. */
+/* An end that waits for the peer's FIN reads on. It gets the octets that are there, and drops them.
+ */
 static void record__damaged__is_told_once_and_what_follows_is_only_taken(void **state)
 {
     struct ends e;

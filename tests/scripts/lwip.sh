@@ -8,6 +8,7 @@
 set -u
 : "${BUILD:?where the build is}" "${TMPDIR:?a scratch directory}"
 . tests/support/check.bash
+. tests/support/rping.bash
 
 if IWARP_TRANSPORT=lwip:x "$BUILD/bin/iwarp-bench" write --connect 10.9.0.1 2>&1 | grep -q 'built without lwIP'; then
     echo "built without lwIP"
@@ -124,13 +125,6 @@ slow()
             "$TMPDIR/client"
 }
 
-# well STATUS FILE: rping has ended with that status, and said so in FILE.  At its end its second thread
-# may ask for an event of the channel that the first one has destroyed, with any librdmacm.
-well()
-{
-    [ "$1" = 0 ] || grep -q '^rdma_get_cm_event: Bad file descriptor' "$2" || { cat "$2"; return 1; }
-}
-
 # rping_over LINK: in a namespace of its own each, where the kernel has no TCP to anywhere
 rping_over()
 {
@@ -143,9 +137,9 @@ rping_over()
     sleep 2
     IWARP_TRANSPORT=lwip:$1,addr=10.9.0.2/24 "${apart[@]}" timeout 100 "$BUILD/bin/iwarp-run" \
         rping -c -a 10.9.0.1 -C 2000 -v >"$TMPDIR/client" 2>"$TMPDIR/why"
-    well $? "$TMPDIR/why" || { cat "$TMPDIR/server"; return 1; }
+    ended_well $? "$TMPDIR/why" || { cat "$TMPDIR/server"; return 1; }
     wait "$server"
-    well $? "$TMPDIR/server" || return 1
+    ended_well $? "$TMPDIR/server" || return 1
     grep -c '^ping data: rdma-ping' "$TMPDIR/client" | grep -x 2000
 }
 

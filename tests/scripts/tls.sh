@@ -7,6 +7,7 @@
 # front of a plain end, in either role; and somebody who captures loopback and finds nothing in the
 # clear.
 set -u
+. tests/support/rping.bash
 . tests/support/cp.bash
 patience=${PATIENCE-90}
 export IWARP_LOG=info
@@ -262,20 +263,10 @@ unset IWARP_LOG
 free_port
 check "rping with another key says why it fails" explained
 
-# well STATUS FILE: a program has ended with that status, and FILE is its output.  At the end of rping its
-# second thread may ask for an event of the channel that the first one has destroyed, with any librdmacm;
-# all ten pings have come then.
-well()
-{
-    [ "$1" = 0 ] || { grep -q '^rdma_get_cm_event: Bad file descriptor' "$2" && grep -q 'ping data: rdma-ping-9: ' "$2"; } ||
-        { cat "$2"; return 1; }
-}
-
 # pair TEXT SERVER... -- CLIENT...: both end well, and the log of the client has the text
 pair()
 {
     local text=$1
-    local status=0
     local -a server=()
     shift
     while [ "$1" != -- ]; do
@@ -285,12 +276,15 @@ pair()
     shift
     background program "$run" "${server[@]}"
     eventually listens "$port" || return
-    timeout "$patience" "$run" "$@" >other.out 2>&1 7>&- || status=$?
-    well "$status" other.out && eventually ended "$pid" || return
-    status=0
-    wait "$pid" || status=$?
-    well "$status" program.out && exec 7>&- && grep -q -- "$text" other.out
+    timeout "$patience" "$run" "$@" >other.out 2>&1 7>&-
+    ended_well $? other.out && eventually ended "$pid" || return
+    wait "$pid"
+    ended_well $? program.out && exec 7>&- && grep -q -- "$text" other.out
 }
+
+# pings SERVER... -- CLIENT...: both are rping with ten pings, and all have come
+pings() { pair 'the peer is "' "$@" && grep -q '^ping data: rdma-ping-9: ' other.out && grep -q 'ping data: rdma-ping-9: ' program.out; }
+
 export IWARP_LOG=info
 as_server="cert=keys/server/cert.pem,key=keys/server/key.pem,ca=keys/ca.pem,name=localhost"
 for name in rping ibv_rc_pingpong; do
@@ -300,7 +294,7 @@ for name in rping ibv_rc_pingpong; do
         export IWARP_TLS=$tls
         free_port
         if [ $name = rping ]; then
-            check "rping, ${tls%%=*}" pair 'the peer is "' rping -s "${args[@]}" -p "$port" -- rping -c "${args[@]}" -p "$port"
+            check "rping, ${tls%%=*}" pings rping -s "${args[@]}" -p "$port" -- rping -c "${args[@]}" -p "$port"
         else
             check "ibv_rc_pingpong, by number, ${tls%%=*}" pair 'the peer is "' ibv_rc_pingpong "${args[@]}" -p "$port" \
                 -- ibv_rc_pingpong "${args[@]}" -p "$port" 127.0.0.1
